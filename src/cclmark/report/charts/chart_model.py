@@ -36,6 +36,14 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A named place on the horizontal axis, drawn as a vertical line."""
+
+    name: str
+    x: float
+
+
+@dataclass(frozen=True)
 class Chart:
     """The common fields of all charts.
 
@@ -61,6 +69,7 @@ class Lines(Chart):
     x_kind: str = "bytes"
     y_log: bool = False
     levels: Sequence[Level] = ()
+    marks: Sequence[Mark] = ()
     zero_based: bool = True
 
 

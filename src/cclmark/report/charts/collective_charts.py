@@ -7,12 +7,22 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from cclmark.analysis.choices import choice_changes
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import median, quantile
 from cclmark.analysis.summary import ACROSS_RANKS, chosen_times, combine
 from cclmark.plan.operations import OPERATIONS, moves_data
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.chart_model import Boxes, BoxSeries, Chart, Heat, Level, Lines, Series
+from cclmark.report.charts.chart_model import (
+    Boxes,
+    BoxSeries,
+    Chart,
+    Heat,
+    Level,
+    Lines,
+    Mark,
+    Series,
+)
 from cclmark.report.charts.naming import Curve, Group, Run, colours, curve_names
 from cclmark.report.charts.spread import Box, beyond, spread_limits
 from cclmark.report.insights.insight_words import on_host_alone
@@ -22,6 +32,7 @@ from cclmark.results.schema import Summary
 
 _MOST_RANK_ROWS = 48
 _MOST_REFERENCES = 2
+_MOST_MARKS = 8
 _LEAST_RANK_SPAN = 10.0  # percent, to each side
 
 
@@ -141,12 +152,43 @@ class _Draft:
             title=f"{self._title}: bus bandwidth",
             says=f"Bus bandwidth of {self._title} against message size. The highest is "
             f"{best[0]:.2f} GB/s at {format_size(int(best[2]))} ({best[1]})."
-            + "".join(f" The {level.name} is drawn." for level in levels),
+            + "".join(f" The {level.name} is drawn." for level in levels)
+            + self._marks_in_words,
             x_title="message size",
             y_title="bus bandwidth [GB/s]",
             series=series,
             levels=levels,
+            marks=self._marks,
         )
+
+    @cached_property
+    def _marks(self) -> list[Mark]:
+        """The sizes where the library's choice changes, with the change and its curves.
+
+        At most ``_MOST_MARKS``; the section on what ran has all of them.
+        """
+        changed: dict[tuple[int, str], list[str]] = {}
+        explained = []
+        for curve, points in self._points.items():
+            results = [point.results[0] for point in points if point.results[0].explanation]
+            if results:
+                explained.append(self._names[curve])
+            for change in choice_changes(results):
+                names = changed.setdefault((change.size_bytes, change.short), [])
+                names.append(self._names[curve])
+        return [
+            Mark(
+                f"{format_size(size)}: {text}"
+                + ("" if len(names) == len(explained) else f" ({', '.join(names)})"),
+                size,
+            )
+            for (size, text), names in sorted(changed.items())[:_MOST_MARKS]
+        ]
+
+    @property
+    def _marks_in_words(self) -> str:
+        names = "; ".join(mark.name for mark in self._marks)
+        return f" Marked are changes of the library's choice: {names}." if names else ""
 
     def _references(self) -> list[Series]:
         """Returns bandwidths of references with the same devices, for the sizes they cover."""
@@ -192,11 +234,13 @@ class _Draft:
             says=f"Time of one {self._title} against message size, both on logarithmic axes. The "
             f"shortest at the smallest size is {first[0]:.2f} µs at {format_size(int(first[2]))} "
             f"({first[1]})."
-            + (" The time of the device is drawn where launches set it." if devices else ""),
+            + (" The time of the device is drawn where launches set it." if devices else "")
+            + self._marks_in_words,
             x_title="message size",
             y_title="time [µs]",
             series=[*series, *devices],
             y_log=True,
+            marks=self._marks,
         )
 
     def _device_series(self) -> list[Series]:

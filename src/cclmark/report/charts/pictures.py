@@ -109,6 +109,20 @@ def draw_lines(axes: Any, chart: Lines) -> None:
             va="bottom",
             color="#56606e",
         )
+    for mark in chart.marks:
+        axes.axvline(mark.x, color="#56606e", linestyle="--", linewidth=0.8, zorder=1)
+        axes.annotate(
+            _literal(mark.name),
+            (mark.x, 0.99),
+            xycoords=("data", "axes fraction"),
+            xytext=(-2, 0),
+            textcoords="offset points",
+            rotation=90,
+            ha="right",
+            va="top",
+            fontsize=7.5,
+            color="#56606e",
+        )
     if chart.y_log:
         axes.set_yscale("log")
     elif chart.zero_based:

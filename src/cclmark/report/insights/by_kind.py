@@ -9,6 +9,7 @@ from cclmark.report.insights.beside import of_limits, of_references, of_restrict
 from cclmark.report.insights.curves import of_courses, of_libraries
 from cclmark.report.insights.insight_words import Insight
 from cclmark.report.insights.noise import of_noise
+from cclmark.report.insights.ran import of_what_ran
 from cclmark.report.insights.soundness import of_checks, of_completeness, of_data
 from cclmark.report.insights.standing_out import of_copies, of_pairs, of_ranks
 from cclmark.report.wording.deviations import checks_text
@@ -27,6 +28,7 @@ def insights_on_collectives(run: Run) -> list[Insight]:
         *of_data(journal, journal.cases),
         *of_completeness(journal, journal.cases),
         *of_ranks(journal, operations),
+        *of_what_ran(journal),
         *of_limits(journal, notes, operations),
         *beside,
         *of_restrictions(journal, notes, operations),
@@ -46,6 +48,7 @@ def insights_on_pairs(run: Run) -> list[Insight]:
         *of_data(journal, journal.cases),
         *of_completeness(journal, journal.cases),
         *of_pairs(journal),
+        *of_what_ran(journal),
         *of_noise(journal),
     ]
     return [*found, *_nothing_wrong(run, found)]

@@ -50,7 +50,8 @@ def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
             f"{_curve_words(kink.at)}: {format_size(case.size_bytes)} take "
             f"{format_time_us(kink.time_s)} µs ({rate_words(kink.at.summary)} GB/s), "
             f"{kink.share:.0%} less bandwidth than {format_size(below.size_bytes)} and "
-            f"{format_size(above.size_bytes)} suggest{_instead(kink.at, results)}"
+            f"{format_size(above.size_bytes)} suggest{_ran(kink.at, kink.above)}"
+            f"{_instead(kink.at, results)}"
         )
         yield _odd(journal, notes, kink.at, text)
     named = {kink.at.case.series() for kink in odd}
@@ -59,9 +60,19 @@ def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
         text = (
             f"{_curve_words(at)}: bus bandwidth falls to {rate_words(at.summary)} GB/s at "
             f"{format_size(at.case.size_bytes)}, after {rate_words(best.summary)} at "
-            f"{format_size(best.case.size_bytes)}{_instead(at, results)}"
+            f"{format_size(best.case.size_bytes)}{_ran(at, best)}{_instead(at, results)}"
         )
         yield _odd(journal, notes, at, text)
+
+
+def _ran(at: CaseResult, other: CaseResult) -> str:
+    """What the library ran at both sizes, if that is known and differs."""
+    here, there = at.explanation, other.explanation
+    if here is None or there is None or not here.choice or not there.choice:
+        return ""
+    if here.choice == there.choice:
+        return ""
+    return f" ({here.choice} ran there, {there.choice} at {format_size(other.case.size_bytes)})"
 
 
 def _odd(journal: Journal, notes: ReferenceNotes, at: CaseResult, text: str) -> Insight:

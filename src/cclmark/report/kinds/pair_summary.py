@@ -14,7 +14,7 @@ from cclmark.printable import plain
 from cclmark.report.kinds.matrix import figure
 from cclmark.report.kinds.pair_matrix import NOTES, names_of
 from cclmark.report.wording.deviations import relative
-from cclmark.report.wording.device_labels import labels
+from cclmark.report.wording.device_labels import labels, pair_name, way_between
 from cclmark.report.wording.explained_pairs import explained_pair_lines
 from cclmark.report.wording.remarks import planned_results, unsettled_text
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
@@ -144,20 +144,13 @@ class PairSummary:
         return unsettled_text(self._header.settings, self._results)
 
     def _pair(self, pair: Pair, series: Case) -> str:
-        """Names the two devices, with an arrow if data flows in one direction."""
-        first, second = (self._names[number] for number in pair)
-        if series.operation == "broadcast":
-            return f"{first} → {second}"
-        return f"{second} → {first}" if series.operation == "reduce" else f"{first}–{second}"
+        return pair_name(pair, series.operation, self._names)
 
     def _case(self, case: Case) -> str:
         return f"{format_size(case.size_bytes)} {self._way(case)}"
 
     def _way(self, case: Case) -> str:
-        """Names the two devices of a case, with its direction if it has a root."""
-        assert case.pair is not None
-        pair = case.pair if case.root in (None, 0) else (case.pair[1], case.pair[0])
-        return self._pair(pair, case)
+        return way_between(case, self._names)
 
     @staticmethod
     def _beside(result: CaseResult) -> str:

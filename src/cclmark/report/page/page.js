@@ -178,6 +178,16 @@
       xref: "paper", x: 0.005, y: log ? Math.log10(level.value) : level.value, yanchor: "bottom", xanchor: "left",
       text: escaped(level.name), showarrow: false, font: { color: colours.soft, size: 12 },
     }));
+    for (const mark of chart.marks || []) {
+      shapes.push({
+        type: "line", yref: "paper", y0: 0, y1: 1, x0: mark.x, x1: mark.x, layer: "below",
+        line: { color: colours.soft, width: 1, dash: "dash" },
+      });
+      annotations.push({
+        x: isBytes ? Math.log10(mark.x) : mark.x, yref: "paper", y: 1, yanchor: "top", xanchor: "right", textangle: -90,
+        text: escaped(mark.name), showarrow: false, font: { color: colours.soft, size: 11 }, bgcolor: colours.card, opacity: 0.85,
+      });
+    }
     return {
       traces,
       layout: layout(colours, {

@@ -21,6 +21,7 @@ from markupsafe import Markup, escape
 from cclmark.errors import MissingError
 from cclmark.report.charts.chart_model import Chart
 from cclmark.report.insights.insight_words import Insight
+from cclmark.report.page.diagram import Diagram
 from cclmark.report.page.encode import Encoder, Value, for_script
 
 _CODE = re.compile(r"`([^`]+)`")
@@ -58,6 +59,7 @@ class Section:
     charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
     facts: Sequence[Facts] = ()
+    diagrams: Sequence[Diagram] = ()
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""How a library connects the ranks, as lines below a table."""
+"""How a library connects the ranks, in words: as data and as lines below a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from cclmark.analysis.paths import path_warnings
 from cclmark.explain.paths import Route
@@ -17,23 +18,49 @@ _MOST_SHAPES = 4  # different rings, or trees
 _SOURCES = {"log": "the library's log", "engine": "cclmark's engine"}
 
 
+@dataclass(frozen=True)
+class Connections:
+    """How one library connects the ranks.
+
+    ``parts``: names (transport, ring, tree, set) and descriptions. ``reason``: why nothing is
+    known, empty if something is.
+    """
+
+    ccl: str
+    source: str
+    reason: str
+    parts: list[tuple[str, str]]
+    warnings: list[str]
+
+
+def connections_of(header: Header, paths: Paths) -> Connections:
+    """Returns transports, rings, trees, settings and warnings, in words."""
+    warnings = [*path_warnings(header, paths), *map(_of_library, paths.messages)]
+    parts: list[tuple[str, str]] = []
+    reason = plain(paths.reason) if paths.source == "unknown" else ""
+    if not reason:
+        parts += [("transport", line) for line in _routes(header, paths)]
+        if len(header.devices) > 1:
+            parts += [("ring", line) for line in _shapes(list(map(ring_text, paths.rings)))]
+            parts += [("tree", line) for line in _shapes(list(map(tree_text, paths.trees)))]
+        if settings := _settings(paths):
+            parts.append(("set", settings))
+    source = _SOURCES.get(paths.source, paths.source)
+    return Connections(paths.ccl, source, reason, parts, list(map(plain, warnings)))
+
+
 def connection_lines(header: Header, every: Iterable[Paths], paint: Paint = unpainted) -> list[str]:
-    """Returns a block for each library: transports, rings, trees, settings and warnings."""
+    """Returns a block of lines for each library."""
     lines: list[str] = []
     for paths in every:
-        if paths.source == "unknown":
-            lines.append(f"  {paths.ccl}, connections: unknown: {plain(paths.reason)}")
+        found = connections_of(header, paths)
+        if found.reason:
+            lines.append(f"  {found.ccl}, connections: unknown: {found.reason}")
         else:
-            source = _SOURCES.get(paths.source, paths.source)
-            lines.append(f"  {paths.ccl}, connections ({source})")
-            lines += [f"    {line}" for line in _routes(header, paths)]
-            if len(header.devices) > 1:
-                lines += [f"    ring  {line}" for line in _rings(paths.rings)]
-                lines += [f"    tree  {line}" for line in _trees(paths.trees)]
-            if settings := _settings(paths):
-                lines.append(f"    set   {settings}")
-        warnings = [*path_warnings(header, paths), *map(_of_library, paths.messages)]
-        lines += [paint(f"    warning: {plain(text)}", "yellow") for text in warnings]
+            lines.append(f"  {found.ccl}, connections ({found.source})")
+        for name, text in found.parts:
+            lines.append(f"    {text}" if name == "transport" else f"    {name:<4}  {text}")
+        lines += [paint(f"    warning: {text}", "yellow") for text in found.warnings]
     return lines
 
 
@@ -86,34 +113,31 @@ def _pairs(pairs: list[tuple[int, int]], ranks: int) -> str:
     return f"ranks {names}" + (f" and {more} more pairs" if more > 0 else "")
 
 
-def _rings(rings: list[Ring]) -> list[str]:
-    lines = []
-    for ring in rings[:_MOST_SHAPES]:
-        shown = " → ".join(map(str, ring.ranks[:_MOST_RANKS]))
-        end = " → …" if len(ring.ranks) > _MOST_RANKS else f" → {ring.ranks[0]}"
-        lines.append(f"{shown}{end} ({counted(ring.channels, 'channel')})")
-    return lines + _others(len(rings))
+def ring_text(ring: Ring) -> str:
+    """The ranks and the channels: ``0 → 1 → 0 (12 channels)``."""
+    shown = " → ".join(map(str, ring.ranks[:_MOST_RANKS]))
+    end = " → …" if len(ring.ranks) > _MOST_RANKS else f" → {ring.ranks[0]}"
+    return f"{shown}{end} ({counted(ring.channels, 'channel')})"
 
 
-def _trees(trees: list[Tree]) -> list[str]:
-    lines = []
-    for tree in trees[:_MOST_SHAPES]:
-        children: dict[int, list[int]] = {}
-        for rank, parent in enumerate(tree.parents):
-            children.setdefault(parent, []).append(rank)
-        shown = [
-            f"{parent} ← {', '.join(map(str, below))}"
-            for parent, below in children.items()
-            if parent >= 0
-        ]
-        more = "; …" if len(shown) > _MOST_RANKS else ""
-        text = "; ".join(shown[:_MOST_RANKS]) + more
-        lines.append(f"{text} ({counted(tree.channels, 'channel')})")
-    return lines + _others(len(trees))
+def tree_text(tree: Tree) -> str:
+    """The children of each rank and the channels: ``0 ← 1; 1 ← 2, 3 (12 channels)``."""
+    children: dict[int, list[int]] = {}
+    for rank, parent in enumerate(tree.parents):
+        children.setdefault(parent, []).append(rank)
+    shown = [
+        f"{parent} ← {', '.join(map(str, below))}"
+        for parent, below in children.items()
+        if parent >= 0
+    ]
+    more = "; …" if len(shown) > _MOST_RANKS else ""
+    return f"{'; '.join(shown[:_MOST_RANKS])}{more} ({counted(tree.channels, 'channel')})"
 
 
-def _others(number: int) -> list[str]:
-    return [f"and {number - _MOST_SHAPES} others"] if number > _MOST_SHAPES else []
+def _shapes(texts: list[str]) -> list[str]:
+    """The texts of the first shapes, and the number of others."""
+    more = len(texts) - _MOST_SHAPES
+    return texts[:_MOST_SHAPES] + ([f"and {more} others"] if more > 0 else [])
 
 
 def _settings(paths: Paths) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cclmark.plan.cases import Case
 from cclmark.results.schema import DeviceDescription, Header
 
 
@@ -19,3 +20,18 @@ def labels(devices: Sequence[DeviceDescription], *, hosts: bool = False) -> list
 def device_labels(header: Header) -> list[str]:
     """Returns the name of each device of a run, with its host if there are several."""
     return labels(header.devices, hosts=len({device.host for device in header.devices}) > 1)
+
+
+def pair_name(pair: tuple[int, int], operation: str, names: Sequence[str]) -> str:
+    """Names two devices, with an arrow if the operation moves data in one direction."""
+    first, second = (names[number] for number in pair)
+    if operation == "broadcast":
+        return f"{first} → {second}"
+    return f"{second} → {first}" if operation == "reduce" else f"{first}–{second}"
+
+
+def way_between(case: Case, names: Sequence[str]) -> str:
+    """Names the two devices of a case of a pair, with its direction if it has a root."""
+    assert case.pair is not None
+    pair = case.pair if case.root in (None, 0) else (case.pair[1], case.pair[0])
+    return pair_name(pair, case.operation, names)

@@ -1,8 +1,9 @@
-"""What the library did for each case, as lines below a table."""
+"""What the library did for each case: by operation, as data and as lines below a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
@@ -24,11 +25,47 @@ _Placed = dict[str, Explanation]
 Entries = dict[int, tuple[Case, _Placed]]
 
 
-def explained_lines(results: Iterable[CaseResult]) -> list[str]:
-    """Returns a block for each operation: size ranges with the same choice, and its source.
+@dataclass(frozen=True)
+class Choices:
+    """What ran at each size. ``rows``: ranges of sizes with the same choice, and the choice.
 
-    Empty if no result has an explanation.
+    ``remarks``: reasons, each with the sizes that it is about.
     """
+
+    rows: list[tuple[str, str]]
+    remarks: list[str] = field(default_factory=list)
+
+    def lines(self, indent: str) -> list[str]:
+        """The rows, aligned, and the remarks."""
+        width = max(len(sizes) for sizes, _ in self.rows)
+        rows = [f"{indent}{sizes:>{width}}  {choice}" for sizes, choice in self.rows]
+        return [*rows, *(indent + remark for remark in self.remarks)]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What ran for one operation. ``sources``: of this information, empty if it is unknown."""
+
+    title: str
+    sources: str
+    choices: Choices
+
+    @property
+    def head(self) -> str:
+        """The title with the sources."""
+        return head_of(self.title, self.sources)
+
+
+def explained_lines(results: Iterable[CaseResult]) -> list[str]:
+    """Returns a block of lines for each operation; empty if no result has an explanation."""
+    lines: list[str] = []
+    for one in what_ran(results):
+        lines += [f"  {one.head}", *one.choices.lines("    ")]
+    return lines
+
+
+def what_ran(results: Iterable[CaseResult]) -> list[Ran]:
+    """Returns what ran for each operation of the results with an explanation."""
     sections: dict[tuple[object, ...], Entries] = {}
     for result in results:
         if result.explanation is not None and result.cycle == 0:
@@ -36,29 +73,36 @@ def explained_lines(results: Iterable[CaseResult]) -> list[str]:
             sizes = sections.setdefault(_section(case), {})
             _, placed = sizes.setdefault(case.size_bytes, (case, {}))
             placed[case.placement] = result.explanation
-    lines: list[str] = []
+    found = []
     for sizes in sections.values():
-        lines += [head_line(list(sizes.values())), *choice_lines(sizes)]
-    return lines
+        title, sources = title_and_sources(list(sizes.values()))
+        found.append(Ran(title, sources, choices_of(sizes)))
+    return found
 
 
 def _section(case: Case) -> tuple[object, ...]:
     return (case.operation, case.ccl, case.dtype, case.reduction, case.root)
 
 
-def head_line(entries: Sequence[tuple[Case, _Placed]], *, with_root: bool = True) -> str:
-    """Returns the operation, the library and the sources of the explanations."""
+def head_of(title: str, sources: str) -> str:
+    """The heading of an operation: ``all_reduce float32 sum · nccl, what ran (the …)``."""
+    return f"{title}, what ran" + (f" ({sources})" if sources else "")
+
+
+def title_and_sources(
+    entries: Sequence[tuple[Case, _Placed]], *, with_root: bool = True
+) -> tuple[str, str]:
+    """Returns the operation with its library, and the sources of the explanations."""
     case = entries[0][0]
     sources = {_source(one) for _, placed in entries for one in placed.values()}
     title = " ".join(filter(None, (case.operation, case.dtype, case.reduction)))
     if case.root and with_root:
         title += f" root {case.root}"
-    known = ", ".join(sorted(sources - {""}))
-    return f"  {title} · {case.ccl}, what ran" + (f" ({known})" if known else "")
+    return f"{title} · {case.ccl}", ", ".join(sorted(sources - {""}))
 
 
-def choice_lines(sizes: Entries) -> list[str]:
-    """Returns a line for each range of sizes with the same choices, followed by remarks."""
+def choices_of(sizes: Entries) -> Choices:
+    """Returns a row for each range of sizes with the same choices, and the remarks."""
     entries = [sizes[size] for size in sorted(sizes)]
     rows: list[tuple[str, str]] = []
     begin = 0
@@ -67,9 +111,7 @@ def choice_lines(sizes: Entries) -> list[str]:
             continue
         rows += _rows(entries[begin][0], entries[end - 1][0], entries[begin][1])
         begin = end
-    width = max(len(sizes) for sizes, _ in rows)
-    lines = [f"    {sizes:>{width}}  {choice}" for sizes, choice in rows]
-    return [*lines, *_remarks(entries)]
+    return Choices(rows, _remarks(entries))
 
 
 def _rows(first: Case, last: Case, placed: _Placed) -> list[tuple[str, str]]:
@@ -113,5 +155,5 @@ def _remarks(entries: Sequence[tuple[Case, _Placed]]) -> list[str]:
         where = format_size(min(of))
         if min(of) != max(of):
             where += f" – {format_size(max(of))}"
-        lines.append(f"    {where}: {plain(reason)}")
+        lines.append(f"{where}: {plain(reason)}")
     return lines

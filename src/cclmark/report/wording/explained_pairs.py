@@ -1,11 +1,18 @@
-"""What the library did between every two devices, as lines below the matrices."""
+"""What the library did between every two devices: by operation, as data and as lines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from cclmark.plan.cases import Case
-from cclmark.report.wording.explained import Entries, choice_lines, head_line
+from cclmark.report.wording.explained import (
+    Choices,
+    Entries,
+    choices_of,
+    head_of,
+    title_and_sources,
+)
 from cclmark.report.wording.text import counted
 from cclmark.results.kinds import CaseResult
 
@@ -14,13 +21,57 @@ _MOST_GROUPS = 8
 _INDENT = "    "
 
 
+@dataclass(frozen=True)
+class PairsRan:
+    """What ran for one operation between two devices.
+
+    ``groups``: pairs with the same choices at all sizes, the most frequent choices first; the names
+    are empty if all pairs agree. ``left``: the number of pairs with yet other choices.
+    """
+
+    title: str
+    sources: str
+    groups: list[tuple[str, Choices]]
+    left: int
+
+    @property
+    def head(self) -> str:
+        """The title with the sources."""
+        return head_of(self.title, self.sources)
+
+    @property
+    def rest(self) -> str:
+        """The pairs that are left, in words; empty if none are."""
+        if not self.left:
+            return ""
+        return f"{counted(self.left, 'other pair')} with yet other choices: see the CSV"
+
+
 def explained_pair_lines(
     results: Iterable[CaseResult], name_of: Callable[[Case], str]
 ) -> list[str]:
-    """Returns a block for each operation; pairs with the same choices at all sizes share lines.
+    """Returns a block of lines for each operation; empty if no result has an explanation.
 
-    ``name_of``: names the two devices of a case, and the direction if it has a root. Empty if no
-    result has an explanation.
+    ``name_of``: names the two devices of a case, and the direction if it has a root.
+    """
+    lines: list[str] = []
+    for one in what_ran_between_pairs(results, name_of):
+        lines.append(f"  {one.head}")
+        for names, choices in one.groups:
+            if names:
+                lines.append(f"{_INDENT}{names}")
+            lines += choices.lines(_INDENT * (2 if names else 1))
+        if one.rest:
+            lines.append(f"{_INDENT}{one.rest}")
+    return lines
+
+
+def what_ran_between_pairs(
+    results: Iterable[CaseResult], name_of: Callable[[Case], str]
+) -> list[PairsRan]:
+    """Returns what ran for each operation of the results with an explanation.
+
+    ``name_of``: as for ``explained_pair_lines``.
     """
     sections: dict[tuple[object, ...], dict[str, Entries]] = {}
     for result in results:
@@ -31,29 +82,22 @@ def explained_pair_lines(
         sizes = sections.setdefault(section, {}).setdefault(name_of(case), {})
         _, placed = sizes.setdefault(case.size_bytes, (case, {}))
         placed[case.placement] = result.explanation
-    lines: list[str] = []
-    for pairs in sections.values():
-        lines += _section_lines(pairs)
-    return lines
+    return [_ran(pairs) for pairs in sections.values()]
 
 
-def _section_lines(pairs: dict[str, Entries]) -> list[str]:
+def _ran(pairs: dict[str, Entries]) -> PairsRan:
     every = [entry for sizes in pairs.values() for entry in sizes.values()]
-    head = head_line(every, with_root=False)
-    groups: dict[tuple[str, ...], list[str]] = {}
+    title, sources = title_and_sources(every, with_root=False)
+    groups: dict[tuple[str, ...], tuple[Choices, list[str]]] = {}
     for name, sizes in sorted(pairs.items(), key=lambda one: _place(one[1])):
-        groups.setdefault(tuple(choice_lines(sizes)), []).append(name)
-    if len(groups) == 1:
-        return [head, *next(iter(groups))]
-    lines = [head]
-    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
-    for choices, names in ordered[:_MOST_GROUPS]:
-        lines.append(f"{_INDENT}{_named(names, len(pairs))}")
-        lines += [_INDENT + line for line in choices]
+        choices = choices_of(sizes)
+        groups.setdefault(tuple(choices.lines("")), (choices, []))[1].append(name)
+    ordered = sorted(groups.values(), key=lambda group: -len(group[1]))
+    if len(ordered) == 1:
+        return PairsRan(title, sources, [("", ordered[0][0])], 0)
+    shown = [(_named(names, len(pairs)), choices) for choices, names in ordered[:_MOST_GROUPS]]
     left = sum(len(names) for _, names in ordered[_MOST_GROUPS:])
-    if left:
-        lines.append(f"{_INDENT}{counted(left, 'other pair')} with yet other choices: see the CSV")
-    return lines
+    return PairsRan(title, sources, shown, left)
 
 
 def _place(sizes: Entries) -> tuple[tuple[int, int], int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
 
+from cclmark.analysis.choices import choice_changes
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.wording.paint import Paint
@@ -16,15 +17,29 @@ _MOST_OFF = 0.20  # of a prediction, before it is reported
 _GAP = "  "
 
 
-def why_lines(results: Iterable[CaseResult], paint: Paint) -> list[str]:
-    """Returns a table for each operation and placement: sizes, measured times and predictions.
+@dataclass(frozen=True)
+class Why:
+    """The predictions for one operation and placement.
 
-    Below it, where the choice changes, and how many predictions are off by more than 20 %. The
-    measured time is the device's where launches determine the time of a call, since predictions do
-    not include launches. One line instead if results are explained and the library predicted
-    nothing; empty if none is explained.
+    ``rows``: cells of ``head`` for each size: size, measured time, its difference from the
+    prediction of the chosen algorithm, and the predictions in microseconds, the chosen one with an
+    asterisk. ``off``: whether that difference is reported, by row. ``remarks``: changes of the
+    choice, and the number of predictions that are off.
     """
-    results = list(results)
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+    off: list[bool]
+    remarks: list[str]
+
+
+def predictions(results: Iterable[CaseResult]) -> list[Why]:
+    """Returns the predictions for the results that have them.
+
+    The measured time is the device's where launches determine the time of a call, since predictions
+    do not include launches.
+    """
     sections: dict[tuple[object, ...], list[CaseResult]] = {}
     for result in results:
         found = result.explanation
@@ -39,12 +54,56 @@ def why_lines(results: Iterable[CaseResult], paint: Paint) -> list[str]:
                 case.placement,
             )
             sections.setdefault(where, []).append(result)
+    return [
+        _why(sorted(section, key=lambda one: one.case.size_bytes)) for section in sections.values()
+    ]
+
+
+def _why(results: Sequence[CaseResult]) -> Why:
+    case = results[0].case
+    title = " ".join(filter(None, (case.operation, case.dtype, case.reduction, case.placement)))
+    names = list(dict.fromkeys(name for one in results for name in _explained(one).predicted_s))
+    return Why(
+        f"{title} · {case.ccl}: predictions in µs (* chosen) beside the measured time",
+        ["size", "measured", "off", *names],
+        [_row(one, names) for one in results],
+        [_is_off(one) for one in results],
+        [*_changes(results), _summary(results)],
+    )
+
+
+def why_lines(results: Iterable[CaseResult], paint: Paint) -> list[str]:
+    """Returns a table for each operation and placement, with the remarks below it.
+
+    One line instead if results are explained and the library predicted nothing; empty if none is
+    explained.
+    """
+    results = list(results)
     lines: list[str] = []
-    for section in sections.values():
-        lines += ["", *_section_lines(sorted(section, key=lambda one: one.case.size_bytes), paint)]
+    for one in predictions(results):
+        lines += ["", *_table(one, paint)]
     if not lines and any(one.explanation is not None for one in results):
         return ["  no predictions: only libraries with NCCL's tuner interface report them"]
     return lines
+
+
+def _table(one: Why, paint: Paint) -> list[str]:
+    columns = zip(one.head, *one.rows, strict=True)
+    widths = [max(map(len, column)) for column in columns]
+
+    def aligned(row: Sequence[str]) -> list[str]:
+        return [f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)]
+
+    lines = [
+        paint(f"  {one.title}", "bold"),
+        paint("    " + _GAP.join(aligned(one.head)), "dim"),
+    ]
+    for row, off in zip(one.rows, one.off, strict=True):
+        cells = aligned(row)
+        if off:
+            cells[2] = paint(cells[2], "yellow")
+        lines.append("    " + _GAP.join(cells))
+    return [*lines, *(f"    {remark}" for remark in one.remarks)]
 
 
 def measured_s(result: CaseResult) -> float:
@@ -52,24 +111,6 @@ def measured_s(result: CaseResult) -> float:
     summary = result.device.summary if result.device is not None else result.summary
     assert summary is not None
     return summary.time_s
-
-
-def _section_lines(results: Sequence[CaseResult], paint: Paint) -> list[str]:
-    case = results[0].case
-    title = " ".join(filter(None, (case.operation, case.dtype, case.reduction, case.placement)))
-    head = f"  {title} · {case.ccl}: predictions in µs (* chosen) beside the measured time"
-    names = list(dict.fromkeys(name for one in results for name in _explained(one).predicted_s))
-    rows = [["size", "measured", "off", *names]]
-    rows += [_row(one, names) for one in results]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [paint(head, "bold")]
-    for number, (row, one) in enumerate(zip(rows, [None, *results], strict=True)):
-        cells = [f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)]
-        if one is not None and _is_off(one):
-            cells[2] = paint(cells[2], "yellow")
-        line = "    " + _GAP.join(cells)
-        lines.append(paint(line, "dim") if number == 0 else line)
-    return [*lines, *_changes(results), *_summary(results)]
 
 
 def _explained(result: CaseResult) -> Explanation:
@@ -110,22 +151,21 @@ def _is_off(result: CaseResult) -> bool:
 def _changes(results: Sequence[CaseResult]) -> list[str]:
     """Where the kernel or the protocol changes from one size to the next, and what that does."""
     lines = []
-    for before, after in pairwise(results):
-        first, second = _explained(before).choice, _explained(after).choice
-        if first == second or not measured_s(before):
+    for change in choice_changes(results):
+        before_s, after_s = measured_s(change.before), measured_s(change.after)
+        if not before_s:
             continue
-        factor = measured_s(after) / measured_s(before)
-        larger = after.case.size_bytes / before.case.size_bytes
+        larger = change.size_bytes / change.before.case.size_bytes
         lines.append(
-            f"    {format_size(after.case.size_bytes)}: {first} → {second}; {larger:g} times the "
-            f"data takes {factor:.2f} times as long"
+            f"{format_size(change.size_bytes)}: {change.words}; {larger:g} times the data takes "
+            f"{after_s / before_s:.2f} times as long"
         )
     return lines
 
 
-def _summary(results: Sequence[CaseResult]) -> list[str]:
+def _summary(results: Sequence[CaseResult]) -> str:
     off = sum(map(_is_off, results))
     known = sum(_off(one) is not None for one in results)
     if not known:
-        return ["    the library predicted nothing for the kernels that ran"]
-    return [f"    {off} of {known} predictions are off by more than {_MOST_OFF:.0%}"]
+        return "the library predicted nothing for the kernels that ran"
+    return f"{off} of {known} predictions are off by more than {_MOST_OFF:.0%}"

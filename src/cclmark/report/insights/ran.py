@@ -1,0 +1,32 @@
+"""What the libraries did: paths that are worse than necessary, and ranks that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cclmark.analysis.paths import path_warnings
+from cclmark.report.insights.insight_words import MOST_NAMED, Insight, counted, described, listed
+from cclmark.results.journal import Journal
+from cclmark.results.kinds import CaseResult
+
+
+def of_what_ran(journal: Journal) -> Iterator[Insight]:
+    """Yields the findings of the pass that explains; nothing without one."""
+    for paths in journal.paths:
+        for text in path_warnings(journal.header, paths):
+            yield Insight("look", f"{paths.ccl}: {text}.")
+        for text in paths.messages:
+            yield Insight("note", f"{paths.ccl} reports: {text}.")
+    differing: dict[str, list[CaseResult]] = {}
+    unknown: dict[str, list[CaseResult]] = {}
+    for result in journal.cases:
+        found = result.explanation
+        if found is None or not found.reason:
+            continue
+        of = unknown if found.source == "unknown" else differing
+        of.setdefault(found.reason, []).append(result)
+    for reason, results in differing.items():
+        names = listed([described(one) for one in results[:MOST_NAMED]], len(results))
+        yield Insight("note", f"{reason}: {names}.")
+    for reason, results in unknown.items():
+        yield Insight("note", f"What ran is unknown in {counted(len(results), 'case')}: {reason}.")
