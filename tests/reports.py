@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cclmark.explain.paths import Route
 from cclmark.report.charts.naming import Run
 from cclmark.report.insights.insight_words import Insight
 from cclmark.report.overview import headline, insights
 from cclmark.report.wording.reference_notes import ReferenceNotes
-from cclmark.results.journal import Journal
+from cclmark.results.journal import Journal, read_journal
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Explanation, Paths, Relation, Ring, Tree
+
+_RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "h200x4"
+COLLECTIVES = read_journal(_RESULTS / "report" / "collectives.jsonl")
+replace = msgspec.structs.replace
 
 
 def insights_on(journal: Journal, notes: ReferenceNotes | None = None) -> list[Insight]:
@@ -17,3 +30,27 @@ def insights_on(journal: Journal, notes: ReferenceNotes | None = None) -> list[I
 def headline_of(journal: Journal) -> str:
     """The figure of a run to remember."""
     return headline(Run("", journal))
+
+
+def _explanation(result: CaseResult, text: str) -> Explanation:
+    """As NCCL's choice: LL, from 512 KiB LL128, from 8 MiB SIMPLE."""
+    size = result.case.size_bytes
+    protocol = "LL" if size < 512 << 10 else "LL128" if size < 8 << 20 else "SIMPLE"
+    return Explanation(
+        result.index, "plug-in", "ring", "RING", protocol + text, 4, predicted_s={"RING LL": 1e-5}
+    )
+
+
+def explained(transport: str = "SHM/direct/direct", text: str = "", **more: Any) -> Journal:
+    """All-reduces of four ranks with explanations and paths; ``text``: at the protocols' end."""
+    results = [
+        replace(one, explanation=_explanation(one, text))
+        for one in COLLECTIVES.cases
+        if one.case.operation == "all_reduce"
+    ]
+    routes = [Route(a, b, transport, 4) for a in range(4) for b in range(4) if a != b]
+    rings = [Ring([0, 1, 2, 3], 3), Ring([0, 2, 1, 3], 1)]
+    paths = Paths("nccl", "log", routes=routes, rings=rings, trees=[Tree([-1, 0, 0, 2], 4)], **more)
+    links = [Relation(a, b, "NV18", 1) for a in range(4) for b in range(4) if a != b]
+    header = replace(COLLECTIVES.header, relations=links)
+    return dataclasses.replace(COLLECTIVES, header=header, results=results, paths=[paths])

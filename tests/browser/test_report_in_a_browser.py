@@ -18,6 +18,7 @@ from cclmark.report.page.comparison_page import comparison_page
 from cclmark.report.page.page import Section, render
 from cclmark.report.page.run_page import page_of
 from cclmark.results.journal import Journal, read_journal
+from reports import explained
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 ALL = ("collectives", "p2p", "pairs")
@@ -65,6 +66,7 @@ def pages(tmp_path_factory):
             [Run(one, read_journal(RESULTS / "report" / f"{one}.jsonl")) for one in ALL]
         ),
         "comparison": comparison_page([comparison]),
+        "explained": page_of([Run("run", explained())]),
         "many": page_of(
             [Run(one.stem, read_journal(one)) for one in sorted((RESULTS / "runs").glob("*.jsonl"))]
         ),
@@ -98,6 +100,24 @@ def test_every_chart_is_drawn_and_nothing_is_fetched(drawn, pages, name):
         assert box["width"] > 200
     assert seen.said == []
     assert seen.requests == [pages[name].as_uri()]
+
+
+def test_what_ran_is_drawn_and_marked(seen, pages):
+    seen.open(pages["explained"])
+    seen.draw_all()
+    drawings = seen.page.locator(".diagram > svg")
+    assert drawings.count() == 4
+    for number in range(4):
+        drawing = drawings.nth(number)
+        box = drawing.bounding_box()
+        for circle in drawing.locator("circle").all():
+            place = circle.bounding_box()
+            assert box["x"] < place["x"] < place["x"] + place["width"] < box["x"] + box["width"]
+    chart = seen.page.locator("figure[data-chart=all_reduce-float32-sum-bandwidth]")
+    assert chart.locator(".annotation", has_text="512 KiB: LL → LL128").count() == 1
+    line = chart.locator(".shapelayer path").first.bounding_box()
+    assert line["height"] > 100
+    assert seen.said == []
 
 
 def test_hovering_over_a_point_tells_its_figures(drawn):
@@ -435,7 +455,7 @@ def test_strings_of_a_journal_do_not_run(seen, tmp_path):
     assert seen.page.locator("img, b, script[src], a[href^=javascript]").count() == 0
 
 
-@pytest.mark.parametrize("name", ["collectives", "copies", "comparison"])
+@pytest.mark.parametrize("name", ["collectives", "copies", "comparison", "explained"])
 def test_nothing_serious_for_those_who_see_or_hear_it_otherwise(seen, pages, name):
     page = seen.open(pages[name]).page  # one chart is enough: each has thousands of elements
     page.locator("figure").first.scroll_into_view_if_needed()  # charts are drawn when they are seen
