@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -62,4 +63,4 @@ def shares(elements: int, weights: Sequence[int], width_bytes: int) -> list[int]
     for weight in weights:
         before += weight
         ends.append(elements * before // total)
-    return [(end - begin) * width_bytes for begin, end in zip(ends, ends[1:], strict=False)]
+    return [(end - begin) * width_bytes for begin, end in pairwise(ends)]

@@ -28,8 +28,8 @@ def connection_lines(header: Header, every: Iterable[Paths], paint: Paint = unpa
             lines.append(f"  {paths.ccl}, connections ({source})")
             lines += [f"    {line}" for line in _routes(header, paths)]
             if len(header.devices) > 1:
-                lines += [f"    ring  {line}" for line in _rings(paths.rings)]
-                lines += [f"    tree  {line}" for line in _trees(paths.trees)]
+                lines += [f"    ring  {line}" for line in ring_lines(paths.rings)]
+                lines += [f"    tree  {line}" for line in tree_lines(paths.trees)]
             if settings := _settings(paths):
                 lines.append(f"    set   {settings}")
         warnings = [*path_warnings(header, paths), *map(_of_library, paths.messages)]
@@ -86,7 +86,8 @@ def _pairs(pairs: list[tuple[int, int]], ranks: int) -> str:
     return f"ranks {names}" + (f" and {more} more pairs" if more > 0 else "")
 
 
-def _rings(rings: list[Ring]) -> list[str]:
+def ring_lines(rings: list[Ring]) -> list[str]:
+    """Returns a line for each ring, those that are too many counted."""
     lines = []
     for ring in rings[:_MOST_SHAPES]:
         shown = " → ".join(map(str, ring.ranks[:_MOST_RANKS]))
@@ -95,7 +96,8 @@ def _rings(rings: list[Ring]) -> list[str]:
     return lines + _others(len(rings))
 
 
-def _trees(trees: list[Tree]) -> list[str]:
+def tree_lines(trees: list[Tree]) -> list[str]:
+    """Returns a line for each tree, those that are too many counted."""
     lines = []
     for tree in trees[:_MOST_SHAPES]:
         children: dict[int, list[int]] = {}
