@@ -57,6 +57,22 @@ std::string Session::kernel() const {
   return call_ != nullptr ? call_->kernel() : "";
 }
 
+std::vector<PlannedStep> Session::steps() const {
+  if (call_ == nullptr) return {};
+  std::vector<PlannedStep> steps = call_->steps();
+  const MessageBuffers::Ends at = buffers_.ends(0);
+  auto address_of = [&](const Place& place) {
+    return (place.space == Space::input ? at.source : at.to) + place.offset;
+  };
+  std::erase_if(steps, [&](const PlannedStep& step) {
+    bool between_buffers =
+        step.reads.space != Space::staging && step.writes.space != Space::staging;
+    return step.is_local() && !step.combines && between_buffers &&
+           address_of(step.reads) == address_of(step.writes);
+  });
+  return steps;
+}
+
 /// Lets the library prepare its resources for the slots that so many operations use.
 void Session::ready(size_t operations) {
   for (size_t most = std::min(operations, buffers_.used_slots()); readied_ < most; ++readied_) {
