@@ -24,12 +24,17 @@ def step_sources_of(
     """Returns what is known of the operation that ``session`` has prepared and run."""
     _, paths_reason, paths = connections_of(case.ccl, communicator, instruments, job)
     sources = StepSources(paths, paths_reason, algorithm=session.kernel)
-    sources.planned = [_planned(step) for step in session.steps()]
+    sources.planned = planned_steps(session)
     if case.ccl == MPI:
         found = selected_in_mpi(case, instruments)
         sources.algorithm = found.operations[0].algorithm if found.operations else ""
         sources.reason = found.reason
     return sources
+
+
+def planned_steps(session: engine.Session) -> list[PlannedStep]:
+    """The steps of this rank that the engine plans; empty for other libraries."""
+    return [_planned(step) for step in session.steps()]
 
 
 def _planned(step: engine.PlannedStep) -> PlannedStep:
