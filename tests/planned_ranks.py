@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from cclmark import _engine as engine
 from cclmark.explain.steps.planned import planned
 from cclmark.explain.steps.step import Step
+from cclmark.plan.cases import Case
 from cclmark.run.descriptions import open_ccl
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.step_sources import planned_steps
@@ -29,11 +30,13 @@ class Planners:
         self._firsts = list(firsts)
         self._through_host = through_host
 
-    def plans(self, cases: Sequence[object], buffer_bytes: int) -> list[list[Step]]:
+    def plans(self, cases: Sequence[Case]) -> list[list[Step]]:
         """The steps of each case."""
         by_rank: list[list[object]] = [[] for _ in range(self._ranks)]
         errors: list[BaseException] = []
         file = os.memfd_create("ranks of a test")
+        rooms = [engine.room_for(operation_of(one), one.in_place, self._ranks) for one in cases]
+        send_bytes, receive_bytes = map(max, zip(*rooms, strict=True))
         shm = open_ccl("shm", "", ())
         ids = [shm.make_id(len(members)) for members in self._islands()]
 
@@ -46,7 +49,7 @@ class Planners:
                 device = engine.open_device("host", rank)
                 communicator = self._join(shm, ids, file, group, device)
                 session = engine.Session(device, group, communicator)
-                session.reserve(buffer_bytes, buffer_bytes, engine.Registration.none)
+                session.reserve(send_bytes, receive_bytes, engine.Registration.none)
                 for case in cases:
                     session.prepare(operation_of(case), case.in_place, 7)
                     by_rank[rank].append(planned_steps(session))

@@ -9,8 +9,13 @@
 
 namespace cclmark {
 
-/// The memory of a rank that a step reads or writes. Staging is the library's own.
-enum class Space : uint8_t { input, output, staging };
+/// The memory of a rank that a step reads or writes.
+enum class Space : uint8_t {
+  input,
+  output,
+  staging,  ///< the library's own, or a processor's registers
+  slot,     ///< what a rank of `bridge` publishes
+};
 
 inline std::string_view name(Space space) {
   switch (space) {
@@ -19,9 +24,11 @@ inline std::string_view name(Space space) {
     case Space::output:
       return "output";
     case Space::staging:
+      return "staging";
+    case Space::slot:
       break;
   }
-  return "staging";
+  return "slot";
 }
 
 struct Place {

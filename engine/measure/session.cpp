@@ -61,14 +61,10 @@ std::vector<PlannedStep> Session::steps() const {
   if (call_ == nullptr) return {};
   std::vector<PlannedStep> steps = call_->steps();
   const MessageBuffers::Ends at = buffers_.ends(0);
-  auto address_of = [&](const Place& place) {
-    return (place.space == Space::input ? at.source : at.to) + place.offset;
-  };
   std::erase_if(steps, [&](const PlannedStep& step) {
-    bool between_buffers =
-        step.reads.space != Space::staging && step.writes.space != Space::staging;
-    return step.is_local() && !step.combines && between_buffers &&
-           address_of(step.reads) == address_of(step.writes);
+    return step.is_local() && !step.combines && step.reads.space == Space::input &&
+           step.writes.space == Space::output &&
+           at.source + step.reads.offset == at.to + step.writes.offset;
   });
   return steps;
 }

@@ -110,5 +110,23 @@ def test_plans_of_shm(ranks):
         for in_place in (False, True)
         for root in (0, ranks - 1)
     ]
-    for case, steps in zip(cases, Planners(ranks).plans(cases, 8 << 20), strict=True):
+    for case, steps in zip(cases, Planners(ranks).plans(cases), strict=True):
+        check(case, steps)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "firsts", "through_host"),
+    [(2, (0, 1), True), (4, (0, 2), False), (5, (0, 1, 3), False), (6, (0, 4), True)],
+)
+def test_plans_of_bridge(ranks, firsts, through_host):
+    cases = [
+        case_of(operation, ranks, count, in_place=in_place, root=root)
+        for operation in COLLECTIVES
+        # In turn: within an announcement, whole results of islands, shared out, several stretches.
+        for count in (37, 1536, 24 * 4096 + 96, 1 << 20)
+        for in_place in (False, True)
+        for root in (0, ranks - 1)
+    ]
+    plans = Planners(ranks, firsts, through_host=through_host).plans(cases)
+    for case, steps in zip(cases, plans, strict=True):
         check(case, steps)
