@@ -33,26 +33,24 @@ class Memory:
     def __setitem__(self, cell: Cell, bag: Bag) -> None:
         self._cells[self._alias(cell)] = bag
 
-    def copy(self) -> Memory:
-        other = Memory(self._alias)
-        other._cells = dict(self._cells)
-        return other
-
 
 def execute(steps: Iterable[Step], memory: Memory, cells: Callable[[int, Place, Step], list[Cell]]):
     """Executes ``steps`` in the order of their stages. ``cells``: those of a place of a step."""
-    for _, stage in groupby(sorted(steps, key=lambda step: step.stage), lambda step: step.stage):
-        before = memory.copy()
-        for step in stage:
-            assert step.source is not None
-            source = memory if step.is_local else before
-            reads = cells(step.source, step.reads, step)
-            writes = cells(step.destination, step.writes, step)
-            arriving = [source[cell] for cell in reads]
+    ordered = sorted(steps, key=lambda step: step.stage)
+    for _, group in groupby(ordered, lambda step: step.stage):
+        stage = list(group)
+        before = [
+            None
+            if step.is_local
+            else [memory[cell] for cell in cells(step.source, step.reads, step)]
+            for step in stage
+        ]
+        for step, of_others in zip(stage, before, strict=True):
+            arriving = of_others or [memory[cell] for cell in cells(step.source, step.reads, step)]
             if step.combines is not None:
                 own = [memory[cell] for cell in cells(step.destination, step.combines, step)]
                 arriving = [one + other for one, other in zip(arriving, own, strict=True)]
-            for cell, bag in zip(writes, arriving, strict=True):
+            for cell, bag in zip(cells(step.destination, step.writes, step), arriving, strict=True):
                 memory[cell] = bag
 
 

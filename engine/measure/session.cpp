@@ -62,9 +62,11 @@ std::vector<PlannedStep> Session::steps() const {
   std::vector<PlannedStep> steps = call_->steps();
   const MessageBuffers::Ends at = buffers_.ends(0);
   std::erase_if(steps, [&](const PlannedStep& step) {
-    return step.is_local() && !step.combines && step.reads.space == Space::input &&
-           step.writes.space == Space::output &&
-           at.source + step.reads.offset == at.to + step.writes.offset;
+    const Place &from = step.reads, &to = step.writes;
+    bool same = from.space == to.space ? from.offset == to.offset
+                                       : from.space == Space::input && to.space == Space::output &&
+                                             at.source + from.offset == at.to + to.offset;
+    return same && step.is_local() && !step.combines;
   });
   return steps;
 }

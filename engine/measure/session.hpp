@@ -96,7 +96,7 @@ class Session {
   /// How the prepared operation moves its data if the library is one of the engine, else empty.
   std::string kernel() const;
   /// The steps of the prepared operation on this rank if the library is one of the engine, else
-  /// empty. In place, copies of data onto themselves are left out.
+  /// empty. Copies of data onto themselves are left out, as in place.
   std::vector<PlannedStep> steps() const;
   /// Why operations of this library on this device cannot be replayed from graphs; empty when they
   /// can.

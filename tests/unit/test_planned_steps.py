@@ -101,15 +101,18 @@ def check(case, steps):
             assert memory[rank, OUTPUT, e // per] == bag, (case.describe(), rank, e)
 
 
+def every_case(ranks, counts):
+    """All operations with these counts, in place and not, with the first and the last root."""
+    for operation in COLLECTIVES:
+        for count in counts:
+            for in_place in (False, True):
+                for root in {0, ranks - 1} if OPERATIONS[operation].rooted else (0,):
+                    yield case_of(operation, ranks, count, in_place=in_place, root=root)
+
+
 @pytest.mark.parametrize("ranks", [2, 3, 5])
 def test_plans_of_shm(ranks):
-    cases = [
-        case_of(operation, ranks, count, in_place=in_place, root=root)
-        for operation in COLLECTIVES
-        for count in (1, 37, 640, 1027)
-        for in_place in (False, True)
-        for root in (0, ranks - 1)
-    ]
+    cases = [*every_case(ranks, (1, 37, 640, 1027))]
     for case, steps in zip(cases, Planners(ranks).plans(cases), strict=True):
         check(case, steps)
 
@@ -119,14 +122,23 @@ def test_plans_of_shm(ranks):
     [(2, (0, 1), True), (4, (0, 2), False), (5, (0, 1, 3), False), (6, (0, 4), True)],
 )
 def test_plans_of_bridge(ranks, firsts, through_host):
-    cases = [
-        case_of(operation, ranks, count, in_place=in_place, root=root)
-        for operation in COLLECTIVES
-        # In turn: within an announcement, whole results of islands, shared out, several stretches.
-        for count in (37, 1536, 24 * 4096 + 96, 1 << 20)
-        for in_place in (False, True)
-        for root in (0, ranks - 1)
-    ]
+    # Inputs that fit into an announcement, whole results of islands, results that are shared out;
+    # several stretches.
+    cases = [*every_case(ranks, (37, 1536, 24 * 4096))]
+    cases += [case_of(operation, ranks, 1 << 20, root=1) for operation in COLLECTIVES]
     plans = Planners(ranks, firsts, through_host=through_host).plans(cases)
     for case, steps in zip(cases, plans, strict=True):
         check(case, steps)
+
+
+def test_every_step_of_a_plan_matters():
+    """Otherwise the properties above could hold for incomplete plans."""
+    cases = [
+        case_of(operation, 3, 640) for operation in COLLECTIVES if OPERATIONS[operation].moves_data
+    ]
+    plans = [*Planners(3).plans(cases), *Planners(3, (0, 2)).plans(cases)]
+    for case, steps in zip(cases * 2, plans, strict=True):
+        assert steps
+        for place in range(len(steps)):
+            with pytest.raises(AssertionError):
+                check(case, steps[:place] + steps[place + 1 :])

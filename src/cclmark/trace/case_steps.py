@@ -105,7 +105,15 @@ def _steps_of(
     operations = len(traces[0].call_begin_ns)
     first = {rank: _of_one_operation(own, operations) for rank, own in tasks.items()}
     if any(first.values()):
-        return _reported(case, traces, {rank: own for rank, own in first.items() if own})
+        found = _reported(case, traces, {rank: own for rank, own in first.items() if own})
+        if silent := [trace.rank for trace in traces if not first.get(trace.rank)]:
+            found.notes.append(f"{_named('rank', silent)} reported no operation")
+        return found
+    if number := max(map(len, tasks.values()), default=0):
+        raise _UnknownError(
+            f"the log contains {number} operations of the library for the {operations} that ran: "
+            "it is not known which belong together"
+        )
     if sources[0].algorithm:
         return _selected(case, sources[0].algorithm, sources[0].reason)
     reasons = [sources[0].reason, *(trace.log_reason for trace in traces)]
@@ -339,7 +347,10 @@ def _selected(case: Case, algorithm: str, reason: str) -> CaseSteps:
             f"{reason}; the steps of {case.operation} by {algorithm} are not known to cclmark"
         )
     return CaseSteps(
-        SELECTED, algorithm=algorithm.replace("_", " "), steps=list(derive()), notes=[reason]
+        SELECTED,
+        algorithm=algorithm.replace("_", " "),
+        steps=list(derive()),
+        notes=[reason, "libraries may number chunks, and divide elements that are left, otherwise"],
     )
 
 

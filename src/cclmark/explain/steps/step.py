@@ -51,7 +51,9 @@ class Step(msgspec.Struct, frozen=True):
 
     @property
     def action(self) -> str:
-        """``reduce`` or ``copy``."""
+        """``reduce`` or ``copy``; empty if the steps are not known."""
+        if self.source is None:
+            return ""
         return "copy" if self.combines is None else "reduce"
 
 

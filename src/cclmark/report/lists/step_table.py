@@ -83,9 +83,12 @@ def _total(found: CaseSteps) -> str:
     for step in between:
         assert step.source is not None
         sent[step.source] = sent.get(step.source, 0) + step.size_bytes
-    text = f"{counted(stages, 'stage')}, {counted(len(found.steps), 'step')}"
-    if local := len(found.steps) - len(between):
+    known = [step for step in found.steps if step.source is not None]
+    text = f"{counted(stages, 'stage')}, {counted(len(known), 'step')}"
+    if local := len(known) - len(between):
         text += f", {local} of them within a rank"
+    if unknown := len(found.steps) - len(known):
+        text += f"; {unknown} parts of operations within islands, whose steps are not known"
     if not sent:
         return text
     least, most = format_size(min(sent.values())), format_size(max(sent.values()))
@@ -184,8 +187,9 @@ def _few(names: Iterable[str]) -> str:
 def _ends(step: Step) -> str:
     if step.is_local:
         return f"{step.destination}"
-    source = "?" if step.source is None else step.source
-    return f"{source} → {step.destination}"
+    if step.source is None:
+        return f"… → {step.destination}"
+    return f"{step.source} → {step.destination}"
 
 
 def _aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
