@@ -414,6 +414,23 @@ NB_MODULE(_engine, m) {
       .def_ro("after_ns", &ClockSample::after_ns);
   m.def("sample_clock", &sample_clock, "device"_a, "rounds"_a,
         nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<Place>(m, "Place")
+      .def_prop_ro("space", [](const Place& place) { return name(place.space); })
+      .def_ro("offset_bytes", &Place::offset);
+  nb::class_<PlannedStep>(m, "PlannedStep")
+      .def_ro("order", &PlannedStep::order)
+      .def_ro("phase", &PlannedStep::phase)
+      .def_prop_ro("source",
+                   [](const PlannedStep& step) -> std::optional<int> {
+                     if (step.source == PlannedStep::kUnknown) return std::nullopt;
+                     return step.source;
+                   })
+      .def_ro("destination", &PlannedStep::destination)
+      .def_ro("size_bytes", &PlannedStep::bytes)
+      .def_ro("reads", &PlannedStep::reads)
+      .def_ro("writes", &PlannedStep::writes)
+      .def_ro("combines", &PlannedStep::combines)
+      .def_ro("medium", &PlannedStep::medium);
   nb::class_<Session>(m, "Session")
       .def(nb::init<Device&, RankGroup&, Communicator&, OperationCounter*>(), "device"_a,
            "rank_group"_a, "communicator"_a, "counter"_a.none() = nb::none(),
@@ -430,6 +447,7 @@ NB_MODULE(_engine, m) {
           "operation"_a, "in_place"_a, "seed"_a, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("route", &Session::route)
       .def_prop_ro("kernel", &Session::kernel)
+      .def("steps", &Session::steps)
       .def("run", &Session::run, "batch"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("trace", &Session::trace, "operations"_a, "events"_a,
            nb::call_guard<nb::gil_scoped_release>())

@@ -30,6 +30,7 @@
 #include <utility>
 
 #include "ccl/bridge_plan.hpp"
+#include "ccl/bridge_steps.hpp"
 #include "ccl/remote_slots.hpp"
 #include "ccl/slots.hpp"
 #include "core/waiting.hpp"
@@ -215,6 +216,7 @@ class Bridge final : public Communicator {
     bool apart;
   };
   void run(const std::vector<Step>& steps, Run now);
+  void perform(const std::vector<InnerWork>& work, const Run& now, std::byte* slot);
   void publish(const Step& step, size_t number, const Run& now);
   void take(const Step& step, size_t number, const Run& now);
   void reduce(const Take& piece, const std::byte* other, const Run& now, void* stream);
@@ -513,11 +515,11 @@ void Bridge::join(void* waiting, void* awaited) {
 
 void Bridge::publish(const Step& step, size_t number, const Run& now) {
   if (!step.publishes) {
-    if (step.work) step.work(now.send, now.receive, nullptr);
+    perform(step.work, now, nullptr);
   } else {
     uint32_t sequence = ++published_;
     Published& before = in_slots_[sequence % kSlots];
-    void* stream = step.work ? now.main : now.out;
+    void* stream = step.on_main() ? now.main : now.out;
     for (const Reader& reader : before.readers) {
       await(rank_, SlotLayout::taken(reader.rank, before.sequence), before.sequence, stream);
     }
@@ -526,8 +528,8 @@ void Bridge::publish(const Step& step, size_t number, const Run& now) {
     std::byte* slot = slots_ + place(sequence);
     std::byte* shared = direct_ ? slot : host(rank_).base + layout().flag_bytes() + place(sequence);
     const std::byte* source = now.send + step.from;
-    if (step.work) {
-      step.work(now.send, now.receive, slot);
+    if (step.on_main()) {
+      perform(step.work, now, slot);
       source = slot;
       if (!direct_ && step.bytes > 0) {
         stream = now.out;
@@ -547,8 +549,8 @@ void Bridge::publish(const Step& step, size_t number, const Run& now) {
   // Data taken in this step is added to this rank's result, or overwrites data that was read here.
   if (now.apart && step.reduces) {
     // An earlier step on the main stream may still write the data that this one adds to.
-    if (!step.work) join(now.out, now.main);
-    device_.record(events_[1 + number % kSlots].get(), step.work ? now.main : now.out);
+    if (!step.on_main()) join(now.out, now.main);
+    device_.record(events_[1 + number % kSlots].get(), step.on_main() ? now.main : now.out);
   }
 }
 
@@ -587,8 +589,23 @@ void Bridge::take(const Step& step, size_t number, const Run& now) {
   // Later work on the main stream may write to the slot that was read here.
   bool of_slot = std::ranges::any_of(
       step.takes, [](const Take& piece) { return piece.own == Take::Own::slot; });
-  if (step.finish || of_slot) join(now.main, stream);
-  if (step.finish) step.finish(now.receive);
+  if (!step.finish.empty() || of_slot) join(now.main, stream);
+  perform(step.finish, now, nullptr);
+}
+
+/// Enqueues what happens within the island. `slot`: nullptr if nothing is published.
+void Bridge::perform(const std::vector<InnerWork>& work, const Run& now, std::byte* slot) {
+  std::byte* into = slot != nullptr ? slot : slots_;  // which no rank reads then
+  for (const InnerWork& one : work) {
+    const std::byte* from =
+        (one.from.space == Space::input ? now.send : now.receive) + one.from.offset;
+    std::byte* to = (one.to.space == Space::slot ? into : now.receive) + one.to.offset;
+    if (one.operation) {
+      one.call->enqueue(from, to);
+    } else if (to != from && one.bytes > 0) {
+      device_.copy_async(to, from, one.bytes, now.main);
+    }
+  }
 }
 
 void Bridge::copy(std::byte* to, const std::byte* from, size_t bytes, void* stream) {
@@ -658,9 +675,8 @@ class BridgeCall final : public Call {
       : bridge_(bridge),
         op_(op),
         stream_(stream),
-        steps_(plan_between_islands({bridge.device_, bridge.island_, bridge.map_, bridge.rank_,
-                                     bridge.stretch_bytes(op), bridge.slots_, stream},
-                                    op)) {
+        steps_(plan_between_islands(
+            {bridge.island_, bridge.map_, bridge.rank_, bridge.stretch_bytes(op), stream}, op)) {
     size_t bytes = 0, steps = 0;
     for (const Step& step : steps_) {
       if (step.publishes) bytes += step.bytes;
@@ -671,6 +687,18 @@ class BridgeCall final : public Call {
   }
 
   std::string kernel() const override { return bridge_.route(op_); }
+
+  std::vector<PlannedStep> steps() const override {
+    const IslandMap& map = bridge_.map_;
+    std::vector<std::vector<Step>> of_island;
+    for (int i = 0; i < map.ranks_of(bridge_.mine_); ++i) {
+      int rank = map.first_of(bridge_.mine_) + i;
+      PlanSite site{nullptr, map, rank, bridge_.stretch_bytes(op_), nullptr};
+      of_island.push_back(plan_between_islands(site, op_));
+    }
+    return described({map, bridge_.rank_, steps_, of_island,
+                      [this](int source) { return bridge_.transport_to(source); }});
+  }
 
   void enqueue(const void* send, void* receive) override {
     auto stream = [&](size_t i) { return apart_ ? bridge_.streams_[i].get() : stream_; };

@@ -1,7 +1,6 @@
 #include "ccl/bridge_plan.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -16,20 +15,10 @@ namespace {
 /// the island costs more time than taking less data saves.
 constexpr size_t kWholeBytes = size_t{256} << 10;
 
-/// A copy within the device, unless it would be onto itself.
-struct Copier {
-  Device& device;
-  void* stream;
-  void operator()(std::byte* to, const std::byte* from, size_t bytes) const {
-    if (to != from && bytes > 0) device.copy_async(to, from, bytes, stream);
-  }
-};
-
 class Planner {
  public:
   Planner(const PlanSite& site, const Operation& op)
       : site_(site),
-        copy_{site.device, site.stream},
         map_(site.map),
         op_(op),
         width_(size_bytes(op.dtype)),
@@ -39,7 +28,7 @@ class Planner {
         islands_(site.map.islands()),
         mine_(site.map.island_of(site.rank)),
         index_(site.map.index_of(site.rank)),
-        alone_(site.island == nullptr) {
+        alone_(site.map.ranks_of(site.map.island_of(site.rank)) == 1) {
     for (int island = 0; island < islands_; ++island) {
       evenly_ = std::lcm(evenly_, static_cast<size_t>(ranks_of(island)));
       fewest_ = std::min(fewest_, static_cast<size_t>(ranks_of(island)));
@@ -97,22 +86,25 @@ class Planner {
   int index_of(int rank) const { return map_.index_of(rank); }
   bool abroad(int rank) const { return island_of(rank) != mine_; }
 
-  /// An operation of this rank's island.
-  CallPointer of_island(Collective collective, size_t count, int root = 0,
-                        std::vector<size_t> matrix = {}) {
-    auto key = std::make_tuple(collective, count, root);
-    CallPointer& known = calls_[key];
-    if (known == nullptr) {
-      Operation op = op_;
-      op.collective = collective;
-      op.count = count;
-      op.root = root;
-      op.matrix = std::move(matrix);
-      if (op.reduction == Reduction::avg) op.reduction = Reduction::sum;  // divided at the end
-      known = site_.island->bind(op, site_.stream);
-    }
-    return known;
+  /// An operation of this rank's island, from one place of a buffer to another.
+  InnerWork of_island(Collective collective, size_t count, Place from, Place to, int root = 0,
+                      std::vector<size_t> matrix = {}) {
+    Operation op = op_;
+    op.collective = collective;
+    op.count = count;
+    op.root = root;
+    op.matrix = std::move(matrix);
+    if (op.reduction == Reduction::avg) op.reduction = Reduction::sum;  // divided at the end
+    CallPointer& known = calls_[std::make_tuple(collective, count, root)];
+    if (known == nullptr && site_.island != nullptr) known = site_.island->bind(op, site_.stream);
+    return {std::move(op), known, from, to, 0};
   }
+  static InnerWork copy(Place from, Place to, size_t bytes) {
+    return {{}, nullptr, from, to, bytes};
+  }
+  static Place input(size_t at) { return {Space::input, at}; }
+  static Place output(size_t at) { return {Space::output, at}; }
+  static Place slot(size_t at = 0) { return {Space::slot, at}; }
 
   Step& add() { return steps_.emplace_back(); }
   void everybody_publishes(Step& step) const {
@@ -174,14 +166,9 @@ class Planner {
     if (alone_) {
       step.from = offset;
     } else {
-      step.work = [call = of_island(Collective::reduce_scatter, part), offset](
-                      const std::byte* s, std::byte*, std::byte* slot) {
-        call->enqueue(s + offset, slot);
-      };
-      step.finish = [call = of_island(Collective::all_gather, part), offset,
-                     own = offset + first * width_](std::byte* r) {
-        call->enqueue(r + own, r + offset);
-      };
+      step.work = {of_island(Collective::reduce_scatter, part, input(offset), slot())};
+      step.finish = {
+          of_island(Collective::all_gather, part, output(offset + first * width_), output(offset))};
     }
     step.publishes = step.reduces = true;
     step.bytes = part * width_;
@@ -211,10 +198,7 @@ class Planner {
     if (alone_) {
       step.from = offset;
     } else {
-      step.work = [call = of_island(Collective::all_reduce, count), offset](
-                      const std::byte* s, std::byte*, std::byte* slot) {
-        call->enqueue(s + offset, slot);
-      };
+      step.work = {of_island(Collective::all_reduce, count, input(offset), slot())};
     }
     // Also without readers, as in an island with more ranks than the others: this rank adds to the
     // slot.
@@ -231,27 +215,19 @@ class Planner {
   }
 
   /// What an island does by itself, from one place of the input to one of the output; a rank that
-  /// is alone copies `bytes`, and ranks that have no part do nothing. `bind` gives the island's
-  /// call.
-  template <typename Bind>
-  void add_inner(bool takes_part, size_t from, size_t to, size_t bytes, Bind bind) {
+  /// is alone copies `bytes`, and ranks that have no part do nothing.
+  void add_inner(bool takes_part, Collective collective, size_t from, size_t to, size_t bytes,
+                 int root = 0, std::vector<size_t> matrix = {}) {
     Step& step = add();
     if (!takes_part) return;
-    if (alone_) {
-      step.work = [=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
-        copy(r + to, s + from, bytes);
-      };
-    } else {
-      step.work = [=, call = bind()](const std::byte* s, std::byte* r, std::byte*) {
-        call->enqueue(s + from, r + to);
-      };
-    }
+    step.work = {alone_ ? copy(input(from), output(to), bytes)
+                        : of_island(collective, op_.count, input(from), output(to), root,
+                                    std::move(matrix))};
   }
 
   void plan_all_gather() {
     size_t bytes = op_.count * width_;
-    add_inner(true, 0, static_cast<size_t>(first_of(mine_)) * bytes, bytes,
-              [&] { return of_island(Collective::all_gather, op_.count); });
+    add_inner(true, Collective::all_gather, 0, static_cast<size_t>(first_of(mine_)) * bytes, bytes);
     in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
       Step& step = add();
       step.publishes = true;
@@ -282,8 +258,8 @@ class Planner {
 
   void plan_reduce_scatter() {
     size_t bytes = op_.count * width_;
-    add_inner(true, static_cast<size_t>(first_of(mine_)) * bytes, 0, bytes,
-              [&] { return of_island(Collective::reduce_scatter, op_.count); });
+    add_inner(true, Collective::reduce_scatter, static_cast<size_t>(first_of(mine_)) * bytes, 0,
+              bytes);
     size_t most = 1;
     for (int rank = 0; rank < ranks_; ++rank) most = std::max(most, served_by(rank).size());
     size_t stretch = whole_vectors(room_ / most);
@@ -319,28 +295,16 @@ class Planner {
       step.from = (static_cast<size_t>(served[0]) * op_.count + at) * width_;
       return;
     }
-    struct Part {
-      CallPointer call;
-      size_t from, to;
-    };
-    std::vector<Part> parts;
+    size_t bytes = count * width_;
     for (int to = 0; to < ranks_; ++to) {
       if (!abroad(to)) continue;
-      size_t from = (static_cast<size_t>(to) * op_.count + at) * width_;
+      Place from = input((static_cast<size_t>(to) * op_.count + at) * width_);
       int root = index_of(to) % ranks_of(mine_);
       auto place = static_cast<size_t>(std::ranges::find(served, to) - served.begin());
-      size_t slot = root == index_ ? place * stretch * width_ : 0;
-      parts.push_back({alone_ ? nullptr : of_island(Collective::reduce, count, root), from, slot});
+      Place into = slot(root == index_ ? place * stretch * width_ : 0);
+      step.work.push_back(alone_ ? copy(from, into, bytes)
+                                 : of_island(Collective::reduce, count, from, into, root));
     }
-    step.work = [parts, alone = alone_, site = site_, copy = copy_, bytes = count * width_](
-                    const std::byte* s, std::byte*, std::byte* slot) {
-      std::byte* into = slot != nullptr ? slot : site.scratch;  // unused if no rank is served
-      if (alone) {
-        for (const Part& part : parts) copy(into + part.to, s + part.from, bytes);
-        return;
-      }
-      for (const Part& part : parts) part.call->enqueue(s + part.from, into + part.to);
-    };
   }
 
   void plan_broadcast() {
@@ -348,15 +312,11 @@ class Planner {
     bool home = mine_ == island_of(op_.root);
     // In place, from the root's output: some libraries have no other broadcast.
     Step& first = add();
-    if (home && rank_ == op_.root) {
-      first.work = [=, copy = copy_](const std::byte* s, std::byte* r, std::byte*) {
-        copy(r, s, bytes);
-      };
-    }
+    if (home && rank_ == op_.root) first.work = {copy(input(0), output(0), bytes)};
     Step& second = add();
     if (home && !alone_) {
-      second.work = [call = of_island(Collective::broadcast, op_.count, index_of(op_.root))](
-                        const std::byte*, std::byte* r, std::byte*) { call->enqueue(r, r); };
+      second.work = {
+          of_island(Collective::broadcast, op_.count, output(0), output(0), index_of(op_.root))};
     }
     size_t most = whole_units(room_);
     size_t shared = shared_elements(most);
@@ -384,8 +344,8 @@ class Planner {
     auto [first, bytes] = part_of(rank_, count, in_parts);
     step.takes.push_back({op_.root, first, bytes, step.from + first});
     if (!in_parts || alone_) return;
-    step.finish = [call = of_island(Collective::all_gather, bytes / width_), from = step.from,
-                   first = first](std::byte* r) { call->enqueue(r + from + first, r + from); };
+    step.finish = {of_island(Collective::all_gather, bytes / width_, output(step.from + first),
+                             output(step.from))};
   }
   /// The bytes of the root's stretch that a rank takes: their offset and number.
   std::pair<size_t, size_t> part_of(int rank, size_t count, bool in_parts) const {
@@ -405,11 +365,8 @@ class Planner {
       if (alone_) {
         step.from = offset;  // the root adds to its input
       } else {
-        step.work = [=, call = of_island(Collective::reduce, count, index_of(leader)),
-                     scratch = site_.scratch](const std::byte* s, std::byte* r, std::byte* slot) {
-          std::byte* into = at_home ? r + offset : slot != nullptr ? slot : scratch;
-          call->enqueue(s + offset, into);
-        };
+        step.work = {of_island(Collective::reduce, count, input(offset),
+                               at_home ? output(offset) : slot(), index_of(leader))};
       }
       step.reduces = true;
       step.bytes = bytes;
@@ -437,13 +394,11 @@ class Planner {
     };
     int first = first_of(mine_), n = ranks_of(mine_);
     size_t out = before(rank_, first, true), in = before(first, rank_, false);
-    add_inner(true, out, in, part(rank_, rank_) * width_, [&] {
-      std::vector<size_t> inner;
-      for (int from = first; uneven && from < first + n; ++from) {
-        for (int to = first; to < first + n; ++to) inner.push_back(part(from, to));
-      }
-      return of_island(op_.collective, op_.count, 0, inner);
-    });
+    std::vector<size_t> inner;
+    for (int from = first; uneven && from < first + n; ++from) {
+      for (int to = first; to < first + n; ++to) inner.push_back(part(from, to));
+    }
+    add_inner(true, op_.collective, out, in, part(rank_, rank_) * width_, 0, std::move(inner));
     for (int turn = 1; turn < ranks_; ++turn) {
       auto target = [&](int from) { return (from + turn) % ranks_; };
       size_t longest = 0;
@@ -475,8 +430,8 @@ class Planner {
   void plan_gather() {
     int home = island_of(op_.root);
     size_t bytes = op_.count * width_;
-    add_inner(mine_ == home, 0, static_cast<size_t>(first_of(mine_)) * bytes, bytes,
-              [&] { return of_island(Collective::gather, op_.count, index_of(op_.root)); });
+    add_inner(mine_ == home, Collective::gather, 0, static_cast<size_t>(first_of(mine_)) * bytes,
+              bytes, index_of(op_.root));
     in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
       Step& step = add();
       step.from = at * width_;
@@ -495,8 +450,8 @@ class Planner {
   void plan_scatter() {
     int home = island_of(op_.root);
     size_t bytes = op_.count * width_;
-    add_inner(mine_ == home, static_cast<size_t>(first_of(mine_)) * bytes, 0, bytes,
-              [&] { return of_island(Collective::scatter, op_.count, index_of(op_.root)); });
+    add_inner(mine_ == home, Collective::scatter, static_cast<size_t>(first_of(mine_)) * bytes, 0,
+              bytes, index_of(op_.root));
     for (int to = 0; to < ranks_; ++to) {
       if (island_of(to) == home) continue;
       in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
@@ -512,12 +467,10 @@ class Planner {
   }
 
   void plan_ring_shift() {
-    add_inner(true, 0, 0, 0, [&] {
-      int n = ranks_of(mine_);
-      std::vector<size_t> chain(static_cast<size_t>(n) * static_cast<size_t>(n), 0);
-      for (int i = 0; i + 1 < n; ++i) chain[static_cast<size_t>(i * n + i + 1)] = op_.count;
-      return of_island(Collective::alltoallv, op_.count, 0, chain);
-    });
+    int n = ranks_of(mine_);
+    std::vector<size_t> chain(static_cast<size_t>(n) * static_cast<size_t>(n), 0);
+    for (int i = 0; i + 1 < n; ++i) chain[static_cast<size_t>(i * n + i + 1)] = op_.count;
+    add_inner(true, Collective::alltoallv, 0, 0, 0, 0, std::move(chain));
     in_stretches(op_.count, whole_vectors(room_), [&](size_t at, size_t count) {
       Step& step = add();
       step.from = at * width_;
@@ -537,9 +490,9 @@ class Planner {
   }
 
   void plan_barrier() {
-    add_inner(true, 0, 0, 0, [&] { return of_island(Collective::barrier, 0); });
+    add_inner(true, Collective::barrier, 0, 0, 0);
     Step& step = add();
-    step.work = [](const std::byte*, std::byte*, std::byte*) {};  // after the island's work
+    step.follows_work = true;
     step.publishes = true;
     step.reduces = true;  // which orders the waits after it, too
     everybody_publishes(step);
@@ -551,7 +504,6 @@ class Planner {
   }
 
   const PlanSite site_;
-  const Copier copy_;
   const IslandMap& map_;
   const Operation op_;
   size_t width_;

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ccl/communicator.hpp"
@@ -55,12 +55,20 @@ struct Reader {
   size_t bytes = 0;
 };
 
+/// What a rank does within its island: an operation of the island's library, or a copy.
+struct InnerWork {
+  std::optional<Operation> operation;  ///< of the island; without one, a copy
+  std::shared_ptr<Call> call;          ///< nullptr for a copy, and where nothing is to be executed
+  Place from, to;
+  size_t bytes;  ///< of a copy
+};
+
 /// The work of a rank between two checks of its neighbours.
 struct Step {
-  using Action = std::function<void(const std::byte* send, std::byte* receive, std::byte* slot)>;
-
   /// Into the slot, if this rank publishes; or whatever else the island does. On the main stream.
-  Action work;
+  /// A result in a slot that is not published is never read.
+  std::vector<InnerWork> work;
+  bool follows_work = false;  ///< publishes after earlier work on the main stream, without its own
   bool publishes = false;
   std::vector<Reader> readers;
   size_t bytes = 0;
@@ -70,22 +78,23 @@ struct Step {
   std::vector<Take> takes;      ///< one of each source at most
   bool reduces = false;
   /// After all that. On the main stream.
-  std::function<void(std::byte* receive)> finish;
+  std::vector<InnerWork> finish;
+
+  bool on_main() const { return follows_work || !work.empty(); }
 };
 
 /// The rank and the resources that an operation is planned for.
 struct PlanSite {
-  Device& device;
-  Communicator* island;  ///< nullptr for a rank that is alone in its island
+  /// nullptr for a rank that is alone in its island, and for a plan that is not to be executed.
+  Communicator* island;
   const IslandMap& map;
   int rank;
   size_t stretch_bytes;  ///< the bytes of a slot that a step may use
-  std::byte* scratch;    ///< for outputs that a library requires and does not write
   void* stream;
 };
 
 /// An operation of all ranks, as the steps of one: every rank plans the same steps, each its part.
-/// The steps refer to `site`'s device, island and map. Raises UnsupportedError.
+/// The steps refer to `site`'s island and map. Raises UnsupportedError.
 std::vector<Step> plan_between_islands(const PlanSite& site, const Operation& operation);
 
 }  // namespace cclmark

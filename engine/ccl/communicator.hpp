@@ -11,6 +11,7 @@
 
 #include "ccl/description.hpp"
 #include "ccl/host_exchange.hpp"
+#include "ccl/planned_step.hpp"
 #include "core/memory_block.hpp"
 #include "core/operation.hpp"
 #include "core/rank_group.hpp"
@@ -29,6 +30,9 @@ class Call {
   virtual void enqueue(const void* send, void* receive) = 0;
   /// How the data moves, for a library of the engine itself; empty for other libraries.
   virtual std::string kernel() const { return ""; }
+  /// The steps of this rank, in the order of their execution, for a library of the engine itself;
+  /// empty for other libraries.
+  virtual std::vector<PlannedStep> steps() const { return {}; }
 };
 
 /// A connection in one direction: data of this rank to rank `to`.

@@ -312,11 +312,9 @@ class ShmCommunicator final : public Communicator {
 class ShmCall final : public Call {
  public:
   ShmCall(ShmCommunicator& comm, const Operation& operation)
-      : comm_(comm),
-        op_(operation),
-        width_(size_bytes(operation.dtype)),
-        segments_(info(operation.collective).expected(operation, comm.rank_, comm.size_)) {
+      : comm_(comm), op_(operation), width_(size_bytes(operation.dtype)) {
     const CollectiveInfo& row = info(operation.collective);
+    std::vector<Segment> segments = row.expected(operation, comm.rank_, comm.size_);
     send_bytes_ = row.send_count(operation, comm.rank_, comm.size_) * width_;
     receive_bytes_ = row.receive_count(operation, comm.rank_, comm.size_) * width_;
     size_t largest = 0;
@@ -325,13 +323,18 @@ class ShmCall final : public Call {
     }
     for (int step = 1; step < comm.size_; ++step) {
       int peer = (comm.rank_ + step) % comm.size_;
-      if (row.reduces || reads_from(segments_, peer)) sources_.push_back(peer);
+      if (row.reduces || reads_from(segments, peer)) sources_.push_back(peer);
       if (row.reduces || reads_from(row.expected(operation, peer, comm.size_), comm.rank_)) {
         users_.push_back(peer);
       }
     }
     inline_ = largest <= kInlineBytes;
     stream_ = largest >= kStreamBytes;
+    if (row.reduces) {
+      plan_reduction(segments);
+    } else {
+      plan_copies(std::move(segments));
+    }
   }
 
   std::string kernel() const override {
@@ -366,36 +369,22 @@ class ShmCall final : public Call {
     if (inline_) return run_inline(send, static_cast<std::byte*>(receive));
     comm_.exchange_buffers(send_bytes_ > 0 ? send : nullptr, receive_bytes_ > 0 ? receive : nullptr,
                            sources_);
-    switch (op_.collective) {
-      case Collective::all_reduce:
-        reduce_slice(comm_.receive_);
-        break;
-      case Collective::reduce: {
-        std::byte* at_root = comm_.receive_[static_cast<size_t>(op_.root)];
-        reduce_slice({&at_root, 1});
-        break;
-      }
-      case Collective::reduce_scatter:
-        reduce_own_part(static_cast<std::byte*>(receive));
-        break;
-      case Collective::all_gather:
-      case Collective::broadcast:
-      case Collective::alltoall:
-      case Collective::alltoallv:
-      case Collective::gather:
-      case Collective::scatter:
-      case Collective::sendrecv:
-        pull(static_cast<std::byte*>(receive));
-        break;
-      case Collective::ping_pong:
-      case Collective::barrier:
-        break;  // done above
-    }
+    if (reduction_.count > 0) reduce();
+    pull(static_cast<std::byte*>(receive));
     comm_.done();
     for (int peer : users_) comm_.await_done(peer, comm_.sequence_);
   }
 
+  std::vector<PlannedStep> steps() const override;
+
  private:
+  /// The same part of all inputs, which this rank reduces, and the ranks that get the result. In
+  /// elements.
+  struct Reduced {
+    size_t from = 0, count = 0, to = 0;
+    std::vector<int> targets;
+  };
+
   static bool reads_from(const std::vector<Segment>& segments, int peer) {
     return std::any_of(segments.begin(), segments.end(), [peer](const Segment& segment) {
       return segment.source == peer && segment.count > 0;
@@ -436,50 +425,66 @@ class ShmCall final : public Call {
     if (!inline_) comm_.await_done(peer, comm_.sequence_);
   }
 
+  /// What is small every rank reduces for itself; else the ranks share it out.
+  void plan_reduction(const std::vector<Segment>& segments) {
+    bool shared = !inline_ && op_.collective != Collective::reduce_scatter;
+    if (!shared) {
+      if (segments.empty()) return;
+      const Segment& own = segments.front();
+      reduction_ = {own.source_element, own.count, own.output_element, {comm_.rank_}};
+    } else {
+      Slice slice(op_.count, width_, comm_.rank_, comm_.size_);
+      reduction_ = {slice.first, slice.count, slice.first, {}};
+      for (int rank = 0; rank < comm_.size_; ++rank) {
+        bool wanted = info(op_.collective).receive_count(op_, rank, comm_.size_) > 0;
+        if (wanted) reduction_.targets.push_back(rank);
+      }
+    }
+    targets_.resize(reduction_.targets.size());
+  }
+
+  /// The parts of the output, starting at a different source on each rank.
+  void plan_copies(std::vector<Segment> segments) {
+    if (segments.empty()) return;
+    auto first = static_cast<size_t>(comm_.rank_) % segments.size();
+    std::ranges::rotate(segments, segments.begin() + static_cast<ptrdiff_t>(first));
+    std::erase_if(segments, [](const Segment& segment) { return segment.count == 0; });
+    copies_ = std::move(segments);
+  }
+
   /// Inputs travel in the announcements; everyone computes its own output from them.
   void run_inline(const void* send, std::byte* receive) {
     Announcement& own = comm_.next_announcement();
     if (send_bytes_ > 0) std::memcpy(own.payload, send, send_bytes_);
     comm_.publish();
-    for (const Segment& segment : segments_) {
-      std::byte* to = receive + segment.output_element * width_;
-      if (segment.source != Segment::kReduced) {
-        const std::byte* from = comm_.await_published(segment.source).payload;
-        std::memcpy(to, from + segment.source_element * width_, segment.count * width_);
-        continue;
-      }
+    if (reduction_.count > 0) {
       for (int peer = 0; peer < comm_.size_; ++peer) {
-        comm_.send_[static_cast<size_t>(peer)] =
-            comm_.await_published(peer).payload + segment.source_element * width_;
+        comm_.send_[static_cast<size_t>(peer)] = comm_.await_published(peer).payload;
       }
-      comm_.kernels_.reduce({&to, 1}, comm_.send_, segment.count, op_.dtype, op_.reduction, false);
+      comm_.receive_[static_cast<size_t>(comm_.rank_)] = receive;
+      reduce();
+    }
+    for (const Segment& segment : copies_) {
+      const std::byte* from = comm_.await_published(segment.source).payload;
+      std::memcpy(receive + segment.output_element * width_, from + segment.source_element * width_,
+                  segment.count * width_);
     }
     comm_.done();
   }
 
-  /// Every rank reduces one slice of the vector and writes the result wherever it is wanted.
-  void reduce_slice(std::span<std::byte*> targets) {
-    Slice slice(op_.count, width_, comm_.rank_, comm_.size_);
-    if (slice.count == 0) return;
-    size_t offset = slice.first * width_;
-    for (const std::byte*& source : comm_.send_) source += offset;
-    for (std::byte*& target : targets) target += offset;
-    comm_.kernels_.reduce(targets, comm_.send_, slice.count, op_.dtype, op_.reduction, stream_);
-  }
-
-  void reduce_own_part(std::byte* receive) {
-    const Segment& segment = segments_.front();
-    for (const std::byte*& source : comm_.send_) source += segment.source_element * width_;
-    comm_.kernels_.reduce({&receive, 1}, comm_.send_, segment.count, op_.dtype, op_.reduction,
+  /// Reduces a part of the inputs in send_ and writes the result wherever it is wanted.
+  void reduce() {
+    for (const std::byte*& source : comm_.send_) source += reduction_.from * width_;
+    for (size_t i = 0; i < targets_.size(); ++i) {
+      auto rank = static_cast<size_t>(reduction_.targets[i]);
+      targets_[i] = comm_.receive_[rank] + reduction_.to * width_;
+    }
+    comm_.kernels_.reduce(targets_, comm_.send_, reduction_.count, op_.dtype, op_.reduction,
                           stream_);
   }
 
-  /// Copies the parts of the output from their sources, starting at a different one on each rank.
   void pull(std::byte* receive) {
-    for (size_t step = 0; step < segments_.size(); ++step) {
-      const Segment& segment =
-          segments_[(step + static_cast<size_t>(comm_.rank_)) % segments_.size()];
-      if (segment.count == 0) continue;
+    for (const Segment& segment : copies_) {
       const std::byte* from =
           comm_.send_[static_cast<size_t>(segment.source)] + segment.source_element * width_;
       std::byte* to = receive + segment.output_element * width_;
@@ -490,7 +495,9 @@ class ShmCall final : public Call {
   ShmCommunicator& comm_;
   Operation op_;
   size_t width_;
-  std::vector<Segment> segments_;
+  Reduced reduction_;
+  std::vector<std::byte*> targets_;  // its addresses in the current call
+  std::vector<Segment> copies_;
   std::vector<int> sources_;  // whose memory this rank touches
   std::vector<int> users_;    // who touches this rank's memory
   size_t send_bytes_ = 0;
@@ -498,6 +505,62 @@ class ShmCall final : public Call {
   bool inline_ = false;
   bool stream_ = false;
 };
+
+std::vector<PlannedStep> ShmCall::steps() const {
+  std::vector<PlannedStep> steps;
+  const std::string between = inline_ ? "announcement in shared memory" : "shared memory";
+  auto medium = [&](int source, int destination) {
+    return source == destination ? std::string() : between;
+  };
+  int own = comm_.rank_;
+  if (op_.collective == Collective::barrier) {
+    for (int peer = 0; peer < comm_.size_; ++peer) {
+      if (peer == own) continue;
+      steps.push_back({.order = {0},
+                       .phase = "announcement",
+                       .source = peer,
+                       .destination = own,
+                       .bytes = 0,
+                       .reads = {Space::staging, 0},
+                       .writes = {Space::staging, 0},
+                       .combines = {},
+                       .medium = medium(peer, own)});
+    }
+    return steps;
+  }
+  if (reduction_.count > 0) {
+    size_t bytes = reduction_.count * width_;
+    Place part{Space::input, reduction_.from * width_};
+    Place result{Space::output, reduction_.to * width_};
+    bool at_once = reduction_.targets == std::vector<int>{own};
+    Place sum = at_once ? result : Place{Space::staging, part.offset};
+    Place addend = part;
+    for (int peer = 0; peer < comm_.size_; ++peer) {
+      if (peer == own) continue;
+      steps.push_back({{0}, "reduction", peer, own, bytes, part, sum, addend, medium(peer, own)});
+      addend = sum;
+    }
+    for (int target : reduction_.targets) {
+      if (at_once && comm_.size_ > 1) break;
+      Place from = comm_.size_ > 1 ? sum : part;
+      steps.push_back({{1}, "result", own, target, bytes, from, result, {}, medium(own, target)});
+    }
+  }
+  for (const Segment& segment : copies_) {
+    // The second rank of a ping-pong answers.
+    bool answers = op_.collective == Collective::ping_pong && own == 0;
+    steps.push_back({{answers ? 1 : 0},
+                     "copy",
+                     segment.source,
+                     own,
+                     segment.count * width_,
+                     {Space::input, segment.source_element * width_},
+                     {Space::output, segment.output_element * width_},
+                     {},
+                     medium(segment.source, own)});
+  }
+  return steps;
+}
 
 std::unique_ptr<Call> ShmCommunicator::bind(const Operation& operation, void*) {
   if (operation.collective == Collective::ping_pong) require_two_ranks(size_);

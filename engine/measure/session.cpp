@@ -57,6 +57,20 @@ std::string Session::kernel() const {
   return call_ != nullptr ? call_->kernel() : "";
 }
 
+std::vector<PlannedStep> Session::steps() const {
+  if (call_ == nullptr) return {};
+  std::vector<PlannedStep> steps = call_->steps();
+  const MessageBuffers::Ends at = buffers_.ends(0);
+  std::erase_if(steps, [&](const PlannedStep& step) {
+    const Place &from = step.reads, &to = step.writes;
+    bool same = from.space == to.space ? from.offset == to.offset
+                                       : from.space == Space::input && to.space == Space::output &&
+                                             at.source + from.offset == at.to + to.offset;
+    return same && step.is_local() && !step.combines;
+  });
+  return steps;
+}
+
 /// Lets the library prepare its resources for the slots that so many operations use.
 void Session::ready(size_t operations) {
   for (size_t most = std::min(operations, buffers_.used_slots()); readied_ < most; ++readied_) {

@@ -95,6 +95,9 @@ class Session {
   std::string route() const;
   /// How the prepared operation moves its data if the library is one of the engine, else empty.
   std::string kernel() const;
+  /// The steps of the prepared operation on this rank if the library is one of the engine, else
+  /// empty. Copies of data onto themselves are left out, as in place.
+  std::vector<PlannedStep> steps() const;
   /// Why operations of this library on this device cannot be replayed from graphs; empty when they
   /// can.
   std::string no_graphs() const;

@@ -316,7 +316,6 @@ TEST_CASE("whoever takes something is among the readers of what it is taken from
     int ranks;
   };
   Idle island;
-  auto device = open_host_device(0);
   for (const Spread& spread : {Spread{{0, 1}, 2}, Spread{{0, 2}, 4}, Spread{{0, 1, 4}, 6},
                                Spread{{0, 3, 5}, 9}, Spread{{0, 1, 2, 6}, 8}}) {
     IslandMap map(spread.firsts, spread.ranks);
@@ -333,8 +332,7 @@ TEST_CASE("whoever takes something is among the readers of what it is taken from
         std::map<std::pair<int, int>, std::vector<Part>> offered, taken;
         for (int rank = 0; rank < spread.ranks; ++rank) {
           bool alone = map.ranks_of(map.island_of(rank)) == 1;
-          PlanSite site{*device, alone ? nullptr : &island, map, rank, size_t{1} << 18, nullptr,
-                        nullptr};
+          PlanSite site{alone ? nullptr : &island, map, rank, size_t{1} << 18, nullptr};
           std::map<int, size_t> seen;
           for (const Step& step : plan_between_islands(site, op)) {
             for (int publisher : step.publishers) ++seen[publisher];
@@ -418,13 +416,12 @@ TEST_CASE("between islands streams may be behind each other" * doctest::skip(kWa
 TEST_CASE("between many islands of unlike sizes nothing is shared out") {
   // What islands of 5, 7, 8, 9, 11 and 13 ranks can all divide is more than a slot holds.
   IslandMap map({0, 5, 12, 20, 29, 40}, 53);
-  auto device = open_host_device(0);
   Idle island;
   for (Collective collective : {Collective::all_reduce, Collective::broadcast}) {
     Operation op;
     op.collective = collective;
     op.count = 4'000'003;
-    PlanSite site{*device, &island, map, 7, size_t{1} << 20, nullptr, nullptr};
+    PlanSite site{&island, map, 7, size_t{1} << 20, nullptr};
     CHECK(plan_between_islands(site, op).size() < 20);
   }
 }

@@ -549,6 +549,13 @@ class TraceFlags(Flags):
         type=click.Choice(["perfetto", "chrome"]),
         help="The format of the trace [perfetto].",
     )
+    steps: bool = option(
+        OUTPUT,
+        "--steps",
+        default=False,
+        is_flag=True,
+        help="The steps of the algorithm: a table, and all of them as CSV next to the trace.",
+    )
 
 
 class GroupedCommand(SaysHelp):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from cclmark.explain.operation import MESSAGES, Operation
 from cclmark.explain.paths import Route
+from cclmark.explain.shapes import rings_by_channel, trees_by_channel
 from cclmark.rendezvous.messages import Connected, Explained
 from cclmark.results.schema import Explanation, Paths, Ring, Tree
 
@@ -105,32 +106,12 @@ def paths_of(parts: Sequence[Connected]) -> Paths:
 
 
 def _rings(parts: Sequence[Connected]) -> list[Ring]:
-    """The rings of all channels, each once. Those with ranks whose log lacks them are left out."""
-    following: dict[int, dict[int, int]] = {}
-    for part in parts:
-        for channel, (rank, after) in part.paths.ring_next.items():
-            following.setdefault(channel, {})[rank] = after
-    found: Counter[tuple[int, ...]] = Counter()
-    for channel in sorted(following):
-        if len(following[channel]) < len(parts):
-            continue
-        ranks = [0]
-        while (after := following[channel].get(ranks[-1], 0)) not in ranks:
-            ranks.append(after)
-        if len(ranks) == len(parts):
-            found[tuple(ranks)] += 1
-    return [Ring(list(ranks), channels) for ranks, channels in found.items()]
+    """The rings of all channels, each once."""
+    rings = Counter(rings_by_channel([part.paths for part in parts]).values())
+    return [Ring(list(ranks), channels) for ranks, channels in rings.items()]
 
 
 def _trees(parts: Sequence[Connected]) -> list[Tree]:
-    """The trees of all channels, each once. Those with ranks whose log lacks them are left out."""
-    parents: dict[int, dict[int, int]] = {}
-    for part in parts:
-        for channel, (rank, parent) in part.paths.tree_parent.items():
-            parents.setdefault(channel, {})[rank] = parent
-    found: Counter[tuple[int, ...]] = Counter()
-    for channel in sorted(parents):
-        of = parents[channel]
-        if all(rank in of for rank in range(len(parts))):
-            found[tuple(of[rank] for rank in range(len(parts)))] += 1
-    return [Tree(list(ranks), channels) for ranks, channels in found.items()]
+    """The trees of all channels, each once."""
+    trees = Counter(trees_by_channel([part.paths for part in parts]).values())
+    return [Tree(list(parents), channels) for parents, channels in trees.items()]

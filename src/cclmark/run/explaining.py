@@ -9,12 +9,12 @@ import msgspec
 
 from cclmark import _engine as engine
 from cclmark.explain.operation import Operation
-from cclmark.explain.paths import RankPaths, Route
 from cclmark.plan.cases import Case
 from cclmark.plan.libraries import MPI, algorithm_variables_of, log_of, plug_ins_of
 from cclmark.printable import plain
 from cclmark.rendezvous.messages import Connected, Explained
 from cclmark.run.all_or_none import in_step
+from cclmark.run.connections import connections_of
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.instruments import Instruments, Observation
 from cclmark.run.mpi_variables import MpiVariables, selected_for
@@ -61,32 +61,8 @@ class CaseExplainer:
 
         ``communicator``: that of the session, of all ranks of the run. Raises EngineError.
         """
-        source, reason, paths = "engine", "", RankPaths()
-        if plug_ins_of(ccl):
-            source, paths = "log", self._instruments.paths()
-            paths.others = {
-                plain(name): plain(value)
-                for name, value in communicator.parameters
-                if name not in paths.parameters
-            }
-        else:
-            rank = self._rank.job.rank
-            paths.routes = [Route(rank, one.to, one.transport) for one in communicator.connections]
-        sizes = sorted({*paths.communicators, self._rank.job.ranks})
-        if len(sizes) > 1:
-            # Their lines name ranks by their numbers in each of them.
-            paths.routes, paths.ring_next, paths.tree_parent = [], {}, {}
-        if paths.is_empty:
-            source = "unknown"
-            reason = f"{ccl} has no interface that reports its connections"
-            if len(sizes) > 1:
-                reason = (
-                    f"the library created communicators of {' and '.join(map(str, sizes))} ranks, "
-                    "and its log does not say to which of them a connection belongs"
-                )
-            elif plug_ins_of(ccl):
-                reason = "the library's log contains no connection"
         job = self._rank.job
+        source, reason, paths = connections_of(ccl, communicator, self._instruments, job)
         devices = network_devices()
         self._rank.client.send(Connected(job.rank, job.token, ccl, source, reason, paths, devices))
 
@@ -105,8 +81,7 @@ class CaseExplainer:
                 return Observation("log", "", found, {})
             reason = f"the log of {case.ccl} contains no line about the algorithm"
         elif case.ccl == MPI:
-            log_of_mpi = self._instruments.open_mpi_log
-            return _selected_in_mpi(case, log_of_mpi.components() if log_of_mpi else [])
+            return selected_in_mpi(case, self._instruments)
         else:
             reason = f"{case.ccl} has no interface that reports what it does"
         return Observation("unknown", reason + _selecting(case.ccl), [], {})
@@ -136,8 +111,10 @@ def _selecting(name: str) -> str:
     return f"; {' and '.join(missing)} is not set: the library decides" if missing else ""
 
 
-def _selected_in_mpi(case: Case, components: list[str]) -> Observation:
-    """What the variables of this process' MPI select. ``components``: of Open MPI."""
+def selected_in_mpi(case: Case, instruments: Instruments) -> Observation:
+    """What the variables of this process' MPI select."""
+    log = instruments.open_mpi_log
+    components = log.components() if log else []
     try:
         variables = MpiVariables()
     except (AttributeError, OSError):

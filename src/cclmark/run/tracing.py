@@ -16,6 +16,7 @@ from cclmark.run.engine_operation import operation_of
 from cclmark.run.instruments import Instruments
 from cclmark.run.memory import room_for
 from cclmark.run.rank import Rank
+from cclmark.run.step_sources import step_sources_of
 from cclmark.trace.rank_trace import ClockAhead, ClockPair, RankTrace, TracedBatch, pieces_of
 
 _CLOCK_ROUNDS = 64
@@ -44,8 +45,11 @@ class CaseTracer:
         info = device.info
         self._trace = RankTrace(rank.job.rank, platform.node(), info.name, info.runtime)
 
-    def run(self, case: Case) -> None:
-        """Runs the case as often as the job requests. Raises EngineError."""
+    def run(self, case: Case, communicator: engine.Communicator) -> None:
+        """Runs the case as often as the job requests. Raises EngineError.
+
+        ``communicator``: that of the session.
+        """
         rank, session, trace = self._rank, self._session, self._trace
         settings, agreement = rank.job.settings, rank.agreement
         send_bytes, receive_bytes = room_for(case)
@@ -66,6 +70,9 @@ class CaseTracer:
             # No kernels are reported (symmetric ones, copies), or not by the device's clock.
             rank.stages = [stage for stage in rank.stages if stage.name not in _RECORDING]
             self._record(case, events=True, reported=True)
+        trace.step_sources = step_sources_of(
+            case, session, communicator, self._instruments, rank.job
+        )
         if settings.check:
             self._enter("verification", 0)
             rank.stage_bytes = receive_bytes

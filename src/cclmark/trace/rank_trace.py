@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import msgspec
 
 from cclmark.errors import RankError
+from cclmark.explain.paths import RankPaths
+from cclmark.explain.steps.planned import PlannedStep
 
 _LEVEL = 1  # of zlib: logs shrink tenfold, and a higher level takes much longer
 _PIECE_BYTES = 8 << 20
@@ -53,6 +55,21 @@ class TracedBatch(msgspec.Struct, frozen=True):
     operations: int
 
 
+class StepSources(msgspec.Struct):
+    """What a rank knows about the steps of the traced operation.
+
+    ``paths``: how the library connects the rank, empty with ``paths_reason``. ``planned``: the
+    rank's steps in a library of the engine. ``algorithm``: of such a library in words, or the one
+    that variables of an MPI select; ``reason``: why it is unknown, or how it was selected.
+    """
+
+    paths: RankPaths
+    paths_reason: str = ""
+    planned: list[PlannedStep] = []
+    algorithm: str = ""
+    reason: str = ""
+
+
 class RankTrace(msgspec.Struct):
     """What a rank has recorded. Times in nanoseconds of its host's CLOCK_MONOTONIC.
 
@@ -64,6 +81,7 @@ class RankTrace(msgspec.Struct):
     between ``reference_before_ns`` and ``reference_after_ns``; empty without events.
     ``log``: the plug-in's log without its first ``log_after`` records, empty with ``log_reason``.
     ``wrong``: elements that the check found wrong, None without a check.
+    ``step_sources``: see there.
     """
 
     rank: int
@@ -86,6 +104,7 @@ class RankTrace(msgspec.Struct):
     log_after: int = 0
     log_reason: str = ""
     wrong: int | None = None
+    step_sources: StepSources = msgspec.field(default_factory=lambda: StepSources(RankPaths()))
 
 
 def pieces_of(trace: RankTrace) -> Iterator[bytes]:

@@ -13,12 +13,13 @@ import msgspec
 
 from cclmark.cli.collective.measuring import device_count, devices_text, request_of, stem_of
 from cclmark.cli.options import TraceFlags
+from cclmark.cli.trace.new_files import refuse_unwritable, written_whole
+from cclmark.cli.trace.step_listing import StepListing
 from cclmark.errors import (
     EXIT_MISSING,
     EXIT_OK,
     EXIT_WRONG,
     MissingError,
-    OutputError,
     UsageError,
 )
 from cclmark.launch.attempt import Attempt
@@ -80,14 +81,18 @@ def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator) -> int:
             "requires: run cclmark trace without the launcher"
         )
     path = flags.output or _new_file(f"{stem_of(flags.operation, plan)}{_WRITERS[flags.format][0]}")
-    _refuse_unwritable(path)
-    return _Tracing(request, case, operations).run(path, _WRITERS[flags.format][1])
+    refuse_unwritable(path)
+    steps = StepListing(case, path) if flags.steps else None
+    return _Tracing(request, case, operations, steps).run(path, _WRITERS[flags.format][1])
 
 
 class _Tracing:
     """The two attempts of a trace, and what they say. A listener of both."""
 
-    def __init__(self, request: Request, case: Case, operations: int) -> None:
+    def __init__(
+        self, request: Request, case: Case, operations: int, steps: StepListing | None
+    ) -> None:
+        self._steps = steps
         self._request = request
         self._case = case
         self._operations = operations
@@ -120,8 +125,11 @@ class _Tracing:
             found.timeline.facts["µs of an operation that is not traced"] = round(
                 self._untraced_s * 1e6, 3
             )
-        _write(path, found.timeline, write)
+        with written_whole(path, "trace") as file:
+            write(found.timeline, file)
         lines = trace_summary(found, self._case, self._operations, self._untraced_s)
+        if self._steps is not None:
+            lines += ["", *self._steps.write(self._traces, found)]
         print("\n".join(map(plain, lines)))
         print(f"cclmark: trace {path} ({format_size(path.stat().st_size)})", file=sys.stderr)
         return self._exit_code(found)
@@ -147,6 +155,8 @@ class _Tracing:
 
     def started(self, surroundings: Surroundings) -> None:
         """Prints the libraries, once."""
+        if self._steps is not None:
+            self._steps.surroundings = surroundings
         if self._untraced_s is None:
             for library in surroundings.libraries:
                 text = f"{library.name} {library.version} {library.path}"
@@ -189,31 +199,3 @@ def _new_file(name: str) -> Path:
             "another place with -O FILE."
         ) from None
     return directory / f"{stamp}-{name}"
-
-
-def _refuse_unwritable(path: Path) -> None:
-    """Raises UsageError for a file that exists or cannot be created, before anything runs."""
-    try:
-        path.open("xb").close()
-        path.unlink()
-    except FileExistsError:
-        raise UsageError(f"{path} exists already: choose another file with -O FILE") from None
-    except OSError as error:
-        raise UsageError(
-            f"cannot write the trace {path}: {error.strerror}. Choose another file with -O FILE."
-        ) from None
-
-
-def _write(path: Path, timeline: Timeline, write: Callable[[Timeline, IO[bytes]], None]) -> None:
-    """Writes the file completely or not at all. Raises OutputError, MissingError."""
-    partial = path.with_name(path.name + ".part")
-    try:
-        with partial.open("xb") as file:
-            write(timeline, file)
-        partial.rename(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise OutputError(f"cannot write the trace {path}: {error.strerror}") from None
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise

@@ -41,8 +41,8 @@ def connections_of(header: Header, paths: Paths) -> Connections:
     if not reason:
         parts += [("transport", line) for line in _routes(header, paths)]
         if len(header.devices) > 1:
-            parts += [("ring", line) for line in _shapes(list(map(ring_text, paths.rings)))]
-            parts += [("tree", line) for line in _shapes(list(map(tree_text, paths.trees)))]
+            parts += [("ring", line) for line in ring_lines(paths.rings)]
+            parts += [("tree", line) for line in tree_lines(paths.trees)]
         if settings := _settings(paths):
             parts.append(("set", settings))
     source = _SOURCES.get(paths.source, paths.source)
@@ -132,6 +132,16 @@ def tree_text(tree: Tree) -> str:
     ]
     more = "; …" if len(shown) > _MOST_RANKS else ""
     return f"{'; '.join(shown[:_MOST_RANKS])}{more} ({counted(tree.channels, 'channel')})"
+
+
+def ring_lines(rings: list[Ring]) -> list[str]:
+    """The first rings, and the number of others."""
+    return _shapes(list(map(ring_text, rings)))
+
+
+def tree_lines(trees: list[Tree]) -> list[str]:
+    """The first trees, and the number of others."""
+    return _shapes(list(map(tree_text, trees)))
 
 
 def _shapes(texts: list[str]) -> list[str]:

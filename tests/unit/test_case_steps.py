@@ -1,0 +1,249 @@
+"""The steps of a traced case: rings by channel, algorithms without steps, and what is printed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.explain.paths import RankPaths, Route
+from cclmark.explain.plugin_log import Event
+from cclmark.explain.steps.step import INPUT, OUTPUT
+from cclmark.plan.cases import Case
+from cclmark.report.lists.step_table import step_lines
+from cclmark.trace.case_steps import DERIVED, OBSERVED, UNKNOWN, steps_of
+from cclmark.trace.log_events import Channel, Task
+from cclmark.trace.rank_trace import RankTrace, StepSources
+from step_simulation import Memory, by_chunk, execute
+
+AB = ([0, 1, 2, 3], [0, 2, 1, 3])
+
+
+def case_of(ranks=4, **more):
+    values = {
+        "operation": "all_reduce",
+        "ccl": "nccl",
+        "dtype": "float32",
+        "size_bytes": 4096,
+        "count": 1024,
+        "in_place": False,
+        "reduction": "sum",
+    }
+    return Case(ranks=ranks, **{**values, **more})
+
+
+def task(channels=(0,), *, number=1, peer=-1, **more):
+    """An operation that the plug-in reports, which ran on these channels."""
+    values = {
+        "number": number,
+        "kind": "collective" if peer < 0 else "point-to-point",
+        "rank": 0,
+        "communicator": 7,
+        "time_ns": 0,
+        "parent": 0,
+        "sequence": 0,
+        "count": 1024,
+        "device_ns": 0,
+        "root": max(peer, 0),
+        "channels": len(channels),
+        "warps": 16,
+        "function": "AllReduce",
+        "algorithm": "RING",
+        "protocol": "LL",
+        "datatype": "ncclFloat32",
+    }
+    return Task(Event(**{**values, **more}), [Channel(one, 0, 1) for one in channels])
+
+
+def traces_of(rings=(), *, trees=(), operations=1, **more):
+    """Ranks whose logs contain these rings and trees, one for each channel."""
+    found = []
+    for rank in range(4):
+        paths = RankPaths(
+            routes=[Route(rank, to, "P2P/CUMEM") for to in range(4) if to != rank],
+            ring_next={
+                channel: (rank, ring[(ring.index(rank) + 1) % 4])
+                for channel, ring in enumerate(rings)
+            },
+            tree_parent={channel: (rank, tree[rank]) for channel, tree in enumerate(trees)},
+        )
+        sources = StepSources(paths, **more)
+        trace = RankTrace(rank, "node", "GPU", "cuda", call_begin_ns=[0] * operations)
+        found.append(msgspec.structs.replace(trace, step_sources=sources))
+    return found
+
+
+def everywhere(one):
+    return {rank: [one] for rank in range(4)}
+
+
+def test_data_are_divided_by_the_channels_that_a_ring_has():
+    rings = (AB[0], AB[1], AB[0], AB[1])
+    found = steps_of(case_of(), traces_of(rings), everywhere(task((0, 1, 2))))
+    assert found.origin == DERIVED
+    assert [(one.ranks, one.channels) for one in found.carriers] == [
+        ((0, 1, 2, 3), 2),
+        ((0, 2, 1, 3), 1),
+    ]
+    sent = Counter()
+    for step in found.steps:
+        sent[step.path] += step.size_bytes
+    # In a ring of 4 ranks each byte passes 2 * 3 times; two thirds are on the first one.
+    assert sent[1] + sent[2] == 4096 * 6
+    assert abs(sent[1] - 2 * sent[2]) < 6 * 2 * 4 * 4
+    assert [step.stage for step in found.steps] == sorted(step.stage for step in found.steps)
+
+
+def test_only_the_rings_of_the_channels_that_ran():
+    found = steps_of(case_of(), traces_of(AB), everywhere(task((1,))))
+    assert [one.ranks for one in found.carriers] == [(0, 2, 1, 3)]
+
+
+@given(st.lists(st.permutations(range(4)), min_size=1, max_size=5), st.booleans())
+def test_all_rings_together_reduce_everything(rings, in_place):
+    channels = tuple(range(len(rings)))
+    case = case_of(in_place=in_place)
+    found = steps_of(case, traces_of(rings), everywhere(task(channels)))
+    parts = {(step.path, step.chunk) for step in found.steps}
+    assert len(parts) == 4 * len(found.carriers)
+    memory = Memory()
+    for rank in range(4):
+        for part in parts:
+            memory[rank, INPUT, part] = Counter({(rank, part): 1})
+    execute(found.steps, memory, by_chunk)
+    for rank in range(4):
+        for part in parts:
+            assert memory[rank, OUTPUT, part] == Counter({(other, part): 1 for other in range(4)})
+    sizes = {(step.path, step.chunk): step.size_bytes for step in found.steps}
+    assert sum(sizes.values()) == case.size_bytes
+
+
+def test_two_trees():
+    trees = ([-1, 0, 1, 2], [3, 2, 3, -1])
+    event = task((0, 1), algorithm="TREE", protocol="SIMPLE")
+    found = steps_of(case_of(), traces_of(trees=trees), everywhere(event))
+    assert found.algorithm == "tree SIMPLE"
+    assert {step.size_bytes for step in found.steps} == {2048}
+    assert len(found.steps) == 2 * 2 * 3
+
+
+def unknown(case, traces, tasks):
+    found = steps_of(case, traces, tasks)
+    assert found.origin == UNKNOWN
+    assert found.steps == []
+    assert step_lines(found, {}) == [f"  steps of the algorithm: unknown: {found.reason}"]
+    return found.reason
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "reason"),
+    [
+        ("NVLS", "the library ran AllReduce by NVLS: the switches reduce and multicast"),
+        ("COLLNET_CHAIN", "by COLLNET_CHAIN: the network reduces the data"),
+        ("PAT", "by PAT: NCCL reports no tree for PAT"),
+        ("NOVEL", "by NOVEL: its steps are not known to cclmark"),
+        ("", "by an unnamed algorithm: its steps are not known to cclmark"),
+    ],
+)
+def test_algorithms_without_steps(algorithm, reason):
+    event = task(algorithm=algorithm)
+    assert reason in unknown(case_of(), traces_of(AB), everywhere(event))
+
+
+def test_a_copy_engine():
+    event = task(kind="copy-engine collective", function="AllGather")
+    reason = unknown(case_of(), traces_of(AB), everywhere(event))
+    assert reason == "the library ran a copy engine operation, whose steps it does not report"
+
+
+def test_rings_that_are_not_known():
+    ring_task = everywhere(task((0, 1, 2)))
+    reason = unknown(case_of(), traces_of(AB), ring_task)
+    assert (
+        reason == "the library's log contains no ring of channel 2, and those of the others differ"
+    )
+    assert "contains no ring of all ranks" in unknown(case_of(), traces_of(), ring_task)
+    broken = ([0, 1, 2, 3],)
+    traces = traces_of(broken)
+    traces[2].step_sources.paths.ring_next[0] = (2, 0)  # rank 3 is in no circle
+    assert "contains no ring of all ranks" in unknown(case_of(), traces, ring_task)
+    traces = traces_of(AB, paths_reason="the log is empty")
+    assert unknown(case_of(), traces, ring_task) == "no ring is known: the log is empty"
+    same = steps_of(case_of(), traces_of(AB[:1]), ring_task)
+    assert same.notes[0].startswith("the log contains no ring of channels 1-2: it is taken to be")
+
+
+def test_trees_that_are_none():
+    event = everywhere(task((0,), algorithm="TREE"))
+    reason = unknown(case_of(), traces_of(trees=([-1, 2, 1, 0],)), event)
+    assert reason == "the trees in the library's log do not connect all ranks"
+
+
+def test_what_cannot_be_attributed():
+    two = {rank: [task(number=1), task(number=2)] for rank in range(4)}
+    reason = unknown(case_of(), traces_of(AB), two)
+    assert "the library ran 2 operations for one" in reason
+    reason = unknown(case_of(), traces_of(AB, operations=3), two)
+    assert "the log contains 2 operations of the library for the 3 that ran" in reason
+    assert steps_of(case_of(), traces_of(AB, operations=2), two).origin == DERIVED
+    odd = everywhere(task(datatype="ncclFloat3"))
+    assert (
+        unknown(case_of(), traces_of(AB), odd) == "the size of the type 'ncclFloat3' is not known"
+    )
+    no_log = [msgspec.structs.replace(one, log_reason="no plug-in") for one in traces_of()]
+    assert unknown(case_of(ccl="oneccl"), no_log, {}) == "no plug-in"
+
+
+def test_too_many_steps_are_not_listed():
+    reason = unknown(case_of(ranks=1024), traces_of(AB), everywhere(task()))
+    assert reason == "2,095,104 steps are not listed: more than 1,000,000"
+
+
+def test_other_roots_are_another_operation():
+    tasks = everywhere(task(function="Broadcast"))
+    tasks[3] = [task(function="Broadcast", root=2)]
+    reason = unknown(case_of(operation="broadcast"), traces_of(AB), tasks)
+    assert "rank 3 ran Broadcast of 1024 Float32 root 2 by ring, rank 0" in reason
+
+
+def test_messages_of_ranks_with_a_log():
+    tasks = {
+        0: [task(peer=1, function="Send", number=1), task(peer=3, function="Recv", number=2)],
+        1: [task(peer=0, function="Recv", number=1, count=512)],
+    }
+    found = steps_of(case_of(operation="sendrecv"), traces_of(), tasks)
+    assert found.origin == OBSERVED
+    assert [(s.source, s.destination, s.size_bytes) for s in found.steps] == [
+        (0, 1, 4096),
+        (3, 0, 4096),
+    ]
+    assert found.notes[1:] == [
+        "the sends of rank 0 to rank 1 differ from its receives",
+        "ranks 2-3 reported no operation",
+    ]
+
+
+def test_the_lines_for_many_steps():
+    found = steps_of(case_of(), traces_of(AB), everywhere(task((0, 1))))
+    assert len(found.steps) == 2 * 24
+    relations = {(a, b): "NV18" for a in range(4) for b in range(4)}
+    lines = [" ".join(line.split()) for line in step_lines(found, relations)]
+    assert "ring 0 → 1 → 2 → 3 → 0 (1 channel)" in lines
+    assert "1–3 reduce-scatter 8 reduce 512 B P2P/CUMEM, NV18" in lines
+    assert "4–6 all-gather 8 copy 512 B P2P/CUMEM, NV18" in lines
+    assert "6 stages, 48 steps; each rank sends 6 KiB" in lines
+
+
+def test_the_lines_for_few_steps_name_the_ring():
+    found = steps_of(
+        case_of(operation="broadcast"),
+        traces_of(AB),
+        everywhere(task((0, 1), function="Broadcast", count=4096, datatype="ncclInt8")),
+    )
+    lines = [" ".join(line.split()) for line in step_lines(found, {(0, 1): "?", (0, 2): "PIX"})]
+    assert "1 broadcast 0 → 1 copy 0 of ring 1 2 KiB P2P/CUMEM" in lines
+    assert "1 broadcast 0 → 2 copy 0 of ring 2 2 KiB P2P/CUMEM, PIX" in lines
+    assert "1 broadcast 0 copy 0 of ring 1 2 KiB within the rank" in lines

@@ -1,0 +1,162 @@
+"""Steps of rings, trees and recursive doubling give what the operation is defined as."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.explain.steps import doubling, ring, tree
+from cclmark.explain.steps.messages import Message, messages, unmatched
+from cclmark.explain.steps.step import INPUT, OUTPUT, Place, Step, shares
+from step_simulation import Memory, by_chunk, execute
+
+orders = st.integers(2, 16).flatmap(lambda ranks: st.permutations(range(ranks)))
+
+
+@st.composite
+def trees(draw):
+    """The parents of 2 to 16 ranks, the root being any of them."""
+    ranks = draw(st.integers(2, 16))
+    names = draw(st.permutations(range(ranks)))
+    parents = [-1] * ranks
+    for place in range(1, ranks):
+        parents[names[place]] = names[draw(st.integers(0, place - 1))]
+    return parents
+
+
+def in_memory(steps, ranks, inputs, *, in_place=False):
+    """What the outputs hold: ``inputs`` are the chunks of each rank's input."""
+
+    def alias(cell):
+        rank, buffer, part = cell
+        return (rank, OUTPUT, part) if in_place and buffer == INPUT else cell
+
+    memory = Memory(alias)
+    for rank in range(ranks):
+        for chunk in inputs(rank):
+            memory[rank, INPUT, (0, chunk)] = Counter({(rank, chunk): 1})
+    execute(steps, memory, by_chunk)
+    return lambda rank, chunk: memory[rank, OUTPUT, (0, chunk)]
+
+
+def reduced(ranks, chunk):
+    """Every rank's contribution, once."""
+    return Counter({(rank, chunk): 1 for rank in range(ranks)})
+
+
+@given(orders, st.sampled_from([-1, 0]), st.booleans())
+def test_a_ring_all_reduces(order, first_chunk, in_place):
+    ranks = len(order)
+    steps = list(ring.all_reduce(order, [1] * ranks, first_chunk=first_chunk))
+    output = in_memory(steps, ranks, lambda _: range(ranks), in_place=in_place)
+    for rank in range(ranks):
+        for chunk in range(ranks):
+            assert output(rank, chunk) == reduced(ranks, chunk)
+    assert max(step.stage for step in steps) == 2 * (ranks - 1)
+    assert all(step.destination == order[(order.index(step.source) + 1) % ranks] for step in steps)
+
+
+@given(orders, st.booleans())
+def test_a_ring_reduce_scatters(order, in_place):
+    ranks = len(order)
+    steps = list(ring.reduce_scatter(order, 1))
+    output = in_memory(steps, ranks, lambda _: range(ranks), in_place=in_place)
+    for rank in range(ranks):
+        assert output(rank, rank) == reduced(ranks, rank)
+    assert max(step.stage for step in steps) == ranks - 1
+
+
+@given(orders, st.booleans())
+def test_a_ring_all_gathers(order, in_place):
+    ranks = len(order)
+    steps = list(ring.all_gather(order, 1, in_place=in_place))
+    output = in_memory(steps, ranks, lambda rank: [rank], in_place=in_place)
+    for rank in range(ranks):
+        for chunk in range(ranks):
+            assert output(rank, chunk) == Counter({(chunk, chunk): 1})
+    assert sum(step.is_local for step in steps) == (0 if in_place else ranks)
+
+
+@given(orders, st.data(), st.booleans())
+def test_a_ring_broadcasts(order, data, in_place):
+    ranks = len(order)
+    root = data.draw(st.integers(0, ranks - 1))
+    steps = list(ring.broadcast(order, 1, root, in_place=in_place))
+    output = in_memory(steps, ranks, lambda rank: [0] * (rank == root), in_place=in_place)
+    for rank in range(ranks):
+        assert output(rank, 0) == Counter({(root, 0): 1})
+
+
+@given(orders, st.data(), st.booleans())
+def test_a_ring_reduces(order, data, in_place):
+    ranks = len(order)
+    root = data.draw(st.integers(0, ranks - 1))
+    output = in_memory(ring.reduce(order, 1, root), ranks, lambda _: [0], in_place=in_place)
+    assert output(root, 0) == reduced(ranks, 0)
+
+
+@given(trees(), st.booleans())
+def test_a_tree_all_reduces(parents, in_place):
+    ranks = len(parents)
+    assert tree.is_tree(parents)
+    steps = list(tree.all_reduce(parents, 1))
+    output = in_memory(steps, ranks, lambda _: [0], in_place=in_place)
+    for rank in range(ranks):
+        assert output(rank, 0) == reduced(ranks, 0)
+    assert len(steps) == 2 * (ranks - 1)
+
+
+@pytest.mark.parametrize("ranks", range(2, 17))
+@pytest.mark.parametrize("in_place", [False, True])
+def test_recursive_doubling_all_reduces(ranks, in_place):
+    steps = list(doubling.all_reduce(ranks, 1))
+    output = in_memory(steps, ranks, lambda _: [0], in_place=in_place)
+    for rank in range(ranks):
+        assert output(rank, 0) == reduced(ranks, 0)
+
+
+def test_the_simulation_detects_stages_that_depend_on_each_other():
+    """Otherwise the properties above would hold for any numbers of stages."""
+    hop = {"reads": Place(INPUT), "writes": Place(OUTPUT), "chunk": 0}
+    on = {**hop, "reads": Place(OUTPUT)}
+    steps = [Step(1, "", 0, 1, 1, **hop), Step(1, "", 1, 2, 1, **on)]
+    assert in_memory(steps, 3, lambda _: [0])(2, 0) != Counter({(0, 0): 1})
+    steps[1] = Step(2, "", 1, 2, 1, **on)
+    assert in_memory(steps, 3, lambda _: [0])(2, 0) == Counter({(0, 0): 1})
+
+
+@pytest.mark.parametrize(
+    "parents",
+    [
+        [1, 0],  # no root
+        [-1, -1],  # two
+        [-1, 2, 1],  # a circle beside the root
+        [-1, 5],  # a rank that does not exist
+        [-1, -2],
+    ],
+)
+def test_what_is_no_tree(parents):
+    assert not tree.is_tree(parents)
+
+
+@given(st.integers(0, 10**6), st.lists(st.integers(1, 9), min_size=1, max_size=16))
+def test_shares_are_all_of_it(elements, weights):
+    parts = shares(elements, weights, 4)
+    assert sum(parts) == 4 * elements
+    for part, weight in zip(parts, weights, strict=True):
+        assert abs(part / 4 - elements * weight / sum(weights)) < 1
+
+
+def test_messages_are_the_sends():
+    by_rank = {
+        0: [Message(True, 1, 8), Message(False, 1, 4), Message(False, 2, 2)],
+        1: [Message(True, 0, 4), Message(False, 0, 8)],
+    }
+    ends = [(step.source, step.destination, step.size_bytes) for step in messages(by_rank)]
+    assert ends == [(0, 1, 8), (2, 0, 2), (1, 0, 4)]
+    assert unmatched(by_rank) == []
+    by_rank[1].pop()
+    assert unmatched(by_rank) == ["the sends of rank 0 to rank 1 differ from its receives"]
