@@ -12,13 +12,13 @@ from cclmark.plan.cases import Case
 from cclmark.plan.libraries import plug_ins_of
 from cclmark.rendezvous.messages import Traced
 from cclmark.run.all_or_none import in_step
+from cclmark.run.clock_reading import read_clock
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.instruments import Instruments
 from cclmark.run.memory import room_for
 from cclmark.run.rank import Rank
 from cclmark.trace.rank_trace import ClockAhead, ClockPair, RankTrace, TracedBatch, pieces_of
 
-_CLOCK_ROUNDS = 64
 _WARMUP = 5
 _RECORDING = ("reading clocks", "tracing")
 # NCCL keeps the times of 64 kernels of a channel until they are read: fewer may be in flight.
@@ -93,8 +93,8 @@ class CaseTracer:
             if reported:
                 self._instruments.settle()
         trace.device_begin_s, trace.device_end_s = traced.device_begin_s, traced.device_end_s
-        trace.reference_before_ns = traced.reference_before_ns
-        trace.reference_after_ns = traced.reference_after_ns
+        trace.reference_before_ns = traced.reference.before_ns
+        trace.reference_after_ns = traced.reference.after_ns
         self._enter("reading clocks", 0)
         trace.clock_end = self._clock()
         trace.ahead += self._ahead()
@@ -120,14 +120,9 @@ class CaseTracer:
         return everywhere or self._device.info.runtime == "host"
 
     def _clock(self) -> list[ClockPair]:
-        try:
-            samples = engine.sample_clock(self._device, _CLOCK_ROUNDS)
-        except engine.AbortedError:
-            raise
-        except engine.EngineError as error:
-            self._trace.clock_reason = str(error)
-            return []
-        return [ClockPair(one.before_ns, one.device_ns, one.after_ns) for one in samples]
+        readings, reason = read_clock(self._device)
+        self._trace.clock_reason = reason or self._trace.clock_reason
+        return readings
 
     def send(self) -> None:
         """Sends the trace, with the stages so far, to the first process."""

@@ -214,7 +214,8 @@ def _connect_messages(timeline: Timeline, findings: Sequence[RankFindings]) -> N
             sends = task.event.function == "Send"
             name = f"{task.event.function} {'to' if sends else 'from'} {task.peer}"
             pair = (found.rank, task.peer) if sends else (task.peer, found.rank)
-            flow = flows.get((pair, place), 0)
+            number = flows.get((pair, place))
+            flow = () if number is None else (number,)
             track = "messages sent" if sends else "messages received"
             group.track(f"{track}, peer {task.peer}").slices.append(
                 Slice(
@@ -223,8 +224,8 @@ def _connect_messages(timeline: Timeline, findings: Sequence[RankFindings]) -> N
                     task.end_ns,
                     "message",
                     {"count": task.event.count},
-                    flow_from=flow if sends else 0,
-                    flow_to=0 if sends else flow,
+                    flows_from=flow if sends else (),
+                    flows_to=() if sends else flow,
                 )
             )
 

@@ -53,6 +53,25 @@ class TracedBatch(msgspec.Struct, frozen=True):
     operations: int
 
 
+class TracedFlow(msgspec.Struct, frozen=True):
+    """Copies of one flow that were enqueued together. Times as in RankTrace.
+
+    ``number``: the index of the flow in its transfer. ``gate_ns``: when the gate opened behind
+    which the copies waited, 0 without a gate. ``complete_ns``: when the copies of all flows of this
+    process were complete.
+    """
+
+    number: int
+    call_begin_ns: list[int]
+    call_end_ns: list[int]
+    device_begin_s: list[float]
+    device_end_s: list[float]
+    reference_before_ns: int
+    reference_after_ns: int
+    gate_ns: int
+    complete_ns: int
+
+
 class RankTrace(msgspec.Struct):
     """What a rank has recorded. Times in nanoseconds of its host's CLOCK_MONOTONIC.
 
@@ -63,7 +82,8 @@ class RankTrace(msgspec.Struct):
     ``device_end_s``: seconds on the device's clock after the reference event, which was recorded
     between ``reference_before_ns`` and ``reference_after_ns``; empty without events.
     ``log``: the plug-in's log without its first ``log_after`` records, empty with ``log_reason``.
-    ``wrong``: elements that the check found wrong, None without a check.
+    ``wrong``: elements that the check found wrong, None without a check. ``flows``: the copies of
+    a traced transfer that the device ``rank`` executes, batch by batch.
     """
 
     rank: int
@@ -86,6 +106,7 @@ class RankTrace(msgspec.Struct):
     log_after: int = 0
     log_reason: str = ""
     wrong: int | None = None
+    flows: list[TracedFlow] = []
 
 
 def pieces_of(trace: RankTrace) -> Iterator[bytes]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -31,7 +32,7 @@ from cclmark.printable import plain, plain_lines
 from cclmark.recording.joining import joined
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.report.lists.trace_summary import missing_events, trace_summary
-from cclmark.results.kinds import CaseResult, Result
+from cclmark.results.kinds import CaseResult, Result, TransferResult
 from cclmark.results.schema import Condition, Explanation, Paths
 from cclmark.signals import deferred
 from cclmark.trace.assembly import CaseTimeline, assemble
@@ -42,7 +43,9 @@ from cclmark.trace.timeline import Timeline
 
 _SLOWER = 10  # times an operation may take while it is traced before a rank counts as hung
 _MEASURED_FOR_S = 0.3  # the time of an operation that is not traced, to compare with
-_WRITERS: dict[str, tuple[str, Callable[[Timeline, IO[bytes]], None]]] = {
+Writer = Callable[[Timeline, IO[bytes]], None]
+#: By the format: the end of the file's name, and the function that writes it.
+WRITERS: dict[str, tuple[str, Writer]] = {
     "perfetto": (".pftrace", write_perfetto),
     "chrome": (".trace.json", write_chrome),
 }
@@ -79,23 +82,42 @@ def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator) -> int:
             "the MPI of this launcher does not support a second process for a rank, which a trace "
             "requires: run cclmark trace without the launcher"
         )
-    path = flags.output or _new_file(f"{stem_of(flags.operation, plan)}{_WRITERS[flags.format][0]}")
-    _refuse_unwritable(path)
-    return _Tracing(request, case, operations).run(path, _WRITERS[flags.format][1])
+    suffix, write = WRITERS[flags.format]
+    path = file_for(flags.output, f"{stem_of(flags.operation, plan)}{suffix}")
+    found = partial(_found, case, operations)
+    return Tracing(request, operations, found).run(path, write)
 
 
-class _Tracing:
-    """The two attempts of a trace, and what they say. A listener of both."""
+@dataclass(frozen=True)
+class Found:
+    """What traces contain. ``lines``: the summary. ``problems``: the reasons of the exit code."""
 
-    def __init__(self, request: Request, case: Case, operations: int) -> None:
+    timeline: Timeline
+    lines: list[str]
+    exit_code: int
+    problems: list[str]
+
+
+class Tracing:
+    """The two attempts of a trace, and what they say. A listener of both.
+
+    ``found`` receives the traces and the time of an operation that is not traced.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        operations: int,
+        found: Callable[[list[RankTrace], float | None], Found],
+    ) -> None:
         self._request = request
-        self._case = case
         self._operations = operations
+        self._found = found
         self._traces: list[RankTrace] = []
         self._untraced_s: float | None = None
         self._reason = ""
 
-    def run(self, path: Path, write: Callable[[Timeline, IO[bytes]], None]) -> int:
+    def run(self, path: Path, write: Writer) -> int:
         """Measures, traces, writes the file, prints the summary; returns the exit code."""
         with deferred():
             outcome = Attempt(self._request, self).run()
@@ -114,31 +136,13 @@ class _Tracing:
         if outcome.exit_code != EXIT_OK:
             # What the ranks have recorded is sent at their end: there is nothing to write.
             return self._fail(outcome)
-        found = assemble(self._case.describe(), self._case.size_bytes, self._traces)
-        found.timeline.facts["operations"] = self._operations
-        if self._untraced_s is not None:
-            found.timeline.facts["µs of an operation that is not traced"] = round(
-                self._untraced_s * 1e6, 3
-            )
+        found = self._found(self._traces, self._untraced_s)
         _write(path, found.timeline, write)
-        lines = trace_summary(found, self._case, self._operations, self._untraced_s)
-        print("\n".join(map(plain, lines)))
+        print("\n".join(map(plain, found.lines)))
         print(f"cclmark: trace {path} ({format_size(path.stat().st_size)})", file=sys.stderr)
-        return self._exit_code(found)
-
-    def _exit_code(self, found: CaseTimeline) -> int:
-        problems = missing_events(found.ranks)
-        for rank in found.ranks:
-            # With one rank, libraries copy without a kernel that they report.
-            if rank.log is not None and not rank.events.kinds and len(found.ranks) > 1:
-                problems.append(
-                    f"rank {rank.rank}: the library loaded the plug-in and reported no event"
-                )
-        for text in problems:
+        for text in found.problems:
             print(f"cclmark: {text}", file=sys.stderr)
-        if any(rank.wrong for rank in found.ranks):
-            return EXIT_WRONG
-        return EXIT_MISSING if problems else EXIT_OK
+        return found.exit_code
 
     def _fail(self, outcome: Outcome) -> int:
         message = outcome.message or f"nothing was traced: {self._reason}"
@@ -155,8 +159,8 @@ class _Tracing:
                 self.notice(notice)
 
     def result(self, result: Result) -> None:
-        """Keeps the time of the case, or the reason why it was not measured."""
-        if isinstance(result, CaseResult) and result.summary is not None:
+        """Keeps the time of the item, or the reason why it was not measured."""
+        if isinstance(result, (CaseResult, TransferResult)) and result.summary is not None:
             self._untraced_s = result.summary.time_s
         else:
             self._reason = result.reason
@@ -176,6 +180,39 @@ class _Tracing:
 
     def progress(self, rank_status: RankStatus) -> None:
         """Ignored: a trace takes seconds."""
+
+
+def _found(case: Case, operations: int, traces: list[RankTrace], untraced_s: float | None) -> Found:
+    """What the traces of a case contain."""
+    found = assemble(case.describe(), case.size_bytes, traces)
+    found.timeline.facts["operations"] = operations
+    if untraced_s is not None:
+        found.timeline.facts["µs of an operation that is not traced"] = round(untraced_s * 1e6, 3)
+    problems = _problems(found)
+    exit_code = EXIT_MISSING if problems else EXIT_OK
+    if any(rank.wrong for rank in found.ranks):
+        exit_code = EXIT_WRONG
+    lines = trace_summary(found, case, operations, untraced_s)
+    return Found(found.timeline, lines, exit_code, problems)
+
+
+def _problems(found: CaseTimeline) -> list[str]:
+    """What is missing in the trace, in words."""
+    problems = missing_events(found.ranks)
+    for rank in found.ranks:
+        # With one rank, libraries copy without a kernel that they report.
+        if rank.log is not None and not rank.events.kinds and len(found.ranks) > 1:
+            problems.append(
+                f"rank {rank.rank}: the library loaded the plug-in and reported no event"
+            )
+    return problems
+
+
+def file_for(output: Path | None, name: str) -> Path:
+    """Returns ``output``, or a new file in cclmark-runs/. Raises UsageError if it is unwritable."""
+    path = output or _new_file(name)
+    _refuse_unwritable(path)
+    return path
 
 
 def _new_file(name: str) -> Path:
@@ -204,7 +241,7 @@ def _refuse_unwritable(path: Path) -> None:
         ) from None
 
 
-def _write(path: Path, timeline: Timeline, write: Callable[[Timeline, IO[bytes]], None]) -> None:
+def _write(path: Path, timeline: Timeline, write: Writer) -> None:
     """Writes the file completely or not at all. Raises OutputError, MissingError."""
     partial = path.with_name(path.name + ".part")
     try:

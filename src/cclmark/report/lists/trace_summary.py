@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from cclmark.plan.cases import Case
-from cclmark.plan.sizes import format_size
+from cclmark.report.lists.stage_lines import stage_lines
 from cclmark.report.wording.text import counted, format_time_us
 from cclmark.trace.assembly import (
     CaseTimeline,
@@ -17,7 +17,6 @@ from cclmark.trace.assembly import (
     skew_of,
     slowest_channel,
 )
-from cclmark.trace.rank_trace import Stage
 
 _SOURCES = {
     "kernels": "the begin and end of kernels by the devices' clocks",
@@ -32,7 +31,7 @@ def trace_summary(
     """Returns the lines. ``untraced_s``: the time of an operation that is not traced."""
     ranks = found.ranks
     lines = [f"{case.describe()}, {counted(operations, 'operation')} traced", ""]
-    lines += _stage_lines(ranks)
+    lines += stage_lines({one.rank: one.stages for one in ranks}, "rank", "bytes of a rank")
     lines.append("")
     if (operation_s := operation_time_s(found)) is not None:
         lines.append(
@@ -67,30 +66,6 @@ def trace_summary(
         wrong = sum(one.wrong or 0 for one in ranks)
         lines.append(f"  outputs checked: {counted(wrong, 'wrong element')}")
     return lines
-
-
-def _stage_lines(ranks: Sequence[RankFindings]) -> list[str]:
-    """The stages in their order, each with the time of the slowest rank."""
-    times: dict[str, dict[int, int]] = {}
-    sizes: dict[str, int] = {}
-    for found in ranks:
-        for stage in found.stages:
-            of_rank = times.setdefault(stage.name, {})
-            of_rank[found.rank] = of_rank.get(found.rank, 0) + _length(stage)
-            sizes[stage.name] = max(sizes.get(stage.name, 0), stage.size_bytes)
-    rows = [("stage", "ms", "slowest", "bytes of a rank")]
-    for name, by_rank in times.items():
-        slowest = max(by_rank, key=lambda rank: by_rank[rank])
-        size = format_size(sizes[name]) if sizes[name] else ""
-        rows.append((name, f"{by_rank[slowest] / 1e6:.2f}", f"rank {slowest}", size))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    aligned = zip("<><>", widths, strict=True)
-    form = "  " + "  ".join(f"{{:{side}{width}}}" for side, width in aligned)
-    return [form.format(*row).rstrip() for row in rows]
-
-
-def _length(stage: Stage) -> int:
-    return stage.end_ns - stage.begin_ns
 
 
 def _wait_lines(ranks: Sequence[RankFindings]) -> list[str]:
