@@ -31,7 +31,8 @@ EventReference record_reference(Device& device, void* stream, const Event& spare
     if (i > 0 && after_ns - before_ns >= shortest.after_ns - shortest.before_ns) continue;
     device.record(reference.get(), stream);
     wait();
-    const auto later_ns = static_cast<int64_t>(device.elapsed_s(spare.get(), reference.get()) * 1e9);
+    const auto later_ns =
+        static_cast<int64_t>(device.elapsed_s(spare.get(), reference.get()) * 1e9);
     shortest = {before_ns + later_ns, after_ns + later_ns};
   }
   return shortest;

@@ -241,8 +241,8 @@ TracedOperations Session::trace(size_t operations, bool events) {
   const size_t marks = events ? 2 * operations + 1 : 0;
   while (marks_.size() < marks) marks_.emplace_back(device_);
   if (events) {
-    traced.reference = record_reference(device_, stream_.get(), start_, marks_[0],
-                                        [this] { wait_until_idle(); });
+    traced.reference =
+        record_reference(device_, stream_.get(), start_, marks_[0], [this] { wait_until_idle(); });
   }
   rank_group_.barrier();
   for (size_t i = 0; i < operations; ++i) {

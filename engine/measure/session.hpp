@@ -49,8 +49,8 @@ struct Samples {
 
 /// The times of single operations on this rank, in nanoseconds of the steady clock.
 ///
-/// `device_begin_s`, `device_end_s`: seconds on the device's clock since the event that was recorded
-/// at `reference`; empty without events.
+/// `device_begin_s`, `device_end_s`: seconds on the device's clock since the event that was
+/// recorded at `reference`; empty without events.
 struct TracedOperations {
   std::vector<int64_t> call_begin_ns, call_end_ns;
   std::vector<double> device_begin_s, device_end_s;

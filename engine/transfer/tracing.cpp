@@ -37,10 +37,9 @@ TracedCopies Transfers::trace(size_t copies, double limit_s) {
     Lane& lane = *move.runner->lanes[move.lane];
     device.activate();
     for (size_t k = 0; k < 2 * copies + 1; ++k) marks[i].emplace_back(device);
-    flow.reference =
-        record_reference(device, lane.stream.get(), lane.begin, marks[i].back(), [&] {
-          while (!device.idle(lane.stream.get())) rank_group_.check(RankGroup::kDevice);
-        });
+    flow.reference = record_reference(device, lane.stream.get(), lane.begin, marks[i].back(), [&] {
+      while (!device.idle(lane.stream.get())) rank_group_.check(RankGroup::kDevice);
+    });
   }
   for (size_t i : run_here) {
     if (!gated) break;

@@ -65,8 +65,8 @@ struct FlowTimes {
 /// The times of the copies of a flow, in nanoseconds of the steady clock; empty for a flow that
 /// another process runs.
 ///
-/// `device_begin_s`, `device_end_s`: seconds on the device's clock since the event that was recorded
-/// at `reference`; empty where copies run inside the call.
+/// `device_begin_s`, `device_end_s`: seconds on the device's clock since the event that was
+/// recorded at `reference`; empty where copies run inside the call.
 struct TracedFlow {
   std::vector<int64_t> call_begin_ns, call_end_ns;
   std::vector<double> device_begin_s, device_end_s;

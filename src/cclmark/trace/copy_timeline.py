@@ -13,8 +13,6 @@ from cclmark.trace.clocks import Clock, event_clock, host_clock
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedFlow
 from cclmark.trace.timeline import Argument, Counter, Group, Slice, Timeline
 
-_METHODS = {"": "copy engine", "cacheCopy": "kernel", "ncCopy": "kernel", "bulkCopy": "kernel"}
-
 
 @dataclass(frozen=True)
 class Copy:
@@ -63,13 +61,17 @@ class FlowFindings:
 
 @dataclass
 class TransferTimeline:
-    """The timeline of a transfer. ``stages``: by the first device of each process."""
+    """The timeline of a transfer. ``stages``: by the first device of each process.
+
+    ``clock_reasons``: why the clocks of devices could not be read.
+    """
 
     timeline: Timeline
     transfer: Transfer
     flows: list[FlowFindings]
     stages: dict[int, list[Stage]]
     wrong: int | None = None
+    clock_reasons: list[str] = field(default_factory=list)
 
 
 def assemble_copies(transfer: Transfer, traces: Sequence[RankTrace]) -> TransferTimeline:
@@ -84,6 +86,8 @@ def assemble_copies(transfer: Transfer, traces: Sequence[RankTrace]) -> Transfer
         if trace.stages:
             _add_stages(group, trace)
             found.stages[trace.rank] = trace.stages
+        if trace.flows and trace.clock_reason and trace.clock_reason not in found.clock_reasons:
+            found.clock_reasons.append(trace.clock_reason)
         if trace.wrong is not None:
             found.wrong = trace.wrong
     host = Group("host memory", len(groups))
@@ -92,7 +96,7 @@ def assemble_copies(transfer: Transfer, traces: Sequence[RankTrace]) -> Transfer
     arrows = 0
     for trace in sorted(traces, key=lambda one: one.rank):
         for number in sorted({flow.number for flow in trace.flows}):
-            ends = _Ends(transfer, number, groups, host)
+            ends = _Ends(transfer, number, groups, host, trace.runtime)
             findings = _findings(ends, trace)
             _add_copies(ends, findings, arrows)
             arrows += len(findings.copies)
@@ -106,10 +110,16 @@ class _Ends:
     """The two ends of a flow: their groups and their names."""
 
     def __init__(
-        self, transfer: Transfer, number: int, groups: Mapping[int, Group], host: Group
+        self,
+        transfer: Transfer,
+        number: int,
+        groups: Mapping[int, Group],
+        host: Group,
+        runtime: str,
     ) -> None:
         start, end = transfer.flows[number]
         self.transfer = transfer
+        self._runtime = runtime
         self.number = number
         self.runner = transfer.runner((start, end))
         self.runner_group = groups[self.runner]
@@ -126,7 +136,9 @@ class _Ends:
     def method(self) -> str:
         """The engine and the device that copies, in words."""
         transfer = self.transfer
-        engine = " ".join(filter(None, (_METHODS[transfer.kernel], transfer.kernel)))
+        engine = f"kernel {transfer.kernel}" if transfer.kernel else "copy engine"
+        if self._runtime == "host":
+            engine = f"processor, {transfer.kernel or 'memmove'}"
         if transfer.host_memory:
             return f"{engine} of device {self.runner}"
         way = "writes" if transfer.direction == "write" else "reads"

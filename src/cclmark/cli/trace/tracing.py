@@ -15,6 +15,7 @@ import msgspec
 from cclmark.cli.collective.measuring import device_count, devices_text, request_of, stem_of
 from cclmark.cli.options import TraceFlags
 from cclmark.errors import (
+    EXIT_DIED,
     EXIT_MISSING,
     EXIT_OK,
     EXIT_WRONG,
@@ -26,6 +27,7 @@ from cclmark.launch.attempt import Attempt
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.cases import Case
+from cclmark.plan.items import P2P
 from cclmark.plan.operations import COLLECTIVES
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain, plain_lines
@@ -53,6 +55,8 @@ WRITERS: dict[str, tuple[str, Writer]] = {
 
 def trace(flags: TraceFlags) -> int:
     """Traces the case that the flags describe and returns the exit code. Raises CclmarkError."""
+    if flags.operation == P2P:
+        raise UsageError("p2p must follow trace, because its options differ: cclmark trace p2p …")
     if flags.operation not in COLLECTIVES:
         raise UsageError(
             f"unknown operation {flags.operation!r}: choose from {', '.join(COLLECTIVES)}"
@@ -116,6 +120,7 @@ class Tracing:
         self._traces: list[RankTrace] = []
         self._untraced_s: float | None = None
         self._reason = ""
+        self._reason_code = EXIT_MISSING
 
     def run(self, path: Path, write: Writer) -> int:
         """Measures, traces, writes the file, prints the summary; returns the exit code."""
@@ -147,7 +152,7 @@ class Tracing:
     def _fail(self, outcome: Outcome) -> int:
         message = outcome.message or f"nothing was traced: {self._reason}"
         print(f"cclmark: {plain_lines(message)}", file=sys.stderr)
-        return outcome.exit_code or EXIT_MISSING
+        return outcome.exit_code or self._reason_code
 
     def started(self, surroundings: Surroundings) -> None:
         """Prints the libraries, once."""
@@ -164,6 +169,7 @@ class Tracing:
             self._untraced_s = result.summary.time_s
         else:
             self._reason = result.reason
+            self._reason_code = EXIT_DIED if result.status == "timeout" else EXIT_MISSING
 
     def condition(self, condition: Condition) -> None:
         """Ignored: only soaks have conditions."""

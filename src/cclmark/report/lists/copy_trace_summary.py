@@ -32,6 +32,10 @@ def copy_trace_summary(found: TransferTimeline, copies: int, untraced_s: float |
     lines += _overlap_lines(found)
     if error_ns := clock_error_ns(found):
         lines.append(f"  the clocks agree within {format_time_us(error_ns * 1e-9)} µs")
+    lines += [
+        f"  the rate of a device's clock is unknown, which is part of this error: {reason}"
+        for reason in found.clock_reasons
+    ]
     if found.wrong is not None:
         lines.append(f"  destinations checked: {counted(found.wrong, 'wrong element')}")
     return lines
