@@ -338,9 +338,28 @@ NB_MODULE(_engine, m) {
   nb::class_<Connection>(m, "Connection")
       .def_ro("to", &Connection::to)
       .def_ro("transport", &Connection::transport);
+  nb::enum_<SlotTimes>(m, "SlotTimes")
+      .value("none", SlotTimes::none)
+      .value("executed", SlotTimes::executed)
+      .value("enqueued", SlotTimes::enqueued);
+  nb::class_<SlotRecorder>(m, "SlotRecorder")
+      .def(nb::init<size_t>(), "capacity"_a)
+      .def("clear", &SlotRecorder::clear)
+      .def_prop_ro("events",
+                   [](const SlotRecorder& recorder) {
+                     std::span<const std::byte> bytes = std::as_bytes(recorder.events());
+                     return nb::bytes(bytes.data(), bytes.size());
+                   })
+      .def_prop_ro("dropped", &SlotRecorder::dropped);
   nb::class_<Communicator>(m, "Communicator")
       .def_prop_ro("connections", &Communicator::connections)
       .def_prop_ro("parameters", &Communicator::parameters)
+      .def(
+          "record_slots",
+          [](Communicator& communicator, SlotRecorder* recorder) {
+            return communicator.record_slots(SlotTap(recorder, 0, 0));
+          },
+          "recorder"_a.none(), nb::keep_alive<1, 2>())
       .def("leave", &Communicator::leave, nb::call_guard<nb::gil_scoped_release>())
       .def("check", &Communicator::check, nb::call_guard<nb::gil_scoped_release>())
       .def("memory_statement", &Communicator::memory_statement,

@@ -167,7 +167,8 @@ class ShmCommunicator final : public Communicator {
         receive_(static_cast<size_t>(size_)) {
     slot(rank_).pid.store(getpid(), std::memory_order_release);
     for (int peer = 0; peer < size_; ++peer) {
-      wait_for(peer, [&] { return slot(peer).pid.load(std::memory_order_acquire) != 0; });
+      wait_for(SlotAction::wait_published, peer, 0,
+               [&] { return slot(peer).pid.load(std::memory_order_acquire) != 0; });
     }
   }
 
@@ -194,6 +195,11 @@ class ShmCommunicator final : public Communicator {
   }
   void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
+
+  SlotTimes record_slots(const SlotTap& tap) override {
+    tap_ = tap;
+    return SlotTimes::executed;
+  }
 
   std::vector<MemoryBlock> memory_blocks() const override {
     std::vector<MemoryBlock> blocks;
@@ -225,12 +231,14 @@ class ShmCommunicator final : public Communicator {
   Slot& slot(int rank) const { return reinterpret_cast<Slot*>(common_.data())[rank]; }
 
   template <typename Ready>
-  void wait_for(int peer, Ready ready) const {
+  void wait_for(SlotAction cause, int peer, uint64_t sequence, Ready ready) const {
     if (ready()) return;
+    const int64_t begin_ns = tap_.begin();
     Patience patience(rank_group_.oversubscribed());
     while (!ready()) {
       if (patience.pause()) rank_group_.check(peer);
     }
+    tap_.add(cause, peer, sequence, 0, begin_ns);
   }
 
   /// Begins the next operation: waits until the ring has room for its announcement.
@@ -238,7 +246,7 @@ class ShmCommunicator final : public Communicator {
     ++sequence_;
     if (sequence_ > kDepth) {
       for (int step = 1; step < size_; ++step) {
-        await_done((rank_ + step) % size_, sequence_ - kDepth);
+        await_done(SlotAction::wait_slot, (rank_ + step) % size_, sequence_ - kDepth);
       }
     }
     return announcement(rank_);
@@ -250,15 +258,16 @@ class ShmCommunicator final : public Communicator {
 
   const Announcement& await_published(int peer) const {
     const Announcement& theirs = announcement(peer);
-    wait_for(peer, [&] { return theirs.sequence.load(std::memory_order_acquire) == sequence_; });
+    wait_for(SlotAction::wait_published, peer, sequence_,
+             [&] { return theirs.sequence.load(std::memory_order_acquire) == sequence_; });
     return theirs;
   }
 
   /// Looks at the peer's memory only if what was last seen there does not answer the question yet.
-  void await_done(int peer, uint64_t sequence) {
+  void await_done(SlotAction cause, int peer, uint64_t sequence) {
     uint64_t& known = known_done_[static_cast<size_t>(peer)];
     if (known >= sequence) return;
-    wait_for(peer, [&] {
+    wait_for(cause, peer, sequence, [&] {
       known = slot(peer).done.load(std::memory_order_acquire);
       return known >= sequence;
     });
@@ -270,14 +279,18 @@ class ShmCommunicator final : public Communicator {
     return {allocation.fd, allocation.serial, allocation.bytes, offset};
   }
 
-  /// Announces this rank's buffers and maps those of `sources`, once they have announced theirs:
-  /// send_ and receive_ then hold the addresses of these ranks and of this one. Empty buffers (of
-  /// ranks that only send or only receive) may be null.
-  void exchange_buffers(const void* send, void* receive, std::span<const int> sources) {
+  /// Announces this rank's buffers, `send` with the bytes that others read, and maps those of
+  /// `sources`, once they have announced theirs: send_ and receive_ then hold the addresses of
+  /// these ranks and of this one. Empty buffers (of ranks that only send or only receive) may be
+  /// null.
+  void exchange_buffers(const void* send, size_t send_bytes, void* receive,
+                        std::span<const int> sources) {
     Announcement& own = next_announcement();
-    own.buffers.send = send != nullptr ? locate(send) : Location{};
-    own.buffers.receive = receive != nullptr ? locate(receive) : Location{};
-    publish();
+    tap_.during(SlotAction::publish, -1, sequence_, send_bytes, [&] {
+      own.buffers.send = send != nullptr ? locate(send) : Location{};
+      own.buffers.receive = receive != nullptr ? locate(receive) : Location{};
+      publish();
+    });
     send_[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(send);
     receive_[static_cast<size_t>(rank_)] = static_cast<std::byte*>(receive);
     for (int peer : sources) {
@@ -305,6 +318,7 @@ class ShmCommunicator final : public Communicator {
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> receive_;
   uint64_t sequence_ = 0;
+  SlotTap tap_;
 };
 
 /// One bound operation. What each collective moves is in the table of collectives (the segments of
@@ -364,8 +378,8 @@ class ShmCall final : public Call {
       return ping_pong(send, static_cast<std::byte*>(receive));
     }
     if (inline_) return run_inline(send, static_cast<std::byte*>(receive));
-    comm_.exchange_buffers(send_bytes_ > 0 ? send : nullptr, receive_bytes_ > 0 ? receive : nullptr,
-                           sources_);
+    comm_.exchange_buffers(send_bytes_ > 0 ? send : nullptr, send_bytes_,
+                           receive_bytes_ > 0 ? receive : nullptr, sources_);
     switch (op_.collective) {
       case Collective::all_reduce:
         reduce_slice(comm_.receive_);
@@ -392,7 +406,7 @@ class ShmCall final : public Call {
         break;  // done above
     }
     comm_.done();
-    for (int peer : users_) comm_.await_done(peer, comm_.sequence_);
+    for (int peer : users_) comm_.await_done(SlotAction::wait_buffers, peer, comm_.sequence_);
   }
 
  private:
@@ -404,7 +418,7 @@ class ShmCall final : public Call {
 
   void barrier() {
     comm_.next_announcement();
-    comm_.publish();
+    during(SlotAction::publish, -1, 0, [&] { comm_.publish(); });
     for (int step = 1; step < comm_.size_; ++step) {
       comm_.await_published((comm_.rank_ + step) % comm_.size_);
     }
@@ -416,43 +430,51 @@ class ShmCall final : public Call {
     int peer = 1 - comm_.rank_;
     Announcement& own = comm_.next_announcement();
     auto give = [&] {
-      if (inline_) {
-        std::memcpy(own.payload, send, send_bytes_);
-      } else {
-        own.buffers = {ShmCommunicator::locate(send), {}};
-      }
-      comm_.publish();
+      during(SlotAction::publish, -1, send_bytes_, [&] {
+        if (inline_) {
+          std::memcpy(own.payload, send, send_bytes_);
+        } else {
+          own.buffers = {ShmCommunicator::locate(send), {}};
+        }
+        comm_.publish();
+      });
     };
     if (comm_.rank_ == 0) give();
     const Announcement& theirs = comm_.await_published(peer);
-    if (inline_) {
-      std::memcpy(receive, theirs.payload, receive_bytes_);
-    } else {
-      comm_.kernels_.copy(receive, comm_.resolve(peer, theirs.buffers.send), receive_bytes_,
-                          stream_);
-    }
+    during(SlotAction::read, peer, receive_bytes_, [&] {
+      if (inline_) {
+        std::memcpy(receive, theirs.payload, receive_bytes_);
+      } else {
+        comm_.kernels_.copy(receive, comm_.resolve(peer, theirs.buffers.send), receive_bytes_,
+                            stream_);
+      }
+    });
     if (comm_.rank_ == 1) give();
     comm_.done();
-    if (!inline_) comm_.await_done(peer, comm_.sequence_);
+    if (!inline_) comm_.await_done(SlotAction::wait_buffers, peer, comm_.sequence_);
   }
 
   /// Inputs travel in the announcements; everyone computes its own output from them.
   void run_inline(const void* send, std::byte* receive) {
     Announcement& own = comm_.next_announcement();
-    if (send_bytes_ > 0) std::memcpy(own.payload, send, send_bytes_);
-    comm_.publish();
+    during(SlotAction::publish, -1, send_bytes_, [&] {
+      if (send_bytes_ > 0) std::memcpy(own.payload, send, send_bytes_);
+      comm_.publish();
+    });
     for (const Segment& segment : segments_) {
       std::byte* to = receive + segment.output_element * width_;
       if (segment.source != Segment::kReduced) {
         const std::byte* from = comm_.await_published(segment.source).payload;
-        std::memcpy(to, from + segment.source_element * width_, segment.count * width_);
+        during(SlotAction::read, segment.source, segment.count * width_, [&] {
+          std::memcpy(to, from + segment.source_element * width_, segment.count * width_);
+        });
         continue;
       }
       for (int peer = 0; peer < comm_.size_; ++peer) {
         comm_.send_[static_cast<size_t>(peer)] =
             comm_.await_published(peer).payload + segment.source_element * width_;
       }
-      comm_.kernels_.reduce({&to, 1}, comm_.send_, segment.count, op_.dtype, op_.reduction, false);
+      reduce({&to, 1}, segment.count, false);
     }
     comm_.done();
   }
@@ -464,14 +486,26 @@ class ShmCall final : public Call {
     size_t offset = slice.first * width_;
     for (const std::byte*& source : comm_.send_) source += offset;
     for (std::byte*& target : targets) target += offset;
-    comm_.kernels_.reduce(targets, comm_.send_, slice.count, op_.dtype, op_.reduction, stream_);
+    reduce(targets, slice.count, stream_);
   }
 
   void reduce_own_part(std::byte* receive) {
     const Segment& segment = segments_.front();
     for (const std::byte*& source : comm_.send_) source += segment.source_element * width_;
-    comm_.kernels_.reduce({&receive, 1}, comm_.send_, segment.count, op_.dtype, op_.reduction,
-                          stream_);
+    reduce({&receive, 1}, segment.count, stream_);
+  }
+
+  /// Reduces what send_ points to on every rank.
+  void reduce(std::span<std::byte* const> targets, size_t count, bool past_cache) {
+    during(SlotAction::reduce, -1, count * width_, [&] {
+      comm_.kernels_.reduce(targets, comm_.send_, count, op_.dtype, op_.reduction, past_cache);
+    });
+  }
+
+  /// Calls `body`, a part of the current operation, and records it if that was requested.
+  template <typename Body>
+  void during(SlotAction action, int peer, size_t bytes, const Body& body) const {
+    comm_.tap_.during(action, peer, comm_.sequence_, bytes, body);
   }
 
   /// Copies the parts of the output from their sources, starting at a different one on each rank.
@@ -483,7 +517,9 @@ class ShmCall final : public Call {
       const std::byte* from =
           comm_.send_[static_cast<size_t>(segment.source)] + segment.source_element * width_;
       std::byte* to = receive + segment.output_element * width_;
-      if (to != from) comm_.kernels_.copy(to, from, segment.count * width_, stream_);
+      if (to == from) continue;
+      during(SlotAction::read, segment.source, segment.count * width_,
+             [&] { comm_.kernels_.copy(to, from, segment.count * width_, stream_); });
     }
   }
 
