@@ -42,9 +42,10 @@ def test_the_host(cclmark, tmp_path):
     }
     assert sizes["filling inputs"] == 65536
     assert sizes["tracing"] == 3 * 65536
-    counters = [one for one in events if one["ph"] == "C" and one["pid"] == 1]
+    name = "bytes of complete operations"
+    counters = [one for one in events if one["name"] == name and one["pid"] == 1]
     assert [one["args"]["bytes"] for one in counters] == [0, 65536, 131072, 196608]
-    assert re.search(r"ranks begin an operation [\d.]+ µs apart", run.out)
+    assert re.search(r"first publications of an operation are [\d.]+ µs apart", run.out)
     assert re.search(r"in batches of 3, [\d.]+ µs each while traced; untraced [\d.]+ µs", run.out)
     assert "outputs checked: 0 wrong elements" in run.out
 

@@ -80,7 +80,9 @@ def test_both_ends_of_a_copy_are_connected():
 
 def test_gaps_and_times_are_those_within_batches():
     first, second = [(0, 100), (150, 250)], [(100_000, 100_100), (100_150, 100_250)]
-    found = assemble_copies(a_transfer(), [a_trace(0, *[a_flow(0, one) for one in (first, second)]), a_trace(1)])
+    found = assemble_copies(
+        a_transfer(), [a_trace(0, *[a_flow(0, one) for one in (first, second)]), a_trace(1)]
+    )
     assert found.flows[0].gaps_ns == [50, 50]
     assert batch_copy_time_s(found) == pytest.approx(125e-9)
     assert len(found.flows[0].copies) == 4

@@ -18,6 +18,7 @@ from cclmark.run.instruments import Instruments
 from cclmark.run.memory import room_for
 from cclmark.run.rank import Rank
 from cclmark.trace.rank_trace import ClockAhead, ClockPair, RankTrace, TracedBatch, pieces_of
+from cclmark.trace.slot_events import most_slot_events
 
 _WARMUP = 5
 _RECORDING = ("reading clocks", "tracing")
@@ -32,17 +33,25 @@ class CaseTracer:
         self,
         rank: Rank,
         session: engine.Session,
+        communicator: engine.Communicator,
         device: engine.Device,
         instruments: Instruments,
         enter: Callable[[str, int], None],
     ) -> None:
         self._rank = rank
         self._session = session
+        self._communicator = communicator
         self._device = device
         self._instruments = instruments
         self._enter = enter
+        times = communicator.record_slots(None)
+        self._slots: engine.SlotRecorder | None = None
+        if times != engine.SlotTimes.none:
+            self._slots = engine.SlotRecorder(most_slot_events())
         info = device.info
         self._trace = RankTrace(rank.job.rank, platform.node(), info.name, info.runtime)
+        self._trace.has_slots = self._slots is not None
+        self._trace.slots_enqueued = times == engine.SlotTimes.enqueued
 
     def run(self, case: Case) -> None:
         """Runs the case as often as the job requests. Raises EngineError."""
@@ -84,14 +93,18 @@ class CaseTracer:
         self._rank.stage_bytes = operations * case.size_bytes
         at_once = _MOST_IN_FLIGHT if reported and not events else operations
         trace.call_begin_ns, trace.call_end_ns, trace.batches = [], [], []
+        if self._slots is not None:
+            self._slots.clear()
         for begin in range(0, operations, at_once):
             number = min(at_once, operations - begin)
-            traced = in_step(self._rank.agreement, partial(self._session.trace, number, events))
+            traced = in_step(self._rank.agreement, partial(self._run, number, events))
             trace.call_begin_ns += traced.call_begin_ns
             trace.call_end_ns += traced.call_end_ns
             trace.batches.append(TracedBatch(traced.call_begin_ns[0], traced.complete_ns, number))
             if reported:
                 self._instruments.settle()
+        if self._slots is not None:
+            trace.slots, trace.slots_dropped = self._slots.events, self._slots.dropped
         trace.device_begin_s, trace.device_end_s = traced.device_begin_s, traced.device_end_s
         trace.reference_before_ns = traced.reference.before_ns
         trace.reference_after_ns = traced.reference.after_ns
@@ -101,8 +114,18 @@ class CaseTracer:
         if reported:
             trace.log, trace.log_reason = self._instruments.log()
             trace.log_after = self._instruments.first_record
-        else:
+        elif self._slots is None:
             trace.log_reason = f"{case.ccl} has no plug-in interface"
+
+    def _run(self, operations: int, events: bool) -> engine.TracedOperations:
+        """Runs operations back to back; what a library of the engine does is recorded."""
+        if self._slots is None:
+            return self._session.trace(operations, events)
+        self._communicator.record_slots(self._slots)
+        try:
+            return self._session.trace(operations, events)
+        finally:
+            self._communicator.record_slots(None)
 
     def _ahead(self) -> list[ClockAhead]:
         """A reading of the first process's clock; empty on its host."""

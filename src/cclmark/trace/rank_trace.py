@@ -84,6 +84,10 @@ class RankTrace(msgspec.Struct):
     ``log``: the plug-in's log without its first ``log_after`` records, empty with ``log_reason``.
     ``wrong``: elements that the check found wrong, None without a check. ``flows``: the copies of
     a traced transfer that the device ``rank`` executes, batch by batch.
+
+    ``slots``: what the rank did with slots, see slot_events.py; ``has_slots`` for a library that
+    has them. ``slots_dropped``: events that did not fit. ``slots_enqueued``: the periods are those
+    of calls that enqueue, and waits on the device's streams are not recorded.
     """
 
     rank: int
@@ -107,6 +111,10 @@ class RankTrace(msgspec.Struct):
     log_reason: str = ""
     wrong: int | None = None
     flows: list[TracedFlow] = []
+    has_slots: bool = False
+    slots: bytes = b""
+    slots_dropped: int = 0
+    slots_enqueued: bool = False
 
 
 def pieces_of(trace: RankTrace) -> Iterator[bytes]:

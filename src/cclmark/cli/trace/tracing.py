@@ -41,6 +41,7 @@ from cclmark.trace.assembly import CaseTimeline, assemble
 from cclmark.trace.chrome_file import write_chrome
 from cclmark.trace.perfetto_file import write_perfetto
 from cclmark.trace.rank_trace import RankTrace
+from cclmark.trace.slot_events import most_slot_events
 from cclmark.trace.timeline import Timeline
 
 _SLOWER = 10  # times an operation may take while it is traced before a rank counts as hung
@@ -61,6 +62,7 @@ def trace(flags: TraceFlags) -> int:
         raise UsageError(
             f"unknown operation {flags.operation!r}: choose from {', '.join(COLLECTIVES)}"
         )
+    most_slot_events()  # an invalid setting is an error before anything runs
     operations = flags.iterations
     assert operations is not None  # has a default
     # The measurement before the trace stops by itself.

@@ -83,7 +83,7 @@ class _Runner:
             self._rank.stage_bytes = max(sum(room_for(case)) for case in cases)
         too_large = reserve_for(cases, session, self._rank.rank_group, registration, free_bytes)
         if self._context.instruments is not None and job.traced_operations:
-            tracer = self._trace(session, indices[0], too_large)
+            tracer = self._trace(session, communicator, indices[0], too_large)
             del session
             communicator.leave()
             self._rank.enter("finished")
@@ -119,7 +119,11 @@ class _Runner:
         communicator.leave()
 
     def _trace(
-        self, session: engine.Session, index: int, left_out: Mapping[Case, str]
+        self,
+        session: engine.Session,
+        communicator: engine.Communicator,
+        index: int,
+        left_out: Mapping[Case, str],
     ) -> CaseTracer:
         """Traces a case instead of measuring it. Raises MissingError without enough memory."""
         from cclmark.run.tracing import CaseTracer  # not imported by ranks that measure
@@ -128,7 +132,9 @@ class _Runner:
         assert instruments is not None
         if case in left_out:
             raise engine.MissingError(left_out[case])
-        tracer = CaseTracer(self._rank, session, self._device, instruments, self._rank.enter)
+        tracer = CaseTracer(
+            self._rank, session, communicator, self._device, instruments, self._rank.enter
+        )
         self._rank.case_index = index
         try:
             tracer.run(case)
