@@ -283,10 +283,11 @@ class ShmCommunicator final : public Communicator {
   /// `sources`, once they have announced theirs: send_ and receive_ then hold the addresses of
   /// these ranks and of this one. Empty buffers (of ranks that only send or only receive) may be
   /// null.
+  template <bool kRecords>
   void exchange_buffers(const void* send, size_t send_bytes, void* receive,
                         std::span<const int> sources) {
     Announcement& own = next_announcement();
-    tap_.during(SlotAction::publish, -1, sequence_, send_bytes, [&] {
+    during<kRecords>(SlotAction::publish, -1, send_bytes, [&] {
       own.buffers.send = send != nullptr ? locate(send) : Location{};
       own.buffers.receive = receive != nullptr ? locate(receive) : Location{};
       publish();
@@ -298,6 +299,16 @@ class ShmCommunicator final : public Communicator {
       const Buffers& theirs = await_published(peer).buffers;
       send_[i] = resolve(peer, theirs.send);
       receive_[i] = resolve(peer, theirs.receive);
+    }
+  }
+
+  /// Calls `body`, a part of the current operation, and records it if that was requested.
+  template <bool kRecords, typename Body>
+  void during(SlotAction action, int peer, size_t bytes, const Body& body) const {
+    if constexpr (kRecords) {
+      tap_.during(action, peer, sequence_, bytes, body);
+    } else {
+      body();
     }
   }
 
@@ -372,25 +383,33 @@ class ShmCall final : public Call {
     return "each rank copies from its peers" + past_cache;
   }
 
+  /// Timed operations have no code that records, only this comparison.
   void enqueue(const void* send, void* receive) override {
-    if (op_.collective == Collective::barrier) return barrier();
-    if (op_.collective == Collective::ping_pong) {
-      return ping_pong(send, static_cast<std::byte*>(receive));
+    if (comm_.tap_.records()) [[unlikely]] {
+      return run<true>(send, static_cast<std::byte*>(receive));
     }
-    if (inline_) return run_inline(send, static_cast<std::byte*>(receive));
-    comm_.exchange_buffers(send_bytes_ > 0 ? send : nullptr, send_bytes_,
-                           receive_bytes_ > 0 ? receive : nullptr, sources_);
+    run<false>(send, static_cast<std::byte*>(receive));
+  }
+
+ private:
+  template <bool kRecords>
+  void run(const void* send, std::byte* receive) {
+    if (op_.collective == Collective::barrier) return barrier<kRecords>();
+    if (op_.collective == Collective::ping_pong) return ping_pong<kRecords>(send, receive);
+    if (inline_) return run_inline<kRecords>(send, receive);
+    comm_.exchange_buffers<kRecords>(send_bytes_ > 0 ? send : nullptr, send_bytes_,
+                                     receive_bytes_ > 0 ? receive : nullptr, sources_);
     switch (op_.collective) {
       case Collective::all_reduce:
-        reduce_slice(comm_.receive_);
+        reduce_slice<kRecords>(comm_.receive_);
         break;
       case Collective::reduce: {
         std::byte* at_root = comm_.receive_[static_cast<size_t>(op_.root)];
-        reduce_slice({&at_root, 1});
+        reduce_slice<kRecords>({&at_root, 1});
         break;
       }
       case Collective::reduce_scatter:
-        reduce_own_part(static_cast<std::byte*>(receive));
+        reduce_own_part<kRecords>(receive);
         break;
       case Collective::all_gather:
       case Collective::broadcast:
@@ -399,7 +418,7 @@ class ShmCall final : public Call {
       case Collective::gather:
       case Collective::scatter:
       case Collective::sendrecv:
-        pull(static_cast<std::byte*>(receive));
+        pull<kRecords>(receive);
         break;
       case Collective::ping_pong:
       case Collective::barrier:
@@ -409,16 +428,16 @@ class ShmCall final : public Call {
     for (int peer : users_) comm_.await_done(SlotAction::wait_buffers, peer, comm_.sequence_);
   }
 
- private:
   static bool reads_from(const std::vector<Segment>& segments, int peer) {
     return std::any_of(segments.begin(), segments.end(), [peer](const Segment& segment) {
       return segment.source == peer && segment.count > 0;
     });
   }
 
+  template <bool kRecords>
   void barrier() {
     comm_.next_announcement();
-    during(SlotAction::publish, -1, 0, [&] { comm_.publish(); });
+    comm_.during<kRecords>(SlotAction::publish, -1, 0, [&] { comm_.publish(); });
     for (int step = 1; step < comm_.size_; ++step) {
       comm_.await_published((comm_.rank_ + step) % comm_.size_);
     }
@@ -426,11 +445,12 @@ class ShmCall final : public Call {
   }
 
   /// The second rank looks at its own message only when it has the first one's.
+  template <bool kRecords>
   void ping_pong(const void* send, std::byte* receive) {
     int peer = 1 - comm_.rank_;
     Announcement& own = comm_.next_announcement();
     auto give = [&] {
-      during(SlotAction::publish, -1, send_bytes_, [&] {
+      comm_.during<kRecords>(SlotAction::publish, -1, send_bytes_, [&] {
         if (inline_) {
           std::memcpy(own.payload, send, send_bytes_);
         } else {
@@ -441,7 +461,7 @@ class ShmCall final : public Call {
     };
     if (comm_.rank_ == 0) give();
     const Announcement& theirs = comm_.await_published(peer);
-    during(SlotAction::read, peer, receive_bytes_, [&] {
+    comm_.during<kRecords>(SlotAction::read, peer, receive_bytes_, [&] {
       if (inline_) {
         std::memcpy(receive, theirs.payload, receive_bytes_);
       } else {
@@ -455,9 +475,10 @@ class ShmCall final : public Call {
   }
 
   /// Inputs travel in the announcements; everyone computes its own output from them.
+  template <bool kRecords>
   void run_inline(const void* send, std::byte* receive) {
     Announcement& own = comm_.next_announcement();
-    during(SlotAction::publish, -1, send_bytes_, [&] {
+    comm_.during<kRecords>(SlotAction::publish, -1, send_bytes_, [&] {
       if (send_bytes_ > 0) std::memcpy(own.payload, send, send_bytes_);
       comm_.publish();
     });
@@ -465,7 +486,7 @@ class ShmCall final : public Call {
       std::byte* to = receive + segment.output_element * width_;
       if (segment.source != Segment::kReduced) {
         const std::byte* from = comm_.await_published(segment.source).payload;
-        during(SlotAction::read, segment.source, segment.count * width_, [&] {
+        comm_.during<kRecords>(SlotAction::read, segment.source, segment.count * width_, [&] {
           std::memcpy(to, from + segment.source_element * width_, segment.count * width_);
         });
         continue;
@@ -474,41 +495,39 @@ class ShmCall final : public Call {
         comm_.send_[static_cast<size_t>(peer)] =
             comm_.await_published(peer).payload + segment.source_element * width_;
       }
-      reduce({&to, 1}, segment.count, false);
+      reduce<kRecords>({&to, 1}, segment.count, false);
     }
     comm_.done();
   }
 
   /// Every rank reduces one slice of the vector and writes the result wherever it is wanted.
+  template <bool kRecords>
   void reduce_slice(std::span<std::byte*> targets) {
     Slice slice(op_.count, width_, comm_.rank_, comm_.size_);
     if (slice.count == 0) return;
     size_t offset = slice.first * width_;
     for (const std::byte*& source : comm_.send_) source += offset;
     for (std::byte*& target : targets) target += offset;
-    reduce(targets, slice.count, stream_);
+    reduce<kRecords>(targets, slice.count, stream_);
   }
 
+  template <bool kRecords>
   void reduce_own_part(std::byte* receive) {
     const Segment& segment = segments_.front();
     for (const std::byte*& source : comm_.send_) source += segment.source_element * width_;
-    reduce({&receive, 1}, segment.count, stream_);
+    reduce<kRecords>({&receive, 1}, segment.count, stream_);
   }
 
   /// Reduces what send_ points to on every rank.
+  template <bool kRecords>
   void reduce(std::span<std::byte* const> targets, size_t count, bool past_cache) {
-    during(SlotAction::reduce, -1, count * width_, [&] {
+    comm_.during<kRecords>(SlotAction::reduce, -1, count * width_, [&] {
       comm_.kernels_.reduce(targets, comm_.send_, count, op_.dtype, op_.reduction, past_cache);
     });
   }
 
-  /// Calls `body`, a part of the current operation, and records it if that was requested.
-  template <typename Body>
-  void during(SlotAction action, int peer, size_t bytes, const Body& body) const {
-    comm_.tap_.during(action, peer, comm_.sequence_, bytes, body);
-  }
-
   /// Copies the parts of the output from their sources, starting at a different one on each rank.
+  template <bool kRecords>
   void pull(std::byte* receive) {
     for (size_t step = 0; step < segments_.size(); ++step) {
       const Segment& segment =
@@ -518,8 +537,9 @@ class ShmCall final : public Call {
           comm_.send_[static_cast<size_t>(segment.source)] + segment.source_element * width_;
       std::byte* to = receive + segment.output_element * width_;
       if (to == from) continue;
-      during(SlotAction::read, segment.source, segment.count * width_,
-             [&] { comm_.kernels_.copy(to, from, segment.count * width_, stream_); });
+      comm_.during<kRecords>(SlotAction::read, segment.source, segment.count * width_, [&] {
+        comm_.kernels_.copy(to, from, segment.count * width_, stream_);
+      });
     }
   }
 
