@@ -338,9 +338,28 @@ NB_MODULE(_engine, m) {
   nb::class_<Connection>(m, "Connection")
       .def_ro("to", &Connection::to)
       .def_ro("transport", &Connection::transport);
+  nb::enum_<SlotTimes>(m, "SlotTimes")
+      .value("none", SlotTimes::none)
+      .value("executed", SlotTimes::executed)
+      .value("enqueued", SlotTimes::enqueued);
+  nb::class_<SlotRecorder>(m, "SlotRecorder")
+      .def(nb::init<size_t>(), "capacity"_a)
+      .def("clear", &SlotRecorder::clear)
+      .def_prop_ro("events",
+                   [](const SlotRecorder& recorder) {
+                     std::span<const std::byte> bytes = std::as_bytes(recorder.events());
+                     return nb::bytes(bytes.data(), bytes.size());
+                   })
+      .def_prop_ro("dropped", &SlotRecorder::dropped);
   nb::class_<Communicator>(m, "Communicator")
       .def_prop_ro("connections", &Communicator::connections)
       .def_prop_ro("parameters", &Communicator::parameters)
+      .def(
+          "record_slots",
+          [](Communicator& communicator, SlotRecorder* recorder) {
+            return communicator.record_slots(SlotTap(recorder, 0, 0));
+          },
+          "recorder"_a.none(), nb::keep_alive<1, 2>())
       .def("leave", &Communicator::leave, nb::call_guard<nb::gil_scoped_release>())
       .def("check", &Communicator::check, nb::call_guard<nb::gil_scoped_release>())
       .def("memory_statement", &Communicator::memory_statement,
@@ -400,13 +419,15 @@ NB_MODULE(_engine, m) {
                      field("warm"_a = batch.warm, &Batch::warm),
                      field("library_barrier"_a = batch.library_barrier, &Batch::library_barrier),
                      field("events"_a = batch.events, &Batch::events));
+  nb::class_<EventReference>(m, "EventReference")
+      .def_ro("before_ns", &EventReference::before_ns)
+      .def_ro("after_ns", &EventReference::after_ns);
   nb::class_<TracedOperations>(m, "TracedOperations")
       .def_ro("call_begin_ns", &TracedOperations::call_begin_ns)
       .def_ro("call_end_ns", &TracedOperations::call_end_ns)
       .def_ro("device_begin_s", &TracedOperations::device_begin_s)
       .def_ro("device_end_s", &TracedOperations::device_end_s)
-      .def_ro("reference_before_ns", &TracedOperations::reference_before_ns)
-      .def_ro("reference_after_ns", &TracedOperations::reference_after_ns)
+      .def_ro("reference", &TracedOperations::reference)
       .def_ro("complete_ns", &TracedOperations::complete_ns);
   nb::class_<ClockSample>(m, "ClockSample")
       .def_ro("before_ns", &ClockSample::before_ns)
@@ -488,6 +509,18 @@ NB_MODULE(_engine, m) {
       .def_ro("call_s", &FlowTimes::call_s)
       .def_ro("timed_out", &FlowTimes::timed_out);
 
+  nb::class_<TracedFlow>(m, "TracedFlow")
+      .def_ro("call_begin_ns", &TracedFlow::call_begin_ns)
+      .def_ro("call_end_ns", &TracedFlow::call_end_ns)
+      .def_ro("device_begin_s", &TracedFlow::device_begin_s)
+      .def_ro("device_end_s", &TracedFlow::device_end_s)
+      .def_ro("reference", &TracedFlow::reference);
+  nb::class_<TracedCopies>(m, "TracedCopies")
+      .def_ro("flows", &TracedCopies::flows)
+      .def_ro("gate_ns", &TracedCopies::gate_ns)
+      .def_ro("complete_ns", &TracedCopies::complete_ns)
+      .def_ro("timed_out", &TracedCopies::timed_out);
+
   nb::class_<Transfers>(m, "Transfers")
       .def(nb::init<std::vector<Device*>, RankGroup&, uint32_t>(), "devices"_a, "rank_group"_a,
            "seed"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
@@ -497,6 +530,8 @@ NB_MODULE(_engine, m) {
            nb::call_guard<nb::gil_scoped_release>())
       .def("prepare", &Transfers::prepare, "transfer"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("run", &Transfers::run, "iterations"_a, "limit_s"_a,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("trace", &Transfers::trace, "copies"_a, "limit_s"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Transfers::verify, "corrupt"_a.none(), "corrupted_flow"_a,
            nb::call_guard<nb::gil_scoped_release>())

@@ -153,6 +153,15 @@ class Bridge final : public Communicator {
     if (remote_ != nullptr) remote_->check();
   }
 
+  SlotTimes record_slots(const SlotTap& tap) override {
+    tap_ = tap;
+    if (island_ != nullptr) {
+      island_->record_slots(
+          SlotTap(tap.recorder(), map_.first_of(mine_), static_cast<uint16_t>(1 + mine_)));
+    }
+    return on_streams_ ? SlotTimes::enqueued : SlotTimes::executed;
+  }
+
   std::vector<MemoryBlock> memory_blocks() const override;
   MemoryStatement memory_statement() const override {
     if (island_ == nullptr) {
@@ -200,7 +209,7 @@ class Bridge final : public Communicator {
 
   bool far(int rank) const { return remote_ != nullptr && remote_->far(rank); }
 
-  void await(int owner, size_t flag, uint32_t value, void* stream);
+  void await(SlotAction cause, int peer, int owner, size_t flag, uint32_t value, void* stream);
   void tell(int owner, size_t flag, uint32_t value, void* stream);
   void wait_until_idle(void* stream);
   void join(void* waiting, void* awaited);
@@ -216,7 +225,9 @@ class Bridge final : public Communicator {
     bool apart;
   };
   void run(const std::vector<Step>& steps, Run now);
-  void perform(const std::vector<InnerWork>& work, const Run& now, std::byte* slot);
+  void perform(const std::vector<InnerWork>& work, uint32_t sequence, size_t bytes, const Run& now,
+               std::byte* slot);
+  void enqueue_inner(const std::vector<InnerWork>& work, const Run& now, std::byte* slot);
   void publish(const Step& step, size_t number, const Run& now);
   void take(const Step& step, size_t number, const Run& now);
   void reduce(const Take& piece, const std::byte* other, const Run& now, void* stream);
@@ -257,6 +268,8 @@ class Bridge final : public Communicator {
   std::vector<std::byte> own_on_host_, other_on_host_;  ///< what it reduces, as large as was needed
   // True if it applies to any rank: all ranks wait for the slowest.
   bool host_waits_ = false, reduced_on_host_ = false;
+
+  SlotTap tap_;
 };
 
 Bridge::Bridge(Device& device, RankGroup& rank_group, const Islands& islands, Communicator* own,
@@ -478,18 +491,23 @@ std::vector<MemoryBlock> Bridge::memory_blocks() const {
   return blocks;
 }
 
-void Bridge::await(int owner, size_t flag, uint32_t value, void* stream) {
+/// Waits for a flag of `owner` that `peer` raises.
+void Bridge::await(SlotAction cause, int peer, int owner, size_t flag, uint32_t value,
+                   void* stream) {
   HostBlock& block = host(owner);
   if (on_streams_) {
     device_.wait_for_flag(reinterpret_cast<uint32_t*>(block.for_device + flag), value, stream);
     return;
   }
+  if (reached(block.base, flag, value)) return;
+  const int64_t begin_ns = tap_.begin();
   Patience patience(rank_group_.oversubscribed());
   while (!reached(block.base, flag, value)) {
     if (!patience.pause()) continue;
     check();
     rank_group_.check(owner);
   }
+  tap_.add(cause, peer, value, 0, begin_ns);
 }
 
 void Bridge::tell(int owner, size_t flag, uint32_t value, void* stream) {
@@ -503,7 +521,9 @@ void Bridge::tell(int owner, size_t flag, uint32_t value, void* stream) {
 }
 
 void Bridge::wait_until_idle(void* stream) {
-  cclmark::wait_until_idle(device_, stream, *this, rank_group_);
+  auto wait = [&] { cclmark::wait_until_idle(device_, stream, *this, rank_group_); };
+  if (device_.synchronous()) return wait();
+  tap_.during(SlotAction::wait_device, -1, 0, 0, wait);
 }
 
 /// Makes one stream wait until the other has completed the work enqueued so far.
@@ -515,13 +535,14 @@ void Bridge::join(void* waiting, void* awaited) {
 
 void Bridge::publish(const Step& step, size_t number, const Run& now) {
   if (!step.publishes) {
-    perform(step.work, now, nullptr);
+    perform(step.work, 0, 0, now, nullptr);
   } else {
     uint32_t sequence = ++published_;
     Published& before = in_slots_[sequence % kSlots];
     void* stream = step.on_main() ? now.main : now.out;
     for (const Reader& reader : before.readers) {
-      await(rank_, SlotLayout::taken(reader.rank, before.sequence), before.sequence, stream);
+      await(SlotAction::wait_slot, reader.rank, rank_,
+            SlotLayout::taken(reader.rank, before.sequence), before.sequence, stream);
     }
     before.sequence = sequence;
     before.readers.assign(step.readers.begin(), step.readers.end());
@@ -529,22 +550,24 @@ void Bridge::publish(const Step& step, size_t number, const Run& now) {
     std::byte* shared = direct_ ? slot : host(rank_).base + layout().flag_bytes() + place(sequence);
     const std::byte* source = now.send + step.from;
     if (step.on_main()) {
-      perform(step.work, now, slot);
+      perform(step.work, sequence, step.bytes, now, slot);
       source = slot;
       if (!direct_ && step.bytes > 0) {
         stream = now.out;
         join(stream, now.main);
       }
     }
-    if (step.bytes > 0 && source != shared) {
-      copy(shared, source, step.bytes, stream);
-    }
-    for (const Reader& reader : step.readers) {
-      if (far(reader.rank)) {
-        remote_->send(reader.rank, sequence, shared + reader.at, reader.bytes);
+    tap_.during(SlotAction::publish, -1, sequence, step.bytes, [&] {
+      if (step.bytes > 0 && source != shared) {
+        copy(shared, source, step.bytes, stream);
       }
-    }
-    tell(rank_, SlotLayout::ready(), sequence, stream);
+      for (const Reader& reader : step.readers) {
+        if (far(reader.rank)) {
+          remote_->send(reader.rank, sequence, shared + reader.at, reader.bytes);
+        }
+      }
+      tell(rank_, SlotLayout::ready(), sequence, stream);
+    });
   }
   // Data taken in this step is added to this rank's result, or overwrites data that was read here.
   if (now.apart && step.reduces) {
@@ -567,22 +590,27 @@ void Bridge::take(const Step& step, size_t number, const Run& now) {
   for (const Take& piece : step.takes) {
     uint32_t sequence = seen_[static_cast<size_t>(piece.source)];
     if (far(piece.source)) remote_->expect(piece.source, sequence, piece.at, piece.bytes);
-    await(piece.source, SlotLayout::ready(), sequence, stream);
+    await(SlotAction::wait_published, piece.source, piece.source, SlotLayout::ready(), sequence,
+          stream);
     const std::byte* from = (direct_ ? peers_[static_cast<size_t>(piece.source)]
                                      : host(piece.source).base + layout().flag_bytes()) +
                             place(sequence) + piece.at;
-    if (piece.bytes == 0) {
-      // Only the wait was required.
-    } else if (lands) {
-      device_.copy_async(landing, from, piece.bytes, stream);
-    } else if (step.reduces) {
-      reduce(piece, from, now, stream);
-    } else {
-      copy(now.receive + piece.to, from, piece.bytes, stream);
-    }
-    tell(piece.source, SlotLayout::taken(rank_, sequence), sequence, stream);
+    SlotAction action = step.reduces && !lands ? SlotAction::reduce : SlotAction::read;
+    tap_.during(action, piece.source, sequence, piece.bytes, [&] {
+      if (piece.bytes == 0) {
+        // Only the wait was required.
+      } else if (lands) {
+        device_.copy_async(landing, from, piece.bytes, stream);
+      } else if (step.reduces) {
+        reduce(piece, from, now, stream);
+      } else {
+        copy(now.receive + piece.to, from, piece.bytes, stream);
+      }
+      tell(piece.source, SlotLayout::taken(rank_, sequence), sequence, stream);
+    });
     if (lands && piece.bytes > 0) {
-      reduce(piece, landing, now, stream);
+      tap_.during(SlotAction::reduce, piece.source, sequence, piece.bytes,
+                  [&] { reduce(piece, landing, now, stream); });
       landing += (piece.bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
     }
   }
@@ -590,11 +618,18 @@ void Bridge::take(const Step& step, size_t number, const Run& now) {
   bool of_slot = std::ranges::any_of(
       step.takes, [](const Take& piece) { return piece.own == Take::Own::slot; });
   if (!step.finish.empty() || of_slot) join(now.main, stream);
-  perform(step.finish, now, nullptr);
+  perform(step.finish, 0, 0, now, nullptr);
 }
 
-/// Enqueues what happens within the island. `slot`: nullptr if nothing is published.
-void Bridge::perform(const std::vector<InnerWork>& work, const Run& now, std::byte* slot) {
+/// Enqueues what happens within the island. `slot`: nullptr if nothing is published; otherwise the
+/// publication has this sequence number and so many bytes.
+void Bridge::perform(const std::vector<InnerWork>& work, uint32_t sequence, size_t bytes,
+                     const Run& now, std::byte* slot) {
+  if (work.empty()) return;
+  tap_.during(SlotAction::island, -1, sequence, bytes, [&] { enqueue_inner(work, now, slot); });
+}
+
+void Bridge::enqueue_inner(const std::vector<InnerWork>& work, const Run& now, std::byte* slot) {
   std::byte* into = slot != nullptr ? slot : slots_;  // which no rank reads then
   for (const InnerWork& one : work) {
     const std::byte* from =

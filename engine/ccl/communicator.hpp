@@ -12,6 +12,7 @@
 #include "ccl/description.hpp"
 #include "ccl/host_exchange.hpp"
 #include "ccl/planned_step.hpp"
+#include "ccl/slot_recorder.hpp"
 #include "core/memory_block.hpp"
 #include "core/operation.hpp"
 #include "core/rank_group.hpp"
@@ -97,6 +98,10 @@ class Communicator {
   virtual std::vector<Connection> connections() const { return {}; }
   /// The library's settings by name, as far as it has a function that reports them.
   virtual std::vector<std::pair<std::string, std::string>> parameters() const { return {}; }
+
+  /// From here on records what this rank does with slots, if the library is one of the engine that
+  /// has them; until it is called without a recorder. Not between the calls of an operation.
+  virtual SlotTimes record_slots(const SlotTap&) { return SlotTimes::none; }
 
   /// Must be called by all ranks after their last use.
   virtual void leave() {}

@@ -167,7 +167,8 @@ class ShmCommunicator final : public Communicator {
         receive_(static_cast<size_t>(size_)) {
     slot(rank_).pid.store(getpid(), std::memory_order_release);
     for (int peer = 0; peer < size_; ++peer) {
-      wait_for(peer, [&] { return slot(peer).pid.load(std::memory_order_acquire) != 0; });
+      wait_for(SlotAction::wait_published, peer, 0,
+               [&] { return slot(peer).pid.load(std::memory_order_acquire) != 0; });
     }
   }
 
@@ -194,6 +195,11 @@ class ShmCommunicator final : public Communicator {
   }
   void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override { device_.release(memory); }
+
+  SlotTimes record_slots(const SlotTap& tap) override {
+    tap_ = tap;
+    return SlotTimes::executed;
+  }
 
   std::vector<MemoryBlock> memory_blocks() const override {
     std::vector<MemoryBlock> blocks;
@@ -225,12 +231,14 @@ class ShmCommunicator final : public Communicator {
   Slot& slot(int rank) const { return reinterpret_cast<Slot*>(common_.data())[rank]; }
 
   template <typename Ready>
-  void wait_for(int peer, Ready ready) const {
+  void wait_for(SlotAction cause, int peer, uint64_t sequence, Ready ready) const {
     if (ready()) return;
+    const int64_t begin_ns = tap_.begin();
     Patience patience(rank_group_.oversubscribed());
     while (!ready()) {
       if (patience.pause()) rank_group_.check(peer);
     }
+    tap_.add(cause, peer, sequence, 0, begin_ns);
   }
 
   /// Begins the next operation: waits until the ring has room for its announcement.
@@ -238,7 +246,7 @@ class ShmCommunicator final : public Communicator {
     ++sequence_;
     if (sequence_ > kDepth) {
       for (int step = 1; step < size_; ++step) {
-        await_done((rank_ + step) % size_, sequence_ - kDepth);
+        await_done(SlotAction::wait_slot, (rank_ + step) % size_, sequence_ - kDepth);
       }
     }
     return announcement(rank_);
@@ -250,15 +258,16 @@ class ShmCommunicator final : public Communicator {
 
   const Announcement& await_published(int peer) const {
     const Announcement& theirs = announcement(peer);
-    wait_for(peer, [&] { return theirs.sequence.load(std::memory_order_acquire) == sequence_; });
+    wait_for(SlotAction::wait_published, peer, sequence_,
+             [&] { return theirs.sequence.load(std::memory_order_acquire) == sequence_; });
     return theirs;
   }
 
   /// Looks at the peer's memory only if what was last seen there does not answer the question yet.
-  void await_done(int peer, uint64_t sequence) {
+  void await_done(SlotAction cause, int peer, uint64_t sequence) {
     uint64_t& known = known_done_[static_cast<size_t>(peer)];
     if (known >= sequence) return;
-    wait_for(peer, [&] {
+    wait_for(cause, peer, sequence, [&] {
       known = slot(peer).done.load(std::memory_order_acquire);
       return known >= sequence;
     });
@@ -270,14 +279,19 @@ class ShmCommunicator final : public Communicator {
     return {allocation.fd, allocation.serial, allocation.bytes, offset};
   }
 
-  /// Announces this rank's buffers and maps those of `sources`, once they have announced theirs:
-  /// send_ and receive_ then hold the addresses of these ranks and of this one. Empty buffers (of
-  /// ranks that only send or only receive) may be null.
-  void exchange_buffers(const void* send, void* receive, std::span<const int> sources) {
+  /// Announces this rank's buffers, `send` with the bytes that others read, and maps those of
+  /// `sources`, once they have announced theirs: send_ and receive_ then hold the addresses of
+  /// these ranks and of this one. Empty buffers (of ranks that only send or only receive) may be
+  /// null.
+  template <bool kRecords>
+  void exchange_buffers(const void* send, size_t send_bytes, void* receive,
+                        std::span<const int> sources) {
     Announcement& own = next_announcement();
-    own.buffers.send = send != nullptr ? locate(send) : Location{};
-    own.buffers.receive = receive != nullptr ? locate(receive) : Location{};
-    publish();
+    during<kRecords>(SlotAction::publish, -1, send_bytes, [&] {
+      own.buffers.send = send != nullptr ? locate(send) : Location{};
+      own.buffers.receive = receive != nullptr ? locate(receive) : Location{};
+      publish();
+    });
     send_[static_cast<size_t>(rank_)] = static_cast<const std::byte*>(send);
     receive_[static_cast<size_t>(rank_)] = static_cast<std::byte*>(receive);
     for (int peer : sources) {
@@ -285,6 +299,16 @@ class ShmCommunicator final : public Communicator {
       const Buffers& theirs = await_published(peer).buffers;
       send_[i] = resolve(peer, theirs.send);
       receive_[i] = resolve(peer, theirs.receive);
+    }
+  }
+
+  /// Calls `body`, a part of the current operation, and records it if that was requested.
+  template <bool kRecords, typename Body>
+  void during(SlotAction action, int peer, size_t bytes, const Body& body) const {
+    if constexpr (kRecords) {
+      tap_.during(action, peer, sequence_, bytes, body);
+    } else {
+      body();
     }
   }
 
@@ -305,6 +329,7 @@ class ShmCommunicator final : public Communicator {
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> receive_;
   uint64_t sequence_ = 0;
+  SlotTap tap_;
 };
 
 /// One bound operation. What each collective moves is in the table of collectives (the segments of
@@ -361,18 +386,12 @@ class ShmCall final : public Call {
     return "each rank copies from its peers" + past_cache;
   }
 
+  /// Timed operations have no code that records, only this comparison.
   void enqueue(const void* send, void* receive) override {
-    if (op_.collective == Collective::barrier) return barrier();
-    if (op_.collective == Collective::ping_pong) {
-      return ping_pong(send, static_cast<std::byte*>(receive));
+    if (comm_.tap_.records()) [[unlikely]] {
+      return run<true>(send, static_cast<std::byte*>(receive));
     }
-    if (inline_) return run_inline(send, static_cast<std::byte*>(receive));
-    comm_.exchange_buffers(send_bytes_ > 0 ? send : nullptr, receive_bytes_ > 0 ? receive : nullptr,
-                           sources_);
-    if (reduction_.count > 0) reduce();
-    pull(static_cast<std::byte*>(receive));
-    comm_.done();
-    for (int peer : users_) comm_.await_done(peer, comm_.sequence_);
+    run<false>(send, static_cast<std::byte*>(receive));
   }
 
   std::vector<PlannedStep> steps() const override;
@@ -385,15 +404,29 @@ class ShmCall final : public Call {
     std::vector<int> targets;
   };
 
+  template <bool kRecords>
+  void run(const void* send, std::byte* receive) {
+    if (op_.collective == Collective::barrier) return barrier<kRecords>();
+    if (op_.collective == Collective::ping_pong) return ping_pong<kRecords>(send, receive);
+    if (inline_) return run_inline<kRecords>(send, receive);
+    comm_.exchange_buffers<kRecords>(send_bytes_ > 0 ? send : nullptr, send_bytes_,
+                                     receive_bytes_ > 0 ? receive : nullptr, sources_);
+    if (reduction_.count > 0) reduce<kRecords>();
+    pull<kRecords>(receive);
+    comm_.done();
+    for (int peer : users_) comm_.await_done(SlotAction::wait_buffers, peer, comm_.sequence_);
+  }
+
   static bool reads_from(const std::vector<Segment>& segments, int peer) {
     return std::any_of(segments.begin(), segments.end(), [peer](const Segment& segment) {
       return segment.source == peer && segment.count > 0;
     });
   }
 
+  template <bool kRecords>
   void barrier() {
     comm_.next_announcement();
-    comm_.publish();
+    comm_.during<kRecords>(SlotAction::publish, -1, 0, [&] { comm_.publish(); });
     for (int step = 1; step < comm_.size_; ++step) {
       comm_.await_published((comm_.rank_ + step) % comm_.size_);
     }
@@ -401,28 +434,33 @@ class ShmCall final : public Call {
   }
 
   /// The second rank looks at its own message only when it has the first one's.
+  template <bool kRecords>
   void ping_pong(const void* send, std::byte* receive) {
     int peer = 1 - comm_.rank_;
     Announcement& own = comm_.next_announcement();
     auto give = [&] {
-      if (inline_) {
-        std::memcpy(own.payload, send, send_bytes_);
-      } else {
-        own.buffers = {ShmCommunicator::locate(send), {}};
-      }
-      comm_.publish();
+      comm_.during<kRecords>(SlotAction::publish, -1, send_bytes_, [&] {
+        if (inline_) {
+          std::memcpy(own.payload, send, send_bytes_);
+        } else {
+          own.buffers = {ShmCommunicator::locate(send), {}};
+        }
+        comm_.publish();
+      });
     };
     if (comm_.rank_ == 0) give();
     const Announcement& theirs = comm_.await_published(peer);
-    if (inline_) {
-      std::memcpy(receive, theirs.payload, receive_bytes_);
-    } else {
-      comm_.kernels_.copy(receive, comm_.resolve(peer, theirs.buffers.send), receive_bytes_,
-                          stream_);
-    }
+    comm_.during<kRecords>(SlotAction::read, peer, receive_bytes_, [&] {
+      if (inline_) {
+        std::memcpy(receive, theirs.payload, receive_bytes_);
+      } else {
+        comm_.kernels_.copy(receive, comm_.resolve(peer, theirs.buffers.send), receive_bytes_,
+                            stream_);
+      }
+    });
     if (comm_.rank_ == 1) give();
     comm_.done();
-    if (!inline_) comm_.await_done(peer, comm_.sequence_);
+    if (!inline_) comm_.await_done(SlotAction::wait_buffers, peer, comm_.sequence_);
   }
 
   /// What is small every rank reduces for itself; else the ranks share it out.
@@ -453,42 +491,54 @@ class ShmCall final : public Call {
   }
 
   /// Inputs travel in the announcements; everyone computes its own output from them.
+  template <bool kRecords>
   void run_inline(const void* send, std::byte* receive) {
     Announcement& own = comm_.next_announcement();
-    if (send_bytes_ > 0) std::memcpy(own.payload, send, send_bytes_);
-    comm_.publish();
+    comm_.during<kRecords>(SlotAction::publish, -1, send_bytes_, [&] {
+      if (send_bytes_ > 0) std::memcpy(own.payload, send, send_bytes_);
+      comm_.publish();
+    });
     if (reduction_.count > 0) {
       for (int peer = 0; peer < comm_.size_; ++peer) {
         comm_.send_[static_cast<size_t>(peer)] = comm_.await_published(peer).payload;
       }
       comm_.receive_[static_cast<size_t>(comm_.rank_)] = receive;
-      reduce();
+      reduce<kRecords>();
     }
     for (const Segment& segment : copies_) {
       const std::byte* from = comm_.await_published(segment.source).payload;
-      std::memcpy(receive + segment.output_element * width_, from + segment.source_element * width_,
-                  segment.count * width_);
+      std::byte* to = receive + segment.output_element * width_;
+      comm_.during<kRecords>(SlotAction::read, segment.source, segment.count * width_, [&] {
+        std::memcpy(to, from + segment.source_element * width_, segment.count * width_);
+      });
     }
     comm_.done();
   }
 
   /// Reduces a part of the inputs in send_ and writes the result wherever it is wanted.
+  template <bool kRecords>
   void reduce() {
     for (const std::byte*& source : comm_.send_) source += reduction_.from * width_;
     for (size_t i = 0; i < targets_.size(); ++i) {
       auto rank = static_cast<size_t>(reduction_.targets[i]);
       targets_[i] = comm_.receive_[rank] + reduction_.to * width_;
     }
-    comm_.kernels_.reduce(targets_, comm_.send_, reduction_.count, op_.dtype, op_.reduction,
-                          stream_);
+    comm_.during<kRecords>(SlotAction::reduce, -1, reduction_.count * width_, [&] {
+      comm_.kernels_.reduce(targets_, comm_.send_, reduction_.count, op_.dtype, op_.reduction,
+                            stream_);
+    });
   }
 
+  template <bool kRecords>
   void pull(std::byte* receive) {
     for (const Segment& segment : copies_) {
       const std::byte* from =
           comm_.send_[static_cast<size_t>(segment.source)] + segment.source_element * width_;
       std::byte* to = receive + segment.output_element * width_;
-      if (to != from) comm_.kernels_.copy(to, from, segment.count * width_, stream_);
+      if (to == from) continue;
+      comm_.during<kRecords>(SlotAction::read, segment.source, segment.count * width_, [&] {
+        comm_.kernels_.copy(to, from, segment.count * width_, stream_);
+      });
     }
   }
 

@@ -7,6 +7,11 @@ namespace cclmark {
 
 using Clock = std::chrono::steady_clock;
 
+/// Nanoseconds of the steady clock (CLOCK_MONOTONIC).
+inline int64_t now_ns() {
+  return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+}
+
 inline double seconds_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
 }

@@ -1,7 +1,6 @@
 #include "measure/device_clock.hpp"
 
 #include <atomic>
-#include <chrono>
 
 #include "core/clock.hpp"
 
@@ -18,10 +17,6 @@ struct ClockArguments {
   unsigned rounds;
   unsigned long long limit_ns;
 };
-
-int64_t now_ns() {
-  return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
-}
 
 /// Pinned memory, released with its owner.
 class Pinned {
@@ -48,6 +43,7 @@ std::vector<ClockSample> sample_clock(Device& device, size_t rounds) {
     }
     return samples;
   }
+  device.activate();
   const Kernel& kernel = device.kernel("cclmark_clock");
   // The question has a cache line of its own.
   constexpr size_t kAnswersAt = 128;

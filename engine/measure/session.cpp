@@ -11,7 +11,6 @@
 namespace cclmark {
 namespace {
 
-constexpr size_t kReferences = 8;
 constexpr double kLeastLedIn = 10;  // operations: one more before them costs a tenth at most
 
 }  // namespace
@@ -250,26 +249,14 @@ TracedOperations Session::trace(size_t operations, bool events) {
   begin(batch);
   counter_.begin_batch();
   events = events && !communicator_.blocking() && !device_.synchronous();
-  auto now_ns = [] { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); };
   TracedOperations traced;
   traced.call_begin_ns.reserve(operations);
   traced.call_end_ns.reserve(operations);
   const size_t marks = events ? 2 * operations + 1 : 0;
   while (marks_.size() < marks) marks_.emplace_back(device_);
-  // The event of an idle stream completes soon: the shortest of several is the most certain.
-  for (size_t i = 0; events && i < kReferences; ++i) {
-    wait_until_idle();
-    int64_t before = now_ns();
-    device_.record(start_.get(), stream_.get());
-    wait_until_idle();
-    int64_t after = now_ns();
-    if (i > 0 && after - before >= traced.reference_after_ns - traced.reference_before_ns) continue;
-    device_.record(marks_[0].get(), stream_.get());
-    wait_until_idle();
-    const double later_s = device_.elapsed_s(start_.get(), marks_[0].get());
-    const auto later_ns = static_cast<int64_t>(later_s * 1e9);
-    traced.reference_before_ns = before + later_ns;
-    traced.reference_after_ns = after + later_ns;
+  if (events) {
+    traced.reference =
+        record_reference(device_, stream_.get(), start_, marks_[0], [this] { wait_until_idle(); });
   }
   rank_group_.barrier();
   for (size_t i = 0; i < operations; ++i) {

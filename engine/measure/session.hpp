@@ -11,6 +11,7 @@
 #include "core/rank_group.hpp"
 #include "device/device.hpp"
 #include "measure/captured_graph.hpp"
+#include "measure/event_reference.hpp"
 #include "measure/message_buffers.hpp"
 #include "measure/verification.hpp"
 
@@ -48,12 +49,12 @@ struct Samples {
 
 /// The times of single operations on this rank, in nanoseconds of the steady clock.
 ///
-/// `device_begin_s`, `device_end_s`: seconds since the reference event on the device's clock, which
-/// was recorded between `reference_before_ns` and `reference_after_ns`; empty without events.
+/// `device_begin_s`, `device_end_s`: seconds on the device's clock since the event that was
+/// recorded at `reference`; empty without events.
 struct TracedOperations {
   std::vector<int64_t> call_begin_ns, call_end_ns;
   std::vector<double> device_begin_s, device_end_s;
-  int64_t reference_before_ns = 0, reference_after_ns = 0;
+  EventReference reference;
   int64_t complete_ns = 0;  ///< when all were complete
 };
 

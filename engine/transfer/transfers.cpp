@@ -369,14 +369,19 @@ void Transfers::finish(Station& own) {
   while (!own.device.idle(own.service.get())) rank_group_.check(RankGroup::kDevice);
 }
 
+/// Whether the runtime may wait inside the call until what it goes through in the host is free
+/// again: behind a gate, for ever. Then the flows take turns, or the first would be over before the
+/// next.
+bool Transfers::waits_in_calls() const {
+  return transfer_.staged || std::ranges::any_of(transfer_.flows, [](const Flow& flow) {
+           return flow.far == FarEnd::pageable;
+         });
+}
+
 FlowTimes Transfers::run(size_t iterations, double limit_s) {
   const std::vector<Flow>& flows = transfer_.flows;
   bool in_call = stations_[0]->device.synchronous();
-  // The runtime may wait inside the call until what it goes through in the host is free again:
-  // behind a gate, for ever. Then the flows take turns, or the first would be over before the next.
-  bool waits = transfer_.staged || std::ranges::any_of(flows, [](const Flow& flow) {
-                 return flow.far == FarEnd::pageable;
-               });
+  bool waits = waits_in_calls();
   bool gated = !in_call && !waits;
   size_t turns = !in_call && waits ? iterations : 1;
   std::vector<double> device_s(flows.size(), kNever), call_s(flows.size(), kNever);

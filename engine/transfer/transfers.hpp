@@ -10,6 +10,7 @@
 #include "core/rank_group.hpp"
 #include "device/device.hpp"
 #include "measure/checker.hpp"
+#include "measure/event_reference.hpp"
 #include "transfer/exchange.hpp"
 
 namespace cclmark {
@@ -61,6 +62,25 @@ struct FlowTimes {
   std::vector<bool> timed_out;
 };
 
+/// The times of the copies of a flow, in nanoseconds of the steady clock; empty for a flow that
+/// another process runs.
+///
+/// `device_begin_s`, `device_end_s`: seconds on the device's clock since the event that was
+/// recorded at `reference`; empty where copies run inside the call.
+struct TracedFlow {
+  std::vector<int64_t> call_begin_ns, call_end_ns;
+  std::vector<double> device_begin_s, device_end_s;
+  EventReference reference;
+};
+
+/// The copies of all flows, one by one. `gate_ns`: when the gate was opened, 0 without a gate.
+struct TracedCopies {
+  std::vector<TracedFlow> flows;
+  int64_t gate_ns = 0;
+  int64_t complete_ns = 0;  ///< when those of this process were complete
+  std::vector<bool> timed_out;
+};
+
 /// Measures transfers between devices.
 ///
 /// All calls are collective: every process makes the same ones with the same arguments, and gets
@@ -89,6 +109,10 @@ class Transfers {
   /// Poisons the destinations, then copies every flow `iterations` times. Flows that have not ended
   /// after `limit_s` time out.
   FlowTimes run(size_t iterations, double limit_s);
+
+  /// Does what run() does, and returns the times of every copy. The events of each copy delay what
+  /// follows; kernels are launched for each copy.
+  TracedCopies trace(size_t copies, double limit_s);
 
   /// What the last run left where it landed, one finding per flow. `corrupt`: flip the bits of this
   /// element of the data of flow `corrupted_flow` before looking.
@@ -150,6 +174,7 @@ class Transfers {
   const std::byte* origin(const Flow& flow);
   void open_way(const Flow& flow);
   void look_up(const Flow& flow, Move& move);
+  bool waits_in_calls() const;
   void poison();
   void copy(const Flow& flow, const Move& move, unsigned rounds);
   void begin(const Flow& flow, const Move& move);

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
+
+from timeline_files import chrome, perfetto
 
 FAKE = ("-g", "2", "-b", "1M", "-n", "4")
 AHEAD_NS = "7000000000000"  # far from any time of the host
@@ -13,52 +14,6 @@ AHEAD_NS = "7000000000000"  # far from any time of the host
 
 def fake_env(fake_cuda, **variables):
     return fake_cuda.env(CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS=AHEAD_NS, **variables)
-
-
-def chrome(path):
-    """The slices by process and track, in order of their begin, and all events."""
-    document = json.loads(path.read_text())
-    events = document["traceEvents"]
-    threads = {
-        (one["pid"], one["tid"]): one["args"]["name"]
-        for one in events
-        if one["name"] == "thread_name"
-    }
-    slices = {}
-    for one in events:
-        if one["ph"] == "X":
-            place = (one["pid"] - 1, threads[one["pid"], one["tid"]])
-            slices.setdefault(place, []).append(one)
-    return slices, events, document["metadata"]
-
-
-def perfetto(path):
-    """Read back by the classes of the package: slices by track, checked for their nesting."""
-    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
-
-    trace = Trace()
-    trace.ParseFromString(path.read_bytes())
-    names, tracks, slices, open_slices = {}, {}, {}, {}
-    for packet in trace.packet:
-        for entry in packet.interned_data.event_names:
-            names[entry.iid] = entry.name
-        if packet.HasField("track_descriptor"):
-            described = packet.track_descriptor
-            tracks[described.uuid] = (described.parent_uuid, described.name)
-        if not packet.HasField("track_event"):
-            continue
-        event = packet.track_event
-        assert event.track_uuid in tracks
-        stack = open_slices.setdefault(event.track_uuid, [])
-        if event.type == event.TYPE_SLICE_BEGIN:
-            stack.append((names[event.name_iid], packet.timestamp))
-        elif event.type == event.TYPE_SLICE_END:
-            name, begin_ns = stack.pop()
-            assert packet.timestamp >= begin_ns
-            found = slices.setdefault(tracks[event.track_uuid][1], [])
-            found.append((name, begin_ns, packet.timestamp))
-    assert not any(open_slices.values())
-    return slices
 
 
 def test_the_host(cclmark, tmp_path):
@@ -87,9 +42,10 @@ def test_the_host(cclmark, tmp_path):
     }
     assert sizes["filling inputs"] == 65536
     assert sizes["tracing"] == 3 * 65536
-    counters = [one for one in events if one["ph"] == "C" and one["pid"] == 1]
+    name = "bytes of complete operations"
+    counters = [one for one in events if one["name"] == name and one["pid"] == 1]
     assert [one["args"]["bytes"] for one in counters] == [0, 65536, 131072, 196608]
-    assert re.search(r"ranks begin an operation [\d.]+ µs apart", run.out)
+    assert re.search(r"first publications of an operation are [\d.]+ µs apart", run.out)
     assert re.search(r"in batches of 3, [\d.]+ µs each while traced; untraced [\d.]+ µs", run.out)
     assert "outputs checked: 0 wrong elements" in run.out
 

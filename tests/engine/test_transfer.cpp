@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <iostream>
 
+#include "core/clock.hpp"
 #include "core/descriptors.hpp"
+#include "lazy_device.hpp"
 #include "ranks.hpp"
 #include "transfer/transfers.hpp"
 
@@ -84,6 +86,49 @@ TEST_CASE("nothing is written beside the place where data lands") {
         if (gone.wrong > 0 && gone.first_element < 8188 / 4) throw Error("overwritten before it");
       }
     }
+  });
+}
+
+TEST_CASE("traced copies of the host follow each other on the rank that copies") {
+  with_transfers(2, 65536, 1, [](RankGroup& rank_group, Transfers& transfers) {
+    for (bool write : {true, false}) {
+      transfers.prepare(one_way(0, 1, write, Engine::copy_engine, 65536));
+      int64_t before_ns = now_ns();
+      TracedCopies traced = transfers.trace(5, 10);
+      const TracedFlow& flow = traced.flows.at(0);
+      if (traced.timed_out != std::vector<bool>{false} || traced.gate_ns != 0) throw Error("late");
+      if (!flow.device_end_s.empty()) throw Error("events of a device whose calls copy");
+      bool runs_here = (rank_group.rank() == 0) == write;
+      if (flow.call_begin_ns.size() != (runs_here ? 5 : 0)) throw Error("not one time per copy");
+      for (size_t i = 0; i < flow.call_begin_ns.size(); ++i) {
+        if (flow.call_begin_ns[i] < before_ns) throw Error("out of order");
+        before_ns = flow.call_end_ns[i];
+        if (before_ns < flow.call_begin_ns[i]) throw Error("a call ends before it begins");
+      }
+      if (traced.complete_ns < before_ns) throw Error("complete before the last copy");
+      expect_right(transfers.verify({}, 0), 1);
+    }
+  });
+}
+
+TEST_CASE("copies that are enqueued wait behind the gate, and have events") {
+  run_ranks(1, [](RankGroup& rank_group) {
+    LazyDevice first(0, 1, -1), second(1, 2, -1);
+    Transfers transfers({&first, &second}, rank_group, 7);
+    transfers.reserve(65536, 1);
+    Transfer both = one_way(0, 1, true, Engine::copy_engine, 65536);
+    both.flows.push_back(Flow{1, 0, 1});
+    transfers.prepare(both);
+    TracedCopies traced = transfers.trace(3, 10);
+    expect_right(transfers.verify({}, 0), 2);
+    for (const TracedFlow& flow : traced.flows) {
+      if (flow.call_end_ns.size() != 3 || flow.device_end_s.size() != 3) throw Error("times");
+      if (flow.call_end_ns.back() > traced.gate_ns) throw Error("the gate opened before the end");
+      if (flow.reference.before_ns == 0 || flow.reference.after_ns < flow.reference.before_ns) {
+        throw Error("no reference");
+      }
+    }
+    if (traced.complete_ns < traced.gate_ns) throw Error("complete before the gate opened");
   });
 }
 

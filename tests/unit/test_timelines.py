@@ -203,9 +203,9 @@ def test_messages_are_matched_in_their_order():
     by_name = {
         track.name: track.slices for group in found.timeline.groups for track in group.tracks
     }
-    begins = [one.flow_from for one in by_name["messages sent, peer 1"]]
-    ends = [one.flow_to for one in by_name["messages received, peer 0"]]
-    assert begins == ends == [1, 2]
+    begins = [one.flows_from for one in by_name["messages sent, peer 1"]]
+    ends = [one.flows_to for one in by_name["messages received, peer 0"]]
+    assert begins == ends == [(1,), (2,)]
 
 
 def test_waits_of_network_steps_have_their_cause():
@@ -281,8 +281,8 @@ def test_a_lost_message_shifts_no_arrow():
     by_name = {
         track.name: track.slices for group in found.timeline.groups for track in group.tracks
     }
-    assert [one.flow_from for one in by_name["messages sent, peer 1"]] == [1, 2]
-    assert [one.flow_to for one in by_name["messages received, peer 0"]] == [1, 0, 2]
+    assert [one.flows_from for one in by_name["messages sent, peer 1"]] == [(1,), (2,)]
+    assert [one.flows_to for one in by_name["messages received, peer 0"]] == [(1,), (), (2,)]
 
 
 def test_events_have_the_rate_of_the_device():

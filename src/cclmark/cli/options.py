@@ -607,9 +607,13 @@ FlagsType = TypeVar("FlagsType", bound="DataclassInstance")
 
 
 def command(
-    name: str, summary: str, flags_type: type[FlagsType], run: Callable[[FlagsType], None]
+    name: str,
+    summary: str,
+    flags_type: type[FlagsType],
+    run: Callable[[FlagsType], None],
+    kind: type[GroupedCommand] = GroupedCommand,
 ) -> click.Command:
-    """The click command ``name``, which calls ``run`` with its flags."""
+    """The click command ``name`` of class ``kind``, which calls ``run`` with its flags."""
     parameters: list[click.Parameter] = []
     for entry in fields(flags_type):
         if entry.name in getattr(flags_type, "without", ()):
@@ -634,7 +638,7 @@ def command(
             # Standard error is broken; click would exit with 1, which means wrong data.
             raise click.Abort from None
 
-    return GroupedCommand(
+    return kind(
         name,
         params=parameters,
         callback=callback,

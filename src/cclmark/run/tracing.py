@@ -12,14 +12,15 @@ from cclmark.plan.cases import Case
 from cclmark.plan.libraries import plug_ins_of
 from cclmark.rendezvous.messages import Traced
 from cclmark.run.all_or_none import in_step
+from cclmark.run.clock_reading import read_clock
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.instruments import Instruments
 from cclmark.run.memory import room_for
 from cclmark.run.rank import Rank
 from cclmark.run.step_sources import step_sources_of
 from cclmark.trace.rank_trace import ClockAhead, ClockPair, RankTrace, TracedBatch, pieces_of
+from cclmark.trace.slot_events import most_slot_events
 
-_CLOCK_ROUNDS = 64
 _WARMUP = 5
 _RECORDING = ("reading clocks", "tracing")
 # NCCL keeps the times of 64 kernels of a channel until they are read: fewer may be in flight.
@@ -33,17 +34,25 @@ class CaseTracer:
         self,
         rank: Rank,
         session: engine.Session,
+        communicator: engine.Communicator,
         device: engine.Device,
         instruments: Instruments,
         enter: Callable[[str, int], None],
     ) -> None:
         self._rank = rank
         self._session = session
+        self._communicator = communicator
         self._device = device
         self._instruments = instruments
         self._enter = enter
+        times = communicator.record_slots(None)
+        self._slots: engine.SlotRecorder | None = None
+        if times != engine.SlotTimes.none:
+            self._slots = engine.SlotRecorder(most_slot_events())
         info = device.info
         self._trace = RankTrace(rank.job.rank, platform.node(), info.name, info.runtime)
+        self._trace.has_slots = self._slots is not None
+        self._trace.slots_enqueued = times == engine.SlotTimes.enqueued
 
     def run(self, case: Case, communicator: engine.Communicator) -> None:
         """Runs the case as often as the job requests. Raises EngineError.
@@ -91,25 +100,39 @@ class CaseTracer:
         self._rank.stage_bytes = operations * case.size_bytes
         at_once = _MOST_IN_FLIGHT if reported and not events else operations
         trace.call_begin_ns, trace.call_end_ns, trace.batches = [], [], []
+        if self._slots is not None:
+            self._slots.clear()
         for begin in range(0, operations, at_once):
             number = min(at_once, operations - begin)
-            traced = in_step(self._rank.agreement, partial(self._session.trace, number, events))
+            traced = in_step(self._rank.agreement, partial(self._run, number, events))
             trace.call_begin_ns += traced.call_begin_ns
             trace.call_end_ns += traced.call_end_ns
             trace.batches.append(TracedBatch(traced.call_begin_ns[0], traced.complete_ns, number))
             if reported:
                 self._instruments.settle()
+        if self._slots is not None:
+            trace.slots, trace.slots_dropped = self._slots.events, self._slots.dropped
         trace.device_begin_s, trace.device_end_s = traced.device_begin_s, traced.device_end_s
-        trace.reference_before_ns = traced.reference_before_ns
-        trace.reference_after_ns = traced.reference_after_ns
+        trace.reference_before_ns = traced.reference.before_ns
+        trace.reference_after_ns = traced.reference.after_ns
         self._enter("reading clocks", 0)
         trace.clock_end = self._clock()
         trace.ahead += self._ahead()
         if reported:
             trace.log, trace.log_reason = self._instruments.log()
             trace.log_after = self._instruments.first_record
-        else:
+        elif self._slots is None:
             trace.log_reason = f"{case.ccl} has no plug-in interface"
+
+    def _run(self, operations: int, events: bool) -> engine.TracedOperations:
+        """Runs operations back to back; what a library of the engine does is recorded."""
+        if self._slots is None:
+            return self._session.trace(operations, events)
+        self._communicator.record_slots(self._slots)
+        try:
+            return self._session.trace(operations, events)
+        finally:
+            self._communicator.record_slots(None)
 
     def _ahead(self) -> list[ClockAhead]:
         """A reading of the first process's clock; empty on its host."""
@@ -127,14 +150,9 @@ class CaseTracer:
         return everywhere or self._device.info.runtime == "host"
 
     def _clock(self) -> list[ClockPair]:
-        try:
-            samples = engine.sample_clock(self._device, _CLOCK_ROUNDS)
-        except engine.AbortedError:
-            raise
-        except engine.EngineError as error:
-            self._trace.clock_reason = str(error)
-            return []
-        return [ClockPair(one.before_ns, one.device_ns, one.after_ns) for one in samples]
+        readings, reason = read_clock(self._device)
+        self._trace.clock_reason = reason or self._trace.clock_reason
+        return readings
 
     def send(self) -> None:
         """Sends the trace, with the stages so far, to the first process."""

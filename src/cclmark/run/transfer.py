@@ -78,13 +78,18 @@ class TransferRunner:
         """The reason why checks run on the host, empty if they run on the devices."""
         return self._transfers.checked_on_host
 
+    def room_bytes(self, transfer: Transfer) -> int:
+        """The memory of each device for a transfer: the source and the destinations."""
+        size_bytes, landings = self._room(transfer)
+        return size_bytes * (1 + landings)
+
     def reserve(self, transfers: Sequence[Transfer]) -> dict[Transfer, str]:
         """Reserves memory for all transfers that fit and returns the others with the reason."""
         rooms = {transfer: self._room(transfer) for transfer in transfers}
         too_large: dict[Transfer, str] = {}
         fitting: list[tuple[int, int]] = []
         for transfer, (size_bytes, landings) in rooms.items():
-            needed = size_bytes * (1 + landings)
+            needed = self.room_bytes(transfer)
             if needed > self._free_bytes:
                 too_large[transfer] = (
                     f"requires {format_size(needed)} of memory per device; "
@@ -121,11 +126,11 @@ class TransferRunner:
         result = TransferResult(index, transfer, "ok", started_at_s=time.time())
         self._enter("preparing", 0)
         try:
-            self._transfers.reserve(*self._room(transfer))
             if transfer.method in ("chase", "ping-pong"):
+                self._transfers.reserve(*self._room(transfer))
                 self._measure_access(transfer, result)
             else:
-                self._prepare(transfer)
+                self.prepare(transfer)
                 self._measure_copies(transfer, result)
         except engine.UnsupportedError as error:
             result.status, result.reason = "skipped", str(error)
@@ -133,6 +138,27 @@ class TransferRunner:
             result.status, result.reason = "skipped", f"not enough memory: {error}"
         result.duration_s = time.monotonic() - begin_s
         return result
+
+    def prepare(self, transfer: Transfer) -> None:
+        """Makes room for a transfer and opens its ways. Raises UnsupportedError."""
+        self._transfers.reserve(*self._room(transfer))
+        self._prepare(transfer)
+
+    def copy(self, transfer: Transfer, copies: int) -> None:
+        """Copies every flow ``copies`` times. Raises EngineError for a flow that does not end."""
+        limit_s = self._settings.timeout_s / 2
+        self._require_end(transfer, self._transfers.run(copies, limit_s).timed_out, limit_s)
+
+    def trace(self, transfer: Transfer, copies: int) -> engine.TracedCopies:
+        """Does the same and returns the times of every copy."""
+        limit_s = self._settings.timeout_s / 2
+        traced = self._transfers.trace(copies, limit_s)
+        self._require_end(transfer, traced.timed_out, limit_s)
+        return traced
+
+    def _require_end(self, transfer: Transfer, timed_out: Sequence[bool], limit_s: float) -> None:
+        if any(timed_out):
+            raise engine.EngineError(self._no_data(transfer, timed_out, limit_s))
 
     def _prepare(self, transfer: Transfer) -> None:
         if transfer.host_memory:
@@ -240,7 +266,7 @@ class TransferRunner:
         result.converged = len(slowest_s) == 1 or rule.reached(slowest_s)
         result.summary = summarise_copies(transfer, samples)
         if settings.check:
-            self._verify(transfer, result)
+            self.verify(transfer, result)
 
     def _gave_up(
         self,
@@ -251,15 +277,20 @@ class TransferRunner:
     ) -> bool:
         result.hung = [number for number, gone in enumerate(times.timed_out) if gone]
         if result.hung:
-            ways = [
-                f"from DEV{self._indices[start]} at DEV{self._indices[end]}"
-                for start, end in (transfer.flows[number] for number in result.hung)
-            ]
             result.status = "timeout"
-            result.reason = f"no data arrived {', '.join(ways)} within {limit_s:g} s"
+            result.reason = self._no_data(transfer, times.timed_out, limit_s)
         return bool(result.hung)
 
-    def _verify(self, transfer: Transfer, result: TransferResult) -> None:
+    def _no_data(self, transfer: Transfer, timed_out: Sequence[bool], limit_s: float) -> str:
+        ways = [
+            f"from DEV{self._indices[start]} at DEV{self._indices[end]}"
+            for (start, end), gone in zip(transfer.flows, timed_out, strict=True)
+            if gone
+        ]
+        return f"no data arrived {', '.join(ways)} within {limit_s:g} s"
+
+    def verify(self, transfer: Transfer, result: TransferResult) -> None:
+        """Checks what the last copies left and adds the findings to ``result``."""
         self._enter("verification", 0)
         begin_s = time.monotonic()
         struck = [

@@ -11,6 +11,7 @@ from cclmark.explain.plugin_log import PluginLog, parse_plugin_log
 from cclmark.trace.clocks import Clock, device_clock, event_clock, host_clock
 from cclmark.trace.log_events import LogEvents, Task, add_log
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedBatch
+from cclmark.trace.slot_tracks import SlotFindings, add_slots
 from cclmark.trace.timeline import Counter, Group, Slice, Timeline
 
 
@@ -37,7 +38,8 @@ class RankFindings:
     ``by_source``: the periods of its operations by kernels, events and calls, as far as they are
     complete. ``log``: the numbers of the log without its events, None without a log, for which
     ``log_reason`` is the reason. ``clock_reason``: why kernels have no times. ``batch_s``: the time
-    of an operation in each batch, until the host saw it complete.
+    of an operation in each batch, until the host saw it complete. ``slots``: None for a library
+    without slots.
     """
 
     rank: int
@@ -49,6 +51,7 @@ class RankFindings:
     events: LogEvents = field(default_factory=LogEvents)
     batches: list[TracedBatch] = field(default_factory=list)
     wrong: int | None = None
+    slots: SlotFindings | None = None
 
 
 @dataclass
@@ -74,6 +77,9 @@ def assemble(title: str, size_bytes: int, traces: Sequence[RankTrace]) -> CaseTi
         group = Group(f"rank {trace.rank}, {trace.device}, {trace.host}", trace.rank)
         timeline.groups.append(group)
         findings.append(_add_rank(group, title, trace))
+    slots = add_slots(timeline.groups, sorted(traces, key=lambda one: one.rank))
+    for found in findings:
+        found.slots = slots.get(found.rank)
     source = _common_source(findings)
     _connect_messages(timeline, findings)
     for group, found in zip(timeline.groups, findings, strict=True):
@@ -214,7 +220,8 @@ def _connect_messages(timeline: Timeline, findings: Sequence[RankFindings]) -> N
             sends = task.event.function == "Send"
             name = f"{task.event.function} {'to' if sends else 'from'} {task.peer}"
             pair = (found.rank, task.peer) if sends else (task.peer, found.rank)
-            flow = flows.get((pair, place), 0)
+            number = flows.get((pair, place))
+            flow = () if number is None else (number,)
             track = "messages sent" if sends else "messages received"
             group.track(f"{track}, peer {task.peer}").slices.append(
                 Slice(
@@ -223,8 +230,8 @@ def _connect_messages(timeline: Timeline, findings: Sequence[RankFindings]) -> N
                     task.end_ns,
                     "message",
                     {"count": task.event.count},
-                    flow_from=flow if sends else 0,
-                    flow_to=0 if sends else flow,
+                    flows_from=flow if sends else (),
+                    flows_to=() if sends else flow,
                 )
             )
 
@@ -266,28 +273,37 @@ def _messages(events: LogEvents) -> list[Task]:
 
 @dataclass(frozen=True)
 class Skew:
-    """How far apart ranks begin an operation, in nanoseconds; ``late_rank`` begins last most."""
+    """How far apart ranks begin an operation, in nanoseconds; ``late_rank`` begins last most.
+
+    ``published``: an operation begins with its first publication in a slot.
+    """
 
     median_ns: float
     largest_ns: float
     late_rank: int
     late_times: int
     operations: int
+    published: bool = False
 
 
 def skew_of(case: CaseTimeline) -> Skew | None:
     """The skew between ranks; None with one rank or without common operations."""
-    every = [found.by_source[case.source].of_each for found in case.ranks]
+    every = [found.slots.published_ns for found in case.ranks if found.slots is not None]
+    published = len(every) == len(case.ranks) and all(every)
+    if not published:
+        periods = [found.by_source[case.source].of_each for found in case.ranks]
+        every = [[period.begin_ns for period in of_rank] for of_rank in periods]
     number = min(map(len, every), default=0)
     if len(every) < 2 or not number:
         return None
     spreads, late = [], []
     for place in range(number):
-        begins = [periods[place].begin_ns for periods in every]
+        begins = [of_rank[place] for of_rank in every]
         spreads.append(max(begins) - min(begins))
         late.append(case.ranks[begins.index(max(begins))].rank)
     late_rank = max(dict.fromkeys(late), key=late.count)
-    return Skew(median(spreads), max(spreads), late_rank, late.count(late_rank), number)
+    times = late.count(late_rank)
+    return Skew(median(spreads), max(spreads), late_rank, times, number, published)
 
 
 @dataclass(frozen=True)

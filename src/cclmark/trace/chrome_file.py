@@ -52,11 +52,11 @@ def _slices(group: Group, pid: int) -> Iterator[dict[str, object]]:
                 "dur": (slice.end_ns - slice.begin_ns) / _NS_PER_US,
                 "args": dict(slice.arguments),
             }
-            if slice.flow_from:
-                yield {"ph": "s", "id": slice.flow_from, "name": "message", **place, "ts": begin_us}
-            if slice.flow_to:
+            for number in slice.flows_from:
+                yield {"ph": "s", "id": number, "name": "message", **place, "ts": begin_us}
+            for number in slice.flows_to:
                 yield {
-                    **{"ph": "f", "bp": "e", "id": slice.flow_to, "name": "message", **place},
+                    **{"ph": "f", "bp": "e", "id": number, "name": "message", **place},
                     "ts": begin_us,
                 }
 

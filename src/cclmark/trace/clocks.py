@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cclmark.trace.rank_trace import ClockPair, RankTrace
+from cclmark.trace.rank_trace import ClockPair, RankTrace, TracedFlow
 
 _MOST_DRIFT = 1e-4  # between two clocks; 1.8e-5 was measured between a GPU and its host
 _EVENT_STEP_NS = 500.0  # the resolution of events, as CUDA documents it
@@ -65,18 +65,20 @@ def device_clock(trace: RankTrace) -> Clock | None:
     return Clock(to_common_ns, error_ns)
 
 
-def event_clock(trace: RankTrace) -> Clock | None:
+def event_clock(trace: RankTrace, events: TracedFlow | None = None) -> Clock | None:
     """The clock of events: nanoseconds since the reference event. None without events.
 
-    Its rate is that of the device's clock. If that could not be read, rates may differ by
+    ``events``: those of a flow, which ``trace``'s device executes, instead of ``trace``'s own. The
+    rate is that of the device's clock. If that could not be read, rates may differ by
     ``_MOST_DRIFT``, which adds to the error; so do the steps of events, and of their times as
     32-bit numbers.
     """
-    if not trace.device_end_s:
+    timed = events or trace
+    if not timed.device_end_s:
         return None
-    half_ns = (trace.reference_after_ns - trace.reference_before_ns) / 2
-    middle_ns = trace.reference_before_ns + half_ns
-    longest_ns = max(trace.device_end_s) * 1e9
+    half_ns = (timed.reference_after_ns - timed.reference_before_ns) / 2
+    middle_ns = timed.reference_before_ns + half_ns
+    longest_ns = max(timed.device_end_s) * 1e9
     rate, drift_ns = 1.0, longest_ns * _MOST_DRIFT
     if trace.clock_begin and trace.clock_end:
         first, last = _shortest(trace.clock_begin), _shortest(trace.clock_end)

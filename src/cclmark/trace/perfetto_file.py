@@ -129,10 +129,8 @@ class _Writer:
                 else:
                     annotation.double_value = value
             # A flow ends in the event that names it among the terminating ones.
-            if slice.flow_from:
-                event.flow_ids.append(slice.flow_from)
-            if slice.flow_to:
-                event.terminating_flow_ids.append(slice.flow_to)
+            event.flow_ids.extend(slice.flows_from)
+            event.terminating_flow_ids.extend(slice.flows_to)
             self._builder.write_packet(packet)
 
 

@@ -70,6 +70,25 @@ class StepSources(msgspec.Struct):
     reason: str = ""
 
 
+class TracedFlow(msgspec.Struct, frozen=True):
+    """Copies of one flow that were enqueued together. Times as in RankTrace.
+
+    ``number``: the index of the flow in its transfer. ``gate_ns``: when the gate opened behind
+    which the copies waited, 0 without a gate. ``complete_ns``: when the copies of all flows of this
+    process were complete.
+    """
+
+    number: int
+    call_begin_ns: list[int]
+    call_end_ns: list[int]
+    device_begin_s: list[float]
+    device_end_s: list[float]
+    reference_before_ns: int
+    reference_after_ns: int
+    gate_ns: int
+    complete_ns: int
+
+
 class RankTrace(msgspec.Struct):
     """What a rank has recorded. Times in nanoseconds of its host's CLOCK_MONOTONIC.
 
@@ -80,7 +99,12 @@ class RankTrace(msgspec.Struct):
     ``device_end_s``: seconds on the device's clock after the reference event, which was recorded
     between ``reference_before_ns`` and ``reference_after_ns``; empty without events.
     ``log``: the plug-in's log without its first ``log_after`` records, empty with ``log_reason``.
-    ``wrong``: elements that the check found wrong, None without a check.
+    ``wrong``: elements that the check found wrong, None without a check. ``flows``: the copies of
+    a traced transfer that the device ``rank`` executes, batch by batch.
+
+    ``slots``: what the rank did with slots, see slot_events.py; ``has_slots`` for a library that
+    has them. ``slots_dropped``: events that did not fit. ``slots_enqueued``: the periods are those
+    of calls that enqueue, and waits on the device's streams are not recorded.
     ``step_sources``: see there.
     """
 
@@ -105,6 +129,11 @@ class RankTrace(msgspec.Struct):
     log_reason: str = ""
     wrong: int | None = None
     step_sources: StepSources = msgspec.field(default_factory=lambda: StepSources(RankPaths()))
+    flows: list[TracedFlow] = []
+    has_slots: bool = False
+    slots: bytes = b""
+    slots_dropped: int = 0
+    slots_enqueued: bool = False
 
 
 def pieces_of(trace: RankTrace) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ Argument = str | int | float
 class Slice:
     """A period of a track, in nanoseconds of the common clock.
 
-    ``flow_from``, ``flow_to``: numbers of flows that begin or end here, 0 for none.
+    ``flows_from``, ``flows_to``: numbers of flows that begin or end here.
     """
 
     name: str
@@ -20,8 +20,8 @@ class Slice:
     end_ns: int
     category: str = ""
     arguments: Mapping[str, Argument] = field(default_factory=dict)
-    flow_from: int = 0
-    flow_to: int = 0
+    flows_from: tuple[int, ...] = ()
+    flows_to: tuple[int, ...] = ()
 
 
 @dataclass

@@ -72,9 +72,9 @@ def measure_transfers(flags: TransferFlags) -> int:
             file=sys.stderr,
         )
         launched = None
-    devices = _devices(flags, launched)
-    settings = _settings(flags, devices.runtime)
-    plans = _plans(flags, devices, settings)
+    devices = devices_of(flags, launched)
+    settings = settings_of(flags, devices.runtime)
+    plans = plans_of(flags, devices, settings)
     transfers = list(dict.fromkeys(one for plan in plans for one in plan.transfers()))
     if not transfers:
         raise UsageError(
@@ -90,7 +90,7 @@ def measure_transfers(flags: TransferFlags) -> int:
             "--scope pairs",
             file=sys.stderr,
         )
-    together = _together(flags, devices.runtime, transfers)
+    together = is_together(flags, devices.runtime, transfers)
     _check_faults(settings, transfers, len(devices.indices))
     settings.bind = str(Binding.parse(flags.bind, 1 if together else len(devices.indices)))
     request = Request(
@@ -124,7 +124,8 @@ def _say_what_is_ignored(flags: TransferFlags) -> None:
         print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
 
 
-def _devices(flags: TransferFlags, launched: Placement | None) -> DeviceChoice:
+def devices_of(flags: TransferFlags, launched: Placement | None) -> DeviceChoice:
+    """Returns the devices that the flags select. Raises UsageError, MissingError."""
     count = flags.count if flags.count is not None and flags.count != -1 else None
     if count is not None and count < 1:
         raise UsageError(f"-g must be at least 1, not {count}")
@@ -142,7 +143,7 @@ def _devices(flags: TransferFlags, launched: Placement | None) -> DeviceChoice:
     return pick_devices(flags.devices, count)
 
 
-def _together(flags: TransferFlags, runtime: str, transfers: list[Transfer]) -> bool:
+def is_together(flags: TransferFlags, runtime: str, transfers: list[Transfer]) -> bool:
     """Whether one process opens all devices."""
     if runtime == "host":
         return False
@@ -184,7 +185,8 @@ def _choices(text: str, known: dict[str, str], flag: str) -> list[str]:
     return list(dict.fromkeys(lower[word] for word in words))
 
 
-def _plans(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> list[TransferPlan]:
+def plans_of(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> list[TransferPlan]:
+    """Returns the plans that contain the transfers of the flags. Raises UsageError."""
     number = len(devices.indices)
     offset_bytes = 0
     if flags.offset.strip() not in ("0", ""):
@@ -306,7 +308,8 @@ def _blocks(text: str) -> list[int]:
     return list(dict.fromkeys(counts))
 
 
-def _settings(flags: TransferFlags, runtime: str) -> Settings:
+def settings_of(flags: TransferFlags, runtime: str) -> Settings:
+    """Returns the settings of the flags. Raises UsageError."""
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     if flags.elements is not None and flags.begin and not isinstance(flags, PcclFlags):
         raise UsageError("-b and -n (integers) both give a size")

@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO
 
 from cclmark.errors import OutputError, UsageError
+
+
+def file_for(output: Path | None, name: str) -> Path:
+    """Returns ``output``, or a new file in cclmark-runs/. Raises UsageError if it is unwritable."""
+    path = output or _new_file(name)
+    refuse_unwritable(path)
+    return path
+
+
+def _new_file(name: str) -> Path:
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+    directory = Path("cclmark-runs")
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot create the directory {directory} for the trace: {error.strerror}. Choose "
+            "another place with -O FILE."
+        ) from None
+    return directory / f"{stamp}-{name}"
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -21,7 +21,7 @@ _SUFFIXES = (".pftrace", ".trace.json", ".json")
 
 
 class StepListing:
-    """The steps of the traced case. ``surroundings``: of the run, set when its ranks started."""
+    """The steps of the traced case."""
 
     def __init__(self, case: Case, trace_path: Path) -> None:
         """Raises UsageError if the file of the steps exists or cannot be created."""
@@ -30,9 +30,10 @@ class StepListing:
         suffix = next((one for one in _SUFFIXES if name.endswith(one) and name != one), "")
         self._path = trace_path.with_name(f"{name.removesuffix(suffix)}.steps.csv")
         refuse_unwritable(self._path)
-        self.surroundings: Surroundings | None = None
 
-    def write(self, traces: Sequence[RankTrace], found: CaseTimeline) -> list[str]:
+    def write(
+        self, traces: Sequence[RankTrace], found: CaseTimeline, surroundings: Surroundings
+    ) -> list[str]:
         """Writes the file if the steps are known, and returns the lines for the terminal.
 
         Raises OutputError.
@@ -40,7 +41,7 @@ class StepListing:
         ordered = sorted(traces, key=lambda trace: trace.rank)
         tasks = {one.rank: one.events.tasks for one in found.ranks if one.log is not None}
         steps = steps_of(self._case, ordered, tasks)
-        relations = self._relations()
+        relations = _relations(surroundings)
         if steps.steps:
             with written_whole(self._path, "steps") as file:
                 for line in step_file(steps, relations):
@@ -49,10 +50,10 @@ class StepListing:
             print(f"cclmark: steps {self._path} ({size})", file=sys.stderr)
         return step_lines(steps, relations)
 
-    def _relations(self) -> dict[tuple[int, int], str]:
-        """How the devices of this host are connected; other hosts' are not known here."""
-        assert self.surroundings is not None  # every run has started
-        here = self.surroundings.machine.hostname
-        devices = [device for device in self.surroundings.devices if device.host == here]
-        relations = relations_between(devices, self.surroundings.links, set())
-        return {(one.first, one.second): one.kind for one in relations}
+
+def _relations(surroundings: Surroundings) -> dict[tuple[int, int], str]:
+    """How the devices of this host are connected; other hosts' are not known here."""
+    here = surroundings.machine.hostname
+    devices = [device for device in surroundings.devices if device.host == here]
+    relations = relations_between(devices, surroundings.links, set())
+    return {(one.first, one.second): one.kind for one in relations}

@@ -1,25 +1,68 @@
-"""``cclmark trace``: a timeline of one operation on all ranks."""
+"""``cclmark trace``: a timeline of one operation on all ranks, or of copies between devices."""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from cclmark.cli.options import TraceFlags, command
+from cclmark.cli.options import GroupedCommand, TraceFlags, command
+
+if TYPE_CHECKING:
+    from cclmark.cli.trace.copy_options import TraceCopiesFlags
+
+_COPIES = "p2p"
+
+
+class _TraceCommand(GroupedCommand):
+    """The command for operations. ``trace p2p`` has the options of ``cclmark p2p`` instead."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Parses the arguments by the options of the command that they name."""
+        if args[:1] == [_COPIES]:
+            copies = _copies_command()
+            return copies.make_context(f"{info_name} {_COPIES}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
 
 
 def trace_command(name: str) -> click.Command:
     """Returns the command that traces one operation."""
-    return command(
+    trace = command(
         name,
         "Record one operation on all ranks as a timeline for Perfetto, with a summary.",
         TraceFlags,
         _trace,
+        _TraceCommand,
+    )
+    trace.epilog = f"Copies between devices: see cclmark {name} {_COPIES} --help."
+    return trace
+
+
+def _copies_command() -> click.Command:
+    from cclmark.cli.trace.copy_options import TraceCopiesFlags
+
+    return command(
+        _COPIES,
+        "Record the copies of one transfer as a timeline for Perfetto, with a summary.",
+        TraceCopiesFlags,
+        _trace_copies,
     )
 
 
 def _trace(flags: TraceFlags) -> None:
-    from cclmark.cli.trace.tracing import trace
+    from cclmark.cli.trace.case_tracing import trace
 
     sys.exit(trace(flags))
+
+
+def _trace_copies(flags: TraceCopiesFlags) -> None:
+    from cclmark.cli.trace.copy_tracing import trace_copies
+
+    sys.exit(trace_copies(flags))

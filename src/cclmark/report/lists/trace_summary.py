@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from cclmark.plan.cases import Case
-from cclmark.plan.sizes import format_size
+from cclmark.report.lists.stage_lines import stage_lines
 from cclmark.report.wording.text import counted, format_time_us
 from cclmark.trace.assembly import (
     CaseTimeline,
@@ -17,7 +17,6 @@ from cclmark.trace.assembly import (
     skew_of,
     slowest_channel,
 )
-from cclmark.trace.rank_trace import Stage
 
 _SOURCES = {
     "kernels": "the begin and end of kernels by the devices' clocks",
@@ -32,7 +31,7 @@ def trace_summary(
     """Returns the lines. ``untraced_s``: the time of an operation that is not traced."""
     ranks = found.ranks
     lines = [f"{case.describe()}, {counted(operations, 'operation')} traced", ""]
-    lines += _stage_lines(ranks)
+    lines += stage_lines({one.rank: one.stages for one in ranks}, "rank", "bytes of a rank")
     lines.append("")
     if (operation_s := operation_time_s(found)) is not None:
         lines.append(
@@ -50,8 +49,11 @@ def trace_summary(
     if (skew := skew_of(found)) is not None:
         within = skew.median_ns <= error_ns
         last = f"rank {skew.late_rank} is last in {skew.late_times} of {skew.operations}"
+        begin = "ranks begin an operation"
+        if skew.published:
+            begin = "the first publications of an operation are"
         lines.append(
-            f"  ranks begin an operation {_us(skew.median_ns)} µs apart (median; at most "
+            f"  {begin} {_us(skew.median_ns)} µs apart (median; at most "
             f"{_us(skew.largest_ns)}); {'within the error of the clocks' if within else last}"
         )
     if (slow := slowest_channel(ranks)) is not None:
@@ -60,6 +62,7 @@ def trace_summary(
             f"(median; of all channels {_us(slow.median_of_all_ns)})"
         )
     lines += _wait_lines(ranks)
+    lines += _slot_wait_lines(ranks)
     if error_ns:
         lines.append(f"  the clocks agree within {_us(error_ns)} µs")
     lines += _event_lines(ranks)
@@ -67,30 +70,6 @@ def trace_summary(
         wrong = sum(one.wrong or 0 for one in ranks)
         lines.append(f"  outputs checked: {counted(wrong, 'wrong element')}")
     return lines
-
-
-def _stage_lines(ranks: Sequence[RankFindings]) -> list[str]:
-    """The stages in their order, each with the time of the slowest rank."""
-    times: dict[str, dict[int, int]] = {}
-    sizes: dict[str, int] = {}
-    for found in ranks:
-        for stage in found.stages:
-            of_rank = times.setdefault(stage.name, {})
-            of_rank[found.rank] = of_rank.get(found.rank, 0) + _length(stage)
-            sizes[stage.name] = max(sizes.get(stage.name, 0), stage.size_bytes)
-    rows = [("stage", "ms", "slowest", "bytes of a rank")]
-    for name, by_rank in times.items():
-        slowest = max(by_rank, key=lambda rank: by_rank[rank])
-        size = format_size(sizes[name]) if sizes[name] else ""
-        rows.append((name, f"{by_rank[slowest] / 1e6:.2f}", f"rank {slowest}", size))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    aligned = zip("<><>", widths, strict=True)
-    form = "  " + "  ".join(f"{{:{side}{width}}}" for side, width in aligned)
-    return [form.format(*row).rstrip() for row in rows]
-
-
-def _length(stage: Stage) -> int:
-    return stage.end_ns - stage.begin_ns
 
 
 def _wait_lines(ranks: Sequence[RankFindings]) -> list[str]:
@@ -103,6 +82,37 @@ def _wait_lines(ranks: Sequence[RankFindings]) -> list[str]:
         return []
     time_ns, cause, rank = max(waits)
     return [f"  longest wait of a network step: {_us(time_ns)} µs on rank {rank} ({cause})"]
+
+
+def _slot_wait_lines(ranks: Sequence[RankFindings]) -> list[str]:
+    """The longest wait for a slot, and the rank that waits the largest part of its calls."""
+    longest = [
+        (wait.length_ns, wait.cause, found.rank)
+        for found in ranks
+        if found.slots is not None
+        for wait in found.slots.waits
+    ]
+    if not longest:
+        return []
+    time_ns, cause, rank = max(longest)
+    lines = [f"  longest wait: {_us(time_ns)} µs on rank {rank} ({cause})"]
+    shares = []
+    for found in ranks:
+        in_calls_ns = sum(one.end_ns - one.begin_ns for one in found.by_source["calls"].of_each)
+        slots = found.slots
+        if slots is None or slots.enqueued or slots.dropped or not in_calls_ns:
+            continue
+        by_peer: Counter[int] = Counter()
+        for wait in slots.waits:
+            by_peer[wait.peer] += wait.length_ns
+        if by_peer:
+            peer, _ = by_peer.most_common(1)[0]
+            shares.append((by_peer.total() / in_calls_ns, found.rank, peer))
+    if shares:
+        share, rank, peer = max(shares)
+        most = f"rank {peer}" if peer >= 0 else "its device"
+        lines.append(f"  rank {rank} waits {share:.1%} of the time of its calls, most for {most}")
+    return lines
 
 
 def _event_lines(ranks: Sequence[RankFindings]) -> list[str]:
@@ -118,6 +128,15 @@ def _event_lines(ranks: Sequence[RankFindings]) -> list[str]:
         text = f"  {kinds.total()} events of the library: {channels} channels of kernels"
         text += f", {steps} network steps" if steps else ""
         lines.append(f"{text}, {lost} lost")
+    slots = [found.slots for found in ranks if found.slots is not None]
+    if slots:
+        dropped = sum(one.dropped for one in slots)
+        number = counted(sum(one.events for one in slots), "event")
+        lines.append(f"  {number} of slots, {dropped} lost")
+    if any(one.enqueued for one in slots):
+        lines.append(
+            "  the host enqueues the work on slots: its waits on the devices' streams have no times"
+        )
     lines += [f"  {text}" for text in missing_events(ranks)]
     for reason in dict.fromkeys(found.clock_reason for found in ranks if found.clock_reason):
         lines.append(f"  the kernels have no times: {reason}")
@@ -135,6 +154,11 @@ def missing_events(ranks: Sequence[RankFindings]) -> list[str]:
             lines.append(f"{where}{found.log.dropped} events did not fit into the log: lower -n")
         if found.log is not None and found.log.incomplete:
             lines.append(f"{where}{counted(found.log.incomplete, 'record')} of the log incomplete")
+        if found.slots is not None and found.slots.dropped:
+            lines.append(
+                f"{where}{counted(found.slots.dropped, 'event')} of slots did not fit: lower -n, "
+                "or set CCLMARK_TRACE_EVENTS"
+            )
         if found.events.unfinished:
             number = counted(found.events.unfinished, "event")
             lines.append(f"{where}{number} without an end, not in the trace")

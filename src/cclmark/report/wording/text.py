@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 US_PER_S = 1e6
 BYTES_PER_GB = 1e9
 
@@ -22,6 +24,13 @@ def format_time_us(time_s: float) -> str:
     if time_us < 1000:
         return f"{time_us:.2f}" if time_us >= 1 else f"{time_us:.3f}"
     return f"{time_us:.1f}" if time_us < 1e6 else f"{time_us:.0f}"
+
+
+def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
+    """Returns the rows as lines of aligned columns. ``sides``: ``<`` or ``>`` for each column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    form = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
+    return [f"  {form.format(*row)}".rstrip() for row in rows]
 
 
 def clock_text(seconds: float) -> str:

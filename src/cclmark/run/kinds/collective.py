@@ -132,7 +132,9 @@ class _Runner:
         assert instruments is not None
         if case in left_out:
             raise engine.MissingError(left_out[case])
-        tracer = CaseTracer(self._rank, session, self._device, instruments, self._rank.enter)
+        tracer = CaseTracer(
+            self._rank, session, communicator, self._device, instruments, self._rank.enter
+        )
         self._rank.case_index = index
         try:
             tracer.run(case, communicator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Mapping, Sequence
 
 from cclmark import _engine as engine
 from cclmark.plan.inject import Injection
@@ -31,7 +32,7 @@ def run(context: RankContext) -> None:
         rank.enter,
         context.inherited,
     )
-    if runner.checked_on_host and job.rank == 0:
+    if runner.checked_on_host and job.rank == 0 and not job.traced_operations:
         rank.notice(f"outputs are checked on the host: {runner.checked_on_host}")
     # Kept until the process exits, because releasing the memory of a copy that hangs would hang.
     _kept.append(runner)
@@ -40,6 +41,9 @@ def run(context: RankContext) -> None:
         too_large = runner.reserve([transfers[index] for index in pending])
     except engine.UnsupportedError as error:
         raise engine.MissingError(str(error)) from None
+    if job.traced_operations:
+        _trace(context, runner, transfers, too_large)
+        return
     gc.collect()
     gc.disable()
     for index in pending:
@@ -53,3 +57,24 @@ def run(context: RankContext) -> None:
             rank.report(result)
     rank.case_index = -1
     rank.enter("finished")
+
+
+def _trace(
+    context: RankContext,
+    runner: TransferRunner,
+    transfers: Sequence[Transfer],
+    left_out: Mapping[Transfer, str],
+) -> None:
+    """Traces the transfer instead of measuring it. Raises MissingError if that is not possible."""
+    from cclmark.run.copy_tracing import CopyTracer  # not imported by ranks that measure
+
+    (transfer,) = transfers
+    if transfer in left_out:
+        raise engine.MissingError(left_out[transfer])
+    context.rank.stage_bytes = runner.room_bytes(transfer)
+    tracer = CopyTracer(context.rank, runner, context.devices)
+    try:
+        tracer.run(0, transfer)
+    except (engine.UnsupportedError, engine.OutOfMemoryError) as error:
+        raise engine.MissingError(str(error)) from None
+    tracer.send()

@@ -1,0 +1,100 @@
+"""Traces one case of a collective."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cclmark.cli.collective.measuring import device_count, devices_text, request_of, stem_of
+from cclmark.cli.options import TraceFlags
+from cclmark.cli.trace.new_files import file_for
+from cclmark.cli.trace.step_listing import StepListing
+from cclmark.cli.trace.tracing import WRITERS, Found, Tracing
+from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG, MissingError, UsageError
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.request import Surroundings
+from cclmark.plan.cases import Case
+from cclmark.plan.items import P2P
+from cclmark.plan.operations import COLLECTIVES
+from cclmark.recording.joining import joined
+from cclmark.report.lists.trace_summary import missing_events, trace_summary
+from cclmark.trace.assembly import CaseTimeline, assemble
+from cclmark.trace.rank_trace import RankTrace
+from cclmark.trace.slot_events import most_slot_events
+
+_MEASURED_FOR_S = 0.3  # the time of an operation that is not traced, to compare with
+
+
+def trace(flags: TraceFlags) -> int:
+    """Traces the case that the flags describe and returns the exit code. Raises CclmarkError."""
+    if flags.operation == P2P:
+        raise UsageError("p2p must follow trace, because its options differ: cclmark trace p2p …")
+    if flags.operation not in COLLECTIVES:
+        raise UsageError(
+            f"unknown operation {flags.operation!r}: choose from {', '.join(COLLECTIVES)}"
+        )
+    most_slot_events()  # an invalid setting is an error before anything runs
+    operations = flags.iterations
+    assert operations is not None  # has a default
+    # The measurement before the trace stops by itself.
+    flags.iterations, flags.end, flags.max_time_s = None, flags.begin, _MEASURED_FOR_S
+    with joined(
+        lambda: devices_text(flags), device_count(flags), flags.timeout_s, mixed=True
+    ) as coordinator:
+        coordinator.exit_code = _trace(flags, operations, coordinator)
+        return coordinator.exit_code
+
+
+def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator) -> int:
+    request, plan = request_of([flags.operation], flags, coordinator)
+    if len(request.planned) != 1:
+        raise UsageError(
+            f"these options describe {len(request.planned)} cases: a trace contains one. Choose "
+            "one library, type, reduction and root"
+        )
+    case = request.planned[0]
+    assert isinstance(case, Case)
+    if request.by_mpi and coordinator.placement is not None:
+        raise MissingError(
+            "the MPI of this launcher does not support a second process for a rank, which a trace "
+            "requires: run cclmark trace without the launcher"
+        )
+    suffix, write = WRITERS[flags.format]
+    path = file_for(flags.output, f"{stem_of(flags.operation, plan)}{suffix}")
+    steps = StepListing(case, path) if flags.steps else None
+    found = partial(_found, case, operations, steps)
+    return Tracing(request, operations, found).run(path, write)
+
+
+def _found(
+    case: Case,
+    operations: int,
+    steps: StepListing | None,
+    traces: list[RankTrace],
+    untraced_s: float | None,
+    surroundings: Surroundings,
+) -> Found:
+    """What the traces of a case contain."""
+    found = assemble(case.describe(), case.size_bytes, traces)
+    found.timeline.facts["operations"] = operations
+    if untraced_s is not None:
+        found.timeline.facts["µs of an operation that is not traced"] = round(untraced_s * 1e6, 3)
+    problems = _problems(found)
+    exit_code = EXIT_MISSING if problems else EXIT_OK
+    if any(rank.wrong for rank in found.ranks):
+        exit_code = EXIT_WRONG
+    lines = trace_summary(found, case, operations, untraced_s)
+    if steps is not None:
+        lines += ["", *steps.write(traces, found, surroundings)]
+    return Found(found.timeline, lines, exit_code, problems)
+
+
+def _problems(found: CaseTimeline) -> list[str]:
+    """What is missing in the trace, in words."""
+    problems = missing_events(found.ranks)
+    for rank in found.ranks:
+        # With one rank, libraries copy without a kernel that they report.
+        if rank.log is not None and not rank.events.kinds and len(found.ranks) > 1:
+            problems.append(
+                f"rank {rank.rank}: the library loaded the plug-in and reported no event"
+            )
+    return problems

@@ -1,0 +1,167 @@
+"""Timelines of copies: clocks of devices, batches, overlap, gaps, both ends of a flow."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.plan.transfers import Transfer
+from cclmark.report.lists.copy_trace_summary import copy_trace_summary
+from cclmark.trace.copy_timeline import (
+    assemble_copies,
+    batch_copy_time_s,
+    clock_error_ns,
+    overlap_of,
+)
+from cclmark.trace.rank_trace import ClockPair, RankTrace, Stage, TracedFlow, pieces_of, trace_of
+
+MIB = 1 << 20
+REFERENCE_NS = 1_000_000
+ERROR_NS = 500  # of the reference
+
+
+def a_transfer(flows=((0, 1),), **more):
+    values = {"measure": "unidirectional", "scope": "pairs", "engine": "CE", "direction": "write"}
+    return Transfer(**{**values, "flows": flows, "size_bytes": MIB, **more})
+
+
+def a_flow(number, copies, *, gate_ns=0, by_events=True):
+    """A batch of copies, whose begins and ends are nanoseconds after the reference event."""
+    return TracedFlow(
+        number,
+        [REFERENCE_NS + begin for begin, _ in copies],
+        [REFERENCE_NS + (begin + 10 if by_events else end) for begin, end in copies],
+        [begin * 1e-9 for begin, _ in copies] if by_events else [],
+        [end * 1e-9 for _, end in copies] if by_events else [],
+        REFERENCE_NS - ERROR_NS,
+        REFERENCE_NS + ERROR_NS,
+        gate_ns,
+        REFERENCE_NS + copies[-1][1],
+    )
+
+
+def a_trace(device, *flows, **more):
+    # The device's clock is an hour ahead and exactly as fast as the host's.
+    values = {
+        "clock_begin": [ClockPair(0, 3_600_000_000_000, 100)],
+        "clock_end": [ClockPair(9_000_000, 3_600_009_000_000, 9_000_100)],
+        "flows": [*flows],
+    }
+    return RankTrace(device, "node", "GPU", "cuda", **{**values, **more})
+
+
+def track(found, device, name):
+    (group,) = [one for one in found.timeline.groups if one.number == device]
+    (one,) = [one for one in group.tracks if one.name == name]
+    return one.slices
+
+
+def test_both_ends_of_a_copy_are_connected():
+    copies = [(1000, 2000), (2500, 3500)]
+    traces = [
+        a_trace(0, a_flow(0, copies, gate_ns=REFERENCE_NS + 900), stages=[Stage("tracing", 1, 9)]),
+        a_trace(1),
+    ]
+    found = assemble_copies(a_transfer(), traces)
+    sent, received = track(found, 0, "copies to device 1"), track(found, 1, "copies from device 0")
+    assert [one.begin_ns - REFERENCE_NS for one in sent] == [1000, 2500]
+    assert [one.flows_from for one in sent] == [one.flows_to for one in received] == [(1,), (2,)]
+    assert sent[0].arguments["GB/s"] == pytest.approx(MIB / 1000, abs=1e-3)
+    assert [one.end_ns - one.begin_ns for one in track(found, 0, "calls")] == [10, 10]
+    assert found.flows[0].gaps_ns == [500]
+    assert batch_copy_time_s(found) == pytest.approx(1250e-9)
+    assert overlap_of(found) is None
+    # The reference within half a microsecond, and the steps of events.
+    assert ERROR_NS < clock_error_ns(found) <= ERROR_NS + 501
+    counter = found.timeline.groups[1].counters[0]
+    assert [value for _, value in counter.values] == [0, MIB, 2 * MIB]
+
+
+def test_gaps_and_times_are_those_within_batches():
+    first, second = [(0, 100), (150, 250)], [(100_000, 100_100), (100_150, 100_250)]
+    found = assemble_copies(
+        a_transfer(), [a_trace(0, *[a_flow(0, one) for one in (first, second)]), a_trace(1)]
+    )
+    assert found.flows[0].gaps_ns == [50, 50]
+    assert batch_copy_time_s(found) == pytest.approx(125e-9)
+    assert len(found.flows[0].copies) == 4
+
+
+def test_the_overlap_of_both_directions():
+    transfer = a_transfer(((0, 1), (1, 0)), measure="bidirectional")
+    there, back = [(0, 1000), (1000, 2000)], [(1000, 2000), (2000, 4000)]
+    found = assemble_copies(transfer, [a_trace(0, a_flow(0, there)), a_trace(1, a_flow(1, back))])
+    overlap = overlap_of(found)
+    assert overlap.share_of_all == pytest.approx(1 / 4)
+    assert overlap.mean_flows == pytest.approx(5 / 4)
+    # The slower flow: 3 µs for 2 copies, since its device began.
+    assert batch_copy_time_s(found) == pytest.approx(1500e-9)
+    text = "\n".join(copy_trace_summary(found, 2, 1e-6))
+    assert "both directions at once for 25.0% of the time in which data moves" in text
+    assert "in batches of 2, 1.50 µs each (1398.10 GB/s) while traced; untraced 1.00 µs" in text
+    assert "(+50.0%)" in text
+
+
+def test_flows_of_one_device_count_from_its_first_copy():
+    transfer = a_transfer(((0, 1), (0, 2)), scope="one-to-all")
+    flows = [a_flow(0, [(0, 1000)]), a_flow(1, [(1000, 3000)])]
+    found = assemble_copies(transfer, [a_trace(0, *flows), a_trace(1), a_trace(2)])
+    assert batch_copy_time_s(found) == pytest.approx(3e-6)
+
+
+def test_calls_that_copy():
+    trace = a_trace(0, a_flow(0, [(0, 1000)], by_events=False))
+    found = assemble_copies(a_transfer(), [trace, a_trace(1)])
+    assert not found.flows[0].by_events
+    assert [one.length_ns for one in found.flows[0].copies] == [1000]
+    assert clock_error_ns(found) == 0
+    assert "by the host's calls, which copy" in "\n".join(copy_trace_summary(found, 1, None))
+
+
+def test_the_memory_of_the_host_is_a_group():
+    transfer = a_transfer(((0, 0),), scope="host", host_memory="pinned", to_host=True, numa="near")
+    found = assemble_copies(transfer, [a_trace(0, a_flow(0, [(0, 10)]))])
+    assert [group.name for group in found.timeline.groups] == ["device 0, GPU, node", "host memory"]
+    assert track(found, 1, "copies from device 0")[0].flows_to == (1,)
+
+
+def test_an_unread_clock_is_part_of_the_error():
+    trace = a_trace(0, a_flow(0, [(0, 10**9)]), clock_begin=[], clock_reason="no NVRTC")
+    found = assemble_copies(a_transfer(), [trace, a_trace(1)])
+    assert clock_error_ns(found) > 10**5  # 1e-4 of a second
+    assert "unknown, which is part of this error: no NVRTC" in "\n".join(
+        copy_trace_summary(found, 1, None)
+    )
+
+
+def test_wrong_data_is_in_the_summary():
+    trace = a_trace(0, a_flow(0, [(0, 10)]), wrong=3)
+    found = assemble_copies(a_transfer(), [trace, a_trace(1)])
+    assert "destinations checked: 3 wrong elements" in copy_trace_summary(found, 1, None)[-1]
+
+
+def test_the_copies_of_a_trace_travel():
+    trace = a_trace(0, a_flow(0, [(0, 10), (20, 30)], gate_ns=5))
+    assert trace_of(list(pieces_of(trace))) == trace
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=1)))
+def test_overlap_is_a_share_and_no_more_than_all_flows(lengths):
+    """Copies of a flow follow each other: pairs of a gap and a length."""
+    flows = []
+    for number, parts in enumerate(lengths):
+        copies, end = [], 0
+        for gap, length in parts:
+            copies.append((end + gap, end + gap + length))
+            end += gap + length
+        flows.append(a_flow(number, copies, by_events=False))
+    transfer = a_transfer(tuple((0, 1 + number) for number in range(len(flows))))
+    traces = [a_trace(number) for number in range(1, len(flows) + 1)]
+    found = assemble_copies(transfer, [a_trace(0, *flows), *traces])
+    overlap = overlap_of(found)
+    if overlap is not None:
+        assert 0 <= overlap.share_of_all <= 1
+        assert 1 <= overlap.mean_flows <= len(flows)
+        assert overlap.share_of_all * (len(flows) - 1) <= overlap.mean_flows - 1 + 1e-9
+    copy_trace_summary(found, 1, None)
