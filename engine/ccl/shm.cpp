@@ -500,10 +500,14 @@ class ShmCall final : public Call {
     });
     if (reduction_.count > 0) {
       for (int peer = 0; peer < comm_.size_; ++peer) {
-        comm_.send_[static_cast<size_t>(peer)] = comm_.await_published(peer).payload;
+        comm_.send_[static_cast<size_t>(peer)] =
+            comm_.await_published(peer).payload + reduction_.from * width_;
       }
-      comm_.receive_[static_cast<size_t>(comm_.rank_)] = receive;
-      reduce<kRecords>();
+      std::byte* to = receive + reduction_.to * width_;
+      comm_.during<kRecords>(SlotAction::reduce, -1, reduction_.count * width_, [&] {
+        comm_.kernels_.reduce({&to, 1}, comm_.send_, reduction_.count, op_.dtype, op_.reduction,
+                              false);
+      });
     }
     for (const Segment& segment : copies_) {
       const std::byte* from = comm_.await_published(segment.source).payload;
