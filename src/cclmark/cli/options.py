@@ -516,7 +516,7 @@ class TraceFlags(Flags):
         {
             *("end", "step", "factor", "explain", "duration", "summary_every", "cycles", "inject"),
             *("timing", "group", "blocking", "graph", "across", "cache", "barrier", "clock"),
-            *("references", "journal", "resume", "precision_percent", "max_time_s"),
+            *("references", "resume", "precision_percent", "max_time_s"),
         }
     )
 

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,15 @@ from cclmark.report.formats.exporter import Connects, Explains, Exporter, Observ
 from cclmark.results.journal import JournalWriter
 from cclmark.results.kinds import CaseResult, Result
 from cclmark.results.machine import kept_environment, readable
-from cclmark.results.schema import SCHEMA_VERSION, Condition, Explanation, Footer, Header, Paths
+from cclmark.results.schema import (
+    SCHEMA_VERSION,
+    Condition,
+    Explanation,
+    Footer,
+    Header,
+    Paths,
+    Trace,
+)
 from cclmark.results.surroundings import surroundings_changed
 from cclmark.signals import deferred
 
@@ -166,6 +174,10 @@ class Recorder:
         if isinstance(self._exporter, Connects):
             self._exporter.connect(printable(paths))
 
+    def trace(self, trace: Trace) -> None:
+        """Writes what was traced."""
+        self._journal.write(trace)
+
     def _show_explained(self) -> None:
         """Shows the results that waited for their explanations."""
         self._shows_later = False
@@ -271,22 +283,41 @@ def record(
             if not resumed.remainder.pending:
                 return _print_again(resumed, exporter_for(printed), printed)
             request = resumed.left_of(request)
-        repetition = Repetition.at_hand()
         exporter = exporter_for(printed)
-        with deferred():  # on a signal, the ranks' supervisor ends the run: the journal is kept
-            written = JournalWriter(journal or _new_journal(stem))
-            if repetition is not None:
-                repetition.journal = written.path
-            recorder = Recorder(
-                written, printed, exporter, request, began_s, resumed, repetition, explain=explain
-            )
-            with contextlib.closing(recorder):
-                outcome = PersistentLaunch(request, recorder).run()
-                if explain and outcome.exit_code == EXIT_OK:
-                    outcome = explain_cases(request, recorder.measured, recorder, outcome)
-                return recorder.finish(outcome)
+        place = journal or new_journal(stem)
+        with recording(place, printed, exporter, request, began_s, resumed, explain) as recorder:
+            outcome = PersistentLaunch(request, recorder).run()
+            if explain and outcome.exit_code == EXIT_OK:
+                outcome = explain_cases(request, recorder.measured, recorder, outcome)
+            return recorder.finish(outcome)
     finally:
         printed.close()
+
+
+@contextlib.contextmanager
+def recording(
+    journal: Path,
+    output: Output,
+    exporter: Exporter[Any],
+    request: Request,
+    began_s: float,
+    resumed: Resumed | None = None,
+    explain: bool = False,
+) -> Iterator[Recorder]:
+    """A recorder with the new file ``journal``. Raises UsageError if it cannot be created.
+
+    On a signal, the ranks' supervisor ends the run, so that the journal is kept.
+    """
+    repetition = Repetition.at_hand()
+    with deferred():
+        written = JournalWriter(journal)
+        if repetition is not None:
+            repetition.journal = written.path
+        recorder = Recorder(
+            written, output, exporter, request, began_s, resumed, repetition, explain=explain
+        )
+        with contextlib.closing(recorder):
+            yield recorder
 
 
 def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> int:
@@ -299,7 +330,7 @@ def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> i
     return EXIT_MISSING if output.failure else resumed.exit_code()
 
 
-def _new_journal(name: str) -> Path:
+def new_journal(name: str) -> Path:
     """Returns an unused name, even among runs started in the same second. Raises UsageError."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
     stem = f"{stamp}-{name}"

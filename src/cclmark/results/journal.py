@@ -27,7 +27,15 @@ from cclmark.results.kinds import (
     Result,
     TransferResult,
 )
-from cclmark.results.schema import SCHEMA_VERSION, Condition, Explanation, Footer, Header, Paths
+from cclmark.results.schema import (
+    SCHEMA_VERSION,
+    Condition,
+    Explanation,
+    Footer,
+    Header,
+    Paths,
+    Trace,
+)
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
@@ -168,6 +176,7 @@ class Journal:
     results: list[Result] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
     paths: list[Paths] = field(default_factory=list)
+    traces: list[Trace] = field(default_factory=list)
     footer: Footer | None = None
     damaged_lines: int = 0
 
@@ -242,6 +251,8 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
             ended = entry != journal.header
         elif isinstance(entry, Condition | Explanation | Paths):
             observed.append(entry)
+        elif isinstance(entry, Trace):
+            journal.traces.append(entry)
         elif isinstance(entry, Footer):
             journal.footer = entry
             ended = True
@@ -301,7 +312,7 @@ def _unmarked(lines: Iterable[bytes]) -> Iterator[bytes]:
 def _fits(entry: Line, devices: int) -> bool:
     """Whether the devices of a result are in the header."""
     return isinstance(
-        entry, Header | Condition | Explanation | Paths | Footer
+        entry, Header | Condition | Explanation | Paths | Trace | Footer
     ) or entry.item.is_within(devices)
 
 

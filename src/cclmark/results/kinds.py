@@ -26,6 +26,7 @@ from cclmark.results.schema import (
     Paths,
     Samples,
     Summary,
+    Trace,
     TransferSamples,
     TransferSummary,
     Verification,
@@ -220,7 +221,7 @@ class MemoryResult(msgspec.Struct, tag="memory", omit_defaults=True):
 
 
 Result = CaseResult | TransferResult | CheckResult | MemoryResult
-Line = Header | Result | Condition | Explanation | Paths | Footer
+Line = Header | Result | Condition | Explanation | Paths | Trace | Footer
 
 
 def _as_planned(planned: Sequence[Item], processes: int) -> Sequence[Item]:

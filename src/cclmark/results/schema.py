@@ -388,6 +388,33 @@ class Paths(msgspec.Struct, tag="paths", omit_defaults=True):
     network_devices: list[str] = []
 
 
+class TracedStage(msgspec.Struct, omit_defaults=True):
+    """A part of a traced run. ``begin_s``: after the first stage of any rank began.
+
+    ``size_bytes``: of the memory that it allocates, fills or moves, 0 if it has no such size.
+    """
+
+    name: str
+    begin_s: float
+    time_s: float
+    size_bytes: Count = 0
+
+
+class Trace(msgspec.Struct, tag="trace", omit_defaults=True):
+    """A timeline that ``cclmark trace`` wrote of the measured item.
+
+    ``file``: its name as it was given, ``format``: perfetto or chrome. ``operations``: the number
+    of traced ones. ``stages``: of each rank, or of each device of a transfer, by number.
+    ``summary``: the lines that were printed.
+    """
+
+    file: str
+    format: str
+    operations: Count
+    stages: dict[Count, list[TracedStage]] = {}
+    summary: list[str] = []
+
+
 class TransferSamples(msgspec.Struct):
     """Seconds per copy, as [sample][flow]: on the device's clock, and in the host's call."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 from cclmark.cli.collective.measuring import device_count, devices_text, request_of, stem_of
 from cclmark.cli.options import TraceFlags
 from cclmark.cli.trace.new_files import file_for
 from cclmark.cli.trace.step_listing import StepListing
-from cclmark.cli.trace.tracing import WRITERS, Found, Tracing
+from cclmark.cli.trace.tracing import WRITERS, Files, Found, Tracing
 from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG, MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Surroundings
@@ -16,6 +17,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.items import P2P
 from cclmark.plan.operations import COLLECTIVES
 from cclmark.recording.joining import joined
+from cclmark.recording.recorder import new_journal
 from cclmark.report.lists.trace_summary import missing_events, trace_summary
 from cclmark.trace.assembly import CaseTimeline, assemble
 from cclmark.trace.rank_trace import RankTrace
@@ -26,6 +28,7 @@ _MEASURED_FOR_S = 0.3  # the time of an operation that is not traced, to compare
 
 def trace(flags: TraceFlags) -> int:
     """Traces the case that the flags describe and returns the exit code. Raises CclmarkError."""
+    began_s = time.monotonic()
     if flags.operation == P2P:
         raise UsageError("p2p must follow trace, because its options differ: cclmark trace p2p …")
     if flags.operation not in COLLECTIVES:
@@ -40,11 +43,11 @@ def trace(flags: TraceFlags) -> int:
     with joined(
         lambda: devices_text(flags), device_count(flags), flags.timeout_s, mixed=True
     ) as coordinator:
-        coordinator.exit_code = _trace(flags, operations, coordinator)
+        coordinator.exit_code = _trace(flags, operations, coordinator, began_s)
         return coordinator.exit_code
 
 
-def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator) -> int:
+def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator, began_s: float) -> int:
     request, plan = request_of([flags.operation], flags, coordinator)
     if len(request.planned) != 1:
         raise UsageError(
@@ -58,11 +61,13 @@ def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator) -> int:
             "the MPI of this launcher does not support a second process for a rank, which a trace "
             "requires: run cclmark trace without the launcher"
         )
-    suffix, write = WRITERS[flags.format]
-    path = file_for(flags.output, f"{stem_of(flags.operation, plan)}{suffix}")
+    suffix, _ = WRITERS[flags.format]
+    stem = stem_of(flags.operation, plan)
+    path = file_for(flags.output, f"{stem}{suffix}")
     steps = StepListing(case, path) if flags.steps else None
+    files = Files(path, flags.format, flags.journal or new_journal(f"trace-{stem}"))
     found = partial(_found, case, operations, steps)
-    return Tracing(request, operations, found).run(path, write)
+    return Tracing(request, operations, found).run(files, began_s)
 
 
 def _found(
@@ -70,14 +75,13 @@ def _found(
     operations: int,
     steps: StepListing | None,
     traces: list[RankTrace],
-    untraced_s: float | None,
+    untraced_s: float,
     surroundings: Surroundings,
 ) -> Found:
     """What the traces of a case contain."""
     found = assemble(case.describe(), case.size_bytes, traces)
     found.timeline.facts["operations"] = operations
-    if untraced_s is not None:
-        found.timeline.facts["µs of an operation that is not traced"] = round(untraced_s * 1e6, 3)
+    found.timeline.facts["µs of an operation that is not traced"] = round(untraced_s * 1e6, 3)
     problems = _problems(found)
     exit_code = EXIT_MISSING if problems else EXIT_OK
     if any(rank.wrong for rank in found.ranks):
@@ -85,7 +89,8 @@ def _found(
     lines = trace_summary(found, case, operations, untraced_s)
     if steps is not None:
         lines += ["", *steps.write(traces, found, surroundings)]
-    return Found(found.timeline, lines, exit_code, problems)
+    stages = {one.rank: one.stages for one in found.ranks}
+    return Found(found.timeline, lines, stages, exit_code, problems)
 
 
 def _problems(found: CaseTimeline) -> list[str]:

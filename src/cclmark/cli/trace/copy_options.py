@@ -22,7 +22,7 @@ class TraceCopiesFlags(TransferFlags):
         {
             *("bench", "local_too", "triangle", "latency_method", "end", "factor", "elements"),
             *("random_sizes", "least_elements", "most_elements", "precision_percent"),
-            *("max_time_s", "inject", "shares", "most_shown", "journal", "resume", "fake_driver"),
+            *("max_time_s", "inject", "shares", "most_shown", "resume", "fake_driver"),
             *("virtual", "single_die", "no_link_check"),
         }
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,7 +12,7 @@ import msgspec
 from cclmark.cli.p2p.transferring import devices_of, is_together, plans_of, settings_of
 from cclmark.cli.trace.copy_options import TraceCopiesFlags
 from cclmark.cli.trace.new_files import file_for
-from cclmark.cli.trace.tracing import WRITERS, Found, Tracing
+from cclmark.cli.trace.tracing import WRITERS, Files, Found, Tracing
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.request import Request, Surroundings
@@ -19,6 +20,7 @@ from cclmark.plan.binding import Binding
 from cclmark.plan.items import P2P
 from cclmark.plan.transfers import Transfer
 from cclmark.recording.joining import first_of
+from cclmark.recording.recorder import new_journal
 from cclmark.report.lists.copy_trace_summary import copy_trace_summary
 from cclmark.run import locate
 from cclmark.trace.copy_timeline import assemble_copies
@@ -35,6 +37,7 @@ def trace_copies(flags: TraceCopiesFlags) -> int:
 
     Raises CclmarkError before anything is started if the flags are invalid.
     """
+    began_s = time.monotonic()
     launched = first_of("trace p2p")
     if launched is not None:
         print(
@@ -66,25 +69,27 @@ def trace_copies(flags: TraceCopiesFlags) -> int:
         together=together,
         ccl_wheels={"nvrtc": locate.wheel_files("nvrtc")},
     )
-    suffix, write = WRITERS[flags.format]
-    path = file_for(flags.output, f"p2p-{devices.runtime}-{len(devices.indices)}{suffix}")
-    return Tracing(request, copies, partial(_found, transfer, copies)).run(path, write)
+    suffix, _ = WRITERS[flags.format]
+    stem = f"p2p-{devices.runtime}-{len(devices.indices)}"
+    path = file_for(flags.output, f"{stem}{suffix}")
+    files = Files(path, flags.format, flags.journal or new_journal(f"trace-{stem}"))
+    return Tracing(request, copies, partial(_found, transfer, copies)).run(files, began_s)
 
 
 def _found(
     transfer: Transfer,
     copies: int,
     traces: list[RankTrace],
-    untraced_s: float | None,
+    untraced_s: float,
     _surroundings: Surroundings,
 ) -> Found:
     """What the traces of a transfer contain."""
     found = assemble_copies(transfer, traces)
     found.timeline.facts["copies of each flow"] = copies
-    if untraced_s is not None:
-        found.timeline.facts["µs of a copy that is not traced"] = round(untraced_s * 1e6, 3)
+    found.timeline.facts["µs of a copy that is not traced"] = round(untraced_s * 1e6, 3)
     lines = copy_trace_summary(found, copies, untraced_s)
-    return Found(found.timeline, lines, EXIT_WRONG if found.wrong else EXIT_OK, [])
+    exit_code = EXIT_WRONG if found.wrong else EXIT_OK
+    return Found(found.timeline, lines, found.stages, exit_code, [])
 
 
 @dataclass(frozen=True)

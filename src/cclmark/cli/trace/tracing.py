@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -11,22 +11,27 @@ from typing import IO
 import msgspec
 
 from cclmark.cli.trace.new_files import written_whole
-from cclmark.errors import (
-    EXIT_DIED,
-    EXIT_MISSING,
-    EXIT_OK,
-)
+from cclmark.errors import EXIT_OK
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.sizes import format_size
-from cclmark.printable import plain, plain_lines
+from cclmark.printable import plain
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import Recorder, recording
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.kinds import CaseResult, Result, TransferResult
-from cclmark.results.schema import Condition, Explanation, Paths
-from cclmark.signals import deferred
+from cclmark.results.schema import (
+    Condition,
+    Explanation,
+    Footer,
+    Header,
+    Paths,
+    Trace,
+    TracedStage,
+)
 from cclmark.trace.chrome_file import write_chrome
 from cclmark.trace.perfetto_file import write_perfetto
-from cclmark.trace.rank_trace import RankTrace
+from cclmark.trace.rank_trace import RankTrace, Stage
 from cclmark.trace.timeline import Timeline
 
 _SLOWER = 10  # times an operation may take while it is traced before a rank counts as hung
@@ -40,16 +45,29 @@ WRITERS: dict[str, tuple[str, Writer]] = {
 
 @dataclass(frozen=True)
 class Found:
-    """What traces contain. ``lines``: the summary. ``problems``: the reasons of the exit code."""
+    """What traces contain. ``lines``: the summary. ``problems``: the reasons of the exit code.
+
+    ``stages``: of each rank or device.
+    """
 
     timeline: Timeline
     lines: list[str]
+    stages: Mapping[int, Sequence[Stage]]
     exit_code: int
     problems: list[str]
 
 
+@dataclass(frozen=True)
+class Files:
+    """The files of a trace. ``format``: of the timeline."""
+
+    timeline: Path
+    format: str
+    journal: Path
+
+
 class Tracing:
-    """The two attempts of a trace, and what they say. A listener of both.
+    """The two attempts of a trace.
 
     ``found`` receives the traces, the time of an operation that is not traced, and the run's
     surroundings.
@@ -59,81 +77,140 @@ class Tracing:
         self,
         request: Request,
         operations: int,
-        found: Callable[[list[RankTrace], float | None, Surroundings], Found],
+        found: Callable[[list[RankTrace], float, Surroundings], Found],
     ) -> None:
         self._request = request
         self._operations = operations
         self._found = found
-        self._traces: list[RankTrace] = []
-        self._untraced_s: float | None = None
-        self._surroundings: Surroundings | None = None
-        self._reason = ""
-        self._reason_code = EXIT_MISSING
 
-    def run(self, path: Path, write: Writer) -> int:
-        """Measures, traces, writes the file, prints the summary; returns the exit code."""
-        with deferred():
-            outcome = Attempt(self._request, self).run()
-            if outcome.exit_code != EXIT_OK or self._reason:
-                return self._fail(outcome)
-            settings = self._request.settings
-            needed_s = _SLOWER * self._operations * (self._untraced_s or 0.0)
-            again = replace(
-                self._request,
-                settings=msgspec.structs.replace(settings, timeout_s=settings.timeout_s + needed_s),
-                traced_operations=self._operations,
-                traces=self._traces.append,
-                warnings=(),
-            )
-            outcome = Attempt(again, self).run()
+    def run(self, files: Files, began_s: float) -> int:
+        """Measures, traces, writes both files, prints the summary; returns the exit code."""
+        output = Output(None)
+        try:
+            with recording(files.journal, output, _Silent(), self._request, began_s) as recorder:
+                measured = _Measured(recorder)
+                outcome = Attempt(self._request, measured).run()
+                if outcome.exit_code == EXIT_OK and measured.time_s is not None:
+                    outcome = self._trace(files, output, measured, recorder)
+                return recorder.finish(outcome)
+        finally:
+            output.close()
+
+    def _trace(
+        self, files: Files, output: Output, measured: _Measured, recorder: Recorder
+    ) -> Outcome:
+        settings, untraced_s = self._request.settings, measured.time_s
+        assert untraced_s is not None
+        assert measured.surroundings is not None  # its ranks have started
+        timeout_s = settings.timeout_s + _SLOWER * self._operations * untraced_s
+        traces: list[RankTrace] = []
+        again = replace(
+            self._request,
+            settings=msgspec.structs.replace(settings, timeout_s=timeout_s),
+            traced_operations=self._operations,
+            traces=traces.append,
+            warnings=(),
+        )
+        outcome = Attempt(again, _Notices(recorder)).run()
         if outcome.exit_code != EXIT_OK:
             # What the ranks have recorded is sent at their end: there is nothing to write.
-            return self._fail(outcome)
-        assert self._surroundings is not None  # its ranks have started
-        found = self._found(self._traces, self._untraced_s, self._surroundings)
-        with written_whole(path, "trace") as file:
+            return outcome
+        found = self._found(traces, untraced_s, measured.surroundings)
+        _, write = WRITERS[files.format]
+        with written_whole(files.timeline, "trace") as file:
             write(found.timeline, file)
-        print("\n".join(map(plain, found.lines)))
-        print(f"cclmark: trace {path} ({format_size(path.stat().st_size)})", file=sys.stderr)
-        for text in found.problems:
-            print(f"cclmark: {text}", file=sys.stderr)
-        return found.exit_code
+        recorder.trace(
+            Trace(
+                str(files.timeline),
+                files.format,
+                self._operations,
+                _stages_of(found.stages),
+                found.lines,
+            )
+        )
+        output.write("\n".join(map(plain, found.lines)) + "\n")
+        size = format_size(files.timeline.stat().st_size)
+        print(f"cclmark: trace {files.timeline} ({size})", file=sys.stderr)
+        return replace(outcome, exit_code=found.exit_code, message="\n".join(found.problems))
 
-    def _fail(self, outcome: Outcome) -> int:
-        message = outcome.message or f"nothing was traced: {self._reason}"
-        print(f"cclmark: {plain_lines(message)}", file=sys.stderr)
-        return outcome.exit_code or self._reason_code
+
+def _stages_of(stages: Mapping[int, Sequence[Stage]]) -> dict[int, list[TracedStage]]:
+    begin_ns = min((stage.begin_ns for of_one in stages.values() for stage in of_one), default=0)
+    return {
+        number: [
+            TracedStage(
+                stage.name,
+                (stage.begin_ns - begin_ns) * 1e-9,
+                (stage.end_ns - stage.begin_ns) * 1e-9,
+                stage.size_bytes,
+            )
+            for stage in of_one
+        ]
+        for number, of_one in stages.items()
+    }
+
+
+class _Silent:
+    """A format without text: a trace prints its summary itself."""
+
+    def begin(self, header: Header) -> str:
+        return ""
+
+    def add(self, result: Result) -> str:
+        return ""
+
+    def end(self, footer: Footer | None) -> str:
+        return ""
+
+
+class _Notices:
+    """Listens to the ranks that trace: the rest was reported when the item was measured."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
 
     def started(self, surroundings: Surroundings) -> None:
-        """Prints the libraries, once."""
-        self._surroundings = surroundings
-        if self._untraced_s is None:
-            for library in surroundings.libraries:
-                text = f"{library.name} {library.version} {library.path}"
-                print(f"cclmark: {plain(text)}", file=sys.stderr)
-            for notice in surroundings.notices:
-                self.notice(notice)
+        pass
 
     def result(self, result: Result) -> None:
-        """Keeps the time of the item, or the reason why it was not measured."""
-        if isinstance(result, (CaseResult, TransferResult)) and result.summary is not None:
-            self._untraced_s = result.summary.time_s
-        else:
-            self._reason = result.reason
-            self._reason_code = EXIT_DIED if result.status == "timeout" else EXIT_MISSING
+        pass
 
     def condition(self, condition: Condition) -> None:
-        """Ignored: only soaks have conditions."""
+        pass
 
     def explanation(self, explanation: Explanation) -> None:
-        """Ignored: nothing is explained."""
+        pass
 
     def paths(self, paths: Paths) -> None:
-        """Ignored: nothing is explained."""
+        pass
 
     def notice(self, text: str) -> None:
-        """Prints a notice."""
-        print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
+        self._recorder.notice(text)
 
     def progress(self, rank_status: RankStatus) -> None:
-        """Ignored: a trace takes seconds."""
+        pass
+
+
+class _Measured(_Notices):
+    """Listens to the ranks that measure. ``time_s``: of the item, None if it was not measured."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
+        self.time_s: float | None = None
+        self.surroundings: Surroundings | None = None
+
+    def started(self, surroundings: Surroundings) -> None:
+        """Writes the header of the journal and prints the libraries."""
+        self.surroundings = surroundings
+        self._recorder.started(surroundings)
+        for library in surroundings.libraries:
+            text = f"{library.name} {library.version} {library.path}"
+            print(f"cclmark: {plain(text)}", file=sys.stderr)
+        for text in surroundings.notices:
+            self.notice(text)
+
+    def result(self, result: Result) -> None:
+        """Writes the result and keeps the time."""
+        self._recorder.result(result)
+        if isinstance(result, (CaseResult, TransferResult)) and result.summary is not None:
+            self.time_s = result.summary.time_s

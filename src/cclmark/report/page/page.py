@@ -23,6 +23,7 @@ from cclmark.report.charts.chart_model import Chart
 from cclmark.report.insights.insight_words import Insight
 from cclmark.report.page.diagram import Diagram
 from cclmark.report.page.encode import Encoder, Value, for_script
+from cclmark.report.page.stage_bars import StageBars
 
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -51,7 +52,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A part with a heading, texts and charts. ``key`` is its anchor in the page."""
+    """A part with a heading, texts and charts. ``key`` is its anchor in the page.
+
+    ``listing``: lines as a terminal shows them.
+    """
 
     key: str
     title: str
@@ -60,6 +64,8 @@ class Section:
     tables: Sequence[Table] = ()
     facts: Sequence[Facts] = ()
     diagrams: Sequence[Diagram] = ()
+    bars: Sequence[StageBars] = ()
+    listing: str = ""
 
 
 @dataclass(frozen=True)

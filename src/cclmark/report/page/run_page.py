@@ -18,6 +18,7 @@ from cclmark.report.page.machine_section import machine_sections
 from cclmark.report.page.page import Page, Section, Table
 from cclmark.report.page.page_rows import rows_of
 from cclmark.report.page.ran_section import ran_sections
+from cclmark.report.page.trace_section import trace_sections
 from cclmark.report.wording.head import origin_of
 from cclmark.report.wording.reference_notes import share_text
 from cclmark.report.wording.staging import staged_legend, staged_mark
@@ -45,7 +46,12 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
             [(run.name if several else "", insights(run)) for run in runs],
             of_methods([(run.name, run.journal) for run in runs]),
         ),
-        sections=[*chart_sections(runs), *ran_sections(runs), *machine_sections(runs)],
+        sections=[
+            *chart_sections(runs),
+            *ran_sections(runs),
+            *trace_sections(runs),
+            *machine_sections(runs),
+        ],
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
         peaks=peaks_of(runs),
         made_by=f"Made by cclmark {__version__}. Times are medians over samples of the slowest "

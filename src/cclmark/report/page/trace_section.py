@@ -1,0 +1,41 @@
+"""The section of a page on a trace: where it is, its summary, and the stages as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.plan.items import P2P
+from cclmark.report.charts.naming import Run
+from cclmark.report.page.page import Section
+from cclmark.report.page.stage_bars import stage_bars
+
+_OPEN = {
+    "perfetto": "Open it at https://ui.perfetto.dev, which reads it in the browser and uploads "
+    "nothing.",
+    "chrome": "Open it at https://ui.perfetto.dev or in chrome://tracing.",
+}
+
+
+def trace_sections(runs: Sequence[Run]) -> list[Section]:
+    """Returns a section for each trace."""
+    sections = []
+    for number, run in enumerate(runs):
+        name = f" ({run.name})" if len(runs) > 1 else ""
+        mark = f"-{number}" if len(runs) > 1 else ""
+        what = "device" if run.journal.kind == P2P else "rank"
+        for trace in run.journal.traces:
+            words = [
+                f"The timeline of {trace.operations} operations after the measurement is in the "
+                f"file {trace.file}. {_OPEN.get(trace.format, '')}".rstrip()
+            ]
+            bars = [stage_bars("Stages", what, trace.stages)] if trace.stages else []
+            sections.append(
+                Section(
+                    f"trace{mark}",
+                    f"Timeline{name}",
+                    words,
+                    bars=bars,
+                    listing="\n".join(trace.summary),
+                )
+            )
+    return sections
