@@ -141,6 +141,26 @@ def test_the_default_file_is_new(cclmark):
     assert (run.directory / named[1]).stat().st_size > 0
 
 
+def test_the_journal_has_the_measurement_and_the_trace(cclmark, tmp_path):
+    path = tmp_path / "t.pftrace"
+    run = cclmark("trace", "all_reduce", "--devices", "host:2", "-b", "1K", "-n", "3", "-O", path)
+    (result,) = run.journal.results
+    assert result.status == "ok"
+    assert result.case.size_bytes == 1024
+    (trace,) = run.journal.traces
+    assert (trace.file, trace.format, trace.operations) == (str(path), "perfetto", 3)
+    assert list(trace.stages) == [0, 1]
+    for stages in trace.stages.values():
+        assert {stage.name for stage in stages} >= {"start-up", "tracing", "verification"}
+        ends = [stage.begin_s + stage.time_s for stage in stages]
+        assert ends == sorted(ends)
+    assert min(stages[0].begin_s for stages in trace.stages.values()) == 0
+    assert "\n".join(trace.summary) in run.out
+    page = tmp_path / "t.html"
+    cclmark("report", run.journal_path, "-O", page)
+    assert f"is in the file {path}." in page.read_text()
+
+
 def test_a_library_that_reports_nothing_is_an_error(cclmark, fake_cuda, tmp_path):
     path = tmp_path / "t.pftrace"
     env = fake_env(fake_cuda, CCLMARK_FAKE_SILENT_PROFILER="1")

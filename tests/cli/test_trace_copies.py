@@ -162,13 +162,13 @@ def test_a_copy_that_hangs_or_fails_leaves_no_file(cclmark, fake_cuda, tmp_path)
     path = tmp_path / "t.pftrace"
     env = fake_env(fake_cuda, CCLMARK_FAKE_COPY_HANG="0-1")
     run = cclmark("trace", "p2p", "-b", "4K", "-O", path, *waits(4), env=env, code=4)
-    assert "nothing was traced: no data arrived from DEV0 at DEV1 within" in run.err
+    assert "nothing was traced\ncclmark: no data arrived from DEV0 at DEV1 within" in run.err
     env = fake_env(fake_cuda, CCLMARK_FAKE_COPY_FAIL="0-1")
     run = cclmark("trace", "p2p", "-b", "4K", "-O", path, env=env, code=4)
     assert "an illegal memory access was encountered" in run.err
     env = fake_env(fake_cuda, CCLMARK_FAKE_NO_PEER="0-1")
     run = cclmark("trace", "p2p", "-b", "4K", "-O", path, env=env, code=3)
-    assert "nothing was traced: the driver does not permit DEV0 to access DEV1" in run.err
+    assert "nothing was measured: the driver does not permit DEV0 to access DEV1" in run.err
     assert not path.exists()
 
 

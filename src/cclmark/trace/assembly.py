@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+import msgspec
+
 from cclmark.errors import UsageError
 from cclmark.explain.plugin_log import PluginLog, parse_plugin_log
 from cclmark.trace.clocks import Clock, device_clock, event_clock, host_clock
@@ -34,6 +36,8 @@ class Periods:
 @dataclass
 class RankFindings:
     """What the trace of one rank says.
+
+    ``stages``: in nanoseconds of the common clock.
 
     ``by_source``: the periods of its operations by kernels, events and calls, as far as they are
     complete. ``log``: the numbers of the log without its events, None without a log, for which
@@ -115,22 +119,29 @@ def alignment_error_ns(case: CaseTimeline) -> float:
 
 def _add_rank(group: Group, title: str, trace: RankTrace) -> RankFindings:
     host = host_clock(trace)
-    stages = group.track("stages")
-    for stage in trace.stages:
-        stages.slices.append(
-            Slice(
-                stage.name,
-                int(host.to_common_ns(stage.begin_ns)),
-                int(host.to_common_ns(stage.end_ns)),
-                "stage",
-                {"bytes": stage.size_bytes} if stage.size_bytes else {},
-            )
+    stages = [
+        msgspec.structs.replace(
+            stage,
+            begin_ns=int(host.to_common_ns(stage.begin_ns)),
+            end_ns=int(host.to_common_ns(stage.end_ns)),
         )
+        for stage in trace.stages
+    ]
+    group.track("stages").slices += [
+        Slice(
+            stage.name,
+            stage.begin_ns,
+            stage.end_ns,
+            "stage",
+            {"bytes": stage.size_bytes} if stage.size_bytes else {},
+        )
+        for stage in stages
+    ]
     calls = _periods(trace.call_begin_ns, trace.call_end_ns, host)
     _add_periods(group, "calls", title, calls)
     found = RankFindings(
         trace.rank,
-        trace.stages,
+        stages,
         {"calls": Periods(calls, host.error_ns)},
         log_reason=trace.log_reason,
         batches=[

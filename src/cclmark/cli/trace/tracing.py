@@ -92,6 +92,8 @@ class Tracing:
                 outcome = Attempt(self._request, measured).run()
                 if outcome.exit_code == EXIT_OK and measured.time_s is not None:
                     outcome = self._trace(files, output, measured, recorder)
+                elif outcome.exit_code == EXIT_OK:
+                    outcome = replace(outcome, message="nothing was traced")
                 return recorder.finish(outcome)
         finally:
             output.close()

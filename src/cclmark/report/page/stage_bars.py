@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cclmark.plan.sizes import format_size
 from cclmark.results.schema import TracedStage
 
-LOOKS = 8  # different colours of bars
+LOOKS = 16  # different looks of bars: eight colours, each full and half transparent
 _WIDTH = 1000.0
 _LEFT = 76.0  # of the names of the rows
 _ROW = 22.0

@@ -1,0 +1,90 @@
+"""Traces on a page: stages as bars, and where the timeline is."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.report.charts.naming import Run
+from cclmark.report.page.page import render
+from cclmark.report.page.run_page import page_of
+from cclmark.report.page.stage_bars import stage_bars
+from cclmark.report.page.trace_section import trace_sections
+from cclmark.results.journal import JournalWriter, read_journal
+from cclmark.results.schema import Trace, TracedStage
+from reports import COLLECTIVES
+
+STAGES = {
+    0: [TracedStage("start-up", 0.0, 0.02), TracedStage("tracing", 0.02, 0.08, 1 << 20)],
+    1: [TracedStage("start-up", 0.01, 0.01), TracedStage("tracing", 0.02, 0.06, 1 << 20)],
+}
+TRACE = Trace("runs/t.pftrace", "perfetto", 20, STAGES, ["a summary", "  indented"])
+
+
+def traced(trace=TRACE):
+    return dataclasses.replace(COLLECTIVES, traces=[trace])
+
+
+def test_bars_are_where_the_stages_are():
+    drawn = stage_bars("Stages", "rank", STAGES)
+    first, second, third, fourth = drawn.bars
+    assert [bar.look for bar in drawn.bars] == [0, 1, 0, 1]
+    assert first.y == second.y < third.y == fourth.y
+    assert second.x == fourth.x == pytest.approx(first.x + first.width)
+    assert second.width == pytest.approx(4 * first.width)
+    assert second.x + second.width < drawn.width
+    assert second.says == "rank 0: tracing, 80.00 ms, 1 MiB"
+    assert [name for _, name in drawn.rows] == ["rank 0", "rank 1"]
+    assert drawn.ticks[0].x == first.x
+    assert [tick.label for tick in drawn.ticks][:2] == ["0 ms", "20 ms"]
+    assert "tracing, 80.00 ms" in drawn.says
+
+
+def test_very_many_ranks_are_not_all_drawn():
+    drawn = stage_bars("Stages", "rank", dict.fromkeys(range(100), STAGES[0]))
+    assert len(drawn.rows) == 64
+    assert drawn.note.startswith("36 more")
+
+
+seconds = st.floats(-1e99, 1e99)
+
+
+@given(st.lists(st.builds(TracedStage, st.text(), seconds, seconds, st.integers(0, 1 << 60))))
+def test_any_stages_of_a_journal_can_be_drawn(stages):
+    drawn = stage_bars("Stages", "rank", {0: stages})
+    assert len(drawn.bars) == len(stages)
+    assert len(drawn.ticks) < 20
+
+
+def test_the_section_says_where_the_timeline_is():
+    (section,) = trace_sections([Run("run", traced())])
+    assert "20 operations" in section.words[0]
+    assert "runs/t.pftrace" in section.words[0]
+    assert "https://ui.perfetto.dev" in section.words[0]
+    assert section.listing == "a summary\n  indented"
+    first, second = trace_sections([Run("a", traced()), Run("b", traced())])
+    assert first.key != second.key
+    assert (first.title, second.title) == ("Timeline (a)", "Timeline (b)")
+    assert trace_sections([Run("run", COLLECTIVES)]) == []
+
+
+def test_texts_of_a_trace_stay_text():
+    text = "<svg onload=alert(1)></pre></script>"
+    stages = {0: [TracedStage(text, 0.0, 1.0)]}
+    hostile = render(page_of([Run("run", traced(Trace(text, text, 1, stages, [text])))]))
+    usual = render(page_of([Run("run", traced(Trace("f", "f", 1, {0: STAGES[0][:1]}, ["s"])))]))
+    for tag in ("<svg", "</pre", "</script"):
+        assert hostile.count(tag) == usual.count(tag)
+
+
+def test_a_journal_keeps_a_trace(tmp_path):
+    writer = JournalWriter(tmp_path / "t.jsonl")
+    for line in (COLLECTIVES.header, COLLECTIVES.results[0], TRACE):
+        writer.write(line)
+    writer.close(keep=True)
+    journal = read_journal(tmp_path / "t.jsonl")
+    assert journal.traces == [TRACE]
+    assert journal.damaged_lines == 0
