@@ -181,6 +181,7 @@ def test_a_copy_that_hangs_or_fails_leaves_no_file(cclmark, fake_cuda, tmp_path)
         (("p2p", "--pair", "0"), "cannot read the pair '0'"),
         (("p2p", "--pair", "host-host"), "cannot read the pair"),
         (("p2p", "--pair", "0-0", "-p", "biBw"), "these options describe no copy"),
+        (("p2p", "--scope", "HOST", "--pair", "0-1"), "--pair must be a flow of --scope"),
         (("p2p", "-b", "6"), "multiples of 4 bytes"),
         (("p2p", "-n", "0"), "0 is not in the range"),
         (("p2p", "-e", "2M"), "No such option '-e'"),
@@ -196,3 +197,8 @@ def test_invalid_requests(cclmark, arguments, message):
 def test_the_host_has_no_copies_from_itself(cclmark):
     run = cclmark("trace", "p2p", "--pair", "host-0", "--devices", "host", code=3)
     assert "a host device is the host itself" in run.err
+
+
+def test_the_help_of_both(cclmark):
+    assert "--pair FROM-TO" in cclmark("trace", "p2p", "-h").out
+    assert "see cclmark trace p2p --help" in cclmark("trace", "-h").out

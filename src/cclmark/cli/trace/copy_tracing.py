@@ -48,6 +48,7 @@ def trace_copies(flags: TraceCopiesFlags) -> int:
     copies = flags.repeat
     assert copies is not None  # has a default
     flags.repeat, flags.max_time_s = min(copies, _MOST_AT_ONCE), _MEASURED_FOR_S
+    flags.scope = flags.scope.strip().lower()
     pair = _Pair.parse(flags.pair or _default_pair(flags.scope))
     if pair is not None:
         flags.scope = pair.scope_for(flags.scope)
@@ -118,7 +119,7 @@ class _Pair:
 
     def scope_for(self, scope: str) -> str:
         """The scope that contains this pair, if ``scope`` is that of single flows."""
-        if scope.strip().lower() != "pairs":
+        if scope != "pairs":
             return scope
         if None in (self.start, self.end):
             return "host"
@@ -127,15 +128,15 @@ class _Pair:
     def is_of(self, transfer: Transfer) -> bool:
         """Whether it is a flow of ``transfer``; of one pair in both directions, the first."""
         if transfer.host_memory:
-            device = self.end if self.start is None else self.start
-            to_host = self.end is None
-            return transfer.flows[0][0] == device and transfer.to_host == to_host
+            device = transfer.flows[0][0]
+            ends = (device, None) if transfer.to_host else (None, device)
+            return (self.start, self.end) == ends
         flows = transfer.flows[:1] if transfer.scope == "pairs" else transfer.flows
         return (self.start, self.end) in flows
 
 
 def _default_pair(scope: str) -> str:
-    return {"pairs": "0-1", "local": "0-0", "host": "host-0"}.get(scope.strip().lower(), "")
+    return {"pairs": "0-1", "local": "0-0", "host": "host-0"}.get(scope, "")
 
 
 def _devices(flags: TraceCopiesFlags, pair: _Pair | None) -> DeviceChoice:
@@ -168,7 +169,8 @@ def _only(transfers: list[Transfer], flags: TraceCopiesFlags, pair: _Pair | None
         raise UsageError(
             "these options describe no copy: peer access off requires --direction write and "
             "--engine CE; a copy within a device or with the host requires uniBw; the host's "
-            "memory requires --direction write, and pageable memory --engine CE"
+            "memory requires --direction write, and pageable memory --engine CE; --pair must be a "
+            "flow of --scope"
         )
     if len(found) > 1:
         listed = [one.describe() for one in found[:_MOST_LISTED]]
