@@ -25,7 +25,7 @@ COMPARED = re.compile(rf'(?:operation|name|collective)\S* (?:==|!=|in|not in) \(
 COMPARING = {
     "references/matching.py",
     "report/insights/headline.py",
-    "report/kinds/pair_summary.py",
+    "report/wording/device_labels.py",
     "report/charts/collective_charts.py",
 }
 SWITCH = re.compile(r"switch \([\w.\->]*collective\) \{")

@@ -91,6 +91,8 @@ def alternatives(at: CaseResult, results: Sequence[CaseResult]) -> list[Alternat
         return []
     size, found = at.case.size_bytes, list[Alternative]()
     for result, summary in curve:
+        if result.case.size_bytes <= 0:
+            continue
         number = size / result.case.size_bytes
         time_s = number * summary.time_s
         if time_s <= (1 - _LEAST_GAIN) * own.time_s and (number < 1 or number.is_integer()):

@@ -153,7 +153,7 @@ def _changes(results: Sequence[CaseResult]) -> list[str]:
     lines = []
     for change in choice_changes(results):
         before_s, after_s = measured_s(change.before), measured_s(change.after)
-        if not before_s:
+        if not before_s or change.before.case.size_bytes <= 0:
             continue
         larger = change.size_bytes / change.before.case.size_bytes
         lines.append(
