@@ -10,6 +10,23 @@ from cclmark.explain.paths import FLAGCX_CLUSTERS, FLAGCX_SINGLE, Route
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import Ring, Tree
 
+# NVML of a machine whose devices are connected to a switch by 18 NVLinks each.
+NVML = """
+NVML_NVLINK_MAX_LINKS = 18
+NVML_FEATURE_ENABLED = 1
+
+class NVMLError(Exception): pass
+
+class PciInfo:
+    def __init__(self, bus): self.domain, self.bus, self.device = 0, bus, 0
+
+def nvmlInit(): pass
+def nvmlShutdown(): pass
+def nvmlDeviceGetHandleByPciBusId(bus_id): return int(bus_id.decode().split(":")[1], 16)
+def nvmlDeviceGetPciInfo(handle): return PciInfo(handle)
+def nvmlDeviceGetNvLinkState(handle, link): return 1
+def nvmlDeviceGetNvLinkRemoteDeviceType(handle, link): return 2
+"""
 RUN = ("-g", "3", "-b", "1K", "-e", "1K", "-n", "1", "-w", "0", "-c", "0", "--explain")
 
 
@@ -37,6 +54,21 @@ def test_connections_of_all_ranks(cclmark, fake_cuda):
     assert "all 3 pairs of ranks  P2P/CUMEM, 2 channels" in run.out
     assert "ring  0 → 1 → 2 → 0 (2 channels)" in run.out
     assert "tree  0 ← 1; 1 ← 2 (2 channels)" in run.out
+
+
+def test_host_memory_beside_nvlinks_is_a_warning(cclmark, fake_cuda, tmp_path):
+    (tmp_path / "pynvml.py").write_text(NVML)
+    env = fake_cuda.env(NCCL_P2P_DISABLE="1", PYTHONPATH=str(tmp_path))
+    run = cclmark("all_reduce", *RUN, env=env)
+    assert (
+        "warning: ranks 0–1, 0–2, 1–2 communicate through host memory although 18 NVLinks connect "
+        "them: NCCL_P2P_DISABLE=1 is set" in run.out
+    )
+    relations = run.journal.header.relations
+    assert len(relations) == 6
+    assert {(one.kind, one.hops) for one in relations} == {("NV18", None)}
+    alone = cclmark("all_reduce", *RUN[:-1], env=env)
+    assert alone.journal.header.relations == []  # nothing is compared with them
 
 
 def test_the_network_within_a_host_is_a_warning(cclmark, fake_cuda):

@@ -106,6 +106,26 @@ def test_perfetto(cclmark, fake_cuda, tmp_path):
     assert {name for name, _, _ in slices["stages"]} >= {"warm-up", "tracing", "verification"}
 
 
+def test_kernels_that_are_reported_late_belong_to_their_operations(cclmark, fake_cuda, tmp_path):
+    """NCCL's thread may report the kernels of the warm-up after the trace has begun."""
+    path = tmp_path / "t.json"
+    run = cclmark(
+        *("trace", "all_reduce", *FAKE, "--format", "chrome", "-O", path),
+        env=fake_env(fake_cuda, CCLMARK_FAKE_LATE_KERNELS_MS="40"),
+    )
+    slices, _, _ = chrome(path)
+    for rank in (0, 1):
+        numbers = {
+            track: len(found)
+            for (of, track), found in slices.items()
+            if of == rank and track.startswith("channel ")
+        }
+        assert len(numbers) == 17
+        assert set(numbers.values()) == {4}
+    assert "without an end" not in run.out
+    assert ", 0 lost" in run.out
+
+
 def test_a_library_without_kernels_has_events(cclmark, fake_cuda, tmp_path):
     path = tmp_path / "t.json"
     env = fake_env(fake_cuda, CCLMARK_FAKE_SYMMETRIC="1")

@@ -27,10 +27,13 @@ RECORD_BYTES = 128
 #: The offset of the device's time in it, eight bytes.
 DEVICE_TIME_AT = 48
 KERNEL_CHANNEL = 8
+#: The version of the profiler interface from which on kernels have times and ends.
+KERNELS_SINCE = 4
 _RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
+_COUNTED = struct.Struct("=I28xQ20xH66x")  # of a record: the kind, the sequence, the channels
 _COSTS = struct.Struct("=IiQQQQI21f")
 _MOST_RECORDS = 1 << 28
-_COST_TABLE = 13
+_COLLECTIVE, _POINT_TO_POINT, _STATE, _COST_TABLE = 2, 3, 12, 13
 _SYMMETRIC = 14
 #: The names of the kinds of events, by their number in the log.
 KINDS = {
@@ -48,6 +51,8 @@ KINDS = {
     12: "state",
     14: "symmetric collective",
 }
+#: The sequence of a state: the kernel has ended on a channel (ncclProfilerKernelChStop).
+KERNEL_STOP = 22
 ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 PROTOCOLS = ("LL", "LL128", "SIMPLE")
 FUNCTIONS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv")
@@ -146,6 +151,36 @@ class PluginLog:
     def places(self) -> int:
         """The places for records that are in use, also of events that could not be written."""
         return min(self.claimed, self.capacity)
+
+
+@dataclass
+class KernelCount:
+    """Counts kernels while a log is written.
+
+    ``records``: those counted so far. ``channels``: of all operations. ``ended``: the kernels that
+    have ended, one for each channel.
+    """
+
+    records: int = 0
+    channels: int = 0
+    ended: int = 0
+
+    def add(self, content: bytes) -> None:
+        """Counts the records that follow those counted so far, up to one that is incomplete."""
+        whole = len(content) // RECORD_BYTES * RECORD_BYTES
+        for kind, sequence, channels in _COUNTED.iter_unpack(memoryview(content)[:whole]):
+            if not kind:
+                return
+            self.records += 1
+            if kind in (_COLLECTIVE, _POINT_TO_POINT):
+                self.channels += channels
+            elif kind == _STATE and sequence == KERNEL_STOP:
+                self.ended += 1
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the kernels of all operations have ended."""
+        return self.ended >= self.channels
 
 
 def plugin_path() -> Path:

@@ -58,6 +58,7 @@ class Introduction:
                 self._messages.hellos_by_rank(),
                 dict(descriptions),
                 between_devices=self._request.traits.between_devices,
+                explained=self._request.explained,
             )
             self._delivery.begin(surroundings)
 

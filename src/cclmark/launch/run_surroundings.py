@@ -20,11 +20,14 @@ def surroundings_of(
     descriptions: Mapping[int, Described],
     *,
     between_devices: bool,
+    explained: bool = False,
 ) -> Surroundings:
     """The surroundings of a run.
 
     ``hellos`` by rank. ``descriptions`` by host; hosts that have not answered in time are missing.
-    ``between_devices``: whether the relations between devices are part of the surroundings.
+    ``between_devices``: the kind of work measures connections, so the relations between all devices
+    are part of the surroundings. ``explained``: the paths between ranks are observed, and compared
+    with the relations between the devices of the first host.
     """
     described = {one.rank: one for answer in descriptions.values() for one in answer.devices}
     devices = [described.get(device.rank, device) for device in devices_of(hellos)]
@@ -40,7 +43,7 @@ def surroundings_of(
         devices,
         links,
         _libraries(hellos),
-        _relations(devices, links, hellos) if between_devices else [],
+        _relations(devices, links, hellos, between_devices=between_devices, explained=explained),
         [
             *dict.fromkeys(notices),
             *unbound_ranks(hellos),
@@ -86,10 +89,22 @@ def unbound_ranks(hellos: Sequence[Hello]) -> list[str]:
 
 
 def _relations(
-    devices: list[DeviceDescription], links: list[Link], hellos: Sequence[Hello]
+    devices: list[DeviceDescription],
+    links: list[Link],
+    hellos: Sequence[Hello],
+    *,
+    between_devices: bool,
+    explained: bool,
 ) -> list[Relation]:
-    reach = {pair for hello in hellos for pair in hello.reach}
-    return relations_between(devices, links, reach)
+    if between_devices:
+        reach = {pair for hello in hellos for pair in hello.reach}
+        return relations_between(devices, links, reach)
+    if not explained:
+        return []
+    # Only the driver of this host describes connections, and only ranks that measure them query
+    # which devices have peer access.
+    own = [one for one in devices if one.host == devices[0].host and one.runtime != "host"]
+    return relations_between(own, links, None) if own else []
 
 
 def _libraries(hellos: Sequence[Hello]) -> list[LibraryDescription]:

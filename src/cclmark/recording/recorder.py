@@ -8,6 +8,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -275,6 +276,7 @@ def record(
 
     Raises UsageError if one of these files cannot be used.
     """
+    request = replace(request, explained=explain)
     resumed = Resumed.read(resume, request) if resume is not None else None
     refuse_to_lose(output, [resume] if resume is not None else [])
     printed = Output(output)

@@ -30,11 +30,11 @@ _SWITCH = 2  # NVML_NVLINK_DEVICE_TYPE_SWITCH
 def relations_between(
     devices: Sequence[DeviceDescription],
     links: Sequence[Link],
-    reach: set[tuple[int, int]],
+    reach: set[tuple[int, int]] | None,
 ) -> list[Relation]:
     """Returns one relation for each ordered pair of ``devices``, by their numbers in the run.
 
-    ``reach``: the pairs with peer access, as the driver reports.
+    ``reach``: the pairs with peer access, as the driver reports; None if unknown.
     """
     pairs = list(permutations((device.rank for device in devices), 2))
     if all(device.runtime == "host" for device in devices):
@@ -42,8 +42,8 @@ def relations_between(
     try:
         relations = _from_nvml(devices, links)
     except Exception:  # the measurement can go on after any failure of NVML
-        relations = [Relation(*pair, "P2P" if pair in reach else "?") for pair in pairs]
-    return with_hops(relations, reach)
+        relations = [Relation(*pair, "P2P" if pair in (reach or ()) else "?") for pair in pairs]
+    return relations if reach is None else with_hops(relations, reach)
 
 
 def _from_nvml(devices: Sequence[DeviceDescription], links: Sequence[Link]) -> list[Relation]:

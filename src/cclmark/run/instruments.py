@@ -22,7 +22,9 @@ from cclmark.explain.plugin_log import (
     DEVICE_TIME_AT,
     HEADER_BYTES,
     KERNEL_CHANNEL,
+    KERNELS_SINCE,
     RECORD_BYTES,
+    KernelCount,
     PluginLog,
     parse_plugin_log,
     plugin_path,
@@ -72,6 +74,8 @@ class Instruments:
         # FlagCX would overwrite the lines of the NCCL below it in the same file.
         self._flagcx_file = os.memfd_create("FlagCX's log")
         self._number = 0
+        self._kernels = KernelCount()
+        self._awaits_kernels = True
         self._logged_bytes = 0
         self._paths_begin = {self._text_file: 0, self._flagcx_file: 0}
         self._missing = ""
@@ -120,21 +124,28 @@ class Instruments:
         header = self._header()
         if header is None or not header.interface_version:
             return b"", self._reason(header, called=False)
-        return os.pread(self._log_file, HEADER_BYTES, 0) + self._records(), ""
+        return os.pread(self._log_file, HEADER_BYTES, 0) + self._records_after(self._number), ""
 
     def settle(self) -> None:
-        """Waits until the library reports no more events: its threads do so after the kernels.
+        """Waits until the library reports no more events, and has reported the ends of all kernels.
 
-        At most ``_MOST_SETTLING_S``.
+        Its threads do so after the kernels. At most ``_MOST_SETTLING_S``; a library that has not
+        reported them by then does not report all of them, and its kernels are not awaited again.
         """
         deadline = time.monotonic() + _MOST_SETTLING_S
         places = -1
         while time.monotonic() < deadline:
             header = self._header()
-            if header is None or header.places == places:
+            if header is None:
+                return
+            self._kernels.add(self._records_after(self._kernels.records))
+            awaits = self._awaits_kernels and header.interface_version >= KERNELS_SINCE
+            is_complete = header.dropped or self._kernels.is_complete or not awaits
+            if header.places == places and is_complete:
                 return
             places = header.places
             time.sleep(_SETTLED_S)
+        self._awaits_kernels = False
 
     @property
     def first_record(self) -> int:
@@ -143,7 +154,7 @@ class Instruments:
 
     def has_kernels(self) -> bool:
         """Whether kernels were reported since ``begin``, with times of the device's clock."""
-        records = self._records()
+        records = self._records_after(self._number)
         kind = KERNEL_CHANNEL.to_bytes(4, sys.byteorder)
         return any(
             records[at : at + 4] == kind
@@ -161,11 +172,12 @@ class Instruments:
         except UsageError:
             return None
 
-    def _records(self) -> bytes:
+    def _records_after(self, number: int) -> bytes:
+        """The records behind the first ``number`` ones."""
         header = self._header()
         if header is None:
             return b""
-        begin = HEADER_BYTES + self._number * RECORD_BYTES
+        begin = HEADER_BYTES + number * RECORD_BYTES
         end = HEADER_BYTES + header.places * RECORD_BYTES
         pieces = []
         while begin < end and (piece := os.pread(self._log_file, end - begin, begin)):

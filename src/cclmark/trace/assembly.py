@@ -174,7 +174,7 @@ def _add_log(group: Group, trace: RankTrace, host: Clock, found: RankFindings) -
     device = device_clock(trace)
     if device is None:
         found.clock_reason = trace.clock_reason or "the device's clock did not advance"
-    found.events = add_log(group, log, host, device)
+    found.events = add_log(group, log, host, device, trace.log_after)
     if found.events.untimed:
         found.clock_reason = "NCCL reports those of the device since 2.27"
     # Of millions of events only their numbers are needed from here on.

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cclmark.explain.calls import kernel_of
-from cclmark.explain.plugin_log import Event, PluginLog
+from cclmark.explain.plugin_log import KERNEL_STOP, Event, PluginLog
 from cclmark.trace.clocks import Clock
 from cclmark.trace.timeline import Argument, Group, Slice
 
-_KERNEL_STOP = 22  # ncclProfilerKernelChStop
 _SLOTS = 8  # of NCCL's buffers: so many steps of a connection are in progress at once
 #: What a network step waits for, by NCCL's state number (ncclProfilerEventState_t).
 WAITS = {
@@ -75,10 +74,14 @@ class LogEvents:
     waits: dict[str, int] = field(default_factory=dict)
 
 
-def add_log(group: Group, log: PluginLog, host: Clock, device: Clock | None) -> LogEvents:
+def add_log(
+    group: Group, log: PluginLog, host: Clock, device: Clock | None, after: int = 0
+) -> LogEvents:
     """Adds the slices of ``log`` to the tracks of a rank and returns the operations.
 
-    Times of kernels are those of ``device``; without it, kernels are left out.
+    Times of kernels are those of ``device``; without it, kernels are left out. ``after``: the log
+    begins after so many events. Kernels and steps of earlier operations, which the library reports
+    late, are left out too.
     """
     found = LogEvents()
     stops: dict[int, Event] = {}
@@ -91,13 +94,16 @@ def add_log(group: Group, log: PluginLog, host: Clock, device: Clock | None) -> 
     tasks = {event.number: Task(event) for event in log.events if event.kind in _TASKS}
     operations = {event.number: event for event in log.events if event.kind == "proxy operation"}
 
+    earlier = _of_earlier_operations(log.events, after)
     latest_ns: dict[int, int] = {}
-    found.kinds.update(event.kind for event in log.events)
+    found.kinds.update(event.kind for event in log.events if event.number not in earlier)
 
     def at(event: Event) -> int:
         return int(host.to_common_ns(event.time_ns))
 
     for event in log.events:
+        if event.number in earlier:
+            continue
         stop = stops.get(event.number)
         if event.kind in ("collective call", "point-to-point call", "kernel launch"):
             if stop is None:
@@ -121,6 +127,15 @@ def add_log(group: Group, log: PluginLog, host: Clock, device: Clock | None) -> 
     return found
 
 
+def _of_earlier_operations(events: list[Event], after: int) -> set[int]:
+    """The numbers of the events that belong to an operation before the first ``after`` events."""
+    found: set[int] = set()
+    for event in events:
+        if 0 < event.parent <= after or event.parent in found:
+            found.add(event.number)
+    return found
+
+
 def _add_channel(
     found: LogEvents,
     event: Event,
@@ -133,7 +148,7 @@ def _add_channel(
     if not event.device_ns:
         found.untimed += 1
         return
-    ends_ns = [one.device_ns for one in states if one.sequence == _KERNEL_STOP]
+    ends_ns = [one.device_ns for one in states if one.sequence == KERNEL_STOP]
     if not ends_ns or event.device_ns > ends_ns[-1] or task is None:
         found.unfinished += 1
         return

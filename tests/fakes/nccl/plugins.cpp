@@ -7,12 +7,18 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <functional>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "common/environment.hpp"
 #include "nccl/debug_file.hpp"
@@ -367,21 +373,83 @@ void report_proxy(void* context, void* task) {
   }
 }
 
+/// A thread that reports kernels later than the host's calls return, in their order, as NCCL's
+/// proxy thread does: CCLMARK_FAKE_LATE_KERNELS_MS later.
+class LateReports {
+ public:
+  void add(std::chrono::milliseconds late, std::function<void()> report) {
+    const std::lock_guard lock(mutex_);
+    pending_.emplace_back(std::chrono::steady_clock::now() + late, std::move(report));
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    changed_.notify_one();
+  }
+
+  /// Waits until all is reported.
+  void finish() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+      changed_.notify_one();
+    }
+    thread_.join();
+    is_over_ = false;
+  }
+
+ private:
+  using Pending = std::pair<std::chrono::steady_clock::time_point, std::function<void()>>;
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return is_over_ || !pending_.empty(); });
+      if (pending_.empty()) return;
+      const Pending next = std::move(pending_.front());
+      pending_.pop_front();
+      lock.unlock();
+      std::this_thread::sleep_until(next.first);
+      next.second();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Pending> pending_;
+  std::thread thread_;
+  bool is_over_ = false;
+};
+
+LateReports& late_reports() {
+  static auto* reports = new LateReports;
+  return *reports;
+}
+
 /// The kernel of a task, on so many channels: since version 3, with times since version 4.
 template <typename Type>
 void report_kernel(void* context, void* task, uint8_t channels) {
   const Loaded& all = loaded();
   if ((all.mask & kKernelCh) == 0 || all.profiler_version < 3) return;
-  bool timed = all.profiler_version >= 4;
-  for (uint8_t channel = 0; channel < channels; ++channel) {
-    Descr<Type> event{};
-    event.type = kKernelCh;
-    event.kernel = {channel, timed ? device_now_ns(1000) : 0};
-    Event kernel(context, event, task);
-    if (kernel.handle() == nullptr || !timed) continue;
-    StateArgs stop{};
-    stop.pTimer = device_now_ns(5000);
-    all.profiler->recordEventState(kernel.handle(), kKernelChStop, &stop);
+  const bool timed = all.profiler_version >= 4;
+  const uint64_t begin_ns = timed ? device_now_ns(1000) : 0;
+  const uint64_t end_ns = device_now_ns(5000);
+  auto report = [=, &all] {
+    for (uint8_t channel = 0; channel < channels; ++channel) {
+      Descr<Type> event{};
+      event.type = kKernelCh;
+      event.kernel = {channel, begin_ns};
+      Event kernel(context, event, task);
+      if (kernel.handle() == nullptr || !timed) continue;
+      StateArgs stop{};
+      stop.pTimer = end_ns;
+      all.profiler->recordEventState(kernel.handle(), kKernelChStop, &stop);
+    }
+  };
+  const auto late_ms = fake_common::environment_number("CCLMARK_FAKE_LATE_KERNELS_MS", 0, 0);
+  if (late_ms > 0) {
+    late_reports().add(std::chrono::milliseconds(late_ms), report);
+  } else {
+    report();
   }
 }
 
@@ -423,6 +491,7 @@ Plugins::Plugins(uint64_t communicator, int ranks, int rank)
 }
 
 Plugins::~Plugins() {
+  late_reports().finish();
   Loaded& all = loaded();
   if (all.profiler != nullptr) all.profiler->finalize(profiler_context_);
   if (all.tuner != nullptr && all.tuner_version <= 4) {
