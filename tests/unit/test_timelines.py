@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import struct
 
 import pytest
@@ -397,3 +398,27 @@ def test_both_formats_contain_every_slice(parts):
             found.append((*stack.pop(), packet.timestamp))
     assert not stack
     assert sorted(found) == sorted((one.name, one.begin_ns, one.end_ns) for one in slices)
+
+
+@given(
+    st.integers(0, 1 << 32).map(random.Random),
+    st.floats(-5e-5, 5e-5),
+    st.sampled_from([1, 32, 1000]),
+)
+def test_all_readings_together_limit_the_error(chance, drift, step_ns):
+    """True times are within the stated error, which is at most that of the shortest reading."""
+    offset_ns = 7e12
+
+    def reading(about_ns):
+        at_ns = about_ns + chance.uniform(0, 1000)
+        to_ns, back_ns = 400 + chance.expovariate(1 / 300), 400 + chance.expovariate(1 / 300)
+        device_ns = (at_ns * (1 + drift) + offset_ns) // step_ns * step_ns
+        return ClockPair(int(at_ns - to_ns), int(device_ns), int(at_ns + back_ns) + 1)
+
+    begin = [reading(1e9 + 2500 * place) for place in range(64)]
+    end = [reading(2e9 + 2500 * place) for place in range(64)]
+    clock = device_clock(a_trace(clock_begin=begin, clock_end=end))
+    shortest_ns = max(min(one.after_ns - one.before_ns for one in group) for group in (begin, end))
+    assert clock.error_ns <= shortest_ns / 2 + step_ns + 1
+    for at_ns in (1e9, 1.5e9, 2e9):
+        assert abs(clock.to_common_ns(at_ns * (1 + drift) + offset_ns) - at_ns) <= clock.error_ns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cclmark import _engine as engine
 from cclmark.trace.rank_trace import ClockPair
 
-_ROUNDS = 64
+_ROUNDS = 256
 
 
 def read_clock(device: engine.Device) -> tuple[list[ClockPair], str]:

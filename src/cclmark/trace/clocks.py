@@ -46,18 +46,23 @@ def host_clock(trace: RankTrace) -> Clock:
 def device_clock(trace: RankTrace) -> Clock | None:
     """The clock of the rank's device, None if it could not be read.
 
-    Linear between the shortest reading before and the one after the operations. A reading is wrong
-    by at most half of the time that it took, and by the clock's resolution.
+    Linear between the readings before and those after the operations. Each is wrong by at most the
+    half of the host's time that it leaves possible, and by the clock's resolution.
     """
     if not trace.clock_begin or not trace.clock_end:
         return None
     first, last = _shortest(trace.clock_begin), _shortest(trace.clock_end)
-    passed_ns = last.device_ns - first.device_ns
-    if passed_ns <= 0:
+    if last.device_ns <= first.device_ns:
         return None
-    rate = (_middle(last) - _middle(first)) / passed_ns
+    rate = (_middle(last) - _middle(first)) / (last.device_ns - first.device_ns)
+    step_ns = resolution_ns(trace)
+    first, last = (
+        _narrowed(first, trace.clock_begin, rate, step_ns),
+        _narrowed(last, trace.clock_end, rate, step_ns),
+    )
+    rate = (_middle(last) - _middle(first)) / (last.device_ns - first.device_ns)
     host = host_clock(trace)
-    error_ns = max(_half(first), _half(last)) + resolution_ns(trace) + host.error_ns
+    error_ns = max(_half(first), _half(last)) + step_ns + host.error_ns
 
     def to_common_ns(device_ns: float) -> float:
         return host.to_common_ns(_middle(first) + (device_ns - first.device_ns) * rate)
@@ -102,6 +107,29 @@ def resolution_ns(trace: RankTrace) -> float:
 
 def _shortest(pairs: Sequence[ClockPair]) -> ClockPair:
     return min(pairs, key=lambda pair: pair.after_ns - pair.before_ns)
+
+
+def _narrowed(
+    shortest: ClockPair, pairs: Sequence[ClockPair], rate: float, step_ns: float
+) -> ClockPair:
+    """The shortest reading, with the interval of the host's time that all readings permit.
+
+    The device's time was read between the two times of the host. With a known rate, every reading
+    limits the host's time at the device's time of the shortest one (K. Marzullo, "Maintaining the
+    Time in a Distributed System", 1984: the intersection of intervals). A device's time may be
+    early by the clock's step. If the intervals have no common part, the shortest is returned.
+    """
+
+    def at_shortest(time_ns: float, pair: ClockPair) -> float:
+        return time_ns + (shortest.device_ns - pair.device_ns) * rate
+
+    lowest_ns = max(at_shortest(pair.before_ns, pair) for pair in pairs) - step_ns
+    highest_ns = min(at_shortest(pair.after_ns, pair) for pair in pairs)
+    before_ns = max(math.floor(lowest_ns), shortest.before_ns)
+    after_ns = min(math.ceil(highest_ns), shortest.after_ns)
+    if before_ns > after_ns:
+        return shortest
+    return ClockPair(before_ns, shortest.device_ns, after_ns)
 
 
 def _middle(pair: ClockPair) -> float:
