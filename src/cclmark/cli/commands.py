@@ -50,6 +50,11 @@ COMMANDS = {
         "memory_command",
         "List the buffers of an operation, and the memory that the library takes in each stage.",
     ),
+    "experiment": Entry(
+        "experiment.experiment_command",
+        "experiment_command",
+        "Compare settings of a library with its default, round by round: speed-ups with intervals.",
+    ),
     "p2p": Entry(
         "p2p.p2p_command", "p2p_command", "Bandwidth and latency between every pair of devices."
     ),

@@ -74,6 +74,7 @@ def _jobs(
             place_on_host=processors.places[rank],
             explain=request.explain,
             traced_operations=request.traced_operations,
+            environment=dict(request.environment),
         )
         for rank, indices in enumerate(request.processes)
     ]

@@ -37,8 +37,9 @@ class Request:
     cycle continues the numbering of the one before. ``modules``: modules to import before a backend
     of torch is looked up. ``mpirun``: the program that starts MPI ranks, empty if this process
     starts the ranks itself. ``warnings``: notices for the user about the request. ``absent``:
-    libraries that cannot be measured, with the reason. ``explain``: observe what the libraries do
-    instead of measuring. ``explained``: such a pass follows this one. ``traced_operations``: trace
+    libraries that cannot be measured, with the reason. ``environment``: variables that ranks are
+    started with, besides those of this process. ``explain``: observe what the libraries do instead
+    of measuring. ``explained``: such a pass follows this one. ``traced_operations``: trace
     so many operations of the item instead of measuring, 0 for none; ``traces`` receives the trace
     of every rank. ``coordinator``: the participating processes, None for this process alone.
     """
@@ -55,6 +56,7 @@ class Request:
     mpirun: str = ""
     warnings: Sequence[str] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
     explain: bool = False
     explained: bool = False
     traced_operations: int = 0

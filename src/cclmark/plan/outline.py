@@ -10,6 +10,7 @@ from cclmark.plan.items import Item
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.rank_memory import RankMemories
 from cclmark.plan.sizes import format_size
+from cclmark.plan.trials import Trial
 
 Value = str | int | bool | None
 
@@ -38,6 +39,8 @@ _NAMES = {
     "numa": "NUMA nodes of host memory",
     "method": "latency methods",
     "name": "checks (--only)",
+    "variant": "settings (--vary)",
+    "round": "rounds (--rounds)",
     "backend": "backends",
 }
 _MOST_LISTED = 6
@@ -58,9 +61,15 @@ def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
     elif isinstance(items, RankMemories):
         listed = items.cases
     values: dict[str, list[Value]] = {"devices": [devices], "processes": [processes]}
+    parts: list[Item] = [*listed]
+    trials = [one for one in listed if isinstance(one, Trial)]
+    if trials:
+        parts = [one.case for one in trials]
+        values["variant"] = [*dict.fromkeys(one.variant.describe() for one in trials)]
+        values["round"] = [len({one.round for one in trials})]
     for name in _NAMES:
         found = dict.fromkeys(
-            getattr(one, name) for one in listed if name in type(one).__annotations__
+            getattr(one, name) for one in parts if name in type(one).__annotations__
         )
         if found:
             values[name] = list(found)

@@ -23,8 +23,7 @@ from cclmark.errors import (
     UnreadError,
     UsageError,
 )
-from cclmark.launch.explain_pass import explain_cases
-from cclmark.launch.persistent import PersistentLaunch
+from cclmark.launch.launching import launching_of
 from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.outline import outline_of
 from cclmark.printable import plain, plain_lines, printable
@@ -36,7 +35,7 @@ from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.report.formats.exporter import Connects, Explains, Exporter, Observer
 from cclmark.results.journal import JournalWriter
-from cclmark.results.kinds import CaseResult, Result
+from cclmark.results.kinds import CaseResult, Result, TrialResult
 from cclmark.results.machine import kept_environment, readable
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -149,7 +148,7 @@ class Recorder:
         self._journal.write(result)
         self._progress.advance()
         self._wrong |= result.status in ("wrong", "failed")
-        if result.status in ("timeout", "died"):
+        if result.status in ("timeout", "died") and not self._request.traits.failures_are_results:
             self._hung[result.reason] = None
         if result.is_measured:
             self.measured.add(result.index)
@@ -183,7 +182,7 @@ class Recorder:
         """Shows the results that waited for their explanations."""
         self._shows_later = False
         for result in self._to_show:
-            if isinstance(result, CaseResult):
+            if isinstance(result, CaseResult | TrialResult):
                 result.explanation = self._explanations.get(result.index, result.explanation)
             self._show(result)
         self._to_show.clear()
@@ -288,9 +287,10 @@ def record(
         exporter = exporter_for(printed)
         place = journal or new_journal(stem)
         with recording(place, printed, exporter, request, began_s, resumed, explain) as recorder:
-            outcome = PersistentLaunch(request, recorder).run()
+            launching = launching_of(request.kind)
+            outcome = launching.run(request, recorder)
             if explain and outcome.exit_code == EXIT_OK:
-                outcome = explain_cases(request, recorder.measured, recorder, outcome)
+                outcome = launching.explain(request, recorder.measured, recorder, outcome)
             return recorder.finish(outcome)
     finally:
         printed.close()

@@ -26,6 +26,7 @@ from cclmark.results.kinds import (
     MemoryResult,
     Result,
     TransferResult,
+    TrialResult,
 )
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -201,6 +202,11 @@ class Journal:
         return [result for result in self.results if isinstance(result, CheckResult)]
 
     @property
+    def trials(self) -> list[TrialResult]:
+        """The results of ``cclmark experiment``."""
+        return [result for result in self.results if isinstance(result, TrialResult)]
+
+    @property
     def memories(self) -> list[MemoryResult]:
         """The results of ``cclmark memory``."""
         return [result for result in self.results if isinstance(result, MemoryResult)]
@@ -277,7 +283,7 @@ def _attach(observed: Iterable[Condition | Explanation | Paths], journal: Journa
             journal.paths.append(one)
         else:
             explanations[one.index] = one
-    for result in journal.cases:
+    for result in (*journal.cases, *journal.trials):
         result.explanation = explanations.get(result.index, result.explanation)
 
 

@@ -10,10 +10,11 @@ import msgspec
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.counts import Count
-from cclmark.plan.items import CHECK, COLLECTIVE, MEMORY, P2P, PAIRS, Item
+from cclmark.plan.items import CHECK, COLLECTIVE, EXPERIMENT, MEMORY, P2P, PAIRS, Item
 from cclmark.plan.pairs import PairCases, falls_with_pair
 from cclmark.plan.rank_memory import RankMemories, RankMemory
 from cclmark.plan.transfers import Transfer
+from cclmark.plan.trials import Trial
 from cclmark.results.schema import (
     Condition,
     DeviceTime,
@@ -220,7 +221,55 @@ class MemoryResult(msgspec.Struct, tag="memory", omit_defaults=True):
         return True
 
 
-Result = CaseResult | TransferResult | CheckResult | MemoryResult
+class TrialResult(msgspec.Struct, tag="trial", omit_defaults=True):
+    """A trial and its outcome. ``status``, ``reason`` and the figures: as those of CaseResult.
+
+    A variant that failed has the status of the failure in its trial, and its later trials are
+    skipped. ``explanation``: of the trials of the first round; a journal stores it in a separate
+    line.
+    """
+
+    index: Count
+    trial: Trial
+    status: str
+    reason: str = ""
+    converged: bool = True
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    samples: Samples | None = None
+    summary: Summary | None = None
+    device: DeviceTime | None = None
+    verification: Verification | None = None
+    report: str = ""
+    explanation: Explanation | None = None
+
+    @property
+    def item(self) -> Trial:
+        """The measured trial."""
+        return self.trial
+
+    @property
+    def cycle(self) -> int:
+        """0: rounds are part of the plan."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are figures."""
+        return self.summary is not None
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the output was compared with the expected one."""
+        return self.verification is not None
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
+
+Result = CaseResult | TransferResult | CheckResult | MemoryResult | TrialResult
 Line = Header | Result | Condition | Explanation | Paths | Trace | Footer
 
 
@@ -254,7 +303,8 @@ class Kind:
     name of their list in JSON documents. ``between_devices``: the results include the connections
     between devices. ``forgiven``: the failures (see messages.Failed) after which new ranks continue
     with the remaining items, empty where every failure ends the run.
-    ``independent``: a hang in one item does not predict a hang in the next one. ``items``: returns
+    ``independent``: a hang in one item does not predict a hang in the next one. ``failures_are_results``: an
+    item whose ranks fail has been measured like any other, so the run ends well. ``items``: returns
     all items to measure, from the planned items and the number of processes. ``falls_with``:
     whether an item is skipped together with the item that failed in a phase.
     """
@@ -265,6 +315,7 @@ class Kind:
     between_devices: bool = False
     forgiven: tuple[str, ...] = ()
     independent: bool = False
+    failures_are_results: bool = False
     items: Callable[[Sequence[Item], int], Sequence[Item]] = _as_planned
     falls_with: Callable[[Item, Item, str], bool] = _nothing_else
 
@@ -285,4 +336,5 @@ KINDS: dict[str, Kind] = {
     P2P: Kind(Transfer, TransferResult, "transfers", between_devices=True),
     CHECK: Kind(Check, CheckResult, "checks"),
     MEMORY: Kind(Case, MemoryResult, "memory", items=_of_every_rank),
+    EXPERIMENT: Kind(Trial, TrialResult, "trials", failures_are_results=True),
 }

@@ -27,6 +27,7 @@ class NativeLibrary:
 
     def __init__(self, ccl: engine.Ccl) -> None:
         self.ccl = ccl
+        self._joined = 0
         info = ccl.info
         self.descriptions = [
             LibraryDescription(info.name, info.version, info.path, info.capabilities, info.missing)
@@ -34,7 +35,8 @@ class NativeLibrary:
 
     def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
         """Creates the communicator of all ranks. See Library."""
-        key = f"communicator id of {self.ccl.info.name}"
+        self._joined += 1
+        key = f"communicator id {self._joined} of {self.ccl.info.name}"
         return join_with_id(self.ccl, rank, device, rank.rank_group, key)
 
 

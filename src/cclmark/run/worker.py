@@ -48,6 +48,7 @@ class Worker:
 
     def __init__(self, job: Job, *, under_mpirun: bool) -> None:
         self.job = job
+        os.environ.update(job.environment)
         add_libraries(job.libraries)
         self._under_mpirun = under_mpirun
         self._binding = RankBinding(job)

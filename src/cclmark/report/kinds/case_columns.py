@@ -66,11 +66,11 @@ def case_cells(result: CaseResult, settings: Settings) -> list[Cell]:
         *what_cells(result.case),
         result.status,
         result.reason,
-        *_figure_cells(result.summary),
+        *figure_cells(result.summary),
         *_device_cells(result),
         *_other_cells(result),
         method_cell(result.case, settings),
-        *_explained_cells(result.explanation),
+        *explained_cells(result.explanation),
     ]
 
 
@@ -94,7 +94,8 @@ def method_cell(case: Case, settings: Settings) -> str:
     return "; ".join(unusual_method(settings, case.ccl))
 
 
-def _figure_cells(summary: Summary | None) -> list[Cell]:
+def figure_cells(summary: Summary | None) -> list[Cell]:
+    """Returns the columns of a case from its time to its clock; empty without figures."""
     if summary is None:
         return [None] * len(_FIGURE_COLUMNS)
     return [
@@ -128,7 +129,7 @@ def _device_cells(result: CaseResult) -> list[Cell]:
     ]
 
 
-def _explained_cells(found: Explanation | None) -> list[Cell]:
+def explained_cells(found: Explanation | None) -> list[Cell]:
     """Returns what the library did; empty without ``--explain``."""
     if found is None:
         return ["", "", "", None, "", ""]

@@ -1,0 +1,26 @@
+"""``cclmark experiment``: settings compared with the default."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from cclmark.cli.experiment.experiment_options import ExperimentFlags
+from cclmark.cli.options import command
+
+
+def experiment_command(name: str) -> click.Command:
+    """Returns the command."""
+    return command(
+        name,
+        "Compare settings of a library with its default, round by round: speed-ups with intervals.",
+        ExperimentFlags,
+        _measure,
+    )
+
+
+def _measure(flags: ExperimentFlags) -> None:
+    from cclmark.cli.experiment.experimenting import measure_experiment
+
+    sys.exit(measure_experiment(flags))

@@ -1,0 +1,69 @@
+"""The options of ``cclmark experiment``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import click
+
+from cclmark.cli.options import METHOD, OPERATION, Flags, argument, changed, option
+
+_SHARED = Flags.__dataclass_fields__
+USUAL_ROUNDS = 5
+
+
+@dataclass
+class ExperimentFlags(Flags):
+    """The options of ``cclmark experiment``, which always explains, and measures round by round."""
+
+    without: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("explain", "cycles", "duration", "summary_every", "references", "inject", "islands"),
+            *("through_host", "modules"),
+        }
+    )
+
+    operations: str = argument("OPERATION[,OPERATION...]")
+    vary: list[str] = option(
+        OPERATION,
+        "--vary",
+        multiple=True,
+        metavar="NAME=A,B",
+        help=(
+            "A setting and its values: an environment variable, registration or placement; may be "
+            "repeated. Values that contain commas are separated by |."
+        ),
+    )
+    libraries: str = option(
+        OPERATION,
+        "--library",
+        default="",
+        metavar="A,B",
+        help="Files or names of libraries that are compared with the default one.",
+    )
+    one_at_a_time: bool = option(
+        OPERATION,
+        "--one-at-a-time",
+        default=False,
+        is_flag=True,
+        help="Each value alone instead of all combinations.",
+    )
+    rounds: int = option(
+        METHOD,
+        "--rounds",
+        default=USUAL_ROUNDS,
+        type=click.IntRange(min=2, max=1000),
+        metavar="N",
+        help=f"Rounds, in each of which everything is measured [{USUAL_ROUNDS}].",
+    )
+    placement: str = changed(
+        _SHARED["placement"],
+        "out-of-place",
+        type=click.Choice(["out-of-place", "in-place"]),
+        help="Whether output and input are the same buffer [out-of-place].",
+    )
+    max_time_s: float = changed(_SHARED["max_time_s"], 0.2, shown="0.2")
+    format: str = changed(
+        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
+    )

@@ -1,0 +1,192 @@
+"""Runs ``cclmark experiment``: flags to variants, variants to trials, trials to ranks."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cclmark.cli.collective.measuring import (
+    check_limits,
+    device_count,
+    devices_text,
+    request_of,
+    stem_of,
+)
+from cclmark.cli.experiment.experiment_options import ExperimentFlags
+from cclmark.errors import UsageError
+from cclmark.launch.coordinator import Coordinator
+from cclmark.plan.cases import Case
+from cclmark.plan.items import EXPERIMENT, items_of
+from cclmark.plan.libraries import BRIDGE, all_libraries, torch_backend_of
+from cclmark.plan.library_settings import (
+    check_value,
+    find_setting,
+    is_kept,
+    unknown_setting_notice,
+)
+from cclmark.plan.operations import COLLECTIVES
+from cclmark.plan.trials import trials_of
+from cclmark.plan.variants import (
+    COMMUNICATOR,
+    CONTROL,
+    DEFAULT,
+    LIBRARY,
+    PLACEMENT,
+    PROCESS,
+    REGISTRATION,
+    Assignment,
+    Variant,
+    parse_vary,
+    variants_of,
+)
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
+from cclmark.report.formats.exporter import Exporter
+from cclmark.report.kinds.experiment_table import ExperimentTable
+from cclmark.report.replay import exporter_of
+from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.results.kinds import TrialResult
+
+# Their communicators are created once in a process.
+_ONCE = (BRIDGE, "mpi")
+_UNKNOWN_VERSION = ""
+
+
+def measure_experiment(flags: ExperimentFlags) -> int:
+    """Measures the trials of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    operations = chosen_operations(flags.operations)
+    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
+        coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def chosen_operations(text: str) -> list[str]:
+    """Returns the operations of a list with commas. Raises UsageError."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError("which operation? For example: cclmark experiment all_reduce --vary …")
+    for name in names:
+        if name not in COLLECTIVES:
+            raise UsageError(f"unknown operation {name!r}: choose from {', '.join(COLLECTIVES)}")
+    return list(dict.fromkeys(names))
+
+
+def _measure(
+    operations: list[str], flags: ExperimentFlags, coordinator: Coordinator, began_s: float
+) -> int:
+    if coordinator.placement is not None:
+        raise UsageError(
+            f"experiment starts its ranks itself, several times: run it without "
+            f"{coordinator.placement.launcher}, on one host"
+        )
+    request, plan = request_of(operations, flags, coordinator)
+    if len(plan.ccls) > 1:
+        raise UsageError("--ccl: one library is the default; compare others with --library")
+    ccl = plan.ccls[0]
+    cases = items_of(request.planned, Case)
+    variants, notices = _variants(flags, ccl)
+    trials = trials_of(cases, [DEFAULT, CONTROL, *variants], flags.rounds)
+    experiment = replace(
+        request,
+        kind=EXPERIMENT,
+        planned=trials,
+        warnings=[*request.warnings, *notices],
+    )
+    return record(
+        experiment,
+        lambda output: _exporter(flags, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        explain=True,
+        stem=stem_of(f"experiment-{operations[0] if len(operations) == 1 else 'collectives'}", plan),
+    )
+
+
+def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str]]:
+    """Returns the variants of the flags, and notices on settings. Raises UsageError."""
+    varied = [parse_vary(text) for text in flags.vary]
+    libraries = [one.strip() for one in flags.libraries.split(",") if one.strip()]
+    if not varied and not libraries:
+        raise UsageError(
+            "nothing is varied: add --vary NAME=VALUE,VALUE (see cclmark settings) or --library A,B"
+        )
+    notices = _checked(varied, ccl)
+    if libraries:
+        varied.append((LIBRARY, [_library(one) for one in libraries]))
+    names = [name for name, _ in varied]
+    if REGISTRATION in names and (flags.register or flags.register_number is not None):
+        raise UsageError("-R and --register exclude --vary registration")
+    once = ccl in _ONCE or torch_backend_of(ccl) is not None
+    return (
+        variants_of(
+            varied,
+            lambda name: PROCESS if once else _scope_of(ccl, name),
+            one_at_a_time=flags.one_at_a_time,
+        ),
+        notices,
+    )
+
+
+def _scope_of(ccl: str, name: str) -> str:
+    if name in (REGISTRATION, PLACEMENT):
+        return COMMUNICATOR
+    setting = find_setting(ccl, name)
+    return COMMUNICATOR if setting is not None and setting.scope != PROCESS else PROCESS
+
+
+def _checked(varied: Sequence[tuple[str, Sequence[str]]], ccl: str) -> list[str]:
+    """Returns notices on unknown and overridden settings. Raises UsageError for wrong values."""
+    notices = []
+    for name, values in varied:
+        if not Assignment(name, "").is_variable:
+            continue
+        setting = find_setting(ccl, name)
+        if setting is None:
+            if name.startswith("CCLMARK_PLUGIN") or name == "NCCL_NVLS_ENABLE":
+                raise UsageError(f"--vary {name} is not supported")
+            notices.append(unknown_setting_notice(ccl, name))
+            continue
+        if is_kept(setting, os.environ):
+            raise UsageError(
+                f"--vary {name}: {name}={os.environ[name]} is set in the environment, and cclmark "
+                "does not override it"
+            )
+        for value in values:
+            check_value(setting, value, _UNKNOWN_VERSION, os.environ)
+        if name in os.environ:
+            notices.append(
+                f"{name}={os.environ[name]} is set in the environment: it is the default here, and "
+                "the varied values replace it"
+            )
+    return notices
+
+
+def _library(text: str) -> str:
+    """Returns a name of a library, or the absolute path of a file. Raises UsageError."""
+    if text in all_libraries():
+        return text
+    path = Path(text)
+    if not path.is_file():
+        raise UsageError(
+            f"--library {text}: neither a known library nor a file: see cclmark info --ccls"
+        )
+    return str(path.absolute())
+
+
+def _exporter(flags: ExperimentFlags, output: Output) -> Exporter[TrialResult]:
+    if flags.format != "table":
+        return exporter_of(EXPERIMENT, flags.format)
+    return ExperimentTable(
+        paint=ansi if output.takes_colours else unpainted, width=output.terminal_columns
+    )

@@ -1,0 +1,222 @@
+"""Runs the trials of an experiment: round after round, with the processes that variants require."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK
+from cclmark.launch.attempt import Attempt
+from cclmark.launch.request import Listener, Outcome, Request, Surroundings
+from cclmark.plan.trials import Trial
+from cclmark.plan.variants import LIBRARY, Assignment, Variant
+from cclmark.rendezvous.messages import RankStatus
+from cclmark.results.kinds import Result, TrialResult
+from cclmark.results.schema import Condition, Explanation, Paths
+
+_STATUS = {"timeout": "timeout", "missing": "skipped"}
+Processes = tuple[tuple[Assignment, ...], bool]
+
+
+class ExperimentLaunch:
+    """Measures the trials of a request, each variant next to the default in every round."""
+
+    def __init__(self, request: Request, listener: Listener) -> None:
+        self._request = request
+        self._listener = _InTurn(listener)
+        self._trials = [one for one in request.items if isinstance(one, Trial)]
+        #: Why a variant is not measured any more.
+        self._failed: dict[Variant, str] = {}
+
+    def run(self) -> Outcome:
+        """Runs all rounds.
+
+        A variant that hangs, crashes or cannot be created is recorded and skipped from then on. A
+        failure of the default ends the experiment.
+        """
+        pending = self._request.pending or range(len(self._trials))
+        outcome = Outcome(EXIT_OK)
+        for number in sorted({self._trials[index].round for index in pending}):
+            own = [index for index in pending if self._trials[index].round == number]
+            for group in _in_turn(_groups(self._trials, own), number):
+                outcome = self._measure(group)
+                if outcome.exit_code != EXIT_OK:
+                    return outcome
+        return outcome
+
+    def explain(self, measured: Collection[int]) -> Outcome:
+        """Observes the measured trials of the first round. Returns the first failure, if any."""
+        seen: dict[tuple[Variant, object], int] = {}
+        for index in sorted(measured):
+            trial = self._trials[index]
+            seen.setdefault((trial.variant, trial.case), index)
+        worst = Outcome(EXIT_OK)
+        wanted = [index for index in seen.values() if not self._trials[index].variant.control]
+        for group in _groups(self._trials, wanted).values():
+            outcome = self._attempt(group, explain=True)
+            if outcome.exit_code == EXIT_INTERRUPTED:
+                return outcome
+            if outcome.exit_code != EXIT_OK and worst.exit_code == EXIT_OK:
+                names = dict.fromkeys(self._trials[one].variant.describe() for one in group)
+                message = f"not explained: {', '.join(names)}: {outcome.message}"
+                worst = replace(outcome, message=message)
+        return worst
+
+    def _measure(self, group: Sequence[int]) -> Outcome:
+        """Measures trials in one set of processes, and in new ones after a failure."""
+        todo = list(group)
+        while True:
+            todo = [index for index in todo if not self._is_skipped(index)]
+            if not todo:
+                return Outcome(EXIT_OK)
+            outcome = self._attempt(todo)
+            if outcome.exit_code not in (EXIT_DIED, EXIT_MISSING):
+                return outcome
+            todo = [index for index in todo if index not in self._listener.done]
+            culprit = self._culprit(outcome, todo)
+            if culprit is None or self._trials[culprit].variant.is_default:
+                return outcome
+            self._record_failure(culprit, outcome)
+            todo.remove(culprit)
+
+    def _attempt(self, group: Sequence[int], *, explain: bool = False) -> Outcome:
+        first = self._trials[group[0]].variant
+        library = first.value_of(LIBRARY)
+        self._listener.begin(group)
+        own = replace(
+            self._request,
+            planned=[self._trials[index] for index in group],
+            pending=(),
+            environment={**self._request.environment, **_environment(first)},
+            ccl_path=library if "/" in library else self._request.ccl_path,
+            explain=explain,
+        )
+        return Attempt(own, self._listener).run()
+
+    def _culprit(self, outcome: Outcome, todo: Sequence[int]) -> int | None:
+        """The trial that failed: a rank reported it, else the first one without a result."""
+        failure = outcome.failure
+        if failure is not None and failure.case_index >= 0:
+            reported = self._listener.index_of(failure.case_index)
+            if reported in todo:
+                return reported
+        return todo[0] if todo else None
+
+    def _record_failure(self, index: int, outcome: Outcome) -> None:
+        trial = self._trials[index]
+        kind = outcome.failure.kind if outcome.failure is not None else ""
+        if outcome.exit_code == EXIT_MISSING:
+            kind = "missing"
+        reason = outcome.message.partition("\n")[0]
+        self._failed[trial.variant] = reason
+        status = _STATUS.get(kind, "died")
+        self._listener.record(TrialResult(index, trial, status, reason, report=outcome.message))
+        self._listener.notice(
+            f"{trial.variant.describe()} is not measured any more: {outcome.message}"
+        )
+
+    def _is_skipped(self, index: int) -> bool:
+        """Records a trial of a variant that has failed before."""
+        trial = self._trials[index]
+        reason = self._failed.get(trial.variant)
+        if reason is None:
+            return False
+        text = f"the variant failed before: {reason}"
+        self._listener.record(TrialResult(index, trial, "skipped", text))
+        return True
+
+
+def run_experiment(request: Request, listener: Listener) -> Outcome:
+    """Measures the trials of ``request``; the results go to ``listener``."""
+    return ExperimentLaunch(request, listener).run()
+
+
+def explain_experiment(
+    request: Request, measured: Collection[int], listener: Listener, outcome: Outcome
+) -> Outcome:
+    """Observes what the libraries do with each variant. Returns ``outcome``, or a failure."""
+    found = ExperimentLaunch(request, listener).explain(measured)
+    return outcome if found.exit_code == EXIT_OK else replace(found, phases_s=outcome.phases_s)
+
+
+def _environment(variant: Variant) -> dict[str, str]:
+    return {one.name: one.value for one in variant.process if one.is_variable}
+
+
+def _groups(trials: Sequence[Trial], indices: Sequence[int]) -> dict[Processes, list[int]]:
+    """The trials that share processes, in the order of the plan.
+
+    The control has its own processes if some variants require their own: the noise between
+    processes is part of their ratios.
+    """
+    apart = any(trials[index].variant.process for index in indices)
+    groups: dict[Processes, list[int]] = {}
+    for index in indices:
+        variant = trials[index].variant
+        groups.setdefault((variant.process, apart and variant.control), []).append(index)
+    return groups
+
+
+def _in_turn(groups: dict[Processes, list[int]], number: int) -> Iterator[list[int]]:
+    """The groups, each round beginning with another one: what drifts affects all alike."""
+    listed = list(groups.values())
+    begin = number % len(listed)
+    yield from listed[begin:] + listed[:begin]
+
+
+class _InTurn:
+    """Passes the events of several attempts on as those of one run.
+
+    Results of an attempt get the index of the whole plan. The surroundings are passed on once, and
+    notices of later attempts only if they are new.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._group: Sequence[int] = ()
+        self._begun = False
+        self._noticed: set[str] = set()
+        self.done: set[int] = set()
+
+    def begin(self, group: Sequence[int]) -> None:
+        """Begins an attempt with these trials."""
+        self._group = group
+
+    def index_of(self, place: int) -> int:
+        """The index in the whole plan of a trial of the current attempt; -1 for none."""
+        return self._group[place] if 0 <= place < len(self._group) else -1
+
+    def record(self, result: TrialResult) -> None:
+        """Passes on a result with an index of the whole plan."""
+        self.done.add(result.index)
+        self._listener.result(result)
+
+    def started(self, surroundings: Surroundings) -> None:
+        if not self._begun:
+            self._begun = True
+            self._listener.started(surroundings)
+
+    def result(self, result: Result) -> None:
+        assert isinstance(result, TrialResult)
+        self.record(msgspec.structs.replace(result, index=self.index_of(result.index)))
+
+    def condition(self, condition: Condition) -> None:
+        self._listener.condition(condition)
+
+    def explanation(self, explanation: Explanation) -> None:
+        index = self.index_of(explanation.index)
+        self._listener.explanation(msgspec.structs.replace(explanation, index=index))
+
+    def paths(self, paths: Paths) -> None:
+        self._listener.paths(paths)
+
+    def notice(self, text: str) -> None:
+        if text not in self._noticed:
+            self._noticed.add(text)
+            self._listener.notice(text)
+
+    def progress(self, rank_status: RankStatus) -> None:
+        index = self.index_of(rank_status.case_index)
+        self._listener.progress(msgspec.structs.replace(rank_status, case_index=index))

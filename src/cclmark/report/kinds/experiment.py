@@ -1,0 +1,55 @@
+"""Reports of experiments: settings compared with the default."""
+
+from __future__ import annotations
+
+from cclmark.report.formats.exporter import Exporter
+from cclmark.report.insights.insight_words import counted
+from cclmark.report.kinds.experiment_columns import TRIALS
+from cclmark.report.kinds.experiment_metrics import EXPERIMENT_METRICS, measure_trial
+from cclmark.report.kinds.kind import ReportKind, View, later
+from cclmark.report.wording.head import method_of
+from cclmark.results.journal import Journal
+from cclmark.results.kinds import TrialResult
+
+PAGE_COLUMNS = (
+    *("variant", "round", "operation", "ccl", "ranks", "dtype", "reduction", "root", "placement"),
+    *("size_bytes", "status", "reason", "time_us", "device_us", "busbw_gbps", "half_width"),
+    *("wrong", "converged", "kernel", "protocol", "channels"),
+)
+
+
+def _table(view: View) -> Exporter[TrialResult]:
+    from cclmark.report.kinds.experiment_table import ExperimentTable
+
+    return ExperimentTable(paint=view.paint, width=view.columns)
+
+
+def _markdown(view: View) -> Exporter[TrialResult]:
+    from cclmark.report.kinds.experiment_table import ExperimentMarkdown
+
+    return ExperimentMarkdown()
+
+
+def _counted(journal: Journal) -> str:
+    variants = {result.trial.variant for result in journal.trials}
+    return f"{counted(len(journal.results), 'trial')} of {counted(len(variants), 'variant')}"
+
+
+KIND = ReportKind(
+    noun="trials",
+    title="experiments",
+    has_times=False,
+    csv=TRIALS,
+    exported=TRIALS,
+    formats={"table": _table, "markdown": _markdown},
+    metrics=EXPERIMENT_METRICS,
+    measure=measure_trial,
+    counted=_counted,
+    headline=later("kinds.experiment_page", "headline_of_experiment"),
+    insights=later("kinds.experiment_page", "insights_on_experiment"),
+    titled=later("kinds.experiment_page", "title_of_experiments"),
+    method=method_of,
+    sections=later("kinds.experiment_page", "experiment_sections"),
+    page_columns=PAGE_COLUMNS,
+    page_cells=later("kinds.experiment_page", "cells_of_trial"),
+)

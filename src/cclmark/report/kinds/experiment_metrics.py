@@ -1,0 +1,44 @@
+"""The Prometheus gauges of experiments."""
+
+from __future__ import annotations
+
+from cclmark.report.formats.openmetrics import Metric, Series, labels_of
+from cclmark.report.kinds.kind import RunLabels
+from cclmark.results.kinds import TrialResult
+
+EXPERIMENT_METRICS = (
+    Metric("cclmark_trial_time_seconds", "seconds", "Median time of one operation with a variant."),
+    Metric(
+        "cclmark_trial_device_time_seconds",
+        "seconds",
+        "Median time that the devices need, where launches determine the time of an operation.",
+    ),
+    Metric("cclmark_trial_ok", "", "1 for a trial that was measured and not wrong, else 0."),
+)
+
+
+def measure_trial(series: Series, result: TrialResult, run: RunLabels) -> None:
+    """Sets the gauges of one trial."""
+    trial, case = result.trial, result.trial.case
+    labels = labels_of(
+        [
+            ("variant", trial.variant.describe()),
+            ("round", str(trial.round + 1)),
+            ("operation", case.operation),
+            ("ccl", case.ccl),
+            ("ranks", str(case.ranks)),
+            ("dtype", case.dtype),
+            ("reduction", case.reduction or ""),
+            ("root", "" if case.root is None else str(case.root)),
+            ("size_bytes", str(case.size_bytes)),
+            ("placement", case.placement),
+            *run.method,
+            *run.where,
+        ]
+    )
+    series.begin(labels)
+    series.set("cclmark_trial_ok", labels, float(result.status == "ok"))
+    if result.summary is not None:
+        series.set("cclmark_trial_time_seconds", labels, result.summary.time_s)
+    if result.device is not None:
+        series.set("cclmark_trial_device_time_seconds", labels, result.device.summary.time_s)
