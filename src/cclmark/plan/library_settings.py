@@ -21,12 +21,12 @@ from cclmark.plan.setting_lists import function_of, parse_list
 
 __all__ = [
     "LibrarySetting",
+    "absence_of",
     "algorithm_settings",
     "allowed_values",
     "check_value",
     "configuration_files_of",
     "find_setting",
-    "is_in_version",
     "is_kept",
     "missing_requirements",
     "settings_of",
@@ -112,9 +112,25 @@ def missing_requirements(setting: LibrarySetting, environment: Mapping[str, str]
     }
 
 
-def is_in_version(setting: LibrarySetting, version: str) -> bool:
-    """Whether a library with this text about its version has the setting; True if unknown."""
-    return not _absence(setting, version)
+def absence_of(setting: LibrarySetting, version: str) -> str:
+    """Why a library with this version does not have the setting; empty if it has, and if unknown.
+
+    ``version``: the library's own text about its version.
+    """
+    others = [name for name in IMPLEMENTATIONS if name != setting.implementation]
+    lower = version.lower()
+    if setting.implementation and setting.implementation.lower() not in lower:
+        for other in others:
+            if other.lower() in lower:
+                return f"a setting of {setting.implementation}, this library is {other}"
+    encoded, own = find_version(version)
+    if not own:
+        return ""
+    if encoded < parse_version(setting.since):
+        return f"since {setting.since}, this library is {own}"
+    if setting.until and encoded >= parse_version(setting.until):
+        return f"until {setting.until}, this library is {own}"
+    return ""
 
 
 def allowed_values(setting: LibrarySetting, version: str = "") -> str:
@@ -153,7 +169,7 @@ class _Check:
     environment: Mapping[str, str]
 
     def run(self) -> None:
-        if absence := _absence(self.setting, self.version):
+        if absence := absence_of(self.setting, self.version):
             raise self._refused(absence)
         if not self.value or not self.value.isprintable() or self.value != self.value.strip():
             raise self._refused("not a value: write printable characters, and no space around them")
@@ -276,24 +292,6 @@ def _of_any_version(setting: LibrarySetting) -> LibrarySetting:
         maximum_before={},
         per_operation_since=setting.per_operation_since and _ANY_VERSION,
     )
-
-
-def _absence(setting: LibrarySetting, version: str) -> str:
-    """Why a library of this version has no such setting; empty if it has, and if unknown."""
-    others = [name for name in IMPLEMENTATIONS if name != setting.implementation]
-    lower = version.lower()
-    if setting.implementation and setting.implementation.lower() not in lower:
-        for other in others:
-            if other.lower() in lower:
-                return f"a setting of {setting.implementation}, this library is {other}"
-    encoded, own = find_version(version)
-    if not own:
-        return ""
-    if encoded < parse_version(setting.since):
-        return f"since {setting.since}, this library is {own}"
-    if setting.until and encoded >= parse_version(setting.until):
-        return f"until {setting.until}, this library is {own}"
-    return ""
 
 
 def _functions(setting: LibrarySetting) -> list[str]:
