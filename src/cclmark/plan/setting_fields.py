@@ -216,14 +216,23 @@ def _check_since(setting: LibrarySetting, place: str) -> None:
 
 
 def _check_others(setting: LibrarySetting, place: str) -> None:
+    _check_lines(f"{place}.kept_values", setting.kept_values)
     for name, values in setting.requires.items():
         check_setting_name(f"{place}.requires", name)
         if not values:
             raise WrongFieldError(f"{place}.requires.{name}", "is empty", "list its values")
+        _check_lines(f"{place}.requires.{name}", values)
     for restriction in setting.restricts:
-        check_line(f"{place}.restricts.words", restriction.words)
+        _check_lines(f"{place}.restricts.words", [restriction.words])
+        _check_lines(f"{place}.restricts.values", restriction.values)
         _check_operations(f"{place}.restricts.operations", restriction.operations)
     for conflict in setting.conflicts:
         check_setting_name(f"{place}.conflicts.variable", conflict.variable)
+        _check_lines(f"{place}.conflicts.set_to", [conflict.set_to])
         for value in conflict.values:
             check_choice(f"{place}.conflicts.values", value, setting.values)
+
+
+def _check_lines(field: str, texts: Sequence[str]) -> None:
+    for text in texts:
+        check_line(field, text)

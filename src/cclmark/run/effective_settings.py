@@ -110,12 +110,11 @@ def _read_files(
                 continue
             try:
                 content = read_regular(Path(path), _MOST_BYTES)
-            except FileNotFoundError as error:
+            except OSError as error:
                 if path == named:
                     notices.append(f"{configuration.variable}={path}: {error.strerror}")
-                continue
-            except OSError as error:
-                notices.append(f"{path}: cannot read it: {error.strerror}")
+                elif not isinstance(error, FileNotFoundError):
+                    notices.append(f"{path}: cannot read it: {error.strerror}")
                 continue
             found.append((path, _variables(content)))
     return found, notices
