@@ -18,6 +18,7 @@ from cclmark.plan.library_settings import (
     absence_of,
     algorithm_settings,
     allowed_values,
+    check_combination,
     check_value,
     configuration_files_of,
     find_setting,
@@ -105,6 +106,10 @@ class TestShipped:
                     check_value(known(ccl, name), value, "")
             for conflict in setting.conflicts:
                 check_value(known(ccl, conflict.variable), conflict.set_to, "")
+            for name in filter(None, [setting.at_least_of, setting.at_most_of]):
+                assert known(ccl, name).form == "integer"
+            if setting.product:
+                assert known(ccl, setting.product.variable).product
 
     @pytest.mark.parametrize("ccl", WITH_SETTINGS)
     def test_journals_keep_them(self, ccl):
@@ -268,6 +273,10 @@ def test_a_wrong_field_is_named(old, new, said):
             "settings.MINE_LEVEL.maximum_before: 'x' is not a version",
         ),
         ("numbered = true", "settings.MINE_LEVEL.numbered: has no meaning with form 'integer'"),
+        ('at_most_of = "a b"', "settings.MINE_LEVEL.at_most_of: 'a b' is not the name"),
+        ('at_least_of = "a b"', "settings.MINE_LEVEL.at_least_of: 'a b' is not the name"),
+        ('product = { variable = "", maximum = 1 }', "settings.MINE_LEVEL.product.variable: ''"),
+        ('product = { variable = "A" }', "settings[0].product.maximum: is missing"),
         ("by_size = true", "settings.MINE_LEVEL.by_size: has no meaning with form 'integer'"),
     ],
 )
@@ -457,6 +466,45 @@ class TestEnvironment:
         assert f"no effect while {DYNAMIC}=false is set" in refused(
             setting, "ring", "", {DYNAMIC: "false"}
         )
+
+    @pytest.mark.parametrize(
+        ("ccl", "values", "said"),
+        [
+            ("nccl", "NCCL_MIN_CTAS=16 NCCL_MAX_CTAS=8", "NCCL_MIN_CTAS=16: above NCCL_MAX_CTAS=8"),
+            ("nccl", "NCCL_MAX_CTAS=8 NCCL_MIN_CTAS=16", "NCCL_MAX_CTAS=8: below NCCL_MIN_CTAS=16"),
+            (
+                "nccl",
+                "NCCL_SOCKET_NTHREADS=16 NCCL_NSOCKS_PERTHREAD=5",
+                "NCCL_SOCKET_NTHREADS=16: times NCCL_NSOCKS_PERTHREAD=5 it exceeds 64",
+            ),
+            (
+                "hccl",
+                "HCCL_INTRA_PCIE_ENABLE=1 HCCL_INTRA_ROCE_ENABLE=1",
+                "1 cannot be used while HCCL_INTRA_ROCE_ENABLE=1 is set",
+            ),
+            ("nccl", "NCCL_NVLS_ENABLE=0 NCCL_ALGO=NVLS", "NVLS cannot be used while"),
+            ("nccl", "FOO=1 NCCL_MIN_CTAS=0", "NCCL_MIN_CTAS=0: out of range"),
+            ("mpi", f"{DYNAMIC}=0 OMPI_MCA_coll_tuned_bcast_algorithm=chain", "no effect while"),
+        ],
+    )
+    def test_values_that_are_impossible_together(self, ccl, values, said):
+        chosen = dict(one.split("=") for one in values.split())
+        with pytest.raises(UsageError) as caught:
+            check_combination(ccl, chosen, "", {})
+        assert said in str(caught.value)
+        first, *others = chosen
+        if not others or first == "FOO":
+            return
+        with pytest.raises(UsageError):  # one of them is inherited
+            check_combination(ccl, {others[0]: chosen[others[0]]}, "", {first: chosen[first]})
+
+    def test_values_that_are_possible_together(self):
+        chosen = {"NCCL_MIN_CTAS": "8", "NCCL_MAX_CTAS": "8", "NCCL_ALGO": "Ring", "FOO": "x"}
+        check_combination(
+            "nccl", chosen, "2.28.9", {"NCCL_MIN_CTAS": "64", "NCCL_NVLS_ENABLE": "0"}
+        )
+        sockets = {"NCCL_SOCKET_NTHREADS": "16", "NCCL_NSOCKS_PERTHREAD": "4"}
+        check_combination("nccl", sockets, "", {"NCCL_MAX_CTAS": "many"})
 
     def test_notices_of_unknown_variables(self):
         assert unknown_setting_notice("nccl", "NCCL_ALGO") == ""

@@ -122,8 +122,14 @@ def effect_of(setting: LibrarySetting) -> str:
     if setting.between_hosts:
         words.append("Between hosts.")
     words += [f"Requires `{name}={values[0]}`." for name, values in setting.requires.items()]
+    if setting.at_least_of:
+        words.append(f"Not below `{setting.at_least_of}`.")
+    if setting.at_most_of:
+        words.append(f"Not above `{setting.at_most_of}`.")
+    if setting.product:
+        words.append(f"Times `{setting.product.variable}` at most {setting.product.maximum}.")
     words += [
-        f"With {' or '.join(one.values)} not while `{one.variable}={one.set_to}` is set."
+        f"{' or '.join(one.values)}: not while `{one.variable}={one.set_to}` is set."
         for one in setting.conflicts
     ]
     words += [f"cclmark never overrides `{setting.name}={one}`." for one in setting.kept_values]

@@ -23,6 +23,7 @@ from cclmark.plan.runtimes import RUNTIMES
 from cclmark.plan.setting_fields import (
     Conflict,
     LibrarySetting,
+    Product,
     Restricts,
     check_setting_name,
     check_settings,
@@ -187,6 +188,7 @@ _STRUCTS: dict[str, type[msgspec.Struct]] = {
     "settings": LibrarySetting,
     "settings.restricts": Restricts,
     "settings.conflicts": Conflict,
+    "settings.product": Product,
 }
 
 

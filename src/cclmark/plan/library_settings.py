@@ -24,6 +24,7 @@ __all__ = [
     "absence_of",
     "algorithm_settings",
     "allowed_values",
+    "check_combination",
     "check_value",
     "configuration_files_of",
     "find_setting",
@@ -97,6 +98,20 @@ def check_value(
     are possible. ``environment``: the variables with which the value would be used.
     """
     _Check(setting, value, version, environment or {}).run()
+
+
+def check_combination(
+    ccl: str, values: Mapping[str, str], version: str, environment: Mapping[str, str]
+) -> None:
+    """Raises UsageError for values that are impossible together, or one that is by itself.
+
+    ``values``: the settings' values by name; variables that are not settings of the library are
+    not checked. The other arguments are those of check_value.
+    """
+    for name, value in values.items():
+        if (setting := find_setting(ccl, name)) is not None:
+            others = {other: text for other, text in values.items() if other != name}
+            check_value(setting, value, version, {**environment, **others})
 
 
 def is_kept(setting: LibrarySetting, environment: Mapping[str, str]) -> bool:
@@ -263,12 +278,35 @@ class _Check:
                     f"{' and '.join(words)} cannot be used while {conflict.variable}="
                     f"{conflict.set_to} is set"
                 )
+        self._check_limits()
         for name, values in setting.requires.items():
             found = self.environment.get(name, "")
             if found and found not in values:
                 raise self._refused(
                     f"no effect while {name}={found} is set: it requires {name}={values[0]}"
                 )
+
+    def _check_limits(self) -> None:
+        """Compares the value with those of other settings in the environment."""
+        setting = self.setting
+        least = self._other(setting.at_least_of)
+        if least is not None and int(self.value) < least:
+            raise self._refused(f"below {setting.at_least_of}={least}")
+        most = self._other(setting.at_most_of)
+        if most is not None and int(self.value) > most:
+            raise self._refused(f"above {setting.at_most_of}={most}")
+        if setting.product is not None:
+            factor = self._other(setting.product.variable)
+            if factor is not None and int(self.value) * factor > setting.product.maximum:
+                raise self._refused(
+                    f"times {setting.product.variable}={factor} it exceeds "
+                    f"{setting.product.maximum}"
+                )
+
+    def _other(self, name: str) -> int | None:
+        """The number that another setting is set to; None if it is not set, and for no number."""
+        text = self.environment.get(name, "")
+        return int(text) if _INTEGER.fullmatch(text) else None
 
     def _chosen_words(self) -> set[str]:
         """The words that the value selects, in small letters; not those that it excludes."""

@@ -62,6 +62,13 @@ class Conflict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set_to: str
 
 
+class Product(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The value times the value of another ``variable`` must not exceed ``maximum``."""
+
+    variable: str
+    maximum: int
+
+
 class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A setting of a library: an environment variable. An empty field is not known.
 
@@ -76,6 +83,7 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     single operations; empty: none.
     ``scope``: when a changed value takes effect. ``option``: the field of a communicator's
     configuration that does the same. ``operations``: empty for all.
+    ``at_least_of`` and ``at_most_of``: the setting whose value is a limit of this one's.
     ``requires``: variables without which it has no effect, with the values that it needs.
     ``kept_values``: values that cclmark never overrides if the environment has one of them.
     """
@@ -104,6 +112,9 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     between_hosts: bool = False
     implementation: str = ""
     selects_algorithm: bool = False
+    at_least_of: str = ""
+    at_most_of: str = ""
+    product: Product | None = None
     requires: dict[str, list[str]] = {}
     restricts: list[Restricts] = []
     conflicts: list[Conflict] = []
@@ -146,6 +157,7 @@ def _check_one(setting: LibrarySetting, place: str) -> None:
     _check_operations(f"{place}.operations", setting.operations)
     _check_values(setting, place)
     _check_numbers(setting, place)
+    _check_limiting(setting, place)
     _check_since(setting, place)
     _check_others(setting, place)
 
@@ -197,6 +209,22 @@ def _check_numbers(setting: LibrarySetting, place: str) -> None:
             f"{setting.maximum} is below the minimum",
             f"write at least {setting.minimum}",
         )
+
+
+def _check_limiting(setting: LibrarySetting, place: str) -> None:
+    limiting = {"at_least_of": setting.at_least_of, "at_most_of": setting.at_most_of}
+    if setting.product is not None:
+        limiting["product.variable"] = setting.product.variable
+    for field, name in limiting.items():
+        if not name and not field.startswith("product"):
+            continue
+        check_setting_name(f"{place}.{field}", name)
+        if setting.form not in _NUMBER_FORMS:
+            raise WrongFieldError(
+                f"{place}.{field}",
+                f"has no meaning with form {setting.form!r}",
+                "use 'integer' or 'size'",
+            )
 
 
 def _check_since(setting: LibrarySetting, place: str) -> None:
