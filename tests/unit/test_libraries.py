@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from cclmark import _engine as engine
 from cclmark.errors import UsageError
 from cclmark.plan import libraries
+from cclmark.plan.library_fields import parse_version
 from cclmark.plan.library_files import (
     _LOADED_SHAPES,
     SHAPES,
     Library,
     parse_library,
-    parse_version,
     read_library,
 )
 from cclmark.plan.operations import DTYPE_BYTES, REDUCTIONS
@@ -166,7 +166,6 @@ class TestAUsersFile:
         ('["libmine.so"]', '["a"]\nenvironment_prefixes = [""]', "environment_prefixes: '' is not"),
         ('["libmine.so"]', '["a"]\nfp8_codes = "E4"', "fp8_codes: unknown 'E4': choose from OCP"),
         ('["libmine.so"]', '["a"]\ntitle = "a\\nb"', "title: is not a single line of text"),
-        ('["libmine.so"]', '["a"]\nalgorithm_variables = ["a b"]', "algorithm_variables: 'a b' is"),
         ("sum = 0", 'sum = 0\n[log]\npattern = "("', "log.pattern: '(' is not a pattern"),
         ("sum = 0", 'sum = 0\n[log]\npattern = "a"', "with a group (?P<algorithm>...)"),
         (

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cclmark.plan.libraries import shipped
 from cclmark.plan.library_files import Library
+from cclmark.plan.library_settings import LibrarySetting, allowed_values, settings_of
 from cclmark.plan.operations import DTYPE_BYTES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -102,10 +104,72 @@ def places() -> str:
     return table(head, rows)
 
 
-TABLES = {"tried": tried, "shaped_as_nccl": shaped_as_nccl, "places": places}
+def versions_of(setting: LibrarySetting) -> str:
+    words = [setting.since] if setting.since else []
+    words += [f"`{value}` {version}" for value, version in setting.value_since.items()]
+    words += [f"to {most} before {version}" for version, most in setting.maximum_before.items()]
+    if setting.per_operation_since:
+        words.append(f"for one operation {setting.per_operation_since}")
+    if setting.until:
+        words.append(f"until {setting.until}")
+    return ", ".join(words)
 
 
-@pytest.mark.parametrize("page", ["reference/libraries.md", "how-to/choose-the-library.md"])
+def effect_of(setting: LibrarySetting) -> str:
+    words = [setting.effect]
+    if setting.operations:
+        words.append(f"For {', '.join(setting.operations)}.")
+    if setting.between_hosts:
+        words.append("Between hosts.")
+    words += [f"Requires `{name}={values[0]}`." for name, values in setting.requires.items()]
+    if setting.at_least_of:
+        words.append(f"Not below `{setting.at_least_of}`.")
+    if setting.at_most_of:
+        words.append(f"Not above `{setting.at_most_of}`.")
+    if setting.product:
+        words.append(f"Times `{setting.product.variable}` at most {setting.product.maximum}.")
+    words += [
+        f"{' or '.join(one.values)}: not while `{one.variable}={one.set_to}` is set."
+        for one in setting.conflicts
+    ]
+    words += [f"cclmark never overrides `{setting.name}={one}`." for one in setting.kept_values]
+    return " ".join(words)
+
+
+def settings(ccl: str) -> str:
+    """The settings of a library, without those of another one that it has unchanged."""
+    below = shipped()[ccl].inherits.settings_of
+    names = {one.name for one in shipped()[ccl].settings}
+    rows = [
+        [
+            f"`{one.name}`",
+            effect_of(one),
+            allowed_values(one) or "text",
+            f"`{one.default}`" if one.default else "",
+            versions_of(one),
+            one.scope,
+            ", ".join(one.deployed_by) + (f" `{one.option}`" if one.option else ""),
+            ", ".join(one.costs),
+        ]
+        for one in settings_of(ccl)
+        if not below or one.name in names
+    ]
+    head = ["setting", "effect", "values", "default", "since", "takes effect in", "set by", "costs"]
+    return table(head, [[cell.replace("|", "\\|") for cell in row] for row in rows])
+
+
+SETTINGS = [name for name, library in shipped().items() if library.settings]
+TABLES = {
+    "tried": tried,
+    "shaped_as_nccl": shaped_as_nccl,
+    "places": places,
+    **{f"settings_{name.replace('-', '_')}": partial(settings, name) for name in SETTINGS},
+}
+
+
+@pytest.mark.parametrize(
+    "page", ["reference/libraries.md", "how-to/choose-the-library.md", "reference/settings.md"]
+)
 def test_tables_are_those_of_the_files(page):
     path = DOCS / page
     text = path.read_text()
@@ -115,3 +179,9 @@ def test_tables_are_those_of_the_files(page):
         path.write_text(current)
     else:
         assert text == current, "UPDATE_DOCUMENTS=1 pytest tests/unit/test_library_tables.py"
+
+
+def test_every_library_with_settings_has_a_table():
+    text = (DOCS / "reference" / "settings.md").read_text()
+    listed = {name for _, name, _, _ in TABLE.findall(text)}
+    assert listed == {name for name in TABLES if name.startswith("settings_")}

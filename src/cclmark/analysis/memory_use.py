@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cclmark.plan.library_settings import find_setting
 from cclmark.results.kinds import MemoryResult
 from cclmark.results.schema import DeviceDescription, MemoryBuffer, MemoryStage
 
@@ -174,10 +175,6 @@ class Expected:
     unit: str
 
 
-_NCCL_BUFFSIZE = 4 << 20
-_HCCL_BUFFSIZE_MIB = 200
-
-
 def expected_of(result: MemoryResult, environment: Mapping[str, str]) -> Expected | None:
     """The documented memory of the library of ``result``; None if no formula is documented.
 
@@ -194,18 +191,22 @@ def expected_of(result: MemoryResult, environment: Mapping[str, str]) -> Expecte
     """
     library = result.memory.ccl.removeprefix("torch:")
     if library == "nccl":
-        value, is_set = _setting(environment, "NCCL_BUFFSIZE", _NCCL_BUFFSIZE)
+        value, is_set = _setting(environment, "nccl", "NCCL_BUFFSIZE")
         channels = 0 if result.channels is None else result.channels.collective
         unit = f"a connection of all {channels} channels"
         return Expected("NCCL_BUFFSIZE", value, is_set, value * channels or None, unit)
     if library == "hccl":
-        value, is_set = _setting(environment, "HCCL_BUFFSIZE", _HCCL_BUFFSIZE_MIB)
+        value, is_set = _setting(environment, "hccl", "HCCL_BUFFSIZE")
         value <<= 20
         return Expected("HCCL_BUFFSIZE", value, is_set, 2 * value, "the communicator")
     return None
 
 
-def _setting(environment: Mapping[str, str], name: str, otherwise: int) -> tuple[int, bool]:
+def _setting(environment: Mapping[str, str], ccl: str, name: str) -> tuple[int, bool]:
+    """The value of a library's setting, and whether it is set."""
     text = environment.get(name, "").strip()
-    valid = text.isascii() and text.isdecimal() and 0 < int(text[:18]) < 1 << 50
-    return (int(text), True) if valid else (otherwise, False)
+    if text.isascii() and text.isdecimal() and 0 < int(text[:18]) < 1 << 50:
+        return int(text), True
+    setting = find_setting(ccl, name)
+    assert setting is not None
+    return int(setting.default), False

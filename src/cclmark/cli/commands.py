@@ -124,6 +124,11 @@ COMMANDS = {
         "plugin_command",
         "Print the path of the NCCL plug-in, or what its logs contain.",
     ),
+    "settings": Entry(
+        "settings.settings_command",
+        "settings_command",
+        "The settings of a library: values in effect, origin, when they take effect, costs.",
+    ),
     "info": Entry(
         "info.info_command",
         "info_command",

@@ -65,6 +65,12 @@ def add_library_files(paths: Sequence[Path]) -> None:
             raise UsageError(
                 f"--ccl-file {path}: name: {library.name!r} is in another --ccl-file too"
             )
+        inherited = library.inherits.settings_of
+        if inherited and inherited not in shipped():
+            raise UsageError(
+                f"--ccl-file {path}: inherits.settings_of: {inherited!r} is not a library of "
+                f"cclmark: choose from {', '.join(shipped())}"
+            )
         read[library.name] = library
     add_libraries(read.values())
 
@@ -128,12 +134,6 @@ def log_of(name: str) -> Log:
     """What the library logs about algorithms; its pattern is empty for a library that does not."""
     library = library_called(name)
     return library.log if library is not None else Log()
-
-
-def algorithm_variables_of(name: str) -> list[str]:
-    """The environment variables that select the library's algorithms, as far as known."""
-    library = library_called(name)
-    return library.algorithm_variables if library is not None else []
 
 
 def title_of(name: str) -> str:

@@ -10,8 +10,24 @@ from typing import Any
 import msgspec
 
 from cclmark.errors import UsageError
+from cclmark.plan.library_fields import (
+    LONGEST_TEXT,
+    WrongFieldError,
+    check_choice,
+    check_line,
+    check_version,
+    shown,
+)
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, REDUCTIONS
 from cclmark.plan.runtimes import RUNTIMES
+from cclmark.plan.setting_fields import (
+    Conflict,
+    LibrarySetting,
+    Product,
+    Restricts,
+    check_setting_name,
+    check_settings,
+)
 from cclmark.regular_file import read_regular
 
 # Shapes with their own numbers for types and reductions, then all shapes loaded from a file.
@@ -22,7 +38,6 @@ _FP8_CODES = ("OCP", "OCP or FNUZ")
 
 _MOST_BYTES = 64 << 10
 _MOST_FILES = 16
-_LONGEST_TEXT = 1000
 _LARGEST_CODE = (1 << 31) - 1
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 _TORCH_NAME = re.compile(r"torch(:[a-z0-9_]+)?", re.ASCII)
@@ -32,10 +47,10 @@ _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 LOG_GROUPS = ("algorithm", "function", "kernel", "protocol", "channels")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
 _ENVIRONMENT_PREFIX = re.compile(r"[A-Z][A-Z0-9_]*_", re.ASCII)
-_VERSION = re.compile(r"(\d{1,4})\.(\d{1,2})(?:\.(\d{1,2}))?", re.ASCII)
 # Patterns of msgspec's messages, for example the place ``$.exchanges.alltoall``.
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 _MISSING = re.compile(r"Object missing required field `(.+?)`")
+_INDEX = re.compile(r"\[\d+\]")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`")
 
 
@@ -73,6 +88,32 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     missing: str = ""
 
 
+class ConfigurationFiles(
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """Files with lines ``NAME=VALUE`` from which the library sets variables that are not set.
+
+    ``variable``: the variable that names the user's file, which is ``user`` if it is not set.
+    ``system``: the file read after it. A leading ``~`` is the home directory.
+    """
+
+    variable: str = ""
+    user: str = ""
+    system: str = ""
+
+
+class Inherits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Another library whose settings this one has too; a setting of its own replaces one of them.
+
+    ``same_versions``: the library has the other one's versions. ``loads``: it loads the other one,
+    which reads its own configuration files.
+    """
+
+    settings_of: str = ""
+    same_versions: bool = False
+    loads: bool = False
+
+
 class Library(
     msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True
 ):
@@ -102,7 +143,6 @@ class Library(
     derived: bool = False
     environment_prefixes: list[str] = []
     plug_ins: str = ""
-    algorithm_variables: list[str] = []
     in_place_only: list[str] = []
     verified: str = "unverified"
     assumed: str = ""
@@ -111,6 +151,9 @@ class Library(
     exchanges: Exchanges = Exchanges()
     log: Log = Log()
     tried: Tried = Tried()
+    configuration: ConfigurationFiles = ConfigurationFiles()
+    inherits: Inherits = Inherits()
+    settings: list[LibrarySetting] = []
 
     @property
     def written_title(self) -> str:
@@ -133,6 +176,20 @@ class Library(
     def is_loaded(self) -> bool:
         """Whether the engine loads the library from a file."""
         return self.shape in _LOADED_SHAPES
+
+
+# The structs of tables, by their place.
+_STRUCTS: dict[str, type[msgspec.Struct]] = {
+    "exchanges": Exchanges,
+    "log": Log,
+    "tried": Tried,
+    "configuration": ConfigurationFiles,
+    "inherits": Inherits,
+    "settings": LibrarySetting,
+    "settings.restricts": Restricts,
+    "settings.conflicts": Conflict,
+    "settings.product": Product,
+}
 
 
 def read_library(path: Path) -> Library:
@@ -171,91 +228,88 @@ def parse_library(content: bytes, source: str) -> Library:
         _check(library)
     except msgspec.ValidationError as error:
         raise UsageError(f"{source}: {_explained(str(error))}") from None
-    except _WrongFieldError as error:
+    except WrongFieldError as error:
         raise UsageError(f"{source}: {error}") from None
     return library
 
 
-def parse_version(text: str) -> int:
-    """The version ``2.18.5`` in NCCL's encoding, 21805; 0 for an empty text. Raises ValueError."""
-    if not text:
-        return 0
-    found = _VERSION.fullmatch(text)
-    if found is None:
-        raise ValueError(text)
-    major, minor, patch = (int(part or 0) for part in found.groups())
-    return major * 10000 + minor * 100 + patch
-
-
-class _WrongFieldError(Exception):
-    """A field with a value that is not allowed."""
-
-    def __init__(self, field: str, wrong: str, allowed: str) -> None:
-        super().__init__(f"{field}: {wrong}: {allowed}")
-
-
 def _check_codes(table: str, codes: Any, known: Sequence[str]) -> None:
     if not isinstance(codes, Mapping):
-        raise _WrongFieldError(
+        raise WrongFieldError(
             table, "is not a table", f"write [{table}] and NAME = NUMBER below it"
         )
     for name, code in codes.items():
         if name not in known:
-            raise _WrongFieldError(
-                table, f"unknown {_shown(name)}", f"choose from {', '.join(known)}"
+            raise WrongFieldError(
+                table, f"unknown {shown(name)}", f"choose from {', '.join(known)}"
             )
         if type(code) is not int or not 0 <= code <= _LARGEST_CODE:
-            raise _WrongFieldError(
+            raise WrongFieldError(
                 f"{table}.{name}",
-                f"{_shown(code)} is not a valid code",
+                f"{shown(code)} is not a valid code",
                 f"write an integer from 0 to {_LARGEST_CODE}",
             )
 
 
 def _check(library: Library) -> None:
-    _check_choice("shape", library.shape, SHAPES)
+    check_choice("shape", library.shape, SHAPES)
     pattern = _TORCH_NAME if library.shape == "torch" else _NAME
     if not pattern.fullmatch(library.name) or len(library.name) > _LONGEST_NAME:
-        raise _WrongFieldError(
+        raise WrongFieldError(
             "name",
-            f"{_shown(library.name)} is not a library name",
+            f"{shown(library.name)} is not a library name",
             f"write at most {_LONGEST_NAME} lower-case letters and digits, beginning with a "
             "letter, separated by single -",
         )
     if library.also_called and not _NAME.fullmatch(library.also_called):
-        raise _WrongFieldError(
-            "also_called", _shown(library.also_called), "write it in the form of name"
+        raise WrongFieldError(
+            "also_called", shown(library.also_called), "write it in the form of name"
         )
     _check_texts(library)
     _check_lists(library)
     _check_versions(library)
-    _check_choice("fp8_codes", library.fp8_codes, _FP8_CODES)
+    check_choice("fp8_codes", library.fp8_codes, _FP8_CODES)
     if library.is_loaded:
         _check_symbol("prefix", library.prefix)
         if not library.files:
-            raise _WrongFieldError("files", "is empty", "list at least one file of the library")
+            raise WrongFieldError("files", "is empty", "list at least one file of the library")
     if library.shape in _NUMBERED_SHAPES:
         for field in ("devices", "types", "reductions"):
             if not getattr(library, field):
-                raise _WrongFieldError(field, "is empty", "list at least one")
+                raise WrongFieldError(field, "is empty", "list at least one")
     if library.identified_by:
         _check_symbol("identified_by", library.identified_by)
     if library.indistinct and len(library.devices) != 1:
-        raise _WrongFieldError("indistinct", "requires exactly one runtime", "list one in devices")
+        raise WrongFieldError("indistinct", "requires exactly one runtime", "list one in devices")
     names = msgspec.structs.asdict(library.exchanges)
     _check_symbol("exchanges.alltoall", names["alltoall"])
     for field in ("alltoallv", "older_alltoall", "older_alltoallv"):
         if names[field]:
             _check_symbol(f"exchanges.{field}", names[field])
     _check_log(library.log)
+    _check_configuration(library.configuration)
+    if library.inherits.settings_of and not _NAME.fullmatch(library.inherits.settings_of):
+        raise WrongFieldError(
+            "inherits.settings_of",
+            f"{shown(library.inherits.settings_of)} is not a library name",
+            "write the name of a library of cclmark",
+        )
+    check_settings(library.settings)
+
+
+def _check_configuration(files: ConfigurationFiles) -> None:
+    if files.variable:
+        check_setting_name("configuration.variable", files.variable)
+    for field in ("user", "system"):
+        check_line(f"configuration.{field}", getattr(files, field))
 
 
 def _check_log(log: Log) -> None:
     for name, value in log.environment.items():
         if not _VARIABLE.fullmatch(name) or not value.isprintable():
-            raise _WrongFieldError(
+            raise WrongFieldError(
                 "log.environment",
-                f"{_shown(name)} = {_shown(value)} is not a variable with a value",
+                f"{shown(name)} = {shown(value)} is not a variable with a value",
                 "write a name of capital letters, digits and _, and printable characters",
             )
     if not log.pattern and not log.environment:
@@ -265,9 +319,9 @@ def _check_log(log: Log) -> None:
     except (re.error, RecursionError, OverflowError):
         groups = set()
     if "algorithm" not in groups or not groups <= set(LOG_GROUPS):
-        raise _WrongFieldError(
+        raise WrongFieldError(
             "log.pattern",
-            f"{_shown(log.pattern)} is not a pattern for a line",
+            f"{shown(log.pattern)} is not a pattern for a line",
             "write a regular expression with a group (?P<algorithm>...), and for others choose "
             f"from {', '.join(LOG_GROUPS)}",
         )
@@ -279,80 +333,51 @@ def _check_texts(library: Library) -> None:
         values = msgspec.structs.asdict(getattr(library, table))
         texts |= {f"{table}.{field}": text for field, text in values.items()}
     for field, text in texts.items():
-        if not text.isprintable() or len(text) > _LONGEST_TEXT:
-            raise _WrongFieldError(
-                field,
-                "is not a single line of text",
-                f"write at most {_LONGEST_TEXT} printable characters",
-            )
+        check_line(field, text)
 
 
 def _check_lists(library: Library) -> None:
     for field in ("devices", "native_of"):
         for runtime in getattr(library, field):
-            _check_choice(field, runtime, RUNTIMES)
+            check_choice(field, runtime, RUNTIMES)
     for runtime in library.native_of:
-        _check_choice("native_of", runtime, library.devices)
+        check_choice("native_of", runtime, library.devices)
     for operation in library.in_place_only:
-        _check_choice("in_place_only", operation, list(OPERATIONS))
+        check_choice("in_place_only", operation, list(OPERATIONS))
     for field in ("files", "wheel_files", "environment_files"):
         files = getattr(library, field)
         if len(files) > _MOST_FILES:
-            raise _WrongFieldError(
+            raise WrongFieldError(
                 field, f"has {len(files)} entries", f"write at most {_MOST_FILES}"
             )
         for file in files:
-            if not file or not file.isprintable() or len(file) > _LONGEST_TEXT:
-                raise _WrongFieldError(
-                    field, f"{_shown(file)} is not a file name", "write a path or a name"
+            if not file or not file.isprintable() or len(file) > LONGEST_TEXT:
+                raise WrongFieldError(
+                    field, f"{shown(file)} is not a file name", "write a path or a name"
                 )
     for prefix in library.environment_prefixes:
         if not _ENVIRONMENT_PREFIX.fullmatch(prefix):
-            raise _WrongFieldError(
+            raise WrongFieldError(
                 "environment_prefixes",
-                f"{_shown(prefix)} is not a prefix of variables",
+                f"{shown(prefix)} is not a prefix of variables",
                 "write capital letters and digits, ending with _, for example NCCL_",
-            )
-    for name in library.algorithm_variables:
-        if not _VARIABLE.fullmatch(name):
-            raise _WrongFieldError(
-                "algorithm_variables",
-                f"{_shown(name)} is not the name of a variable",
-                "write capital letters, digits and _, for example NCCL_ALGO",
             )
 
 
 def _check_versions(library: Library) -> None:
     for field in ("oldest_version", "fp8_since"):
-        text = getattr(library, field)
-        try:
-            parse_version(text)
-        except ValueError:
-            raise _WrongFieldError(
-                field, f"{_shown(text)} is not a version", "write 2.18 or 2.18.5"
-            ) from None
+        check_version(field, getattr(library, field))
     if not 0 <= library.fp8_architecture <= _LARGEST_CODE:
-        raise _WrongFieldError(
+        raise WrongFieldError(
             "fp8_architecture", f"{library.fp8_architecture}", "write 90 for 9.0, or 0 for any"
         )
 
 
-def _check_choice(field: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise _WrongFieldError(field, f"unknown {_shown(value)}", f"choose from {', '.join(known)}")
-
-
 def _check_symbol(field: str, value: str) -> None:
-    if not _SYMBOL.fullmatch(value) or len(value) > _LONGEST_TEXT:
-        raise _WrongFieldError(
-            field, f"{_shown(value)} is not part of a C name", "write letters, digits and _"
+    if not _SYMBOL.fullmatch(value) or len(value) > LONGEST_TEXT:
+        raise WrongFieldError(
+            field, f"{shown(value)} is not part of a C name", "write letters, digits and _"
         )
-
-
-def _shown(value: object) -> str:
-    """A value of the file for a message, shortened to at most 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _explained(text: str) -> str:
@@ -363,8 +388,7 @@ def _explained(text: str) -> str:
     if found := _MISSING.search(what):
         return f"{'.'.join(filter(None, [place, found[1]]))}: is missing"
     if found := _UNKNOWN.search(what):
-        structs = {"exchanges": Exchanges, "log": Log, "tried": Tried}
-        known = structs.get(place, Library).__struct_fields__
-        field = ".".join(filter(None, [place, _shown(found[1])]))
+        known = _STRUCTS.get(_INDEX.sub("", place), Library).__struct_fields__
+        field = ".".join(filter(None, [place, shown(found[1])]))
         return f"{field}: unknown field: choose from {', '.join(known)}"
     return f"{place}: {what[:1].lower()}{what[1:]}"

@@ -15,8 +15,8 @@ from cclmark.plan.cases import Case
 from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.libraries import title_of
 from cclmark.plan.operations import OPERATIONS, info_of
+from cclmark.plan.setting_lists import allows
 from cclmark.references.match import LEAST_JUDGED_BYTES, Match
-from cclmark.references.nccl_choices import allows
 from cclmark.references.reference import Reference
 from cclmark.references.reference_curves import SATURATED_BYTES, CurveGroup, groups_of
 from cclmark.results.method import is_of_method, unusual_method

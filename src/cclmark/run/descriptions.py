@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from cclmark import _engine as engine
 from cclmark.plan.libraries import library_called, similar_libraries
-from cclmark.plan.library_files import Library, parse_version
+from cclmark.plan.library_fields import parse_version
+from cclmark.plan.library_files import Library
 
 
 def open_ccl(name: str, chosen: str, files: Sequence[str]) -> engine.Ccl:

@@ -10,7 +10,8 @@ import msgspec
 from cclmark import _engine as engine
 from cclmark.explain.operation import Operation
 from cclmark.plan.cases import Case
-from cclmark.plan.libraries import MPI, algorithm_variables_of, log_of, plug_ins_of
+from cclmark.plan.libraries import MPI, log_of, plug_ins_of
+from cclmark.plan.library_settings import algorithm_settings
 from cclmark.printable import plain
 from cclmark.rendezvous.messages import Connected, Explained
 from cclmark.run.all_or_none import in_step
@@ -84,7 +85,7 @@ class CaseExplainer:
             return selected_in_mpi(case, self._instruments)
         else:
             reason = f"{case.ccl} has no interface that reports what it does"
-        return Observation("unknown", reason + _selecting(case.ccl), [], {})
+        return Observation("unknown", reason + _selecting(case), [], {})
 
     def _send(self, index: int, found: Observation) -> None:
         job = self._rank.job
@@ -101,9 +102,9 @@ class CaseExplainer:
         )
 
 
-def _selecting(name: str) -> str:
+def _selecting(case: Case) -> str:
     """Whether variables select the library's algorithm, for the end of a reason."""
-    variables = algorithm_variables_of(name)
+    variables = [setting.name for setting in algorithm_settings(case.ccl, case.operation)]
     known = [f"{one}={plain(os.environ[one])}" for one in variables if one in os.environ]
     missing = [one for one in variables if one not in os.environ]
     if known:

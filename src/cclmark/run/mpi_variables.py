@@ -11,22 +11,15 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from cclmark.plan.libraries import MPI
+from cclmark.plan.library_settings import algorithm_settings
+from cclmark.plan.setting_fields import IMPLEMENTATIONS
+
 _SINGLE = 0  # MPI_THREAD_SINGLE
 _MOST_BYTES = 16 << 10
 _MPICH_CHOICE = re.compile(r"^(\w+)\s+- ", re.MULTILINE)
-# The operations as the variables name them.
-_STEMS = {
-    "all_reduce": "allreduce",
-    "all_gather": "allgather",
-    "reduce_scatter": "reduce_scatter_block",
-    "broadcast": "bcast",
-    "reduce": "reduce",
-    "alltoall": "alltoall",
-    "alltoallv": "alltoallv",
-    "gather": "gather",
-    "scatter": "scatter",
-    "barrier": "barrier",
-}
+_OPEN_MPI, _MPICH = IMPLEMENTATIONS
+_OPEN_MPI_PREFIX = "OMPI_MCA_"
 
 #: The value of a variable as text, with the name of a numbered choice; None for an unknown one.
 Read = Callable[[str], str | None]
@@ -40,23 +33,28 @@ class Selected:
     reason: str
 
 
+def tool_name(setting: str) -> str:
+    """The name of a setting, an environment variable, in the tool interface."""
+    return setting.removeprefix(_OPEN_MPI_PREFIX)
+
+
 def selected_for(operation: str, read: Read, components: Sequence[str] = ()) -> Selected:
     """Which algorithm the variables that ``read`` returns select for an operation.
 
     ``components``: those of Open MPI that serve collectives, the highest priority first.
     """
-    stem = _STEMS.get(operation)
-    if stem is None:
+    variables = {one.implementation: one.name for one in algorithm_settings(MPI, operation)}
+    if not variables:
         return Selected("", f"MPI has no algorithm for {operation}: it consists of messages")
     dynamic = read("coll_tuned_use_dynamic_rules")
     if dynamic is not None:
         served = f" (components by priority: {', '.join(components)})" if components else ""
-        return _by_open_mpi(f"coll_tuned_{stem}_algorithm", dynamic == "true", served, read)
-    variable = f"MPIR_CVAR_{stem.upper()}_INTRA_ALGORITHM"
+        return _by_open_mpi(tool_name(variables[_OPEN_MPI]), dynamic == "true", served, read)
+    variable = variables[_MPICH]
     chosen = read(variable)
     if chosen is None:
         return Selected("", f"this MPI has no known variable for the algorithm of {operation}")
-    device = f"MPIR_CVAR_{stem.upper()}_DEVICE_COLLECTIVE"
+    device = variable.replace("_INTRA_ALGORITHM", "_DEVICE_COLLECTIVE")
     if chosen == "auto":
         return Selected(
             "",

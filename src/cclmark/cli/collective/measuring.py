@@ -310,7 +310,7 @@ def _named_ccls(flags: Flags, coordinator: Coordinator) -> list[str]:
         backend = torch_backend_of(name)
         needed = runtimes_of(name) if backend is None else [usual_runtime(backend) or runtime]
         if not needed or backend == "":
-            raise _unknown(name, runtime)
+            raise unknown_library(name, runtime)
         if backend is not None:
             require_torch_devices(runtime)
         if runtime not in needed and (backend, runtime) != ("gloo", "cuda"):
@@ -350,7 +350,7 @@ def _require_one_file(flags: Flags, ccls: Sequence[str]) -> None:
         )
 
 
-def _unknown(name: str, runtime: str) -> UsageError:
+def unknown_library(name: str, runtime: str) -> UsageError:
     """Returns the error for a name that is not a library of such devices."""
     if owners := owners_of(name):
         meant = " and ".join(f"{one} on {kind}" for kind, one in owners.items())

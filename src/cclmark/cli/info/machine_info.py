@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
 
+from cclmark.cli.first_process import leave_it_to_the_first
 from cclmark.cli.info.info_options import InfoFlags
-from cclmark.errors import EXIT_OK, Followed, MissingError, UsageError
-from cclmark.launch.placement import LAUNCHER_VARIABLE, find_placement
+from cclmark.errors import MissingError
 from cclmark.recording.quiet import libraries_on_standard_error
 from cclmark.recording.standard_output import say
 
 
 def print_info(flags: InfoFlags) -> None:
     """Prints the devices and libraries of this machine. Raises CclmarkError."""
-    _leave_it_to_the_first()
+    leave_it_to_the_first()
     flags.add_ccl_files()
     if flags.ccls:
         from cclmark.report.lists.ccl_lines import ccls_text
@@ -49,25 +47,6 @@ def print_info(flags: InfoFlags) -> None:
         )
     )
     _require_given_file(flags.ccl_path, found.unavailable)
-
-
-def _leave_it_to_the_first() -> None:
-    """Raises Followed in all processes of a host but the first, which reports for the host."""
-    try:
-        placement = find_placement(os.environ)
-    except UsageError as error:
-        print(f"cclmark: {error}", file=sys.stderr)  # the host can still be reported
-        return
-    if placement is None:
-        return
-    if placement.process > 0:
-        raise Followed(EXIT_OK)
-    print(
-        f"cclmark: {placement.launcher} started {placement.processes} processes; this output "
-        f"describes the host of the first one. With {LAUNCHER_VARIABLE}=none each process "
-        "describes its own host",
-        file=sys.stderr,
-    )
 
 
 def _require_given_file(ccl_path: str, reasons: Mapping[str, str]) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from cclmark.analysis.irregularities import dips, placement_gaps
 from cclmark.analysis.kinks import alternatives, kinks
 from cclmark.analysis.library_comparison import Comparison, comparisons
+from cclmark.plan.libraries import title_of
+from cclmark.plan.library_settings import algorithm_settings
 from cclmark.plan.sizes import format_size
 from cclmark.report.insights.insight_words import (
     MOST_NAMED,
@@ -103,8 +105,9 @@ def _instead(at: CaseResult, results: Sequence[CaseResult]) -> str:
 def _course_advice(journal: Journal, at: CaseResult) -> str:
     if on_host_alone(journal):
         return "Messages may leave a cache there, or other programs were at work."
-    library = at.case.ccl.rpartition(":")[2]
-    own = " (for NCCL: NCCL_ALGO, NCCL_PROTO)" if library == "nccl" else ""
+    variables = [one.name for one in algorithm_settings(at.case.ccl, at.case.operation)]
+    title = title_of(at.case.ccl.rpartition(":")[2])
+    own = f" (for {title}: {', '.join(variables)})" if variables else ""
     return (
         "The library may change its algorithm or protocol there: compare other choices with "
         f"`cclmark compare`{own}."

@@ -1,0 +1,33 @@
+"""The options of ``cclmark settings``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from cclmark.cli.options import OUTPUT, WHERE, LibraryFlags, option
+
+
+@dataclass
+class SettingsFlags(LibraryFlags):
+    """The options of ``cclmark settings``."""
+
+    ccl: str = option(
+        WHERE,
+        "--ccl",
+        default="",
+        metavar="NAME",
+        help="Collective library: nccl, mpi, torch:nccl, … [the devices' own].",
+    )
+    format: str = option(
+        OUTPUT,
+        "--format",
+        default="table",
+        type=click.Choice(["table", "json"]),
+        help="What is printed [table].",
+    )
+    output: Path | None = option(
+        OUTPUT, "-O", "--output", type=click.Path(path_type=Path), help="Print to this file."
+    )

@@ -1,0 +1,114 @@
+"""The output of ``cclmark settings``."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Sequence
+
+import msgspec
+
+from cclmark.plan.libraries import title_of
+from cclmark.plan.library_settings import allowed_values
+from cclmark.plan.setting_fields import LibrarySetting
+from cclmark.printable import plain
+from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.results.setting_values import DEFAULT, SettingValue
+
+_HEAD = ("setting", "value", "from", "takes effect", "costs", "set by")
+_SCOPES = {
+    "call": "next call",
+    "communicator": "new communicator",
+    "process": "new process",
+    "": "unknown",
+}
+_LONGEST_VALUE = 40
+_EXPLANATION_COLUMNS = 100
+_INDENT = "    "
+
+
+def settings_lines(
+    ccl: str, version: str, values: Sequence[SettingValue], paint: Paint = unpainted
+) -> list[str]:
+    """Returns a table with a line for each setting, and a line with its effect below it."""
+    title = f"{title_of(ccl)} {plain(version)}".rstrip()
+    if not values:
+        return [f"{title} has no known settings."]
+    present = [one for one in values if not one.absence]
+    absent = [one for one in values if one.absence]
+    changed = sum(one.source != DEFAULT for one in present)
+    lines = [f"{title}: {len(present)} settings, {changed} of them changed", ""]
+    rows = [_HEAD, *(_row(one) for one in present)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(_HEAD))]
+    for row, value in zip(rows, [None, *present], strict=True):
+        text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        marked = value is None or value.source != DEFAULT
+        lines.append(paint(text.rstrip(), "bold") if marked else text.rstrip())
+        if value is not None:
+            lines += _wrapped(_explained(value.setting))
+    if absent:
+        lines += ["", "Not in this library"]
+        reasons: dict[str, list[str]] = {}
+        for one in absent:
+            reasons.setdefault(one.absence, []).append(one.setting.name)
+        for reason, names in reasons.items():
+            lines += _wrapped(f"{plain(reason)}: {', '.join(names)}")
+    return lines
+
+
+def settings_json(ccl: str, version: str, values: Sequence[SettingValue]) -> str:
+    """Returns the settings with all their fields, as JSON."""
+    document = {
+        "library": ccl,
+        "version": version,
+        "settings": [
+            {
+                **msgspec.to_builtins(one.setting),
+                "value": one.value,
+                "source": one.source,
+                "absence": one.absence,
+            }
+            for one in values
+        ],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _row(value: SettingValue) -> tuple[str, ...]:
+    setting = value.setting
+    text = plain(value.value)
+    if len(text) > _LONGEST_VALUE:
+        text = f"{text[: _LONGEST_VALUE - 1]}…"
+    return (
+        setting.name,
+        text or "not set",
+        plain(value.source),
+        _SCOPES[setting.scope],
+        ", ".join(setting.costs) or "-",
+        ", ".join(setting.deployed_by) or "unknown",
+    )
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _EXPLANATION_COLUMNS,
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _explained(setting: LibrarySetting) -> str:
+    """The effect, the allowed values and the limits."""
+    words = [setting.effect]
+    if allowed := allowed_values(setting):
+        words.append(f"Values: {allowed}.")
+    if setting.operations:
+        words.append(f"For {', '.join(setting.operations)}.")
+    if setting.between_hosts:
+        words.append("Between hosts.")
+    for name, values in setting.requires.items():
+        words.append(f"Requires {name}={values[0]}.")
+    return " ".join(words)
