@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -23,7 +22,6 @@ from cclmark.plan.variants import LIBRARY, PLACEMENT, Assignment, Variant
 from cclmark.results.figures import AUTO
 from cclmark.results.kinds import TrialResult
 from cclmark.results.schema import Explanation
-
 
 MARGIN = 0.02  # a smaller difference does not matter
 _LEAST_ROUNDS = 2
@@ -226,25 +224,36 @@ class _Pair:
         explanation: Explanation | None,
         usual: Explanation | None,
     ) -> tuple[Effect, str]:
-        statuses: dict[str, Effect] = {"timeout": "failed", "died": "failed", "wrong": "wrong"}
-        for one in self._own.values():
-            if one.status in statuses:
-                return statuses[one.status], one.reason
-        skipped = [one for one in self._own.values() if one.status == "skipped"]
-        if skipped:
-            return "skipped", skipped[0].reason
+        if failed := self._failed():
+            return failed
         if reason := without_effect(variant, case, explanation, usual):
             return "no effect", reason
         if estimate is None:
             return "inconclusive", "fewer than two rounds"
-        noise = 0.0 if floor is None else noise_floor(floor)
-        if estimate.high < 1 and -estimate.difference > noise:
-            return "faster", ""
-        if estimate.low > 1 and estimate.difference > noise:
-            return "slower", ""
-        if estimate.verdict(MARGIN) == "no difference":
-            return "no difference", ""
-        return "inconclusive", ""
+        return _verdict(estimate, 0.0 if floor is None else noise_floor(floor)), ""
+
+    def _failed(self) -> tuple[Effect, str] | None:
+        """The first failure with its reason; None if all trials have figures."""
+        statuses: dict[str, Effect] = {
+            "timeout": "failed",
+            "died": "failed",
+            "wrong": "wrong",
+            "skipped": "skipped",
+        }
+        for status, effect in statuses.items():
+            for one in self._own.values():
+                if one.status == status:
+                    return effect, one.reason
+        return None
+
+
+def _verdict(estimate: RatioEstimate, noise: float) -> Effect:
+    """``noise``: the largest logarithm of a ratio that the default has to itself."""
+    if estimate.high < 1 and -estimate.difference > noise:
+        return "faster"
+    if estimate.low > 1 and estimate.difference > noise:
+        return "slower"
+    return "no difference" if estimate.verdict(MARGIN) == "no difference" else "inconclusive"
 
 
 def _time(result: TrialResult, *, device: bool) -> float | None:

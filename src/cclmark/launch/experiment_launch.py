@@ -23,9 +23,10 @@ Processes = tuple[tuple[Assignment, ...], bool]
 class ExperimentLaunch:
     """Measures the trials of a request, each variant next to the default in every round."""
 
-    def __init__(self, request: Request, listener: Listener) -> None:
+    def __init__(self, request: Request, listener: Listener, *, begun: bool = False) -> None:
+        """``begun``: the listener has received the surroundings."""
         self._request = request
-        self._listener = _InTurn(listener)
+        self._listener = _InTurn(listener, begun=begun)
         self._trials = [one for one in request.items if isinstance(one, Trial)]
         #: Why a variant is not measured any more.
         self._failed: dict[Variant, str] = {}
@@ -92,6 +93,7 @@ class ExperimentLaunch:
             environment={**self._request.environment, **_environment(first)},
             ccl_path=library if "/" in library else self._request.ccl_path,
             explain=explain,
+            warnings=() if explain else self._request.warnings,
         )
         return Attempt(own, self._listener).run()
 
@@ -137,7 +139,7 @@ def explain_experiment(
     request: Request, measured: Collection[int], listener: Listener, outcome: Outcome
 ) -> Outcome:
     """Observes what the libraries do with each variant. Returns ``outcome``, or a failure."""
-    found = ExperimentLaunch(request, listener).explain(measured)
+    found = ExperimentLaunch(request, listener, begun=True).explain(measured)
     return outcome if found.exit_code == EXIT_OK else replace(found, phases_s=outcome.phases_s)
 
 
@@ -173,10 +175,10 @@ class _InTurn:
     notices of later attempts only if they are new.
     """
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, *, begun: bool) -> None:
         self._listener = listener
         self._group: Sequence[int] = ()
-        self._begun = False
+        self._begun = begun
         self._noticed: set[str] = set()
         self.done: set[int] = set()
 

@@ -31,6 +31,8 @@ DEPLOYMENTS = (
 )
 #: What more of a setting takes from the program.
 COSTS = ("SMs", "device memory", "host memory", "host CPU")
+#: What an explanation of an operation shows of a setting's value.
+OBSERVATIONS = ("algorithm", "protocol", "channels at most")
 #: The implementations that share the name ``mpi``.
 IMPLEMENTATIONS = ("Open MPI", "MPICH")
 
@@ -85,7 +87,9 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     configuration that does the same. ``operations``: empty for all.
     ``at_least_of`` and ``at_most_of``: the setting whose value is a limit of this one's.
     ``requires``: variables without which it has no effect, with the values that it needs.
-    ``kept_values``: values that cclmark never overrides if the environment has one of them.
+    ``observed``: what an explanation shows of the value, by which an experiment recognises that it
+    took effect. ``kept_values``: values that cclmark never overrides if the environment has one of
+    them.
     """
 
     name: str
@@ -119,6 +123,7 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     restricts: list[Restricts] = []
     conflicts: list[Conflict] = []
     kept_values: list[str] = []
+    observed: str = ""
 
 
 def check_settings(settings: Sequence[LibrarySetting]) -> None:
@@ -147,6 +152,8 @@ def _check_one(setting: LibrarySetting, place: str) -> None:
         check_line(f"{place}.{field}", getattr(setting, field))
     if not setting.effect:
         raise WrongFieldError(f"{place}.effect", "is empty", "write one sentence")
+    if setting.observed:
+        check_choice(f"{place}.observed", setting.observed, OBSERVATIONS)
     if setting.scope:
         check_choice(f"{place}.scope", setting.scope, SCOPES)
     if setting.implementation:

@@ -100,7 +100,9 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     name, equals, listed = text.partition("=")
     name = name.strip()
     if not equals or not _VARIABLE.fullmatch(name):
-        raise UsageError(f"--vary {text!r}: write NAME=VALUE,VALUE, for example NCCL_PROTO=LL,Simple")
+        raise UsageError(
+            f"--vary {text!r}: write NAME=VALUE,VALUE, for example NCCL_PROTO=LL,Simple"
+        )
     values = [one.strip() for one in listed.split("|" if "|" in listed else ",")]
     if not all(values):
         raise UsageError(f"--vary {text!r}: a value is empty")
@@ -111,7 +113,9 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     allowed = _VALUES.get(name, ())
     for value in values:
         if allowed and value not in allowed:
-            raise UsageError(f"--vary {name}: unknown value {value!r}: choose from {', '.join(allowed)}")
+            raise UsageError(
+                f"--vary {name}: unknown value {value!r}: choose from {', '.join(allowed)}"
+            )
     return name, values
 
 

@@ -283,7 +283,8 @@ def _attach(observed: Iterable[Condition | Explanation | Paths], journal: Journa
             journal.paths.append(one)
         else:
             explanations[one.index] = one
-    for result in (*journal.cases, *journal.trials):
+    explained: list[CaseResult | TrialResult] = [*journal.cases, *journal.trials]
+    for result in explained:
         result.explanation = explanations.get(result.index, result.explanation)
 
 

@@ -303,8 +303,9 @@ class Kind:
     name of their list in JSON documents. ``between_devices``: the results include the connections
     between devices. ``forgiven``: the failures (see messages.Failed) after which new ranks continue
     with the remaining items, empty where every failure ends the run.
-    ``independent``: a hang in one item does not predict a hang in the next one. ``failures_are_results``: an
-    item whose ranks fail has been measured like any other, so the run ends well. ``items``: returns
+    ``independent``: a hang in one item does not predict a hang in the next one.
+    ``failures_are_results``: an item whose ranks fail has been measured like any other, so the run
+    ends well. ``items``: returns
     all items to measure, from the planned items and the number of processes. ``falls_with``:
     whether an item is skipped together with the item that failed in a phase.
     """

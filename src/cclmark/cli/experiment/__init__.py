@@ -1,1 +1,1 @@
-"""The command ``experiment``."""
+"""``cclmark experiment``."""

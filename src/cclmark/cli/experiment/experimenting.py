@@ -109,7 +109,9 @@ def _measure(
         journal=flags.journal,
         resume=flags.resume,
         explain=True,
-        stem=stem_of(f"experiment-{operations[0] if len(operations) == 1 else 'collectives'}", plan),
+        stem=stem_of(
+            f"experiment-{operations[0] if len(operations) == 1 else 'collectives'}", plan
+        ),
     )
 
 

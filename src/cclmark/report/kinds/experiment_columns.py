@@ -11,7 +11,8 @@ from cclmark.results.kinds import TrialResult
 from cclmark.results.schema import Header
 
 _OF_TRIAL = (
-    "variant round operation ccl ranks dtype reduction root placement size_bytes count status reason"
+    "variant round operation ccl ranks dtype reduction root placement size_bytes count status "
+    "reason"
 )
 _FIGURES = (
     "time_us min_us p95_us p99_us max_us cv half_width samples algbw_gbps busbw_gbps slowest_rank "
@@ -22,9 +23,7 @@ _TEXTS = (
     "variant operation ccl dtype reduction placement status reason clock kernel algorithm protocol "
     "explained_by explanation"
 )
-_WHOLE = (
-    "round ranks root size_bytes count samples slowest_rank late_rank wrong channels"
-)
+_WHOLE = "round ranks root size_bytes count samples slowest_rank late_rank wrong channels"
 
 
 def _rows(header: Header) -> Callable[[TrialResult], Iterable[Row]]:
@@ -49,8 +48,6 @@ def trial_cells(result: TrialResult) -> list[Cell]:
 
 
 TRIALS = Layout(
-    columns(
-        f"{_OF_TRIAL} {_FIGURES} {_OTHERS}", texts=_TEXTS, whole=_WHOLE, flags="converged"
-    ),
+    columns(f"{_OF_TRIAL} {_FIGURES} {_OTHERS}", texts=_TEXTS, whole=_WHOLE, flags="converged"),
     _rows,
 )

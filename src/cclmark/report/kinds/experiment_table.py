@@ -93,7 +93,9 @@ class ExperimentTable(GatheredTrials):
         checked = sum(one.is_checked for one in self._results)
         wrong = sum(one.status == "wrong" for one in self._results)
         measured = sum(one.is_measured for one in self._results)
-        outcome = f"  {outcome_text(experiment)}; {checked} of {measured} trials checked, {wrong} wrong"
+        outcome = (
+            f"  {outcome_text(experiment)}; {checked} of {measured} trials checked, {wrong} wrong"
+        )
         lines += ["", self._paint(outcome, "red") if wrong else outcome]
         if footer is None or footer.message:
             lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))
@@ -162,9 +164,7 @@ class ExperimentMarkdown(GatheredTrials):
             noise = [noise_text(experiment, case) or "unknown" for case in cases]
             lines.append(f"| noise | {' | '.join(noise)} |")
             for variant in experiment.variants:
-                cells = [
-                    speed_up_text(experiment.compared.get((variant, case))) for case in cases
-                ]
+                cells = [speed_up_text(experiment.compared.get((variant, case))) for case in cases]
                 name = plain(variant.describe()).replace("|", "\\|")
                 lines.append(f"| `{name}` | {' | '.join(cells)} |")
             lines += ["", "The fastest variant of each size, with the 95 % interval:", ""]

@@ -112,14 +112,14 @@ def overall_lines(experiment: Experiment) -> list[str]:
         if mean is not None:
             found.append((mean, variant))
     found.sort(key=lambda one: one[0], reverse=True)
-    return [
-        f"{mean:.3f}  {plain(variant.describe())}" for mean, variant in found[:_MOST_NAMED]
-    ]
+    return [f"{mean:.3f}  {plain(variant.describe())}" for mean, variant in found[:_MOST_NAMED]]
 
 
 def outcome_text(experiment: Experiment) -> str:
     """The numbers of variants, cases and rounds."""
-    return (
-        f"{counted(len(experiment.variants), 'variant')}, {counted(len(experiment.cases), 'case')}, "
-        f"{counted(experiment.rounds, 'round')}"
-    )
+    numbers = {
+        "variant": len(experiment.variants),
+        "case": len(experiment.cases),
+        "round": experiment.rounds,
+    }
+    return ", ".join(counted(number, noun) for noun, number in numbers.items())

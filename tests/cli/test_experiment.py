@@ -1,0 +1,246 @@
+"""``cclmark experiment``: variants next to the default, on the host and on fakes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+
+import pytest
+
+from cclmark.plan.variants import CONTROL, DEFAULT
+from cclmark.results.journal import read_journal
+
+SMALL = ("-b", "1K", "-e", "64K", "-f", "64", "--rounds", "2", "-n", "2", "-w", "1")
+ON_HOST = ("--devices", "host:2", *SMALL)
+ON_FAKES = ("-g", "2", *SMALL)
+
+
+def effects(journal, timing="throughput"):
+    from cclmark.analysis.experiments import experiment_of
+
+    found = experiment_of(journal.trials, timing)
+    return {
+        (variant.describe(), case.size_bytes): result
+        for (variant, case), result in found.compared.items()
+    }
+
+
+def test_every_variant_is_measured_next_to_the_default(cclmark):
+    run = cclmark("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a,b")
+    journal = run.journal
+    assert journal.kind == "experiment"
+    assert journal.damaged_lines == 0
+    places = [(one.trial.round, one.trial.variant.describe(), one.trial.case.size_bytes)
+              for one in journal.trials]  # fmt: skip
+    names = ["default", "default again", "SOME_NAME=a", "SOME_NAME=b"]
+    assert sorted(places) == sorted(
+        (number, name, size) for number in (0, 1) for name in names for size in (1024, 65536)
+    )
+    assert all(one.status == "ok" and one.is_checked for one in journal.trials)
+    assert sorted(one.index for one in journal.trials) == list(range(16))
+    # Each round begins with other processes.
+    firsts = [next(one for one in journal.trials if one.trial.round == number) for number in (0, 1)]
+    assert firsts[0].trial.variant == DEFAULT
+    assert firsts[1].trial.variant == CONTROL
+    assert "SOME_NAME is not a known setting of shm" in run.out
+    assert run.out.count("cclmark 0.1.0") == 1
+    assert "speed-up over the default" in run.out
+    assert "2 variants, 2 cases, 2 rounds; 16 of 16 trials checked, 0 wrong" in run.out
+
+
+def test_ranks_are_started_with_the_variables_of_a_variant(cclmark, fake_cuda):
+    """The fake's wrong elements appear with the variable only."""
+    run = cclmark(
+        *("experiment", "all_reduce", *ON_FAKES),
+        *("--vary", "CCLMARK_FAKE_NCCL_CORRUPT=1:AllReduce:7,1:AllGather:7"),
+        env=fake_cuda.env(),
+        code=1,
+    )
+    found = effects(run.journal)
+    for size in (1024, 65536):
+        assert found["CCLMARK_FAKE_NCCL_CORRUPT=1:AllReduce:7", size].effect == "wrong"
+        assert found["CCLMARK_FAKE_NCCL_CORRUPT=1:AllGather:7", size].effect != "wrong"
+    assert "WRONG" in run.out
+    assert all(one.status == "ok" for one in run.journal.trials if one.trial.variant.is_default)
+
+
+def test_what_ran_is_recorded_and_settings_without_effect_are_not_ranked(cclmark, fake_cuda):
+    run = cclmark(
+        *("experiment", "all_reduce", *ON_FAKES),
+        *("--vary", "NCCL_PROTO=LL,Simple", "--vary", "NCCL_MAX_CTAS=1,64", "--one-at-a-time"),
+        env=fake_cuda.env(),
+    )
+    journal = run.journal
+    variants = {one.trial.variant for one in journal.trials}
+    protocols = [one for one in variants if one.value_of("NCCL_PROTO")]
+    assert all(not one.process for one in protocols)  # communicators of the default's processes
+    found = effects(journal, "auto")
+    assert found["NCCL_PROTO=LL", 65536].explanation.protocol == "LL"
+    simple = found["NCCL_PROTO=Simple", 1024]
+    assert simple.explanation.protocol == "SIMPLE"
+    assert simple.usual.protocol == "LL"
+    assert simple.effect != "no effect"
+    # The fake ignores this one, and uses two channels.
+    ignored = found["NCCL_MAX_CTAS=1", 65536]
+    assert ignored.effect == "no effect"
+    assert not ignored.is_ranked
+    assert "had no effect" in ignored.reason
+    assert "NCCL_MAX_CTAS=1: no effect: NCCL_MAX_CTAS=1 had no effect: " in run.out
+    # The same as the default ran, and all of the setting is visible.
+    assert found["NCCL_PROTO=LL", 1024].effect == "no effect"
+    assert "the library ran the same as by default" in found["NCCL_PROTO=LL", 1024].reason
+
+
+@pytest.mark.parametrize(
+    ("setting", "status"),
+    [
+        ("CCLMARK_FAKE_NCCL_FAIL=1:CommInitRank,2:CommInitRank", "died"),
+        ("CCLMARK_FAKE_NCCL_FAIL=1:AllReduce,2:AllReduce", "died"),
+        ("CCLMARK_FAKE_NCCL_HANG=1:AllReduce,2:AllReduce", "timeout"),
+    ],
+)
+def test_a_setting_that_fails_is_recorded_and_skipped(cclmark, fake_cuda, setting, status):
+    run = cclmark(
+        *("experiment", "all_reduce", *ON_FAKES, "-T", "2", "--vary", setting),
+        env=fake_cuda.env(),
+    )
+    name = setting.partition(",")[0]
+    other = f"{name.partition('=')[0]}={setting.rpartition(',')[2]}"
+    failing = [one for one in run.journal.trials if one.trial.variant.describe() == name]
+    assert [one.status for one in failing] == [status, "skipped", "skipped", "skipped"]
+    assert failing[0].report
+    assert "the variant failed before" in failing[1].reason
+    others = [one for one in run.journal.trials if one.trial.variant.describe() == other]
+    assert [one.status for one in others] == ["ok"] * 4
+    assert f"{name} is not measured any more" in run.err
+    assert effects(run.journal)[name, 1024].effect == "failed"
+
+
+def test_a_default_that_fails_ends_the_experiment(cclmark, fake_cuda):
+    run = cclmark(
+        *("experiment", "all_reduce", *ON_FAKES, "--vary", "NCCL_PROTO=LL"),
+        env=fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:AllReduce"),
+        code=4,
+    )
+    assert "injected failure of AllReduce on rank 1" in run.err
+
+
+def test_registration_and_placement_are_settings(cclmark, fake_cuda):
+    run = cclmark(
+        *("experiment", "all_reduce", *ON_FAKES, "--vary", "registration=symmetric"),
+        *("--vary", "placement=out-of-place,in-place"),
+        env=fake_cuda.env(),
+    )
+    found = effects(run.journal, "auto")
+    assert {name for name, _ in found} == {
+        "registration=symmetric placement=out-of-place",
+        "registration=symmetric placement=in-place",
+    }
+    placements = {
+        one.trial.case.in_place
+        for one in run.journal.trials
+        if one.trial.variant.value_of("placement") == "in-place"
+    }
+    assert placements == {True}
+    assert all(one.estimate is not None for one in found.values())
+
+
+def test_versions_of_a_library_are_compared(cclmark, fake_cuda):
+    old = fake_cuda.nccl.parent / "old" / "libnccl.so.2"
+    run = cclmark(
+        *("experiment", "all_reduce", *ON_FAKES, "--library", f"{old},{fake_cuda.nccl}"),
+        env=fake_cuda.env(),
+    )
+    found = effects(run.journal, "auto")
+    assert {name for name, _ in found} == {f"library={old}", f"library={fake_cuda.nccl}"}
+    assert all(one.estimate is not None for one in found.values())
+
+
+def test_formats_and_the_report(cclmark, tmp_path):
+    run = cclmark("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a")
+    path = run.journal_path
+    rows = list(csv.DictReader(io.StringIO(cclmark("export", path, "--format", "csv").out)))
+    assert len(rows) == 12
+    assert {row["variant"] for row in rows} == {"default", "default again", "SOME_NAME=a"}
+    document = json.loads(cclmark("export", path, "--format", "json").out)
+    assert len(document["trials"]) == 12
+    markdown = cclmark("export", path, "--format", "markdown").out
+    assert "| `SOME_NAME=a` |" in markdown
+    assert (
+        cclmark("export", path, "--format", "table").out.splitlines()[-1]
+        == run.out.splitlines()[-1]
+    )
+    cclmark("report", path, "-O", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "Speed-up over the default" in page
+    assert "SOME_NAME=a" in page
+    prometheus = cclmark("export", path, "--format", "prometheus").out
+    assert 'cclmark_trial_time_seconds{variant="SOME_NAME=a",round="2"' in prometheus
+
+
+def test_an_interrupted_experiment_is_resumed(cclmark, background):
+    arguments = ("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a")
+    run = background(*arguments)
+    run.wait_for_ranks(results=3)
+    run.signal(run.process.pid, signal.SIGINT)
+    assert run.finish().code == 130
+    done = read_journal(run.journal_path).trials
+    resumed = cclmark(*arguments, "--resume", run.journal_path)
+    trials = resumed.journal.trials
+    assert sorted(one.index for one in trials) == list(range(12))
+    assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("all_reduce",), "nothing is varied"),
+        ((), "which operation?"),
+        (("all_redcue", "--vary", "A=1"), "unknown operation 'all_redcue'"),
+        (("all_reduce", "--vary", "A"), "write NAME=VALUE,VALUE"),
+        (("all_reduce", "--vary", "A=1,,2"), "a value is empty"),
+        (("all_reduce", "--vary", "A=1,1"), "occurs twice"),
+        (("all_reduce", "--vary", "A=1", "--vary", "A=2"), "is given twice"),
+        (("all_reduce", "--vary", "placement=both"), "unknown value 'both'"),
+        (("all_reduce", "--vary", f"A={','.join(map(str, range(65)))}"), "at most 64"),
+        (("all_reduce", *("--vary", f"A={','.join(map(str, range(60)))}"),
+          *("--vary", f"B={','.join(map(str, range(60)))}")), "more than 256 combinations"),
+        (("all_reduce", "--library", "/no/such/lib.so"), "neither a known library nor a file"),
+        (("all_reduce", "--vary", "A=1", "--ccl", "shm,mpi"), "one library is the default"),
+    ],
+)  # fmt: skip
+def test_invalid_requests(cclmark, arguments, message):
+    refused = cclmark("experiment", *arguments, "--devices", "host:2", code=2)
+    assert message in refused.message
+    assert refused.written() == []
+
+
+@pytest.mark.parametrize(
+    ("vary", "variables", "message"),
+    [
+        ("NCCL_PROTO=LL129", {}, "NCCL_PROTO"),
+        ("NCCL_MAX_CTAS=65", {}, "NCCL_MAX_CTAS"),
+        ("NCCL_ALGO=NVLS", {"NCCL_NVLS_ENABLE": "0"}, "NCCL_NVLS_ENABLE=0"),
+        ("NCCL_NVLS_ENABLE=1", {"NCCL_NVLS_ENABLE": "0"}, "does not override it"),
+    ],
+)
+def test_values_that_are_refused(cclmark, fake_cuda, vary, variables, message):
+    refused = cclmark(
+        *("experiment", "all_reduce", "-g", "2", "--vary", vary),
+        env=fake_cuda.env(**variables),
+        code=2,
+    )
+    assert message in refused.message
+
+
+def test_a_variable_of_the_environment_is_the_default(cclmark, fake_cuda):
+    run = cclmark(
+        *("experiment", "all_reduce", *ON_FAKES, "--vary", "NCCL_PROTO=Simple"),
+        env=fake_cuda.env(NCCL_PROTO="LL"),
+    )
+    assert "NCCL_PROTO=LL is set in the environment: it is the default here" in run.out
+    found = effects(run.journal, "auto")
+    assert found["NCCL_PROTO=Simple", 65536].usual.protocol == "LL"
+    assert found["NCCL_PROTO=Simple", 65536].explanation.protocol == "SIMPLE"
