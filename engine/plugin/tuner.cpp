@@ -226,10 +226,11 @@ int decide(void* context, int function, std::size_t bytes, float** costs_us, int
                             rule->protocol < protocols && cells <= kMostCells && table[cell] >= 0;
   rule = usable(own, rule, bytes, is_available, observed);
   const int channels_before = *channels;
+  const std::size_t table_bytes = sizeof(float) * static_cast<std::size_t>(cells);
   float before[kMostCells];
-  const std::size_t table_bytes =
-      rule != nullptr ? static_cast<std::size_t>(cells) * sizeof(float) : 0;
-  std::memcpy(before, table, table_bytes);
+  if (rule != nullptr) {
+    std::memcpy(before, table, table_bytes);
+  }
   if (const Context* known = context_with_other(context)) {
     if (const int result = ask_other(known->other); result != 0) {
       return result;

@@ -97,6 +97,7 @@ class CaseExplainer:
                 reason=found.reason,
                 operations=found.operations,
                 predicted_s=found.predicted_s,
+                rule=found.rule,
             )
         )
 

@@ -16,6 +16,7 @@
 
 #include "common/environment.hpp"
 #include "nccl/debug_file.hpp"
+#include "nccl/last_error.hpp"
 
 namespace fake_nccl {
 namespace {
@@ -255,13 +256,25 @@ Loaded& loaded() {
   return *all;
 }
 
-void log(int, unsigned long, const char*, int, const char* format, ...) {
+constexpr int kLevelWarn = 2;
+constexpr unsigned long kSubsystems = 1 | 64;  // INIT and TUNING
+
+/// A warning becomes the last error, as in NCCL. Everything else is printed with NCCL_DEBUG=INFO.
+void log(int level, unsigned long flags, const char*, int, const char* format, ...) {
   std::array<char, 2048> text{};
   va_list values;
   va_start(values, format);
   std::vsnprintf(text.data(), text.size(), format, values);
   va_end(values);
-  std::fprintf(stderr, "NCCL WARN %s\n", text.data());
+  if (level == kLevelWarn) {
+    set_last_error(text.data());
+    std::fprintf(stderr, "NCCL WARN %s\n", text.data());
+    return;
+  }
+  const char* debug = std::getenv("NCCL_DEBUG");
+  if (debug != nullptr && strcasecmp(debug, "INFO") == 0 && (flags & kSubsystems) != 0) {
+    std::fprintf(stderr, "NCCL INFO %s\n", text.data());
+  }
 }
 
 /// As NCCL's check of a result, which ends the operation there.
@@ -408,21 +421,32 @@ Plugins::Plugins(uint64_t communicator, int ranks, int rank)
           &profiler_context_, communicator_, &all.mask, "fake", 1, ranks_, rank_, log);
     }
   }
-  if (all.tuner != nullptr) {
-    auto count = static_cast<size_t>(ranks_);
-    if (all.tuner_version <= 4) {
-      check(static_cast<TunerV2*>(all.tuner)->init(count, 1, log, &tuner_context_), "tuner init");
-    } else {
-      std::array<int, 3> domains = {1, ranks_, ranks_};
-      std::array<double, 21 + 63 + 60> constants{};
-      check(static_cast<TunerV5*>(all.tuner)->init(&tuner_context_, communicator_, count, 1, log,
-                                                   domains.data(), constants.data()),
-            "tuner init");
-    }
+  int result = all.tuner != nullptr ? begin_tuner() : 0;
+  if (result != 0) {
+    // The communicator is not created. Its clean-up finalizes the plug-ins nevertheless.
+    const std::string reason = last_error();
+    end();
+    throw Failure{static_cast<Result>(result), reason};
   }
 }
 
+int Plugins::begin_tuner() {
+  const Loaded& all = loaded();
+  auto count = static_cast<size_t>(ranks_);
+  if (all.tuner_version <= 4) {
+    return static_cast<TunerV2*>(all.tuner)->init(count, 1, log, &tuner_context_);
+  }
+  std::array<int, 3> domains = {1, ranks_, ranks_};
+  std::array<double, 21 + 63 + 60> constants{};
+  return static_cast<TunerV5*>(all.tuner)->init(&tuner_context_, communicator_, count, 1, log,
+                                                domains.data(), constants.data());
+}
+
 Plugins::~Plugins() {
+  end();
+}
+
+void Plugins::end() {
   Loaded& all = loaded();
   if (all.profiler != nullptr) all.profiler->finalize(profiler_context_);
   if (all.tuner != nullptr && all.tuner_version <= 4) {
@@ -469,9 +493,10 @@ Plugins::Choice Plugins::choose(const Operation& operation) const {
       }
     }
   }
+  // The tuner's number is limited by the channels of the communicator.
   best.channels =
       channels > 0
-          ? channels
+          ? std::min(channels, most_channels_)
           : static_cast<int>(std::min(static_cast<size_t>(most_channels_), 1 + bytes / 65536));
   if (fake_common::environment_is_rank("CCLMARK_FAKE_ODD_ALGORITHM", rank_))
     best.algorithm = 1 - best.algorithm;
