@@ -151,8 +151,8 @@ class PluginLog:
     ``interface_version``: the profiler interface that the library uses, 0 if it loaded no profiler.
     ``library_version``: as NCCL counts (22809), 0 if unknown. ``claimed``: all events, of which
     ``dropped`` did not fit; ``capacity``: the places for them. ``incomplete``: records that were
-    not written completely, or cut off. ``other_plugins``: those that are loaded too. ``table``: None
-    without a tuner table.
+    not written completely, or cut off. ``other_plugins``: those that are loaded too. ``table``: of
+    the tuner, None without one.
     """
 
     host: str
