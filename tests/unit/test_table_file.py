@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -300,3 +301,9 @@ def test_every_table_that_is_written_is_read_by_both(plugin, rules):
     text = written(replace(TABLE, rules=rules))
     assert set(read(text, "table").rules) == set(rules)
     assert plugin.problem(text.encode()) == ""
+
+
+def test_the_example_of_the_documents_is_a_table():
+    page = Path(__file__).parents[2] / "docs" / "reference" / "tuner-table.md"
+    text = page.read_text().split("```text\n", 1)[1].split("```", 1)[0]
+    assert len(read(text, "the page").rules) == 3

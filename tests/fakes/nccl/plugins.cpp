@@ -259,7 +259,8 @@ Loaded& loaded() {
 constexpr int kLevelWarn = 2;
 constexpr unsigned long kSubsystems = 1 | 64;  // INIT and TUNING
 
-/// A warning becomes the last error, as in NCCL. Everything else is printed with NCCL_DEBUG=INFO.
+/// A warning becomes the last error, as in NCCL. Everything else is printed with NCCL_DEBUG=INFO, into
+/// NCCL's file if NCCL_DEBUG_SUBSYS asks for it.
 void log(int level, unsigned long flags, const char*, int, const char* format, ...) {
   std::array<char, 2048> text{};
   va_list values;
@@ -272,8 +273,11 @@ void log(int level, unsigned long flags, const char*, int, const char* format, .
     return;
   }
   const char* debug = std::getenv("NCCL_DEBUG");
-  if (debug != nullptr && strcasecmp(debug, "INFO") == 0 && (flags & kSubsystems) != 0) {
-    std::fprintf(stderr, "NCCL INFO %s\n", text.data());
+  if (debug == nullptr || strcasecmp(debug, "INFO") != 0 || (flags & kSubsystems) == 0) return;
+  FILE* file = std::getenv("NCCL_DEBUG_SUBSYS") == nullptr ? stderr : debug_file("TUNING");
+  if (file != nullptr) {
+    std::fprintf(file, "fake:1:1 [0] NCCL INFO %s\n", text.data());
+    std::fflush(file);
   }
 }
 
