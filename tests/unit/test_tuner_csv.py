@@ -18,7 +18,7 @@ TEXT = """\
 # for nccl 2.28.9 on NVIDIA H200, 18 NVLinks
 # collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff
 allgather,0,9223372036854775807,ring,simple,32,1,2,-1,-1
-allreduce,0,1023,tree,ll,-1,1,2,-1,-1
+allreduce,0,1023,tree,ll,0,1,2,-1,-1
 allreduce,1024,4194304,ring,ll128,16,1,2,-1,-1
 allreduce,1024,1024,collnet_chain,simple,256,2,16,-1,-1
 reducescatter,64,128,nvls,simple,1,1,8,-1,-1
@@ -30,7 +30,7 @@ def test_the_text_is_what_both_tuners_read():
     amd = replace(TABLE, library="rccl", device="AMD Instinct MI300X", nvlinks=None)
     head, _, lines = rccl_csv(amd).partition("\n")
     assert head == "# for rccl 2.28.9 on AMD Instinct MI300X, any number of NVLinks"
-    assert lines == TEXT.partition("\n")[2]
+    assert lines == TEXT.partition("\n")[2].replace("ll,0,", "ll,-1,")
 
 
 def test_rules_of_another_library_are_not_written():
@@ -43,12 +43,12 @@ def test_rules_of_another_library_are_not_written():
 def test_lines_stay_shorter_than_the_buffers_of_both_tuners():
     text = nccl_csv(replace(TABLE, device="x" * 240))
     assert max(map(len, text.splitlines())) == 254
-    assert read_csv(text, "file") == list(RULES)
+    assert read_csv(text, "file", "nccl") == list(RULES)
 
 
 def test_optional_columns_and_blanks_are_read():
     text = "\n  # comment\n allreduce , 1,2,ring,\tll,-1,1,2\nallreduce,3,4,ring,ll,5,1,2,-1\n"
-    assert read_csv(text, "file") == [
+    assert read_csv(text, "file", "rccl") == [
         Rule("all_reduce", 2, 1, 1, 2, "ring", "ll", 0),
         Rule("all_reduce", 2, 1, 3, 4, "ring", "ll", 5),
     ]
@@ -67,7 +67,7 @@ LINE = "allreduce,0,1023,ring,ll,4,1,2,-1,-1"
         (",0,", ",1K,", "min_bytes: '1K' is not a number from 0 to 9223372036854775807"),
         (",0,", ",-1,", "min_bytes: '-1' is not a number from 0 to"),
         (",0,", ",,", "min_bytes: '' is not a number from 0 to"),
-        (",4,1,2", ",0,1,2", "channels: 0 is not a number, -1 keeps the default"),
+        (",4,1,2", ",-1,1,2", "channels: -1 does not keep the library's choice, 0 does"),
         (",4,1,2", ",257,1,2", "channels: '257' is not a number from -1 to 256"),
         (",4,1,2", ",4,-1,2", "nNodes: '-1' is not a number from 1 to"),
         (",4,1,2", ",4,1,-1", "nRanks: '-1' is not a number from 2 to"),
@@ -81,8 +81,16 @@ LINE = "allreduce,0,1023,ring,ll,4,1,2,-1,-1"
 def test_what_a_tuner_would_misread_is_refused_with_its_line(old, new, problem):
     text = f"# one\n{LINE.replace(old, new, 1)}\n"
     with pytest.raises(UsageError) as raised:
-        read_csv(text, "file")
+        read_csv(text, "file", "nccl")
     assert str(raised.value).startswith(f"file: line 2: {problem}")
+
+
+def test_each_tuner_has_another_number_that_keeps_the_channels():
+    with pytest.raises(UsageError, match=r"line 1: channels: 0 does not keep .* choice, -1 does"):
+        read_csv(LINE.replace(",4,", ",0,"), "file", "rccl")
+    (kept,) = read_csv(LINE.replace(",4,", ",0,"), "file", "nccl")
+    assert [kept] == read_csv(LINE.replace(",4,", ",-1,"), "file", "rccl")
+    assert kept.channels == 0
 
 
 @given(
@@ -103,4 +111,6 @@ def test_what_a_tuner_would_misread_is_refused_with_its_line(old, new, problem):
 )
 @settings(max_examples=examples(200))
 def test_what_is_written_is_read(rules):
-    assert read_csv(nccl_csv(replace(TABLE, rules=rules)), "file") == rules
+    table = replace(TABLE, rules=rules)
+    assert read_csv(nccl_csv(table), "file", "nccl") == rules
+    assert read_csv(rccl_csv(replace(table, library="rccl")), "file", "rccl") == rules

@@ -1,16 +1,18 @@
 """The CSV files of NCCL's example tuner and of RCCL's tuner, written from the rules of a table.
 
-NCCL's source tree contains an example of a tuner plug-in that reads ``NCCL_TUNER_CONFIG_FILE``
-(plugins/tuner/example, before ext-tuner/example). RCCL contains a tuner that reads the same columns
-(src/plugin/tuner/csv_tuner.cc), from the same variable or from ``rccl_tuner*.csv`` files next to
-the library::
+NCCL's sources contain an example of a tuner plug-in that reads ``NCCL_TUNER_CONFIG_FILE``
+(plugins/tuner/example, before 2.29.7 ext-tuner/example). RCCL contains a tuner that reads the same
+columns (src/plugin/tuner/csv_tuner.cc), from the same variable or from ``rccl_tuner*.csv`` files
+next to the library::
 
     collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff
 
-In the last five columns -1 means any; as a number of channels it keeps the library's choice. Both
-use the first line that matches. Neither has a place for conditions: the comments of the file
-contain them. Where no line matches, NCCL's example sets one channel, which makes large messages
-slow: such a file must cover every size in use.
+In the last four columns -1 means any. Both tuners use the first line that matches. Neither has a
+place for conditions: the comments of the file contain them.
+
+The two differ in the channels. RCCL's tuner keeps the library's choice for -1. NCCL's example sets
+one channel before it looks for a line, so that -1 and sizes without a line run on one channel,
+contrary to its documentation; 0 keeps the library's choice there.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ _FEWEST_COLUMNS = 8
 _MOST_COLUMNS = 10
 _MOST_LINE_CHARACTERS = 254  # both tuners read lines into 256 bytes, with the line's end and a zero
 _ANY = -1
+_KEPT_CHANNELS = {"nccl": 0, "rccl": -1}  # the number that keeps the library's choice
 
 
 def nccl_csv(table: Table) -> str:
@@ -55,8 +58,8 @@ def rccl_csv(table: Table) -> str:
     return _written(table, "rccl")
 
 
-def read_csv(text: str, source: str) -> list[Rule]:
-    """The rules of such a file. ``source`` is for messages.
+def read_csv(text: str, source: str, library: str) -> list[Rule]:
+    """The rules of such a file for ``library``, nccl or rccl. ``source`` is for messages.
 
     Raises UsageError with the line for what a tuner would misread or skip silently, and for lines
     that a rule cannot express: any number of ranks or nodes, or a restriction of numPipeOps or
@@ -65,7 +68,7 @@ def read_csv(text: str, source: str) -> list[Rule]:
     rules = []
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
-            rules.append(_Line(line, f"{source}: line {number}").rule())
+            rules.append(_Line(line, f"{source}: line {number}", library).rule())
     return rules
 
 
@@ -88,7 +91,7 @@ def _lines(table: Table) -> Iterator[str]:
             rule.largest_bytes,
             rule.algorithm,
             rule.protocol,
-            rule.channels or _ANY,
+            rule.channels or _KEPT_CHANNELS[table.library],
             rule.nodes,
             rule.ranks,
             _ANY,
@@ -100,8 +103,9 @@ def _lines(table: Table) -> Iterator[str]:
 class _Line:
     """A line with a rule."""
 
-    def __init__(self, line: str, place: str) -> None:
+    def __init__(self, line: str, place: str, library: str) -> None:
         self._place = place
+        self._kept_channels = _KEPT_CHANNELS[library]
         if len(line) > _MOST_LINE_CHARACTERS:
             raise UsageError(f"{place}: it is longer than {_MOST_LINE_CHARACTERS} characters")
         self._words = [word.strip(" \t") for word in line.split(",")]
@@ -113,9 +117,12 @@ class _Line:
 
     def rule(self) -> Rule:
         """The rule. Raises UsageError."""
-        channels = self._number(5, "channels", _ANY, MOST_CHANNELS)
-        if channels == 0:
-            raise UsageError(f"{self._place}: channels: 0 is not a number, -1 keeps the default")
+        channels = self._number(5, "channels", -1, MOST_CHANNELS)
+        if channels < 1 and channels != self._kept_channels:
+            raise UsageError(
+                f"{self._place}: channels: {channels} does not keep the library's choice, "
+                f"{self._kept_channels} does"
+            )
         for place in range(_FEWEST_COLUMNS, len(self._words)):
             self._number(place, ("numPipeOps", "regBuff")[place - _FEWEST_COLUMNS], _ANY, _ANY)
         nodes = self._number(6, "nNodes", 1, MOST_RANKS)
