@@ -190,7 +190,8 @@ int CommunicatorRules::choose(const TunerTable& table, const char* path, const v
     count_ += table.rules[number].ranks == ranks && table.rules[number].nodes == nodes ? 1 : 0;
   }
   if (count_ == 0) {
-    std::snprintf(text, sizeof text, "%s has none with ranks %zu and nodes %zu", path, ranks, nodes);
+    std::snprintf(text, sizeof text, "%s has none with ranks %zu and nodes %zu", path, ranks,
+                  nodes);
     inform(log_, "applies no rule to this communicator", text);
     return kSuccess;
   }

@@ -236,6 +236,29 @@ TEST_CASE("tuner table: the oldest interface sets both numbers") {
   CHECK(tuner.destroy(context) == 0);
 }
 
+TEST_CASE("tuner table: rules are of groups") {
+  Bench bench;
+  bench.write(
+      "all_reduce 4 1 0 100 ring simple 1\nall_reduce 4 2 0 100 ring simple 2\n"
+      "all_reduce 8 2 0 100 ring simple 3\n");
+  using Group = std::array<std::size_t, 2>;
+  const auto channels = [&](Group group) {
+    void* context = nullptr;
+    CHECK(bench.tuner().init(&context, 1, group[0], group[1], log, nullptr, nullptr) == 0);
+    Call call;
+    CHECK(call.ask(bench.tuner(), context, kAllReduce, 1) == 0);
+    CHECK(call.changed() == (call.channels == 0 ? 0 : 1));
+    CHECK(bench.tuner().finalize(context) == 0);
+    return call.channels;
+  };
+  CHECK(channels({4, 1}) == 1);
+  CHECK(channels({4, 2}) == 2);
+  CHECK(channels({8, 2}) == 3);
+  CHECK(channels({8, 1}) == 0);
+  CHECK(channels({2, 1}) == 0);
+  CHECK(warnings == 0);
+}
+
 TEST_CASE("tuner table: each communicator reads the table") {
   Bench bench;
   bench.write("all_reduce 2 1 0 100 ring simple 1\n");

@@ -35,6 +35,7 @@ INIT = ctypes.CFUNCTYPE(
 )
 END = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 INVALID_USAGE = 5
+REFUSES = "refuses the tuner table"
 
 
 class Interface(ctypes.Structure):
@@ -58,8 +59,8 @@ class Plugin:
         self.interface = Interface.in_dll(library, "ncclTunerPlugin_v2")
         self.path = directory / "table"
 
-    def problem(self, content):
-        """Why it refuses the content, empty if it does not."""
+    def logged(self, content):
+        """The warnings and notices about the content: pairs of a headline and a text."""
         self.path.write_bytes(content)
         os.environ["CCLMARK_TUNER_TABLE"] = str(self.path)
         logged = []
@@ -69,11 +70,15 @@ class Plugin:
 
         context = ctypes.c_void_p()
         result = self.interface.init(2, 1, LOGGER(log), ctypes.byref(context))
-        refused = [text for problem, text in logged if problem == "refuses the tuner table"]
-        assert result == (INVALID_USAGE if refused else 0)
-        assert bool(context) == (not refused)
+        is_refused = any(problem == REFUSES for problem, _ in logged)
+        assert result == (INVALID_USAGE if is_refused else 0)
+        assert bool(context) == (not is_refused)
         assert self.interface.destroy(context) == 0
-        return "".join(refused)
+        return logged
+
+    def problem(self, content):
+        """Why it refuses the content, empty if it does not."""
+        return "".join(text for problem, text in self.logged(content) if problem == REFUSES)
 
 
 @pytest.fixture(scope="module")
@@ -307,3 +312,14 @@ def test_the_example_of_the_documents_is_a_table():
     page = Path(__file__).parents[2] / "docs" / "reference" / "tuner-table.md"
     text = page.read_text().split("```text\n", 1)[1].split("```", 1)[0]
     assert len(read(text, "the page").rules) == 3
+
+
+def test_a_library_without_a_version_of_its_own_is_another_one(plugin):
+    """As with a library that is linked into another file: here no library calls."""
+    text = written(replace(TABLE, library_version="2.28.10"))
+    ((problem, reason),) = plugin.logged(text.encode())
+    assert problem == "does not apply the tuner table"
+    assert (
+        "the library's version is unknown (it is linked into another file), not nccl 2.28.10"
+    ) in reason
+    assert plugin.logged(text.encode()) == []  # once

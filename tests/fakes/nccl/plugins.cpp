@@ -259,8 +259,8 @@ Loaded& loaded() {
 constexpr int kLevelWarn = 2;
 constexpr unsigned long kSubsystems = 1 | 64;  // INIT and TUNING
 
-/// A warning becomes the last error, as in NCCL. Everything else is printed with NCCL_DEBUG=INFO, into
-/// NCCL's file if NCCL_DEBUG_SUBSYS asks for it.
+/// A warning becomes the last error, as in NCCL. Everything else is printed with NCCL_DEBUG=INFO,
+/// into NCCL's file if NCCL_DEBUG_SUBSYS asks for it.
 void log(int level, unsigned long flags, const char*, int, const char* format, ...) {
   std::array<char, 2048> text{};
   va_list values;
