@@ -24,6 +24,9 @@ enum class RecordKind : std::uint32_t {
   state = 12,  // `sequence` is the state that the record `parent` has entered
   cost_table = 13,
   symmetric_collective = 14,  // `algorithm` and `protocol` together: the name of its kernel
+  // A rule of the tuner table matched a call. sequence: its line; count: bytes; parent: the
+  // predictions; root: 1 if it was applied, 0 if the combination was not available.
+  tuner_rule = 15,
 };
 
 /// One event, 128 bytes. Texts end with a zero unless they fill their field.
@@ -69,6 +72,13 @@ struct ChainedPlugin {
   char reason[512];                 // why it is not called for some or all communicators
 };
 
+/// The tuner table of this process; see CommunicatorRules. Texts end with a zero.
+struct TableState {
+  std::uint32_t is_applied;  // 1: its rules are applied
+  char path[508];            // empty: there is no table
+  char reason[512];          // why the rules are not applied, or in which respect they are foreign
+};
+
 /// The first page of a log. `claimed` may exceed `capacity`: the difference was dropped.
 struct LogHeader {
   char magic[8];  // "CCLMLOG1"
@@ -84,10 +94,12 @@ struct LogHeader {
   char host[64];
   ChainedPlugin profiler;
   ChainedPlugin tuner;
+  TableState table;
 };
 constexpr std::size_t kHeaderBytes = 4096;
 static_assert(sizeof(LogHeader) <= kHeaderBytes);
 static_assert(offsetof(LogHeader, profiler) == 132);
+static_assert(offsetof(LogHeader, table) == 2180);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// The bounded log of this process: a file that is mapped, so that it survives the process.

@@ -8,7 +8,7 @@
 
 namespace cclmark::plugin {
 
-/// NCCL's logger. `level` 2 is a warning.
+/// NCCL's logger.
 using Logger = void (*)(int level, unsigned long flags, const char* file, int line,
                         const char* format, ...);
 

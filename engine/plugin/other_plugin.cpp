@@ -12,8 +12,6 @@ namespace cclmark::plugin {
 
 namespace {
 
-constexpr unsigned long kEveryFlag = ~0UL;
-constexpr int kWarning = 2;
 constexpr char kStatic[] = "STATIC_PLUGIN";
 constexpr PluginKind kProfilers = {
     "profiler", "CCLMARK_PLUGIN_PROFILER", "libnccl-profiler", "ncclProfiler_v", 1, 7};
@@ -43,14 +41,6 @@ const char* setting(const char* variable) {
 }
 
 }  // namespace
-
-void warn(Logger log, const char* problem, const char* text) {
-  if (log != nullptr) {
-    log(kWarning, kEveryFlag, __FILE__, __LINE__, "cclmark's plug-in %s: %s", problem, text);
-  } else {
-    std::fprintf(stderr, "cclmark's plug-in %s: %s\n", problem, text);
-  }
-}
 
 void stay_loaded() {
   static const bool done = [] {

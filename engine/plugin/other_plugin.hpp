@@ -7,6 +7,7 @@
 
 #include "plugin/event_log.hpp"
 #include "plugin/layouts.hpp"
+#include "plugin/logging.hpp"
 
 /// Exports `symbol`. dlsym calls the resolver of such a symbol and returns the resolver's result:
 /// so the symbol is missing for NCCL where `found` is nullptr, which depends on another plug-in.
@@ -18,9 +19,6 @@
   symbol();
 
 namespace cclmark::plugin {
-
-/// Logs a warning by NCCL's logger, on standard error if NCCL gave none.
-void warn(Logger log, const char* problem, const char* text);
 
 /// Keeps this library loaded: NCCL closes it with its last communicator, and the log goes on with
 /// the next one.

@@ -2,7 +2,6 @@
 // to another plug-in, if there is one. Errors are never returned to NCCL, which would end its
 // caller's operation.
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include "plugin/layouts.hpp"
 #include "plugin/other_plugin.hpp"
 #include "plugin/shared_mask.hpp"
+#include "plugin/surroundings.hpp"
 
 namespace cclmark::plugin {
 
@@ -57,23 +57,8 @@ std::uint64_t recorded_events() {
 
 /// The version of the library that contains `address`; 0 if unknown or not NVIDIA's.
 int nvidia_version_at(const void* address) {
-  Dl_info caller{};
-  if (dladdr(address, &caller) == 0 || caller.dli_fname == nullptr) {
-    return 0;
-  }
-  void* library = dlopen(caller.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) {
-    return 0;  // linked into the program
-  }
-  int version = 0;
-  const auto get_version = reinterpret_cast<int (*)(int*)>(dlsym(library, "ncclGetVersion"));
-  const bool is_rccl = std::strstr(caller.dli_fname, "rccl") != nullptr ||
-                       dlsym(library, "mscclLoadAlgo") != nullptr;
-  if (is_rccl || get_version == nullptr || get_version(&version) != 0) {
-    version = 0;
-  }
-  dlclose(library);
-  return version;
+  const Library library = library_of(address);
+  return std::strcmp(library.name, "nccl") == 0 ? library.version : 0;
 }
 
 /// Reports settings that are not valid. They never stop the program.

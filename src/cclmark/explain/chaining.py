@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 from cclmark.errors import MissingError
 from cclmark.explain.plugin_log import plugin_path
 from cclmark.printable import plain
+
+#: The variable of the plug-in with the path of a tuner table.
+TABLE_VARIABLE = "CCLMARK_TUNER_TABLE"
 
 
 @dataclass(frozen=True)
@@ -46,16 +50,27 @@ def chaining_notices(environ: Mapping[str, str]) -> list[str]:
         loaded = chained(environ, plugin_path())
     except MissingError:
         return []
-    return [
+    notices = [
         f"another {one.kind} plug-in is set ({one.nccl}={plain(loaded[one.other])}): it is loaded "
         "too while the cases are explained"
         for one in VARIABLES
         if loaded.get(one.other, "none").lower() != "none"
     ]
+    if environ.get(TABLE_VARIABLE) and not is_own_tuner(environ, plugin_path()):
+        notices.append(
+            f"{TABLE_VARIABLE} has no effect, because NCCL_TUNER_PLUGIN is not cclmark's plug-in: "
+            'set NCCL_TUNER_PLUGIN="$(cclmark plugin)"'
+        )
+    return notices
+
+
+def is_own_tuner(environ: Mapping[str, str], own: Path) -> bool:
+    """Whether NCCL loads cclmark's plug-in ``own``, or a copy of it, as its tuner."""
+    return _is_same_file(environ.get("NCCL_TUNER_PLUGIN", ""), own)
 
 
 def _is_same_file(name: str, own: Path) -> bool:
     try:
-        return Path(name).samefile(own)
+        return filecmp.cmp(name, own, shallow=False)
     except OSError:  # a name that the loader searches
         return False

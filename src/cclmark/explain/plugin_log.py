@@ -19,7 +19,8 @@ from cclmark.printable import plain
 
 _MAGIC = b"CCLMLOG1"
 _HEADER = struct.Struct("=8sII6qI64s")
-_OTHER_PLUGIN = struct.Struct("=I508s512s")  # behind the header: a profiler, then a tuner
+# Behind the header: another profiler, another tuner, the tuner table.
+_OTHER_PLUGIN = struct.Struct("=I508s512s")
 #: The offset of the first record.
 HEADER_BYTES = 4096
 #: The size of a record, which begins with its kind as four bytes.
@@ -50,6 +51,7 @@ KINDS = {
     11: "stop",
     12: "state",
     14: "symmetric collective",
+    15: "tuner rule",
 }
 #: The sequence of a state: the kernel has ended on a channel (ncclProfilerKernelChStop).
 KERNEL_STOP = 22
@@ -65,6 +67,9 @@ class Event:
     ``time_ns`` is of CLOCK_MONOTONIC, ``device_ns`` of the device's global timer (0: none).
     ``count`` is in elements; for a communicator, the number of its ranks. ``root`` is the peer of a
     message, and the number of nodes of a communicator. ``rank`` is -1 if unknown.
+
+    A tuner rule has its line in ``sequence``, the call's bytes in ``count``, its own ``channels``
+    (0: not its concern), and in ``root`` 1 if it was applied, 0 if it was not available.
     """
 
     number: int
@@ -123,6 +128,27 @@ class OtherPlugin:
         return f"{plug_in} is called too, by interface version {self.interface_version}{exception}"
 
 
+@dataclass(frozen=True)
+class TunerTable:
+    """The tuner table that cclmark's plug-in read, or was to read, from ``path``.
+
+    ``is_applied``: whether its rules apply. ``reason``: why they do not, or how the conditions
+    differ where they apply nevertheless.
+    """
+
+    path: str
+    is_applied: bool
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """A sentence without a period."""
+        if not self.is_applied:
+            return f"the tuner table {self.path} is not applied: {self.reason}"
+        although = f", although {self.reason}" if self.reason else ""
+        return f"the tuner table {self.path} is applied{although}"
+
+
 @dataclass
 class PluginLog:
     """The log of one process.
@@ -130,7 +156,8 @@ class PluginLog:
     ``interface_version``: the profiler interface that the library uses, 0 if it loaded no profiler.
     ``library_version``: as NCCL counts (22809), 0 if unknown. ``claimed``: all events, of which
     ``dropped`` did not fit; ``capacity``: the places for them. ``incomplete``: records that were
-    not written completely, or cut off. ``other_plugins``: those that are loaded too.
+    not written completely, or cut off. ``other_plugins``: those that are loaded too. ``table``: of
+    the tuner, None without one.
     """
 
     host: str
@@ -144,6 +171,7 @@ class PluginLog:
     dropped: int
     incomplete: int = 0
     other_plugins: list[OtherPlugin] = field(default_factory=list)
+    table: TunerTable | None = None
     events: list[Event] = field(default_factory=list)
     cost_tables: list[CostTable] = field(default_factory=list)
 
@@ -239,6 +267,7 @@ def parse_plugin_log(content: bytes, name: str, *, after: int = 0) -> PluginLog:
         claimed=claimed,
         dropped=dropped,
         other_plugins=list(_other_plugins(content)),
+        table=_table(content),
     )
     for number in range(after + 1, log.places + 1):
         begin = HEADER_BYTES + (number - after - 1) * _RECORD.size
@@ -268,6 +297,15 @@ def _other_plugins(content: bytes) -> Iterator[OtherPlugin]:
         version, name, reason = _OTHER_PLUGIN.unpack_from(content, begin)
         if name[:1] != b"\0":
             yield OtherPlugin(kind, _text(name), version, _text(reason))
+
+
+def _table(content: bytes) -> TunerTable | None:
+    """The tuner table in a header, which may be cut off or lack it."""
+    begin = _HEADER.size + 2 * _OTHER_PLUGIN.size
+    if len(content) < begin + _OTHER_PLUGIN.size:
+        return None
+    is_applied, path, reason = _OTHER_PLUGIN.unpack_from(content, begin)
+    return TunerTable(_text(path), is_applied == 1, _text(reason)) if path[:1] != b"\0" else None
 
 
 def _entry(number: int, record: bytes) -> Event | CostTable | None:

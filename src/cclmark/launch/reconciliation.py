@@ -36,6 +36,7 @@ def explanation_of(parts: Sequence[Explained]) -> Explanation:
         channels=max(one.channels for one in operations),
         reason="; ".join([*reasons, *_differences(parts, first)][:_MOST_SAID]),
         predicted_s=first.predicted_s,
+        rule=first.rule,
     )
 
 

@@ -151,8 +151,8 @@ class Observed(msgspec.Struct, tag="observed"):
 class Explained(msgspec.Struct, tag="explained"):
     """What one rank observed of a case, after the library has run it.
 
-    ``operations``: those of one run of the case. ``source`` and ``reason``: see schema.Explanation.
-    ``predicted_s``: the library's predictions by ``ALGORITHM PROTOCOL``.
+    ``operations``: those of one run of the case. ``source``, ``reason`` and ``rule``: see
+    schema.Explanation. ``predicted_s``: the library's predictions by ``ALGORITHM PROTOCOL``.
     """
 
     rank: int
@@ -162,6 +162,7 @@ class Explained(msgspec.Struct, tag="explained"):
     reason: str
     operations: list[Operation]
     predicted_s: dict[str, float]
+    rule: str = ""
 
 
 class Connected(msgspec.Struct, tag="connected"):

@@ -328,7 +328,8 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     the largest number, 0 if unknown. ``kernel``: ring, tree, symmetric, send/recv and others.
     ``source``: plug-in, log, engine, variables (an algorithm that settings select, not observed),
     or unknown with the ``reason``, which may also describe differences between the ranks.
-    ``predicted_s``: the library's own predictions in seconds, by ``ALGORITHM PROTOCOL``.
+    ``predicted_s``: the library's own predictions in seconds, by ``ALGORITHM PROTOCOL``. ``rule``:
+    the rule of a tuner table that decided, ``line 9 of /path``; empty if none did.
     """
 
     index: Count
@@ -339,6 +340,7 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     channels: Count = 0
     reason: str = ""
     predicted_s: dict[str, float] = {}
+    rule: str = ""
 
     @property
     def choice(self) -> str:

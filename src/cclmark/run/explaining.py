@@ -98,6 +98,7 @@ class CaseExplainer:
                 reason=found.reason,
                 operations=found.operations,
                 predicted_s=found.predicted_s,
+                rule=found.rule,
             )
         )
 

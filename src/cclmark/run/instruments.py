@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.explain.calls import operations_of
-from cclmark.explain.chaining import chained
+from cclmark.explain.chaining import TABLE_VARIABLE, chained, is_own_tuner
 from cclmark.explain.nccl_log import operations_in
 from cclmark.explain.operation import Operation
 from cclmark.explain.paths import RankPaths
@@ -24,6 +24,7 @@ from cclmark.explain.plugin_log import (
     KERNEL_CHANNEL,
     KERNELS_SINCE,
     RECORD_BYTES,
+    Event,
     KernelCount,
     PluginLog,
     parse_plugin_log,
@@ -55,6 +56,7 @@ class Observation:
     reason: str
     operations: list[Operation]
     predicted_s: dict[str, float]
+    rule: str = ""
 
 
 class Instruments:
@@ -89,6 +91,8 @@ class Instruments:
         os.environ["FLAGCX_DEBUG_SUBSYS"] = "INIT"
         os.environ["FLAGCX_DEBUG_FILE"] = f"/proc/{os.getpid()}/fd/{self._flagcx_file}"
         try:
+            if not is_own_tuner(os.environ, plugin_path()):
+                os.environ.pop(TABLE_VARIABLE, None)  # the timed pass had no table
             os.environ.update(chained(os.environ, plugin_path()))
         except MissingError as error:
             self._missing = str(error)
@@ -112,10 +116,10 @@ class Instruments:
             for choice, cost_us in table.costs_us.items()
         }
         if found:
-            reason = _contradiction(found, logged) or _not_called(log)
-            return Observation("plug-in", reason, found, predicted_s)
+            reason = _contradiction(found, logged) or _not_applied(log)
+            return Observation("plug-in", reason, found, predicted_s, _rule(log))
         if logged:
-            return Observation("log", _not_called(log), logged, predicted_s)
+            return Observation("log", _not_applied(log), logged, predicted_s, _rule(log))
         called = any(one.kind.endswith("call") for one in events)
         return Observation("unknown", self._reason(log, called=called), [], predicted_s)
 
@@ -223,10 +227,34 @@ class Instruments:
         return content.decode(errors="replace")
 
 
-def _not_called(log: PluginLog | None) -> str:
-    """Other plug-ins that were set, but not called: NCCL would decide otherwise with them."""
-    others = [] if log is None else log.other_plugins
-    return "; ".join(one.text for one in others if one.reason)
+def _not_applied(log: PluginLog | None) -> str:
+    """Plug-ins, tables and rules without the effect that the user expects."""
+    if log is None:
+        return ""
+    found = [one.text for one in log.other_plugins if one.reason]
+    if log.table is not None and log.table.reason:
+        found.append(log.table.text)
+    found += [
+        f"{_place(log, one)} is not applied: {one.algorithm} {one.protocol} is not available"
+        for one in _rules(log, is_applied=False)
+    ]
+    return "; ".join(dict.fromkeys(found))
+
+
+def _rule(log: PluginLog | None) -> str:
+    """The rules of the tuner table that decided; empty if none did."""
+    if log is None:
+        return ""
+    return ", ".join(dict.fromkeys(_place(log, one) for one in _rules(log, is_applied=True)))
+
+
+def _rules(log: PluginLog, *, is_applied: bool) -> list[Event]:
+    return [one for one in log.events if one.kind == "tuner rule" and bool(one.root) == is_applied]
+
+
+def _place(log: PluginLog, rule: Event) -> str:
+    path = "the tuner table" if log.table is None else log.table.path
+    return f"line {rule.sequence} of {path}"
 
 
 def _contradiction(found: list[Operation], logged: list[Operation]) -> str:

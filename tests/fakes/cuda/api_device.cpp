@@ -131,6 +131,10 @@ FAKE_API int cuDevicePrimaryCtxRelease_v2(int device) {
   return guarded([&] { Driver::instance().release(device); });
 }
 
+FAKE_API int cuCtxGetDevice(int* device) {
+  return guarded([&] { store(device, Driver::instance().current()->device); });
+}
+
 FAKE_API int cuCtxSetCurrent(void* context) {
   return guarded([&] { Driver::instance().set_current(context); });
 }

@@ -22,6 +22,7 @@
 
 #include "common/environment.hpp"
 #include "nccl/debug_file.hpp"
+#include "nccl/last_error.hpp"
 
 namespace fake_nccl {
 namespace {
@@ -261,13 +262,29 @@ Loaded& loaded() {
   return *all;
 }
 
-void log(int, unsigned long, const char*, int, const char* format, ...) {
+constexpr int kLevelWarn = 2;
+constexpr unsigned long kSubsystems = 1 | 64;  // INIT and TUNING
+
+/// A warning becomes the last error, as in NCCL. Everything else is printed with NCCL_DEBUG=INFO,
+/// into NCCL's file if NCCL_DEBUG_SUBSYS asks for it.
+void log(int level, unsigned long flags, const char*, int, const char* format, ...) {
   std::array<char, 2048> text{};
   va_list values;
   va_start(values, format);
   std::vsnprintf(text.data(), text.size(), format, values);
   va_end(values);
-  std::fprintf(stderr, "NCCL WARN %s\n", text.data());
+  if (level == kLevelWarn) {
+    set_last_error(text.data());
+    std::fprintf(stderr, "NCCL WARN %s\n", text.data());
+    return;
+  }
+  const char* debug = std::getenv("NCCL_DEBUG");
+  if (debug == nullptr || strcasecmp(debug, "INFO") != 0 || (flags & kSubsystems) == 0) return;
+  FILE* file = std::getenv("NCCL_DEBUG_SUBSYS") == nullptr ? stderr : debug_file("TUNING");
+  if (file != nullptr) {
+    std::fprintf(file, "fake:1:1 [0] NCCL INFO %s\n", text.data());
+    std::fflush(file);
+  }
 }
 
 /// As NCCL's check of a result, which ends the operation there.
@@ -476,21 +493,32 @@ Plugins::Plugins(uint64_t communicator, int ranks, int rank)
           &profiler_context_, communicator_, &all.mask, "fake", 1, ranks_, rank_, log);
     }
   }
-  if (all.tuner != nullptr) {
-    auto count = static_cast<size_t>(ranks_);
-    if (all.tuner_version <= 4) {
-      check(static_cast<TunerV2*>(all.tuner)->init(count, 1, log, &tuner_context_), "tuner init");
-    } else {
-      std::array<int, 3> domains = {1, ranks_, ranks_};
-      std::array<double, 21 + 63 + 60> constants{};
-      check(static_cast<TunerV5*>(all.tuner)->init(&tuner_context_, communicator_, count, 1, log,
-                                                   domains.data(), constants.data()),
-            "tuner init");
-    }
+  int result = all.tuner != nullptr ? begin_tuner() : 0;
+  if (result != 0) {
+    // The communicator is not created. Its clean-up finalizes the plug-ins nevertheless.
+    const std::string reason = last_error();
+    end();
+    throw Failure{static_cast<Result>(result), reason};
   }
 }
 
+int Plugins::begin_tuner() {
+  const Loaded& all = loaded();
+  auto count = static_cast<size_t>(ranks_);
+  if (all.tuner_version <= 4) {
+    return static_cast<TunerV2*>(all.tuner)->init(count, 1, log, &tuner_context_);
+  }
+  std::array<int, 3> domains = {1, ranks_, ranks_};
+  std::array<double, 21 + 63 + 60> constants{};
+  return static_cast<TunerV5*>(all.tuner)->init(&tuner_context_, communicator_, count, 1, log,
+                                                domains.data(), constants.data());
+}
+
 Plugins::~Plugins() {
+  end();
+}
+
+void Plugins::end() {
   late_reports().finish();
   Loaded& all = loaded();
   if (all.profiler != nullptr) all.profiler->finalize(profiler_context_);
@@ -538,9 +566,10 @@ Plugins::Choice Plugins::choose(const Operation& operation) const {
       }
     }
   }
+  // The tuner's number is limited by the channels of the communicator.
   best.channels =
       channels > 0
-          ? channels
+          ? std::min(channels, most_channels_)
           : static_cast<int>(std::min(static_cast<size_t>(most_channels_), 1 + bytes / 65536));
   if (fake_common::environment_is_rank("CCLMARK_FAKE_ODD_ALGORITHM", rank_))
     best.algorithm = 1 - best.algorithm;

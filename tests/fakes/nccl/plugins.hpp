@@ -12,6 +12,7 @@ namespace fake_nccl {
 /// the lines that NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=TUNING and INIT asks for.
 class Plugins {
  public:
+  /// Raises Failure with the last warning if the tuner's init fails.
   Plugins(uint64_t communicator, int ranks, int rank);
   ~Plugins();
   Plugins(const Plugins&) = delete;
@@ -24,6 +25,8 @@ class Plugins {
   void report(const std::vector<Operation>& batch);
 
  private:
+  int begin_tuner();
+  void end();
   struct Choice;
   Choice choose(const Operation& operation) const;
   void report_collective(const Operation& operation);

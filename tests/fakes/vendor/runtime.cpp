@@ -79,6 +79,21 @@ FAKE_API int CALL(SetDevice)(int device) {
   return told(guarded([&] { Driver::instance().set_current(context_of(device)); }));
 }
 
+FAKE_API int CALL(GetDevice)(int* device) {
+  return told(guarded([&] {
+    require(device != nullptr, kInvalidValue);
+    *device = Driver::instance().current()->device;
+  }));
+}
+
+FAKE_API int CALL(DeviceGetName)(char* name, int bytes, int device) {
+  return told(guarded([&] {
+    context_of(device);
+    require(name != nullptr && bytes > 0, kInvalidValue);
+    std::snprintf(name, static_cast<size_t>(bytes), "CCLMark Fake %s", VENDOR_DEVICE);
+  }));
+}
+
 FAKE_API int CALL(GetDeviceProperties)(void* properties, int device) {
   return told(guarded([&] {
     context_of(device);

@@ -27,7 +27,8 @@ def plugin_command(name: str) -> click.Command:
         "CCLMARK_PLUGIN_EVENTS=steps, also kernel channels and network steps; "
         "CCLMARK_PLUGIN_RECORDS, the maximum number of events (128 bytes each). "
         "CCLMARK_PLUGIN_PROFILER and CCLMARK_PLUGIN_TUNER, other plug-ins that are called too. "
-        'NCCL_TUNER_PLUGIN="$(cclmark plugin)" adds the times that NCCL predicts.\n\n'
+        'NCCL_TUNER_PLUGIN="$(cclmark plugin)" adds the times that NCCL predicts, and with '
+        "CCLMARK_TUNER_TABLE=/path it applies the rules of a tuner table.\n\n"
         "Exit codes: 0; 1 if ranks of a communicator ran different collectives; 3 if a log "
         "contains no operation or lacks events that did not fit.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -10,6 +10,7 @@ from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
 from cclmark.explain.calls import CommunicatorCalls, calls_by_communicator
 from cclmark.explain.plugin_log import PluginLog, plugin_path, read_plugin_log
 from cclmark.report.lists.call_lines import call_lines
+from cclmark.report.lists.rule_lines import rule_lines
 
 
 def print_path() -> int:
@@ -25,6 +26,8 @@ def print_logs(paths: Sequence[Path]) -> int:
     for text in dict.fromkeys(one.text for log in logs for one in log.other_plugins):
         print(text)
     print("\n".join(call_lines(communicators)), end="\n" if communicators else "")
+    for line in rule_lines(logs):
+        print(line)
     lacking = [text for path, log in zip(paths, logs, strict=True) for text in _lacking(path, log)]
     differences = _differences(communicators)
     for text in (*lacking, *differences):

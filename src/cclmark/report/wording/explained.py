@@ -136,7 +136,8 @@ def _choice(one: Explanation) -> str:
     channels = counted(one.channels, "channel") if one.channels else ""
     named = one.algorithm if one.kernel in ("symmetric", "copy engine") else ""
     how = " ".join(filter(None, (one.kernel, named, one.protocol)))
-    return ", ".join(filter(None, (plain(how), channels)))
+    rule = f"by {plain(one.rule)}" if one.rule else ""
+    return ", ".join(filter(None, (plain(how), channels, rule)))
 
 
 def _source(one: Explanation) -> str:

@@ -1,0 +1,1 @@
+"""Settings that are proven to be faster: search, proof, artifacts."""

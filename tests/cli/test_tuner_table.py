@@ -1,0 +1,345 @@
+"""Tuner tables: a fake NCCL loads the plug-in and obeys its tuner, as NCCL does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+
+import pytest
+from test_explain import BY_SIZE, EAGER, VERSIONS, choices
+from test_fake_vendors import RCCL, env_of  # noqa: F401 - a fixture
+
+from cclmark.explain.plugin_log import plugin_path, read_plugin_log
+from cclmark.tune.table_file import Rule, Table, written
+
+WITHOUT_PROFILERS = 22100  # the first version of the tuner's interface that is supported
+RING = Rule("all_reduce", 2, 1, 32768, 131072, "ring", "ll128", 7)
+TABLE = Table("nccl", "2.28.9", "CCLMark Fake GPU", None, [RING])
+CHANGED = ("ring", "LL128", 7)
+LINE = 7  # of the first rule
+RING_SIMPLE_5 = "125"  # what another tuner chooses
+
+
+def version_text(version):
+    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
+
+
+class Bench:
+    """Runs a program with a tuner table."""
+
+    def __init__(self, cclmark, fake_cuda, directory):
+        self.cclmark = cclmark
+        self.fake_cuda = fake_cuda
+        self.directory = directory
+        self.path = directory / "tuned" / "table.txt"
+        self.path.parent.mkdir()
+        fakes = fake_cuda.nccl.parent
+        self.other = str(fakes / "plugins" / "libnccl-profiler-other.so")
+        self.nvml = str(fakes / "nvml")
+
+    def env(self, table=TABLE, **more):
+        if table is not None:
+            self.path.write_text(table if isinstance(table, str) else written(table))
+        names = {
+            "CCLMARK_FAKE_NCCL_VERSION": "22809",
+            "NCCL_TUNER_PLUGIN": str(plugin_path()),
+            "CCLMARK_TUNER_TABLE": str(self.path),
+        }
+        return self.fake_cuda.env(**(names | more))
+
+    def run(self, table=TABLE, *, operation="all_reduce", code=0, **more):
+        env = self.env(table, **more)
+        return self.cclmark(operation, *EAGER, "--explain", env=env, code=code)
+
+    def logs(self, table=TABLE, **more):
+        own = str(plugin_path())
+        env = self.env(table, CCLMARK_PLUGIN_LOG=str(self.directory / "log"), **more)
+        run = self.cclmark("all_reduce", *EAGER, env=env | {"NCCL_PROFILER_PLUGIN": own})
+        return run, sorted(self.directory.glob("log-*"))
+
+
+@pytest.fixture
+def bench(cclmark, fake_cuda, tmp_path):
+    return Bench(cclmark, fake_cuda, tmp_path)
+
+
+def kernels(run):
+    return [found[:3] for found in choices(run)]
+
+
+def reasons(run):
+    return [result.explanation.reason for result in run.journal.results]
+
+
+def expected(choice=CHANGED):
+    return [BY_SIZE[0], choice, BY_SIZE[2]]
+
+
+@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, *VERSIONS])
+def test_a_rule_changes_what_runs_in_its_range(bench, version):
+    table = replace(TABLE, library_version=version_text(version))
+    run = bench.run(table, CCLMARK_FAKE_NCCL_VERSION=str(version))
+    assert kernels(run) == expected()
+    assert reasons(run) == [""] * 3
+    rules = [result.explanation.rule for result in run.journal.results]
+    assert rules == ["", f"line {LINE} of {bench.path}", ""]
+    assert f"64 KiB  ring LL128, 7 channels, by line {LINE} of {bench.path}\n" in run.out
+    if version != WITHOUT_PROFILERS:  # before the rule
+        predicted_s = run.journal.results[1].explanation.predicted_s
+        assert min(predicted_s.values()) == predicted_s["TREE LL"] < predicted_s["RING LL128"]
+
+
+def test_the_limits_of_a_range_belong_to_it(bench):
+    rules = [
+        replace(RING, smallest_bytes=1024, largest_bytes=1024, channels=3),
+        replace(RING, smallest_bytes=1025, largest_bytes=(4 << 20) - 1, protocol="ll"),
+        replace(RING, smallest_bytes=4 << 20, largest_bytes=4 << 20, algorithm="tree"),
+    ]
+    run = bench.run(replace(TABLE, rules=rules))
+    assert kernels(run) == [("ring", "LL128", 3), ("ring", "LL", 7), ("tree", "LL128", 7)]
+
+
+def test_zero_channels_are_the_librarys_choice(bench):
+    run = bench.run(replace(TABLE, rules=[replace(RING, channels=0)]))
+    assert kernels(run) == expected(("ring", "LL128", BY_SIZE[1][2]))
+
+
+def test_bytes_are_those_of_the_larger_buffer(bench):
+    rules = [replace(RING, operation="all_gather", smallest_bytes=1 << 16, largest_bytes=1 << 16)]
+    run = bench.run(replace(TABLE, rules=rules), operation="all_gather")
+    changed = {
+        result.case.size_bytes
+        for result in run.journal.results
+        if result.explanation.choice == "ring LL128" and result.explanation.rule
+    }
+    assert changed == {1 << 16}
+
+
+def test_another_group_keeps_the_librarys_choice(bench):
+    rules = [replace(RING, ranks=4), replace(RING, nodes=2)]
+    table = replace(TABLE, rules=rules)
+    run = bench.run(table, NCCL_DEBUG="INFO")
+    assert kernels(run) == BY_SIZE
+    notice = f"applies no rule to this communicator: {bench.path} has none with ranks 2 and nodes 1"
+    assert run.err.count(notice) == 2  # ranks that measure: the log of the others is a file
+    assert "WARN" not in run.err
+    assert notice not in bench.run(table).err
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"library_version": "2.27.7"}, "the library is nccl 2.28.9, not nccl 2.27.7"),
+        ({"library": "rccl"}, "the library is nccl 2.28.9, not rccl 2.28.9"),
+        ({"device": "NVIDIA H200"}, "the device is 'CCLMark Fake GPU', not 'NVIDIA H200'"),
+        ({"nvlinks": 18}, "the number of the device's NVLinks is unknown, not 18"),
+    ],
+)
+def test_other_conditions_keep_the_librarys_choice(bench, changes, difference):
+    other = replace(TABLE, **changes)
+    run = bench.run(other)
+    assert kernels(run) == BY_SIZE
+    warning = (
+        f"does not apply the tuner table: {bench.path}: {difference} "
+        "(CCLMARK_TUNER_ANYWHERE=1 applies it nevertheless)"
+    )
+    assert run.err.count(warning) == 4  # once in each process: those that measure and explain
+    assert reasons(run) == [f"the tuner table {bench.path} is not applied: {difference}"] * 3
+    forced = bench.run(other, CCLMARK_TUNER_ANYWHERE="1", NCCL_DEBUG="INFO")
+    assert kernels(forced) == expected()
+    assert f"1 of {bench.path}, although {difference}" in forced.err
+    assert (
+        reasons(forced) == [f"the tuner table {bench.path} is applied, although {difference}"] * 3
+    )
+    assert kernels(bench.run(other, CCLMARK_TUNER_ANYWHERE="0")) == BY_SIZE
+
+
+def test_all_differences_are_reported(bench):
+    other = replace(TABLE, library_version="2.27.7", device="NVIDIA H200", nvlinks=18)
+    run = bench.run(other)
+    assert (
+        "the library is nccl 2.28.9, not nccl 2.27.7; the device is 'CCLMark Fake GPU', not "
+        "'NVIDIA H200'; the number of the device's NVLinks is unknown, not 18"
+    ) in run.err
+
+
+@pytest.mark.parametrize(("links", "is_applied"), [("12", True), ("18", False), ("0", False)])
+def test_nvlinks_are_counted(bench, links, is_applied):
+    paths = {"LD_LIBRARY_PATH": bench.nvml, "CCLMARK_FAKE_NVLINKS": links}
+    run = bench.run(replace(TABLE, nvlinks=12), **paths)
+    assert kernels(run) == (expected() if is_applied else BY_SIZE)
+    assert (f"the device has {links} NVLinks, not 12" in run.err) == (not is_applied)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "line 1: the first line must be 'cclmark-tuner-table 1'"),
+        (
+            written(TABLE).replace("ll128", "ll129"),
+            f"line {LINE}, protocol: 'll129' is not ll, ll128 or simple",
+        ),
+        (written(TABLE)[:-4], f"line {LINE}: the file ends without a line 'end': it is incomplete"),
+        ("x" * 257, "line 1: it is longer than 256 characters"),
+        ("#\n" * (1 << 20), "it is larger than 1048576 bytes"),
+    ],
+)
+@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, 22700, 22809, 23003])
+def test_a_table_with_an_error_ends_the_run(bench, version, content, problem):
+    run = bench.run(content, code=4, CCLMARK_FAKE_NCCL_VERSION=str(version))
+    text = f"cclmark's plug-in refuses the tuner table: {bench.path}: {problem}"
+    assert f"NCCL WARN {text}" in run.err
+    assert f"invalid usage (run with NCCL_DEBUG=WARN for details): {text}" in run.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("missing", "No such file or directory"),
+        ("directory", "it is not a regular file"),
+        ("fifo", "it is not a regular file"),
+    ],
+)
+def test_a_table_that_cannot_be_read_ends_the_run(bench, kind, problem):
+    if kind == "directory":
+        bench.path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(bench.path)
+    run = bench.run(None, code=4)
+    assert f"refuses the tuner table: {bench.path}: {problem}" in run.err
+
+
+@pytest.mark.parametrize("path", ["table.txt", "./table.txt", "~/table.txt"])
+def test_a_relative_path_ends_the_run(bench, path):
+    run = bench.run(CCLMARK_TUNER_TABLE=path, code=4)
+    assert (
+        f"CCLMARK_TUNER_TABLE={path} is a relative path, which depends on each process's "
+        "directory: set the absolute path"
+    ) in run.err
+
+
+def test_an_invalid_switch_ends_the_run(bench):
+    run = bench.run(CCLMARK_TUNER_ANYWHERE="yes", code=4)
+    assert "refuses the tuner table: CCLMARK_TUNER_ANYWHERE must be 0 or 1" in run.err
+
+
+@pytest.mark.parametrize("value", ["0", "0x0"])
+def test_nvls_is_refused_where_it_is_switched_off(bench, value):
+    table = replace(TABLE, rules=[replace(RING, algorithm="nvls_tree", protocol="simple")])
+    run = bench.run(table, NCCL_NVLS_ENABLE=value, code=4)
+    assert (
+        f"{bench.path}: line {LINE}, algorithm: nvls_tree is not possible with NCCL_NVLS_ENABLE=0"
+    ) in run.err
+
+
+@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, 22200, 22809, 23003])
+def test_what_is_not_available_is_the_librarys_choice(bench, version):
+    table = replace(
+        TABLE,
+        library_version=version_text(version),
+        rules=[replace(RING, algorithm="collnet_chain", protocol="simple")],
+    )
+    run = bench.run(table, CCLMARK_FAKE_NCCL_VERSION=str(version))
+    assert kernels(run) == BY_SIZE
+    warning = (
+        f"does not apply line {LINE} of the tuner table: all_reduce has no collnet_chain simple "
+        "for 2 ranks here: the library decides for these sizes"
+    )
+    assert run.err.count(warning) == 4  # once for each communicator
+    missing = f"line {LINE} of {bench.path} is not applied: collnet_chain simple is not available"
+    assert reasons(run) == ["", missing, ""]
+
+
+def test_a_variable_of_nccl_excludes_a_rule(bench):
+    run = bench.run(NCCL_ALGO="TREE")
+    assert {kernel for kernel, _, _ in kernels(run)} == {"tree"}
+    assert f"does not apply line {LINE} of the tuner table" in run.err
+
+
+@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, *VERSIONS])
+def test_a_rule_has_the_last_word_over_another_tuner(bench, version):
+    more = {
+        "CCLMARK_FAKE_NCCL_VERSION": str(version),
+        "CCLMARK_PLUGIN_TUNER": bench.other,
+        "CCLMARK_FAKE_OTHER_CHOICE": RING_SIMPLE_5,
+    }
+    table = replace(TABLE, library_version=version_text(version))
+    run = bench.run(table, **more)
+    others = ("ring", "SIMPLE", 5)
+    assert kernels(run) == [others, CHANGED, others]
+    # The other one's channels belong to the other one's choice.
+    kept = bench.run(replace(table, rules=[replace(RING, channels=0)]), **more)
+    assert kernels(kept) == [others, ("ring", "LL128", BY_SIZE[1][2]), others]
+    missing = replace(RING, algorithm="collnet_chain", protocol="simple")
+    assert kernels(bench.run(replace(table, rules=[missing]), **more)) == [others] * 3
+
+
+def test_errors_of_another_tuner_reach_nccl(bench):
+    run, _ = bench.logs(CCLMARK_PLUGIN_TUNER=bench.other, CCLMARK_FAKE_OTHER_RESULT="5")
+    assert "getCollInfo returned 5" in run.err
+
+
+def test_the_logs_contain_the_rules(bench):
+    missing = Rule("all_reduce", 2, 1, 1024, 1024, "collnet_chain", "simple")
+    _, paths = bench.logs(replace(TABLE, rules=[missing, RING]))
+    assert len(paths) == 2
+    for path in paths:
+        log = read_plugin_log(path)
+        assert (log.dropped, log.incomplete) == (0, 0)
+        assert (log.table.path, log.table.is_applied, log.table.reason) == (
+            str(bench.path),
+            True,
+            "",
+        )
+        rules = {
+            (one.sequence, one.root, one.count, one.algorithm, one.protocol, one.channels)
+            for one in log.events
+            if one.kind == "tuner rule"
+        }
+        assert rules == {
+            (LINE, 0, 1024, "collnet_chain", "simple", 0),
+            (LINE + 1, 1, 65536, "ring", "ll128", 7),
+        }
+        tables = {one.number: one.size_bytes for one in log.cost_tables}
+        parents = {tables[one.parent] for one in log.events if one.kind == "tuner rule"}
+        assert parents == {1024, 65536}
+    shown = bench.cclmark("plugin", *map(str, paths)).out
+    assert f"the tuner table {bench.path} is applied\n" in shown
+    assert f"  line {LINE}: all_reduce by collnet_chain simple, " in shown
+    assert "calls of 1 KiB, not available: the library decided\n" in shown
+    assert f"  line {LINE + 1}: all_reduce by ring ll128 on 7 channels, " in shown
+
+
+def test_the_log_contains_why_a_table_is_not_applied(bench):
+    _, paths = bench.logs(replace(TABLE, device="NVIDIA H200"))
+    shown = bench.cclmark("plugin", *map(str, paths)).out
+    assert f"the tuner table {bench.path} is not applied: the device is 'CCLMark Fake GPU'" in shown
+    assert "line " not in shown
+
+
+def test_a_table_without_the_plug_in_has_no_effect(bench):
+    for tuner in ("", "none", bench.other):
+        run = bench.run(NCCL_TUNER_PLUGIN=tuner)
+        assert kernels(run) == BY_SIZE
+        assert "CCLMARK_TUNER_TABLE has no effect, because NCCL_TUNER_PLUGIN is not" in run.err
+
+
+def test_a_copy_of_the_plug_in_applies_the_table(bench, tmp_path):
+    copy = tmp_path / "libcclmark_plugin.so"
+    shutil.copy(plugin_path(), copy)
+    run = bench.run(NCCL_TUNER_PLUGIN=str(copy))
+    assert kernels(run) == expected()
+    assert reasons(run) == [""] * 3
+
+
+@pytest.mark.parametrize("library", ["rccl", "nccl"])
+def test_rccl_has_tables_of_its_own(cclmark, env_of, tmp_path, library):  # noqa: F811
+    path = tmp_path / "table"
+    path.write_text(written(Table(library, "2.28.3", "CCLMark Fake MI", None, [RING])))
+    names = {"NCCL_TUNER_PLUGIN": str(plugin_path()), "CCLMARK_TUNER_TABLE": str(path)}
+    run = cclmark(
+        *("all_reduce", *EAGER, "--explain", "--devices", "hip:0-1", "--ccl", "rccl"),
+        env=env_of(RCCL, **names),
+    )
+    assert kernels(run) == (expected() if library == "rccl" else BY_SIZE)
