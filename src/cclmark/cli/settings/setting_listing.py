@@ -65,8 +65,11 @@ def _values(ccl: str, ccl_path: str) -> tuple[str, list[SettingValue]]:
 
 def _library_of(flags: SettingsFlags) -> str:
     """The library of ``--ccl``, else the default of this machine's devices. Raises UsageError."""
-    runtime = choose_devices("", None, count_devices).runtime
+    devices = choose_devices("", None, count_devices)
+    runtime = devices.runtime
     if not flags.ccl:
+        if devices.notice:
+            _tell(devices.notice)
         ccl = native_library(runtime)
         if ccl is None:
             fitting = ", ".join(names_for(runtime)) or "none known"
