@@ -9,9 +9,11 @@ import pytest
 import cclmark
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
-from cclmark.plan.items import CHECK, COLLECTIVE, MEMORY, P2P, PAIRS, items_of
+from cclmark.plan.items import CHECK, COLLECTIVE, EXPERIMENT, MEMORY, P2P, PAIRS, items_of
 from cclmark.plan.rank_memory import RankMemory
 from cclmark.plan.transfers import Transfer
+from cclmark.plan.trials import Trial
+from cclmark.plan.variants import Assignment, Variant
 from cclmark.rendezvous.messages import Job, encoded_plan
 from cclmark.results.kinds import KINDS
 from cclmark.run.kinds import runner_of
@@ -25,6 +27,7 @@ PLANS = {
     P2P: [COPY],
     CHECK: [Check("barrier", "gloo")],
     MEMORY: [CASE],
+    EXPERIMENT: [Trial(Variant((Assignment("NCCL_PROTO", "LL"),)), 1, CASE)],
 }
 
 

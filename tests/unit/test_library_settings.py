@@ -32,6 +32,7 @@ from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.plan.setting_lists import allows, parse_list
 from cclmark.references.restrictions import restrictions
 from cclmark.run.effective_settings import effective_values
+from cclmark.shipped_files import shipped_toml_files
 from reports import COLLECTIVES
 
 LIBRARY = """
@@ -54,7 +55,9 @@ values = ["low", "high"]
 """
 NUMBER = GOOD.replace('"choice"\nvalues = ["low", "high"]', '"integer"')
 DYNAMIC = "OMPI_MCA_coll_tuned_use_dynamic_rules"
-WITH_SETTINGS = [name for name, one in libraries.shipped().items() if one.settings]
+WITH_SETTINGS = [
+    name for name, one in libraries.shipped().items() if libraries.listed_settings(one)
+]
 
 
 def setting_in(content: str) -> LibrarySetting:
@@ -93,14 +96,14 @@ def added(monkeypatch):
 class TestShipped:
     @pytest.mark.parametrize("ccl", WITH_SETTINGS)
     def test_values_and_defaults_are_possible(self, ccl):
-        for setting in libraries.shipped()[ccl].settings:
+        for setting in libraries.listed_settings(libraries.shipped()[ccl]):
             restricting = [value for one in setting.restricts for value in one.values]
             for value in filter(None, [*setting.values, setting.default, *restricting]):
                 check_value(setting, value, "")
 
     @pytest.mark.parametrize("ccl", WITH_SETTINGS)
     def test_other_settings_that_they_name_exist(self, ccl):
-        for setting in libraries.shipped()[ccl].settings:
+        for setting in libraries.listed_settings(libraries.shipped()[ccl]):
             for name, values in setting.requires.items():
                 for value in values:
                     check_value(known(ccl, name), value, "")
@@ -114,12 +117,12 @@ class TestShipped:
     @pytest.mark.parametrize("ccl", WITH_SETTINGS)
     def test_journals_keep_them(self, ccl):
         prefixes = tuple(libraries.shipped()[ccl].environment_prefixes)
-        for setting in libraries.shipped()[ccl].settings:
+        for setting in libraries.listed_settings(libraries.shipped()[ccl]):
             assert setting.name.startswith(prefixes)
 
     @pytest.mark.parametrize("ccl", WITH_SETTINGS)
     def test_an_option_of_a_communicator_has_a_name(self, ccl):
-        for setting in libraries.shipped()[ccl].settings:
+        for setting in libraries.listed_settings(libraries.shipped()[ccl]):
             assert setting.option or "communicator option" not in setting.deployed_by
 
     def test_inherited_libraries_inherit_nothing_themselves(self):
@@ -621,3 +624,11 @@ def test_the_page_of_a_new_library_is_valid():
     fields = page.partition("### Settings")[2]
     for field in LibrarySetting.__struct_fields__:
         assert f"`{field}`" in fields, field
+
+
+def test_settings_are_the_last_part_of_a_shipped_file():
+    """Libraries are read without them, up to the first one."""
+    for path in shipped_toml_files("libraries"):
+        whole = parse_library(path.read_bytes(), path.name)
+        assert libraries.shipped()[whole.name] == msgspec.structs.replace(whole, settings=[])
+        assert libraries.listed_settings(libraries.shipped()[whole.name]) == whole.settings

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.plan.libraries import shipped
+from cclmark.plan.libraries import listed_settings, shipped
 from cclmark.plan.library_files import Library
 from cclmark.plan.library_settings import LibrarySetting, allowed_values, settings_of
 from cclmark.plan.operations import DTYPE_BYTES
@@ -139,7 +139,7 @@ def effect_of(setting: LibrarySetting) -> str:
 def settings(ccl: str) -> str:
     """The settings of a library, without those of another one that it has unchanged."""
     below = shipped()[ccl].inherits.settings_of
-    names = {one.name for one in shipped()[ccl].settings}
+    names = {one.name for one in listed_settings(shipped()[ccl])}
     rows = [
         [
             f"`{one.name}`",
@@ -158,7 +158,7 @@ def settings(ccl: str) -> str:
     return table(head, [[cell.replace("|", "\\|") for cell in row] for row in rows])
 
 
-SETTINGS = [name for name, library in shipped().items() if library.settings]
+SETTINGS = [name for name, library in shipped().items() if listed_settings(library)]
 TABLES = {
     "tried": tried,
     "shaped_as_nccl": shaped_as_nccl,

@@ -12,6 +12,7 @@ from pathlib import Path
 from cclmark.errors import UsageError
 from cclmark.plan.library_files import Library, Log, parse_library, read_library
 from cclmark.plan.runtimes import RUNTIMES
+from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.shipped_files import shipped_toml_files
 
 BRIDGE = "bridge"
@@ -20,16 +21,38 @@ _TORCH = "torch"
 # Names in variables CCLMARK_..._LIBRARY that do not belong to a collective library.
 _OTHER_FILES = ("nvrtc", "ascendcl", *RUNTIMES)
 
+# The settings are the last part of a shipped file.
+_SETTINGS = b"\n[[settings]]\n"
+
 _added: dict[str, Library] = {}
 
 
 @cache
 def shipped() -> dict[str, Library]:
-    """The libraries shipped with cclmark by name, in the order of listings."""
+    """The libraries shipped with cclmark by name, in the order of listings.
+
+    Without their settings, see listed_settings: every rank and every command reads the files, and
+    most of their text describes settings.
+    """
+    found = [
+        parse_library(path.read_bytes().partition(_SETTINGS)[0], path.name)
+        for path in shipped_toml_files("libraries")
+    ]
+    return {library.name: library for library in sorted(found, key=lambda one: one.place)}
+
+
+@cache
+def _shipped_settings() -> dict[str, list[LibrarySetting]]:
+    """The settings in the shipped files, by the name of the library."""
     found = [
         parse_library(path.read_bytes(), path.name) for path in shipped_toml_files("libraries")
     ]
-    return {library.name: library for library in sorted(found, key=lambda one: one.place)}
+    return {library.name: library.settings for library in found}
+
+
+def listed_settings(library: Library) -> list[LibrarySetting]:
+    """The settings in the file of a library, in their order."""
+    return library.settings if library.name in _added else _shipped_settings()[library.name]
 
 
 def all_libraries() -> dict[str, Library]:

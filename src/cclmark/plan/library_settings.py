@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cclmark.plan.libraries import library_called, title_of
+from cclmark.plan.libraries import library_called, listed_settings, title_of
 from cclmark.plan.library_files import ConfigurationFiles
 from cclmark.plan.setting_checks import absence_of, allowed_values, check_value, is_kept
 from cclmark.plan.setting_fields import LibrarySetting
@@ -50,7 +50,7 @@ def settings_of(ccl: str) -> list[LibrarySetting]:
     inherited = settings_of(library.inherits.settings_of) if library.inherits.settings_of else []
     if not library.inherits.same_versions:
         inherited = [_of_any_version(setting) for setting in inherited]
-    own = {setting.name: setting for setting in library.settings}
+    own = {setting.name: setting for setting in listed_settings(library)}
     below = [own.pop(setting.name, setting) for setting in inherited]
     return [*own.values(), *below]
 

@@ -154,16 +154,16 @@ def _checked(varied: Sequence[tuple[str, Sequence[str]]], ccl: str) -> list[str]
         if not Assignment(name, "").is_variable:
             continue
         setting = find_setting(ccl, name)
+        # NCCL may work below any other library.
+        for one in (setting, find_setting("nccl", name)):
+            if one is not None and is_kept(one, os.environ):
+                raise UsageError(
+                    f"--vary {name}: {name}={os.environ[name]} is set in the environment, and "
+                    "cclmark does not override it"
+                )
         if setting is None:
-            if name.startswith("CCLMARK_PLUGIN") or name == "NCCL_NVLS_ENABLE":
-                raise UsageError(f"--vary {name} is not supported")
             notices.append(unknown_setting_notice(ccl, name))
             continue
-        if is_kept(setting, os.environ):
-            raise UsageError(
-                f"--vary {name}: {name}={os.environ[name]} is set in the environment, and cclmark "
-                "does not override it"
-            )
         for value in values:
             check_value(setting, value, _UNKNOWN_VERSION, os.environ)
         if name in os.environ:
