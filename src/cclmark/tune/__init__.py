@@ -1,0 +1,1 @@
+"""Searches for faster settings and proves them: statistics only, the caller measures."""

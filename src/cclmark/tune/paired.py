@@ -1,0 +1,111 @@
+"""Ratios of times that were measured side by side, robust against outliers.
+
+A round measures everything next to each other, so that the ratios of one round share its
+conditions, and a slow drift cancels. Most ratios vary by less than 1 %, single ones by 200 %: means
+are trimmed. Of the values of each size a fifth is discarded at both ends, and the uncertainty is
+computed from the values in which the discarded ones are replaced by the nearest kept ones
+(winsorized; Tukey and McLaughlin, Sankhya A 25, 1963; Yuen, Biometrika 61, 1974). For several sizes
+the estimate is the mean of their trimmed means. The sizes of a round were measured by the same
+processes, so their noise is not independent: the variance is that of the rounds' means (the linear
+contrast of dependent groups in Wilcox, Introduction to Robust Estimation and Hypothesis Testing,
+section 8.1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.student import student_975
+
+LEAST_ROUNDS = 7  # of a proof
+LARGEST_CHANCE = 0.05  # an improvement has a probability of 95 % or more
+_TRIMMED_SHARE = 0.2  # of the values, at each end
+_LEAST_VALUES = 2
+
+DEFAULT = 0  # the variant without any setting
+CONTROL = -1  # the default once more in the same round: its ratio to the default is noise
+
+# The number of a variant, and the index of a size.
+Cell = tuple[int, int]
+# Seconds by cell; None if the variant failed there.
+Times = Mapping[Cell, float | None]
+
+
+def log_ratio(times: Times, cell: Cell, reference: Cell) -> float | None:
+    """The logarithm of a time over that of ``reference`` in one round; None without both."""
+    time_s, reference_s = times.get(cell), times.get(reference)
+    if time_s is None or reference_s is None:
+        return None
+    return math.log(time_s / reference_s)
+
+
+def log_ratios(rounds: Sequence[Times], cell: Cell, reference: Cell) -> list[float]:
+    """The logarithms of the ratios to ``reference`` of all rounds that measured both."""
+    found = (log_ratio(times, cell, reference) for times in rounds)
+    return [one for one in found if one is not None]
+
+
+def paired_ratio(sizes: Sequence[Sequence[float]]) -> RatioEstimate:
+    """The trimmed mean of logarithms of ratios, over rounds and sizes.
+
+    ``sizes``: for each size the logarithm of each round, the same rounds for all. Raises ValueError
+    without sizes, with fewer than two rounds and for unequal numbers of rounds.
+    """
+    rounds = {len(values) for values in sizes}
+    if len(rounds) != 1 or (count := rounds.pop()) < _LEAST_VALUES:
+        raise ValueError("paired ratios need the same rounds of every size, two at least")
+    trimmed = int(_TRIMMED_SHARE * count)
+    kept = count - 2 * trimmed
+    center = math.fsum(math.fsum(sorted(v)[trimmed : count - trimmed]) for v in sizes)
+    center /= kept * len(sizes)
+    clipped = [_winsorized(values, trimmed) for values in sizes]
+    means = [math.fsum(column) / len(sizes) for column in zip(*clipped, strict=True)]
+    middle = math.fsum(means) / count
+    squares = math.fsum((one - middle) ** 2 for one in means)
+    error = squares / (kept * (kept - 1))
+    # A ratio has the noise of two runs.
+    return RatioEstimate(center, math.sqrt(error), kept - 1, error * count / 2, count)
+
+
+def _winsorized(values: Sequence[float], trimmed: int) -> list[float]:
+    ordered = sorted(values)
+    low, high = ordered[trimmed], ordered[-1 - trimmed]
+    return [min(max(value, low), high) for value in values]
+
+
+def at_least_as_uncertain(estimate: RatioEstimate, control: RatioEstimate) -> RatioEstimate:
+    """The estimate with a deviation of at least that of ``control``.
+
+    A few rounds may agree by chance, for example if all processes started on the same of two
+    levels. That the default and its repetition agree by chance as well is much rarer.
+    """
+    return replace(estimate, deviation=max(estimate.deviation, control.deviation))
+
+
+def noise_floor(control: RatioEstimate) -> float:
+    """The largest logarithm of a ratio, of either sign, that the default has to itself.
+
+    That is the end of the 95 % interval of ``control`` that is farther from equal times.
+    """
+    reach = 0.0 if control.freedom is None else student_975(control.freedom) * control.deviation
+    return abs(control.difference) + reach
+
+
+def chance_of_gain(estimate: RatioEstimate) -> float:
+    """The probability that a variant that is no faster appears as fast as this one, or faster."""
+    return estimate.chance / 2 if estimate.difference < 0 else 1 - estimate.chance / 2
+
+
+def improves(
+    estimate: RatioEstimate, control: RatioEstimate, largest_chance: float = LARGEST_CHANCE
+) -> bool:
+    """Whether a variant is faster than the default, beyond the noise floor.
+
+    ``estimate``: the ratio of its time to the default's, ``control``: of the default to itself in
+    the same rounds. 1 - ``largest_chance`` is the least probability of improvement.
+    """
+    certain = at_least_as_uncertain(estimate, control)
+    return chance_of_gain(certain) <= largest_chance and -estimate.difference > noise_floor(control)
