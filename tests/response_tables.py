@@ -123,7 +123,9 @@ def small_symmetric(draw):
     """One protocol is 40 % faster for small messages; large ones gain a little from channels."""
     protocol = draw.randrange(3)
     return _by_size(
-        lambda size, a, p, c: (-0.5 if p == protocol else 0.02) if size < 4 else 0.004 * (15 - c) - 0.03
+        lambda size, a, p, c: (
+            (-0.5 if p == protocol else 0.02) if size < 4 else 0.004 * (15 - c) - 0.03
+        )
     )
 
 

@@ -1,4 +1,4 @@
-"""Rules by ranges of sizes, from the scores of a search: few, and none where the default is as good.
+"""Rules by ranges of sizes, from the scores of a search: few, and the default where it is as good.
 
 A rule applies one variant to all sizes from its lowest to its highest. Both are measured sizes, so
 between the last size of a rule and the next measured one the default stays.
@@ -6,9 +6,10 @@ between the last size of a rule and the next measured one the default stays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-import math
+from itertools import pairwise
 
 from cclmark.tune.paired import DEFAULT
 from cclmark.tune.search import Found, Score
@@ -43,7 +44,7 @@ def rules_of(found: Found, sizes_bytes: Sequence[int]) -> list[Rule]:
     """
     if len(sizes_bytes) != len(found.scores):
         raise ValueError("a search has one size for each of its scores")
-    if any(low >= high for low, high in zip(sizes_bytes, sizes_bytes[1:])):
+    if any(low >= high for low, high in pairwise(sizes_bytes)):
         raise ValueError("sizes ascend")
     noises = [_UNKNOWN_NOISE if noise is None else noise for noise in found.noise]
     chosen = _assigned(

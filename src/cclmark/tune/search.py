@@ -7,9 +7,9 @@ that settings act independently. Sizes share what they find: the best variant of
 candidate at the sizes next to it. Afterwards, variants between the best ones and their nearest
 measured neighbours compete with the best, until nothing untried lies around them.
 
-A variant's score is the low median of the logarithms of its ratios to the default: of few times one
-may be an outlier, and outliers are slow. A score is good enough to choose candidates and is no
-proof: the best of many noisy scores is partly luck. See prove.py.
+A variant's score is the interquartile mean of the logarithms of its ratios to the default; of two
+or three values the slowest is discarded, because outliers are slow. A score is good enough to
+choose candidates and is no proof: the best of many noisy scores is partly luck. See prove.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cclmark.tune.space import Space
 
 FINALISTS = 3  # of each size, beside the best of the sizes next to it
 LEADERS = 2  # of each size: neighbours of the best two are tried
-_ROUNDS_PER_RUNG = 2
+_ROUNDS_PER_RUNG = 2  # one only, if that would be more than half of the budget
 _ROUNDS_OF_FINALISTS = 8
 _MAD_TO_SIGMA = 1.4826  # for normally distributed values
 
@@ -111,15 +111,17 @@ class _Search:
     budget: int | None
     rounds: int = 0
     measured: int = 0
+    tried: dict[Cell, int] = field(default_factory=dict)  # the rounds of each cell
     logs: dict[Cell, list[float]] = field(default_factory=dict)
     failed: set[Cell] = field(default_factory=set)
 
     def halve(self, pools: Pools) -> Generator[Batch, Times | None, Pools]:
         """Measures the candidates and discards the slower half of each size, down to a few."""
         largest = max(map(len, pools))
+        rounds = self._affordable_rounds(sum(map(len, pools)))
         for _ in range(max(1, math.ceil(math.log2(largest / FINALISTS)))):
             wide = [pool if len(pool) > FINALISTS else set() for pool in pools]
-            yield from self._measure(wide if any(wide) else pools, _ROUNDS_PER_RUNG)
+            yield from self._measure(wide if any(wide) else pools, rounds)
             pools = self._halved(pools)
         return pools
 
@@ -129,25 +131,35 @@ class _Search:
             yield from self._measure(lacking, 1)
 
     def around_the_best(self) -> Pools:
-        """The untried variants around the best of each size, with these; empty without any."""
+        """The untried variants around the best of each size, with these; empty without any.
+
+        The best themselves, if they are candidates again, because the others' scores became worse.
+        """
         pools: Pools = []
         for size in range(self.sizes):
-            tried = {variant for variant, at in (*self.logs, *self.failed) if at == size}
+            tried = {variant for variant, at in self.tried if at == size}
             leaders = self._ranked(size, tried)[:LEADERS]
             fresh = {one for leader in leaders for one in self.space.around(leader, tried)}
             fresh -= {DEFAULT}
-            pools.append(fresh | set(leaders) if fresh else set())
+            again = fresh or self._lacking(size, set(leaders))
+            pools.append(fresh | set(leaders) if again else set())
         return pools
 
     def scores(self) -> list[dict[int, Score]]:
         found: list[dict[int, Score]] = [{} for _ in range(self.sizes)]
         for (variant, size), logs in self.logs.items():
             if variant != CONTROL and (variant, size) not in self.failed:
-                found[size][variant] = Score(_low_median(logs), len(logs))
+                found[size][variant] = Score(_middle(logs), len(logs))
         return found
 
     def noise(self) -> list[float | None]:
         return [_deviation(self.logs.get((CONTROL, size), [])) for size in range(self.sizes)]
+
+    def _affordable_rounds(self, cells: int) -> int:
+        """The rounds of each rung: all together measure about twice the cells of the first."""
+        if self.budget is None or 4 * _ROUNDS_PER_RUNG * cells <= self.budget - self.measured:
+            return _ROUNDS_PER_RUNG
+        return 1
 
     def _measure(self, pools: Pools, rounds: int) -> Generator[Batch, Times | None, None]:
         for _ in range(rounds):
@@ -186,6 +198,7 @@ class _Search:
         self.measured += len(cells)
         for cell in cells:
             variant, size = cell
+            self.tried[cell] = self.tried.get(cell, 0) + 1
             if cell not in times or variant == DEFAULT:
                 continue
             time_s = times[cell]
@@ -202,7 +215,9 @@ class _Search:
         ranked = [self._ranked(size, pool) for size, pool in enumerate(pools)]
         kept: Pools = []
         for size, own in enumerate(ranked):
-            near = [ranked[at][0] for at in (size - 1, size + 1) if 0 <= at < self.sizes and ranked[at]]
+            near = [
+                ranked[at][0] for at in (size - 1, size + 1) if 0 <= at < self.sizes and ranked[at]
+            ]
             most = max(FINALISTS, math.ceil(len(own) / 2))
             kept.append({*own[:most], *near} if own else set())
         return kept
@@ -210,7 +225,7 @@ class _Search:
     def _ranked(self, size: int, variants: Iterable[int]) -> list[int]:
         """The variants with a score, the fastest first."""
         scored = [
-            (_low_median(logs), one)
+            (_middle(logs), one)
             for one in variants
             if one > CONTROL
             and (one, size) not in self.failed
@@ -223,7 +238,7 @@ class _Search:
             one
             for one in pool
             if (one, size) not in self.failed
-            and len(self.logs.get((one, size), [])) < _ROUNDS_OF_FINALISTS
+            and self.tried.get((one, size), 0) < _ROUNDS_OF_FINALISTS
         }
 
 
@@ -233,8 +248,11 @@ def _faster_default(times: Times, size: int) -> float | None:
     return min((time_s for time_s in both if time_s is not None), default=None)
 
 
-def _low_median(logs: Sequence[float]) -> float:
-    return sorted(logs)[(len(logs) - 1) // 2]
+def _middle(logs: Sequence[float]) -> float:
+    """The mean without the fastest quarter, rounded down, and the slowest quarter, rounded up."""
+    kept = sorted(logs)[len(logs) // 4 :]
+    kept = kept[: max(1, len(kept) - math.ceil(len(logs) / 4))]
+    return math.fsum(kept) / len(kept)
 
 
 def _deviation(logs: Sequence[float]) -> float | None:

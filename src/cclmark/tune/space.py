@@ -40,7 +40,7 @@ class Space:
         return found
 
     def _line(self, variant: int, axis: int) -> list[int]:
-        """The variants that differ from ``variant`` in no other setting, by that setting's index."""
+        """The variants that differ from ``variant`` in this setting alone, in its order."""
         own = self.coordinates[variant]
         line = [
             (place[axis], one)
