@@ -18,7 +18,8 @@ from cclmark.tune.paired import LEAST_ROUNDS, Cell, Times, chance_of_gain, log_r
 from cclmark.tune.search import Batch
 
 NEIGHBOURS = 2  # on each side of the result
-_MOST_ROUNDS = 3 * LEAST_ROUNDS  # of a value that noise leaves undecided
+_DECIDING_ROUNDS = 2 * LEAST_ROUNDS  # of the result and of the value below it
+_MOST_ROUNDS = 4 * LEAST_ROUNDS  # of a value that noise leaves undecided
 _FEWEST_ROUNDS = 2  # for an interval
 _CHANCE_OF_BETTER = 0.01
 _GRID_STEP = math.sqrt(2)
@@ -48,7 +49,8 @@ def bisect(
     """Yields batches of cells (value, index of a size), receives times and returns the result.
 
     ``keep``: the share of the best bandwidth, above 0 and at most 1. As with search(), None instead
-    of times ends it, and equal times lead to equal batches. Raises ValueError unless
+    of times ends it, and equal times lead to equal batches. A value without a time in one
+    of its cells has failed and is not measured again. Raises ValueError unless
     1 <= ``low`` <= ``high``.
     """
     if not (1 <= low <= high and 0 < keep <= 1):
@@ -58,11 +60,12 @@ def bisect(
     complete = True
     while todo and complete:
         for _ in range(rounds):
-            times = yield state.batch(todo)
+            batch = state.batch(todo)
+            times = yield batch
             if times is None:
                 complete = False
                 break
-            state.record(times)
+            state.record(batch, times)
         todo, rounds = state.following()
     return state.result(complete=complete)
 
@@ -84,9 +87,9 @@ class _Bisection:
         cells = [(value, size) for value in order for size in range(self.sizes)]
         return Batch(len(self.rounds), tuple(cells))
 
-    def record(self, times: Times) -> None:
+    def record(self, batch: Batch, times: Times) -> None:
         self.rounds.append(times)
-        self.failed |= {value for (value, _), time_s in times.items() if time_s is None}
+        self.failed |= {cell[0] for cell in batch.cells if times.get(cell) is None}
 
     def following(self) -> tuple[set[int], int]:
         """The values to measure next and their rounds; none if the result is certain."""
@@ -105,7 +108,8 @@ class _Bisection:
         return {
             value
             for value in (least, below)
-            if value in curve and any(map(self._undecided, curve[value]))
+            if value in curve
+            and any(one.runs < _DECIDING_ROUNDS or self._undecided(one) for one in curve[value])
         }, 1
 
     def result(self, *, complete: bool) -> Bisected:

@@ -110,20 +110,19 @@ def prove(
     repetition at a size of a rule are no rounds of this rule.
     """
     dropped: list[Dropped] = []
-    parts: list[tuple[_Measured, _Measured]] = []  # of a rule, with the whole rule
+    parts: list[_Measured] = []
     for rule in rules:
         measured = _measured(rule, rounds)
         if isinstance(measured, Dropped):
             dropped.append(measured)
             continue
         kept, lost = _guarded(measured)
-        parts += [(part, measured) for part in kept]
+        parts += kept
         dropped += lost
     share = false_share / max(1, len(rules), len(parts))
     proven: list[Proven] = []
-    for part, whole in parts:
-        reason = whole.objection(share) or part.objection(share)
-        if reason:
+    for part in parts:
+        if reason := part.objection(share):
             dropped.append(Dropped(part.rule, reason, part.ratio))
         else:
             proven.append(part.proven())
