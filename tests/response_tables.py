@@ -8,13 +8,15 @@ three times as long.
 import itertools
 import math
 import random
+from dataclasses import dataclass
 
 from cclmark.tune.paired import CONTROL, DEFAULT
-from cclmark.tune.prove import Trio
+from cclmark.tune.prove import Trio, prove
 from cclmark.tune.rules import rules_of
 from cclmark.tune.search import search
 from cclmark.tune.space import Space
 
+LAUNCH_BOUND = 4  # the number of sizes, the smallest, whose times launches set
 SIZES = [1 << (16 + place) for place in range(12)]
 CHANNELS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64)
 COARSE = (0, 1, 3, 5, 8, 10, 12, 14, 15)  # places of CHANNELS
@@ -28,7 +30,11 @@ OUTLIERS = 0.05
 
 
 class Table:
-    """``loss(draw)`` returns the true logarithm of the ratio to the default of (variant, size)."""
+    """The response ``name``, drawn with ``seed``, and the noise of measuring it.
+
+    ``drift``: of the logarithm of the time, from cell to cell. ``level``: how much longer launches
+    take in every second process.
+    """
 
     def __init__(self, name, seed, *, drift=0.0, level=0.0):
         self.draw = random.Random(f"{name} {seed}")
@@ -47,7 +53,7 @@ class Table:
         for variant, size in cells:
             process = 0 if one_process else variant
             level = levels.setdefault(process, self.draw.choice((0.0, self.level)))
-            level *= size < 4  # launches set the times of small messages alone
+            level *= size < LAUNCH_BOUND
             self.clock += 1
             log = self.ratio(variant, size) + level + self.draw.gauss(0, NOISE)
             log += self.drift * self.clock
@@ -124,7 +130,7 @@ def small_symmetric(draw):
     protocol = draw.randrange(3)
     return _by_size(
         lambda size, a, p, c: (
-            (-0.5 if p == protocol else 0.02) if size < 4 else 0.004 * (15 - c) - 0.03
+            (-0.5 if p == protocol else 0.02) if size < LAUNCH_BOUND else 0.004 * (15 - c) - 0.03
         )
     )
 
@@ -132,6 +138,45 @@ def small_symmetric(draw):
 RESPONSES = {
     one.__name__: one for one in (nothing, no_gain, planted, peaks, interaction, small_symmetric)
 }
+
+
+@dataclass(frozen=True)
+class Judged:
+    """``missed``: the share of sizes whose best variant of the search is more than 1 % slower than
+    the truly best one. ``false_gain``: whether a rule was proven whose true gain is none.
+    ``slow``: whether a proven rule contains a size that is truly slower by more than 2 %.
+    ``gain``, ``possible``: means over sizes of the true logarithms with proven rules and at best.
+    """
+
+    missed: float
+    false_gain: bool
+    slow: bool
+    proven: int
+    cells: int
+    gain: float
+    possible: float
+
+
+def judged(table, *, rounds=10, budget=None, first_size=0):
+    """Searches, proves, and compares the outcome with the truth. ``first_size``: of ``missed``."""
+    found = searched(table, budget)
+    rules = rules_of(found, SIZES)
+    proof = prove(rules, proof_rounds(table, rules, rounds))
+    judged_sizes = range(first_size, len(SIZES))
+    missed = sum(table.ratio(found.best[at], at) > table.best(at) + 0.01 for at in judged_sizes)
+    true = [
+        [table.ratio(rule.variant, at) for at, size in enumerate(SIZES) if rule.covers(size)]
+        for rule in proof.rules
+    ]
+    return Judged(
+        missed / len(judged_sizes),
+        any(sum(logs) >= 0 for logs in true),
+        any(max(logs) > math.log(1.02) for logs in true),
+        len(true),
+        found.measured,
+        sum(map(sum, true)) / len(SIZES),
+        sum(map(table.best, range(len(SIZES)))) / len(SIZES),
+    )
 
 
 def searched(table, budget=None):
@@ -153,7 +198,11 @@ def proof_rounds(table, rules, rounds):
         used = [
             next((rule.variant for rule in rules if rule.covers(size)), DEFAULT) for size in SIZES
         ]
-        arms = {"default_s": [DEFAULT] * 12, "control_s": [CONTROL] * 12, "tuned_s": used}
+        arms = {
+            "default_s": [DEFAULT] * len(SIZES),
+            "control_s": [CONTROL] * len(SIZES),
+            "tuned_s": used,
+        }
         order = sorted(arms, reverse=bool(number % 2))
         measured = {}
         for arm in order:
@@ -166,10 +215,3 @@ def proof_rounds(table, rules, rounds):
             }
         )
     return found
-
-
-def tuned(table, rounds=10, budget=None):
-    """The search's result and the rules from it, with fresh rounds for their proof."""
-    found = searched(table, budget)
-    rules = rules_of(found, SIZES)
-    return found, rules, proof_rounds(table, rules, rounds)

@@ -1,4 +1,4 @@
-"""The smallest value that keeps a share of the bandwidth: curves with one peak, two, or a plateau."""
+"""The smallest value that keeps a share of the bandwidth: with one peak, two, or a plateau."""
 
 import math
 import random

@@ -7,9 +7,10 @@ that settings act independently. Sizes share what they find: the best variant of
 candidate at the sizes next to it. Afterwards, variants between the best ones and their nearest
 measured neighbours compete with the best, until nothing untried lies around them.
 
-A variant's score is the interquartile mean of the logarithms of its ratios to the default; of two
-or three values the slowest is discarded, because outliers are slow. A score is good enough to
-choose candidates and is no proof: the best of many noisy scores is partly luck. See prove.py.
+A variant's score is the mean of the second fastest quarter of the logarithms of its ratios to the
+default: outliers are slow, and a ratio may be far too fast only because the default was slow.
+Scores are good enough to choose candidates and are no proof: the best of many is partly luck. See
+prove.py.
 """
 
 from __future__ import annotations
@@ -249,9 +250,8 @@ def _faster_default(times: Times, size: int) -> float | None:
 
 
 def _middle(logs: Sequence[float]) -> float:
-    """The mean without the fastest quarter, rounded down, and the slowest quarter, rounded up."""
-    kept = sorted(logs)[len(logs) // 4 :]
-    kept = kept[: max(1, len(kept) - math.ceil(len(logs) / 4))]
+    """The mean of the values between the first quartile and the median."""
+    kept = sorted(logs)[len(logs) // 4 : (len(logs) + 1) // 2]
     return math.fsum(kept) / len(kept)
 
 
