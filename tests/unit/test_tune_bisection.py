@@ -1,0 +1,135 @@
+"""The smallest value that keeps a share of the bandwidth: with one peak, two, or a plateau."""
+
+import math
+import random
+
+import pytest
+
+from cclmark.tune.bisection import NEIGHBOURS, bisect
+from conftest import examples
+
+
+def run(curve, *, seed=0, sizes=1, keep=0.99, noise=0.0, outliers=0.0, low=1, high=64, most=None):
+    """``curve``: bandwidth by value and size; None for a value that fails."""
+    draw = random.Random(seed)
+    steps, times, count, batches = bisect(low, high, sizes, keep), None, 0, []
+    while True:
+        try:
+            batch = steps.send(times)
+        except StopIteration as end:
+            return end.value, batches
+        batches.append(batch)
+        count += 1
+        if count == most:
+            times = None
+            continue
+        times = {}
+        for value, size in batch.cells:
+            rate = curve(value, size)
+            log = draw.gauss(0, noise)
+            if draw.random() < outliers:
+                log += math.log(draw.uniform(1, 3))
+            times[value, size] = None if rate is None else math.exp(log) / rate
+
+
+def plateau(value, size):
+    return min(1.0, value / (20 + 8 * size))
+
+
+def two_peaks(value, size):
+    """8 reaches 100 % and 40 reaches 99.5 %, with a valley between."""
+    return max(0.2, 1 - abs(value - 8) / 10, 0.995 - abs(value - 40) / 30)
+
+
+def peak(value, size):
+    return math.exp(-0.05 * math.log2(value / 24) ** 2)
+
+
+def late_peak(value, size):
+    """From 40 on all is well; 4 alone is nearly as good."""
+    return {4: 0.995}.get(value, 1.0 if value >= 40 else 0.8)
+
+
+def test_the_smallest_value_of_a_plateau_for_all_sizes():
+    found, _ = run(plateau, sizes=2)
+    assert found.value == 28
+    assert found.elsewhere == []
+    assert found.complete
+
+
+def test_the_neighbours_of_the_result_are_measured():
+    found, _ = run(plateau)
+    assert found.value == 20
+    assert set(range(20 - NEIGHBOURS, 20 + NEIGHBOURS + 1)) <= set(found.curve)
+    assert found.curve[19][0].ratio == pytest.approx(0.95)
+
+
+def test_an_isolated_smaller_value_is_reported():
+    found, _ = run(late_peak)
+    assert found.value == 40
+    assert found.elsewhere == [4]
+
+
+def test_the_best_of_two_peaks_is_kept():
+    assert run(two_peaks)[0].value == 8
+
+
+def test_no_value_for_sizes_that_disagree():
+    found, _ = run(lambda value, size: value if size else 1 / value, sizes=2)
+    assert found.value is None
+    assert found.complete
+    assert found.curve
+
+
+def test_values_that_fail_are_not_measured_again():
+    found, batches = run(lambda value, size: None if value in (19, 32) else plateau(value, size))
+    assert found.failed == {19, 32}
+    assert found.value == 20
+    assert sum((32, 0) in batch.cells for batch in batches) == 1
+
+
+def test_nothing_works():
+    found, _ = run(lambda *_: None)
+    assert found.value is None
+    assert found.curve == {}
+
+
+def test_a_single_value():
+    assert run(lambda *_: 1.0, low=5, high=5)[0].value == 5
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 9])
+def test_a_deadline_leaves_what_is_known(most):
+    found, _ = run(plateau, most=most)
+    assert not found.complete
+    assert bool(found.curve) == (most > 2)
+
+
+def test_equal_times_lead_to_equal_batches():
+    assert run(peak, noise=0.01)[1] == run(peak, noise=0.01)[1]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "keep"), [(0, 4, 0.9), (5, 4, 0.9), (1, 4, 0), (1, 4, 1.1)]
+)
+def test_an_impossible_request_is_refused(low, high, keep):
+    with pytest.raises(ValueError, match="a bisection needs"):
+        next(bisect(low, high, 1, keep))
+
+
+@pytest.mark.parametrize("curve", [plateau, two_peaks, peak])
+def test_the_share_is_kept_in_spite_of_noise(curve):
+    """The value's true share is 98 % or more, and a value two smaller would not keep 99.5 %."""
+    trials = examples(80)
+    good = 0
+    for seed in range(trials):
+        found, _ = run(curve, seed=seed, sizes=2, noise=0.0065, outliers=0.05)
+        best = [max(curve(value, size) for value in range(1, 65)) for size in range(2)]
+
+        def keeps(value, share, best=best):
+            return all(curve(value, size) >= share * best[size] for size in range(2))
+
+        good += found.value is not None and (
+            keeps(found.value, 0.98) and not keeps(found.value - 2, 0.995)
+        )
+    assert good >= 0.95 * trials
