@@ -55,6 +55,11 @@ COMMANDS = {
         "experiment_command",
         "Compare settings of a library with its default, round by round: speed-ups with intervals.",
     ),
+    "tune": Entry(
+        "tune.tune_command",
+        "tune_command",
+        "Search settings of a library that beat its default, prove them, and write their files.",
+    ),
     "p2p": Entry(
         "p2p.p2p_command", "p2p_command", "Bandwidth and latency between every pair of devices."
     ),

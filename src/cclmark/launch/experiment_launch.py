@@ -65,6 +65,14 @@ class ExperimentLaunch:
                 worst = replace(outcome, message=message)
         return worst
 
+    def observe(self, indices: Sequence[int]) -> Outcome:
+        """Observes trials, whether or not they were measured. Returns the first failure, if any."""
+        for group in _groups(self._trials, indices).values():
+            outcome = self._attempt(group, explain=True)
+            if outcome.exit_code != EXIT_OK:
+                return outcome
+        return Outcome(EXIT_OK)
+
     def _measure(self, group: Sequence[int]) -> Outcome:
         """Measures trials in one set of processes, and in new ones after a failure."""
         todo = list(group)

@@ -11,13 +11,19 @@ from cclmark.plan.counts import Count
 from cclmark.plan.items import EXPERIMENT
 from cclmark.plan.variants import Variant
 
+SEARCH, PROOF = "search", "proof"
 
-class Trial(msgspec.Struct, frozen=True):
-    """One case with one variant in one round. ``case`` has the placement and library of it."""
+
+class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One case with one variant in one round. ``case`` has the placement and library of it.
+
+    ``stage``: the part of a tuning run (SEARCH or PROOF), empty in an experiment.
+    """
 
     variant: Variant
     round: Count
     case: Case
+    stage: str = ""
 
     @property
     def kind(self) -> str:

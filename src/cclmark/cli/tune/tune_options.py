@@ -1,0 +1,65 @@
+"""The options of ``cclmark tune``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import click
+
+from cclmark.cli.options import METHOD, OPERATION, Flags, argument, changed, option
+
+_SHARED = Flags.__dataclass_fields__
+LEAST_ROUNDS = 7
+
+
+@dataclass
+class TuneFlags(Flags):
+    """The options of ``cclmark tune``."""
+
+    without: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("explain", "cycles", "duration", "summary_every", "references", "inject", "islands"),
+            *("through_host", "modules", "register", "register_number", "format", "check"),
+        }
+    )
+
+    operations: str = argument("OPERATION[,OPERATION...]")
+    budget: str = option(
+        METHOD,
+        "--budget",
+        default="5m",
+        metavar="TIME",
+        help="Time for search and proof, for example 90s or 5m [5m].",
+    )
+    proof_rounds: int = option(
+        METHOD,
+        "--proof-rounds",
+        default=LEAST_ROUNDS,
+        type=click.IntRange(min=LEAST_ROUNDS, max=1000),
+        metavar="N",
+        help=f"Rounds of the proof, each in fresh processes [{LEAST_ROUNDS}].",
+    )
+    app_changes: str = option(
+        OPERATION,
+        "--app-changes",
+        default="no",
+        type=click.Choice(["no", "yes"]),
+        help="Also try registered buffers, which the program has to allocate itself [no].",
+    )
+    begin: str = changed(_SHARED["begin"], "1K", shown="1K")
+    end: str = changed(_SHARED["end"], "256M", shown="256M")
+    factor: float | None = changed(_SHARED["factor"], 4.0, shown="4")
+    placement: str = changed(
+        _SHARED["placement"],
+        "out-of-place",
+        type=click.Choice(["out-of-place", "in-place"]),
+        help="Whether output and input are the same buffer [out-of-place].",
+    )
+    max_time_s: float = changed(_SHARED["max_time_s"], 0.05, shown="0.05")
+    output: Path | None = changed(
+        _SHARED["output"],
+        help="The directory of the artifacts, new or empty [tuned].",
+        metavar="DIR",
+    )

@@ -1,0 +1,183 @@
+"""Runs ``cclmark tune``: flags to cases, search and proof, results to journal and screen."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from cclmark.cli.collective.measuring import (
+    check_limits,
+    device_count,
+    devices_text,
+    request_of,
+)
+from cclmark.cli.experiment.experimenting import chosen_operations
+from cclmark.cli.tune.tune_options import TuneFlags
+from cclmark.errors import MissingError, UsageError
+from cclmark.launch.coordinator import Coordinator
+from cclmark.plan.cases import Case
+from cclmark.plan.durations import parse_duration
+from cclmark.plan.items import EXPERIMENT, items_of
+from cclmark.plan.libraries import plug_ins_of
+from cclmark.plan.operations import count_for_size, size_for_count
+from cclmark.plan.outline import differences, outline_of
+from cclmark.plan.trials import trials_of
+from cclmark.plan.variants import DEFAULT
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import new_journal, recording
+from cclmark.recording.tuning import TuneRequest, Tuning, check_directory
+from cclmark.report.kinds.tune_table import TuneTable
+from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.results.journal import read_journal
+from cclmark.results.kinds import TrialResult
+from cclmark.tune.nccl_candidates import MIN_CTAS, PLUG_IN, TABLE, TUNED_OPERATIONS
+
+_USUAL_DIRECTORY = Path("tuned")
+# Set by the user, they would decide instead of what is tuned.
+_DECIDING = (PLUG_IN, TABLE, MIN_CTAS, "NCCL_MAX_CTAS", "NCCL_ALGO", "NCCL_PROTO")
+
+
+def tune(flags: TuneFlags) -> int:
+    """Tunes the library for the operations of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    operations = chosen_operations(flags.operations)
+    with (
+        _alone(),
+        joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator,
+    ):
+        coordinator.exit_code = _tune(operations, flags, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, began_s: float) -> int:
+    request = _request(operations, flags, coordinator)
+    directory = flags.output or _USUAL_DIRECTORY
+    earlier = _earlier(flags.resume, request)
+    check_directory(directory, resumes=flags.resume is not None)
+    printed = Output(None)
+    table = TuneTable(paint=ansi if printed.takes_colours else unpainted)
+    place = flags.journal or new_journal(f"tune-{'-'.join(operations)}-{request.library}")
+    watched = sys.stderr.isatty()
+
+    def say(text: str) -> None:
+        if watched:
+            print(f"cclmark: {text}", file=sys.stderr)
+
+    try:
+        with recording(place, printed, table, request.request, began_s) as recorder:
+            for one in earlier:
+                recorder.measured.add(one.index)
+            table.result, outcome = Tuning(
+                replace(request, directory=directory), recorder, say, earlier
+            ).run()
+            return recorder.finish(outcome)
+    finally:
+        printed.close()
+
+
+def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) -> TuneRequest:
+    if coordinator.placement is not None:
+        raise UsageError(
+            "tune starts its ranks itself, several times: run it without "
+            f"{coordinator.placement.launcher}, on one host"
+        )
+    budget_s = parse_duration(flags.budget)
+    request, plan = request_of(operations, flags, coordinator)
+    ccl = plan.ccls[0]
+    if len(plan.ccls) > 1 or not plug_ins_of(ccl):
+        raise MissingError(
+            "cclmark tune supports libraries with NCCL's tuner interface, not "
+            f"{' and '.join(plan.ccls)}: compare its settings with cclmark experiment (see "
+            "cclmark settings)"
+        )
+    for name in _DECIDING:
+        if name in os.environ:
+            raise UsageError(
+                f"{name}={os.environ[name]} is set in the environment and decides instead of what "
+                "is tuned: unset it"
+            )
+    if flags.app_changes == "no" and not set(operations) & set(TUNED_OPERATIONS):
+        raise UsageError(
+            f"NCCL asks no tuner for {' and '.join(operations)}: use --app-changes yes, or vary "
+            "variables with cclmark experiment"
+        )
+    cases = items_of(request.planned, Case)
+    by_operation = {name: [case for case in cases if case.operation == name] for name in operations}
+    nominal = trials_of(cases, [DEFAULT], 1)
+    return TuneRequest(
+        request=replace(request, kind=EXPERIMENT, planned=nominal),
+        cases=by_operation,
+        proof_cases={name: _with_middles(own) for name, own in by_operation.items()},
+        library=ccl,
+        directory=_USUAL_DIRECTORY,
+        budget_s=budget_s,
+        proof_rounds=flags.proof_rounds,
+        app_changes=flags.app_changes == "yes",
+    )
+
+
+def _with_middles(cases: Sequence[Case]) -> list[Case]:
+    """The cases, and one of a size between each two: rules are proven there too."""
+    found: list[Case] = []
+    for case, following in zip(cases, [*cases[1:], None], strict=True):
+        found.append(case)
+        if following is None:
+            continue
+        middle = math.isqrt(case.size_bytes * following.size_bytes)
+        count = count_for_size(case.operation, middle, case.dtype, case.ranks)
+        size = size_for_count(case.operation, count, case.dtype, case.ranks)
+        if case.size_bytes < size < following.size_bytes and not case.matrix:
+            found.append(msgspec.structs.replace(case, size_bytes=size, count=count))
+    return found
+
+
+def _earlier(path: Path | None, tune: TuneRequest) -> list[TrialResult]:
+    """The results of an interrupted run. Raises UsageError for one of another plan."""
+    if path is None:
+        return []
+    journal = read_journal(path, as_written=True)
+    request = tune.request
+    outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
+    found = [] if journal.header.plan is None else differences(journal.header.plan, outline)
+    if journal.header.plan is None or not any(one.trial.stage for one in journal.trials):
+        found.append("it is not the journal of cclmark tune")
+    if found:
+        raise UsageError(f"{path} does not fit this command: {'; '.join(found)}")
+    return [one for one in journal.trials if one.status in ("ok", "wrong", "skipped")]
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Raises UsageError while another cclmark tune of this user runs: both would be disturbed."""
+    path = Path(tempfile.gettempdir()) / f"cclmark-tune-{os.getuid()}.lock"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                "another cclmark tune runs on this host, and both would disturb each other: wait "
+                "until it has ended"
+            ) from None
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,476 @@
+"""Tunes a library: searches, deploys what was found as a user would, and proves it."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from cclmark.analysis.paired import CONTROL as CONTROL_NUMBER
+from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
+from cclmark.analysis.paired import Times, paired_ratio
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.errors import EXIT_OK, MissingError, UsageError
+from cclmark.explain.plugin_log import plugin_path
+from cclmark.launch.experiment_launch import ExperimentLaunch
+from cclmark.launch.request import Listener, Outcome, Request, Surroundings
+from cclmark.plan.cases import Case
+from cclmark.plan.trials import PROOF, SEARCH, Trial
+from cclmark.plan.variants import (
+    COMMUNICATOR,
+    CONTROL,
+    DEFAULT,
+    PROCESS,
+    REGISTRATION,
+    Assignment,
+    Variant,
+)
+from cclmark.recording.atomic import write_whole
+from cclmark.rendezvous.messages import RankStatus
+from cclmark.results.kinds import Result, TrialResult
+from cclmark.results.schema import Condition, Explanation, Paths
+from cclmark.tune.nccl_candidates import (
+    Candidates,
+    Choice,
+    candidates_of,
+    table_of,
+    variant_of,
+)
+from cclmark.tune.nccl_deployment import (
+    Deployment,
+    OperationPlan,
+    deployment_of,
+    variables_of,
+)
+from cclmark.tune.prove import Trio, prove
+from cclmark.tune.rules import Rule, rules_of
+from cclmark.tune.search import Batch, Found, search
+from cclmark.tune.table_file import Table, written
+from cclmark.tune.tune_result import OperationResult, TuneResult
+from cclmark.tune.tuner_csv import nccl_csv, rccl_csv
+
+TABLE_FILE, ENVIRONMENT_FILE, CSV_FILE = "tuner.table", "environment.sh", "tuner.csv"
+_CANDIDATES = "candidates"
+_SHARE_OF_SEARCH = 0.62  # of the budget; the rest is for the proof
+_USUAL_CHANNELS = "channels of collectives"
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """What to tune.
+
+    ``request``: the devices and settings of the run. ``cases``: those of the search, for each
+    operation by size; ``proof_cases`` also contain sizes between them. ``library``: nccl or rccl.
+    ``directory``: of the artifacts. ``budget_s``: for search and proof. ``proof_rounds``: at least
+    seven. ``app_changes``: also try what the program has to do itself.
+    """
+
+    request: Request
+    cases: Mapping[str, Sequence[Case]]
+    proof_cases: Mapping[str, Sequence[Case]]
+    library: str
+    directory: Path
+    budget_s: float
+    proof_rounds: int
+    app_changes: bool
+
+
+class Tuning:
+    """One tuning run. ``earlier``: the results of an interrupted one, which count again."""
+
+    def __init__(
+        self,
+        tune: TuneRequest,
+        listener: Listener,
+        say: Callable[[str], None],
+        earlier: Collection[TrialResult] = (),
+    ) -> None:
+        self._tune = tune
+        self._say = say
+        self._measuring = _Measuring(tune.request, listener, earlier)
+        self._plug_in = str(plugin_path())
+        self._begin_s = time.monotonic()
+        self._number = 0
+
+    def run(self) -> tuple[TuneResult, Outcome]:
+        """Searches and proves. The outcome is a failure of the default, or an interruption."""
+        tune = self._tune
+        results = [
+            OperationResult(cases[0], candidates_of(name, app_changes=tune.app_changes).choices)
+            for name, cases in tune.cases.items()
+        ]
+        result = TuneResult(results, proof_rounds=tune.proof_rounds)
+        try:
+            self._observe(results, DEFAULT, tuned=False)
+            self._search(results)
+            result.search_s = time.monotonic() - self._begin_s
+            plans = [self._plan(one) for one in results]
+            if any(plan.rules for plan in plans):
+                begin_s = time.monotonic()
+                self._prove(results, plans)
+                proven = [self._plan(one, proven=True) for one in results]
+                if any(plan.rules for plan in proven) and not any(one.harmed for one in results):
+                    self._deploy(result, proven)
+                else:
+                    self._withdraw()
+                result.proof_s = time.monotonic() - begin_s
+        except _EndedError as ended:
+            return result, ended.outcome
+        result.trials = self._measuring.number
+        return result, Outcome(EXIT_OK)
+
+    def _search(self, results: Sequence[OperationResult]) -> None:
+        """Searches all operations in step: each round's processes measure the cells of all."""
+        tune = self._tune
+        deadline_s = self._begin_s + _SHARE_OF_SEARCH * tune.budget_s
+        running: dict[str, _Running] = {}
+        for one in results:
+            candidates = candidates_of(one.operation, app_changes=tune.app_changes)
+            if not candidates.choices:
+                continue
+            process = search(candidates.space, candidates.first, len(tune.cases[one.operation]))
+            running[one.operation] = _Running(one, candidates, process, next(process))
+        while running:
+            trials: dict[Trial, None] = {}
+            for operation, state in running.items():
+                cells = state.batch.cells
+                trials.update(
+                    dict.fromkeys(self._trial(operation, state.candidates, cell) for cell in cells)
+                )
+            times = self._measuring.measure(list(trials))
+            expired = time.monotonic() > deadline_s
+            for operation, state in list(running.items()):
+                own = {
+                    cell: times.get(self._trial(operation, state.candidates, cell))
+                    for cell in state.batch.cells
+                }
+                try:
+                    state.batch = state.process.send(None if expired else own)
+                except StopIteration as end:
+                    state.result.found = end.value
+                    del running[operation]
+            self._number += 1
+            self._say(
+                f"search: round {self._number}, "
+                f"{time.monotonic() - self._begin_s:.0f} s, {self._measuring.number} trials"
+            )
+
+    def _trial(self, operation: str, candidates: Candidates, cell: tuple[int, int]) -> Trial:
+        number, size = cell
+        return Trial(
+            self._variant(candidates, number),
+            self._number,
+            self._tune.cases[operation][size],
+            SEARCH,
+        )
+
+    def _variant(self, candidates: Candidates, number: int) -> Variant:
+        if number in (DEFAULT_NUMBER, CONTROL_NUMBER):
+            return DEFAULT if number == DEFAULT_NUMBER else CONTROL
+        choice = candidates.choices[number]
+        return variant_of(choice, str(self._candidate_table(choice)), self._plug_in)
+
+    def _candidate_table(self, choice: Choice) -> Path:
+        """The file of a candidate's table, which is written when it is first needed."""
+        directory = self._tune.directory / _CANDIDATES
+        path = directory / f"{choice.name.replace(' ', '-')}.table"
+        if not choice.registration and not path.exists():
+            directory.mkdir(parents=True, exist_ok=True)
+            table = table_of(choice, self._tune.cases, self._ranks, self._tune.library)
+            write_whole(path, written(table).encode())
+        return path.absolute()
+
+    @property
+    def _ranks(self) -> int:
+        return len(self._tune.request.processes)
+
+    def _plan(self, one: OperationResult, *, proven: bool = False) -> OperationPlan:
+        """What is to run for an operation: by the search, or by the proof."""
+        cases = self._tune.cases[one.operation]
+        rules: Sequence[Rule] = ()
+        if proven:
+            rules = one.proof.rules if one.proof is not None else ()
+        elif one.found is not None:
+            rules = rules_of(one.found, [case.size_bytes for case in cases])
+        sizes = [case.size_bytes for case in self._tune.proof_cases[one.operation]]
+        usual = {
+            size: choice
+            for size, explanation in one.usual.items()
+            if (choice := _choice_of(explanation)) is not None
+        }
+        return OperationPlan(one.operation, sizes, usual, rules, one.choices)
+
+    def _deployment(self, plans: Sequence[OperationPlan]) -> Deployment:
+        return deployment_of(plans, self._ranks, self._measuring.usual_channels)
+
+    def _prove(self, results: Sequence[OperationResult], plans: Sequence[OperationPlan]) -> None:
+        """Measures default, control and artifact at all sizes, each in fresh processes."""
+        tune = self._tune
+        self._write(self._deployment(plans))
+        variables = variables_of(self._deployment(plans), str(self._table_path), self._plug_in)
+        tuned = tuple(Assignment(name, value, PROCESS) for name, value in variables.items())
+        rounds: list[dict[tuple[str, int], Trio]] = []
+        for number in range(tune.proof_rounds):
+            trials: dict[tuple[str, int], tuple[Trial, Trial, Trial]] = {}
+            for plan in plans:
+                if not plan.rules:
+                    continue
+                for case in tune.proof_cases[plan.operation]:
+                    variant = Variant((*tuned, *_registered(plan, case.size_bytes)))
+                    trials[plan.operation, case.size_bytes] = (
+                        Trial(DEFAULT, number, case, PROOF),
+                        Trial(CONTROL, number, case, PROOF),
+                        Trial(variant, number, case, PROOF),
+                    )
+            times = self._measuring.measure([one for trio in trials.values() for one in trio])
+            rounds.append(
+                {place: Trio(*(times.get(one) for one in trio)) for place, trio in trials.items()}
+            )
+            self._say(f"proof: round {number + 1} of {tune.proof_rounds}")
+        for one, plan in zip(results, plans, strict=True):
+            own = [
+                {size: trio for (name, size), trio in each.items() if name == one.operation}
+                for each in rounds
+            ]
+            if plan.rules:
+                one.proof = prove(plan.rules, own)
+                one.outside = _outside(plan, own)
+
+    def _deploy(self, result: TuneResult, plans: Sequence[OperationPlan]) -> None:
+        """Writes the artifacts of the proven rules, loads them back and observes what runs."""
+        deployment = self._deployment(plans)
+        result.variables = variables_of(deployment, str(self._table_path), self._plug_in)
+        result.files = self._write(deployment)
+        assignments = [Assignment(name, value, PROCESS) for name, value in result.variables.items()]
+        self._observe(result.operations, Variant(tuple(assignments)), tuned=True)
+
+    @property
+    def _table_path(self) -> Path:
+        return (self._tune.directory / TABLE_FILE).absolute()
+
+    def _write(self, deployment: Deployment) -> list[Path]:
+        """Writes the artifacts. Raises UsageError, OutputError."""
+        tune, directory = self._tune, self._tune.directory
+        version, device, nvlinks = self._measuring.conditions(tune.library)
+        table = Table(tune.library, version, device, nvlinks, deployment.rules)
+        variables = variables_of(deployment, str(self._table_path), self._plug_in)
+        conditions = (
+            f"{tune.library} {version}, {self._ranks} ranks on one host, {device}",
+            "created by cclmark tune; load with: . environment.sh",
+        )
+        files: list[Path] = []
+        if deployment.rules:
+            comments = [conditions[0]]
+            write_whole(directory / TABLE_FILE, written(table, comments=comments).encode())
+            to_csv = nccl_csv if tune.library == "nccl" else rccl_csv
+            write_whole(directory / CSV_FILE, to_csv(table).encode())
+            files += [directory / TABLE_FILE, directory / CSV_FILE]
+        write_whole(directory / ENVIRONMENT_FILE, environment_text(variables, conditions).encode())
+        return [directory / ENVIRONMENT_FILE, *files]
+
+    def _withdraw(self) -> None:
+        """Removes artifacts that were not proven."""
+        for name in (TABLE_FILE, CSV_FILE, ENVIRONMENT_FILE):
+            (self._tune.directory / name).unlink(missing_ok=True)
+
+    def _observe(
+        self, results: Sequence[OperationResult], variant: Variant, *, tuned: bool
+    ) -> None:
+        """Observes what the library runs at every size of the proof."""
+        trials = [
+            Trial(variant, 0, case, PROOF)
+            for one in results
+            for case in self._tune.proof_cases[one.operation]
+        ]
+        found = self._measuring.observe(trials)
+        for one in results:
+            own = {
+                trial.case.size_bytes: explanation
+                for trial, explanation in found.items()
+                if trial.case.operation == one.operation
+            }
+            if tuned:
+                one.tuned = own
+            else:
+                one.usual = own
+
+
+@dataclass
+class _Running:
+    """The search of one operation."""
+
+    result: OperationResult
+    candidates: Candidates
+    process: Generator[Batch, Times | None, Found]
+    batch: Batch
+
+
+class _EndedError(Exception):
+    """A failure that ends the run."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.message)
+        self.outcome = outcome
+
+
+class _Measuring:
+    """Measures trials that have no result yet, and keeps all results."""
+
+    def __init__(
+        self, request: Request, listener: Listener, earlier: Collection[TrialResult]
+    ) -> None:
+        self._request = request
+        self._results: dict[Trial, TrialResult] = {one.trial: one for one in earlier}
+        self._listener = _Numbering(listener, len(self._results), self._results)
+
+    @property
+    def number(self) -> int:
+        """The number of trials with a result."""
+        return len(self._results)
+
+    @property
+    def usual_channels(self) -> int:
+        """The channels of a communicator by default, 0 if unknown."""
+        text = self._listener.parameters.get(_USUAL_CHANNELS, "")
+        return int(text) if text.isdecimal() else 0
+
+    def conditions(self, library: str) -> tuple[str, str, int | None]:
+        """The library's version, the device's name and its NVLinks. Raises MissingError."""
+        surroundings = self._listener.surroundings
+        assert surroundings is not None
+        version = next((one.version for one in surroundings.libraries if one.name == library), "")
+        names = {device.name for device in surroundings.devices}
+        if len(names) > 1:
+            raise MissingError(f"the devices differ ({', '.join(sorted(names))}): tune them apart")
+        links = {one.count for one in surroundings.links if one.kind == "NVLink"}
+        known = bool(surroundings.links)
+        nvlinks = (max(links) if links else 0) if known else None
+        return version, names.pop(), nvlinks
+
+    def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
+        """The compared time of each trial in seconds, None if it failed. Raises _EndedError."""
+        missing = [one for one in trials if one not in self._results]
+        if missing:
+            outcome = self._launch(missing).run()
+            if outcome.exit_code != EXIT_OK:
+                raise _EndedError(outcome)
+        return {one: compared_time(self._results.get(one)) for one in trials}
+
+    def observe(self, trials: Sequence[Trial]) -> dict[Trial, Explanation]:
+        """What the library runs in each trial. Raises _EndedError."""
+        launch = self._launch(trials)
+        self._listener.explanations.clear()
+        outcome = launch.observe(range(len(trials)))
+        if outcome.exit_code != EXIT_OK:
+            raise _EndedError(outcome)
+        return {trials[index]: one for index, one in self._listener.explanations.items()}
+
+    def _launch(self, trials: Sequence[Trial]) -> ExperimentLaunch:
+        request = replace(self._request, planned=trials, pending=())
+        if self._listener.surroundings is not None:
+            request = replace(request, warnings=())
+        return ExperimentLaunch(
+            request, self._listener, begun=self._listener.surroundings is not None
+        )
+
+
+def compared_time(result: TrialResult | None) -> float | None:
+    """The device's time where launches determine the cost of a call, else the time of a call."""
+    if result is None or result.summary is None or result.status != "ok":
+        return None
+    return (result.summary if result.device is None else result.device.summary).time_s
+
+
+class _Numbering:
+    """Numbers the results of all launches through, and keeps them."""
+
+    def __init__(self, listener: Listener, number: int, results: dict[Trial, TrialResult]) -> None:
+        self._listener = listener
+        self._number = number
+        self._results = results
+        self.surroundings: Surroundings | None = None
+        self.explanations: dict[int, Explanation] = {}
+        self.parameters: dict[str, str] = {}
+
+    def started(self, surroundings: Surroundings) -> None:
+        self.surroundings = surroundings
+        self._listener.started(surroundings)
+
+    def result(self, result: Result) -> None:
+        assert isinstance(result, TrialResult)
+        numbered = msgspec.structs.replace(result, index=self._number)
+        self._number += 1
+        self._results[result.trial] = numbered
+        self._listener.result(numbered)
+
+    def condition(self, condition: Condition) -> None:
+        self._listener.condition(condition)
+
+    def explanation(self, explanation: Explanation) -> None:
+        self.explanations[explanation.index] = explanation
+
+    def paths(self, paths: Paths) -> None:
+        if not self.parameters:
+            self.parameters = dict(paths.parameters)
+            self._listener.paths(paths)
+
+    def notice(self, text: str) -> None:
+        self._listener.notice(text)
+
+    def progress(self, rank_status: RankStatus) -> None:
+        self._listener.progress(msgspec.structs.replace(rank_status, case_index=-1))
+
+
+def environment_text(variables: Mapping[str, str], conditions: Sequence[str]) -> str:
+    """The lines of a shell's file that sets ``variables``."""
+    lines = [f"# {text}" for text in conditions]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    return "\n".join([*lines, ""])
+
+
+def _choice_of(explanation: Explanation) -> Choice | None:
+    """The cell of the library's table that ran, None if it is none."""
+    algorithm, protocol = explanation.algorithm.lower(), explanation.protocol.lower()
+    if not algorithm or not protocol or "," in algorithm or "," in protocol:
+        return None
+    return Choice(algorithm, protocol, explanation.channels)
+
+
+def _registered(plan: OperationPlan, size_bytes: int) -> list[Assignment]:
+    registration = plan.registered(size_bytes)
+    return [Assignment(REGISTRATION, registration, COMMUNICATOR)] if registration else []
+
+
+def _outside(plan: OperationPlan, rounds: Sequence[Mapping[int, Trio]]) -> dict[int, RatioEstimate]:
+    """The ratios of tuned and default times at the sizes without a rule."""
+    found: dict[int, RatioEstimate] = {}
+    for size in sorted({size for one in rounds for size in one}):
+        if any(rule.covers(size) for rule in plan.rules):
+            continue
+        logs = [
+            math.log(trio.tuned_s / trio.default_s)
+            for one in rounds
+            if (trio := one.get(size)) is not None and trio.tuned_s and trio.default_s
+        ]
+        if len(logs) >= 2:
+            found[size] = paired_ratio([logs])
+    return found
+
+
+def check_directory(directory: Path, *, resumes: bool) -> None:
+    """Raises UsageError unless the directory is new or empty, or a run in it is resumed."""
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"-O {directory} is not a directory")
+    if directory.is_dir() and any(directory.iterdir()) and not resumes:
+        raise UsageError(
+            f"-O {directory} is not empty: use a new directory, or --resume the journal of the run"
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"-O {directory}: cannot create it: {error.strerror}") from None

@@ -1,0 +1,33 @@
+"""The text output of a tuning run: its head, and at the end the result."""
+
+from __future__ import annotations
+
+from cclmark.report.kinds.experiment_table import GatheredTrials
+from cclmark.report.lists.tune_lines import tune_lines
+from cclmark.report.wording.head import method_of, opening_lines
+from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.report.wording.remarks import ending
+from cclmark.results.schema import Footer, Header
+from cclmark.tune.tune_result import TuneResult
+
+
+class TuneTable(GatheredTrials):
+    """``result`` is set before the end of the run."""
+
+    def __init__(self, *, paint: Paint = unpainted) -> None:
+        super().__init__()
+        self._paint = paint
+        self.result: TuneResult | None = None
+
+    def opening(self, header: Header) -> str:
+        """Returns the devices, their links, the library and the method."""
+        return "\n".join(opening_lines(header, "rank", method_of(header), self._paint)) + "\n"
+
+    def end(self, footer: Footer | None) -> str:
+        """Returns the rules, their proof and the artifacts."""
+        lines: list[str] = []
+        if self.result is not None:
+            lines += tune_lines(self.result, self._paint)
+        if footer is None or footer.message:
+            lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))
+        return "\n".join(lines) + "\n"

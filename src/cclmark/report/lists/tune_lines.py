@@ -1,0 +1,130 @@
+"""The result of tuning as lines: proven rules, what was dropped, the artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
+from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.report.wording.text import counted
+from cclmark.results.schema import Explanation
+from cclmark.tune.nccl_candidates import Choice
+from cclmark.tune.prove import Dropped, Proven
+from cclmark.tune.tune_result import OperationResult, TuneResult
+
+_HEADS = ("from", "to", "setting", "speed-up (95 %)", "smallest", "before", "after")
+_TORCH = {
+    "symmetric": "the buffers have to be in symmetric windows: in torch, allocate them in "
+    "torch.cuda.use_mem_pool(torch.cuda.MemPool(backend.mem_allocator)) and call "
+    "backend.register_mem_pool(pool, symm=True)",
+    "local": "the buffers have to be registered: in torch, allocate them in "
+    "torch.cuda.use_mem_pool(torch.cuda.MemPool(backend.mem_allocator)) and call "
+    "backend.register_mem_pool(pool)",
+}
+
+
+def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
+    """Returns a block for each operation, the artifacts and the commands that load them."""
+    lines: list[str] = []
+    for one in result.operations:
+        lines += ["", paint(_title(one), "bold"), *_operation_lines(one, paint)]
+    registrations = {
+        one.choices[proven.rule.variant].registration
+        for one in result.operations
+        if one.proof is not None
+        for proven in one.proof.proven
+    } - {""}
+    lines.append("")
+    lines += [f"  program change: {_TORCH[name]}" for name in sorted(registrations)]
+    if result.files:
+        lines += ["  artifacts", *(f"    {path}" for path in result.files)]
+        names = " ".join(f"{name}={value}" for name, value in result.variables.items())
+        lines.append(f"  use: . {result.files[0]}    which sets {plain(names)}")
+    elif not registrations:
+        lines.append(paint("  nothing beats the default", "bold"))
+    lines.append(
+        f"  search {result.search_s:.0f} s, proof {result.proof_s:.0f} s "
+        f"({counted(result.proof_rounds, 'round')}, each in fresh processes); "
+        f"{counted(result.trials, 'trial')}, every output checked"
+    )
+    return lines
+
+
+def _title(one: OperationResult) -> str:
+    return one.case.series().group_words()
+
+
+def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
+    if not one.choices:
+        return [
+            "  nothing can be deployed for this operation without a change of the program: NCCL "
+            "asks no tuner for it; see --app-changes yes, or vary its variables with cclmark "
+            "experiment"
+        ]
+    if one.proof is None:
+        return ["  the search found nothing that is faster than the default"]
+    lines: list[str] = []
+    if one.proof.proven:
+        rows = [_HEADS, *(_row(one, proven) for proven in one.proof.proven)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for number, row in enumerate(rows):
+            text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            lines.append(paint(f"  {text.rstrip()}", "dim") if not number else f"  {text.rstrip()}")
+        if one.mean_gain is not None:
+            lines.append(f"  geometric mean of the speed-ups over all sizes: {one.mean_gain:.3f}")
+    else:
+        lines.append("  nothing beats the default")
+    lines += [f"  the default stays {_dropped(one, each)}" for each in one.proof.dropped]
+    if one.outside:
+        worst = max(one.outside, key=lambda size: one.outside[size].ratio)
+        lines.append(
+            f"  sizes without a rule: at worst {_speed(one.outside[worst])} at {format_size(worst)}"
+        )
+    for size, ratio in one.harmed.items():
+        text = f"  {format_size(size)} has no rule and is slower with the artifact: {_speed(ratio)}"
+        lines.append(paint(text, "red"))
+    if one.harmed:
+        lines.append(paint("  so no artifact is written", "red"))
+    return lines
+
+
+def _row(one: OperationResult, proven: Proven) -> tuple[str, ...]:
+    rule = proven.rule
+    worst = proven.worst_bytes
+    return (
+        format_size(rule.low_bytes),
+        format_size(rule.high_bytes),
+        one.choices[rule.variant].name,
+        _speed(proven.estimate),
+        f"{1 / proven.by_size[worst].ratio:.3f} at {format_size(worst)}",
+        _ran(one.usual, rule.low_bytes, rule.high_bytes),
+        _after(one, rule.low_bytes, rule.high_bytes, one.choices[rule.variant]),
+    )
+
+
+def _after(one: OperationResult, low: int, high: int, choice: Choice) -> str:
+    return choice.name if choice.registration else _ran(one.tuned, low, high)
+
+
+def _ran(found: Mapping[int, Explanation], low: int, high: int) -> str:
+    """What ran at the sizes of a range: each different choice once."""
+    choices = dict.fromkeys(
+        one.choice_with_channels or "unknown"
+        for size, one in sorted(found.items())
+        if low <= size <= high
+    )
+    return ", ".join(choices) or "unknown"
+
+
+def _speed(ratio: RatioEstimate) -> str:
+    return f"{1 / ratio.ratio:.3f} ({1 / ratio.high:.3f} to {1 / ratio.low:.3f})"
+
+
+def _dropped(one: OperationResult, dropped: Dropped) -> str:
+    rule = dropped.rule
+    where = f"at {format_size(rule.low_bytes)}"
+    if rule.high_bytes != rule.low_bytes:
+        where = f"from {format_size(rule.low_bytes)} to {format_size(rule.high_bytes)}"
+    return f"{where} instead of {one.choices[rule.variant].name}: {dropped.reason}"

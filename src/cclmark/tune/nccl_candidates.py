@@ -1,0 +1,130 @@
+"""The variants that a search tries for NCCL and RCCL: cells of the library's table of choices.
+
+Each is a tuner table with one choice for all sizes, loaded as the result will be. The ranks are
+started with as many channels as any table may request (NCCL_MIN_CTAS), because a tuner can only
+reduce the number of a communicator's channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cclmark.plan.variants import COMMUNICATOR, PROCESS, REGISTRATION, Assignment, Variant
+from cclmark.tune.space import Space
+from cclmark.tune.table_file import MOST_BYTES, Rule, Table
+
+#: The operations for which NCCL asks a tuner.
+TUNED_OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
+TABLE, ANYWHERE, PLUG_IN = "CCLMARK_TUNER_TABLE", "CCLMARK_TUNER_ANYWHERE", "NCCL_TUNER_PLUGIN"
+MIN_CTAS = "NCCL_MIN_CTAS"
+#: Channels that the communicators of candidates have.
+MOST_CHANNELS = 64
+_ALGORITHMS = {"all_reduce": ("ring", "tree")}
+_USUAL_ALGORITHMS = ("ring",)
+_PROTOCOLS = ("ll", "ll128", "simple")
+# 0: the library's own choice. A search begins with few of them, and tries the values between.
+_CHANNELS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64)
+_FIRST_CHANNELS = (0, 32)
+_SYMMETRIC, _LOCAL = "symmetric", "local"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is to run: a cell of the library's table, or registered buffers (``registration``).
+
+    ``channels``: 0 for the library's choice.
+    """
+
+    algorithm: str = ""
+    protocol: str = ""
+    channels: int = 0
+    registration: str = ""
+
+    @property
+    def name(self) -> str:
+        """A name for files and reports: ``ring simple 32``."""
+        if self.registration:
+            return f"registration {self.registration}"
+        return f"{self.algorithm} {self.protocol} {self.channels or 'usual'}"
+
+    def rule(self, operation: str, ranks: int, smallest_bytes: int, largest_bytes: int) -> Rule:
+        """The rule of a table on one node."""
+        return Rule(
+            operation,
+            ranks,
+            1,
+            smallest_bytes,
+            largest_bytes,
+            self.algorithm,
+            self.protocol,
+            self.channels,
+        )
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The candidates of one operation by number, from 1; 0 is the default.
+
+    ``first``: those with which the search begins. ``space``: which ones are near each other.
+    """
+
+    choices: dict[int, Choice]
+    first: Sequence[int]
+    space: Space
+
+
+def candidates_of(operation: str, *, app_changes: bool) -> Candidates:
+    """The candidates of an operation.
+
+    ``app_changes``: also registered buffers, which the program has to allocate itself. Empty if
+    nothing can be tuned that way.
+    """
+    found: dict[int, Choice] = {}
+    coordinates: dict[int, tuple[int, ...]] = {}
+    first = []
+    if operation in TUNED_OPERATIONS:
+        for row, algorithm in enumerate(_ALGORITHMS.get(operation, _USUAL_ALGORITHMS)):
+            for column, protocol in enumerate(_PROTOCOLS):
+                for place, channels in enumerate((0, *_CHANNELS)):
+                    number = len(found) + 1
+                    found[number] = Choice(algorithm, protocol, channels)
+                    # The library's own choice has no place among the numbers of channels.
+                    if channels:
+                        coordinates[number] = (row, column, place)
+                    if channels in _FIRST_CHANNELS:
+                        first.append(number)
+    if app_changes:
+        for registration in (_SYMMETRIC, _LOCAL):
+            number = len(found) + 1
+            found[number] = Choice(registration=registration)
+            first.append(number)
+    return Candidates(found, first, Space(coordinates, (False, False, True)))
+
+
+def table_of(choice: Choice, operations: Iterable[str], ranks: int, library: str) -> Table:
+    """A table with one choice for all sizes of the operations that can have it.
+
+    Its conditions are not those of this machine: it requires CCLMARK_TUNER_ANYWHERE.
+    """
+    rules = [
+        choice.rule(operation, ranks, 0, MOST_BYTES)
+        for operation in operations
+        if operation in TUNED_OPERATIONS
+        and choice.algorithm in _ALGORITHMS.get(operation, _USUAL_ALGORITHMS)
+    ]
+    return Table(library, "0.0.1", "candidate of a search", None, rules)
+
+
+def variant_of(choice: Choice, table: str, plug_in: str) -> Variant:
+    """The variant that measures a choice. ``table``: the path of its table."""
+    if choice.registration:
+        return Variant((Assignment(REGISTRATION, choice.registration, COMMUNICATOR),))
+    return Variant(
+        (
+            Assignment(PLUG_IN, plug_in, PROCESS),
+            Assignment(ANYWHERE, "1", PROCESS),
+            Assignment(MIN_CTAS, str(MOST_CHANNELS), PROCESS),
+            Assignment(TABLE, table, COMMUNICATOR),
+        )
+    )

@@ -1,0 +1,114 @@
+"""From the rules of a search to the table and the environment that deploy them (NCCL, RCCL)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from cclmark.tune.nccl_candidates import MIN_CTAS, MOST_CHANNELS, PLUG_IN, TABLE, Choice
+from cclmark.tune.rules import Rule as SizeRule
+from cclmark.tune.table_file import MOST_BYTES, Rule
+
+
+@dataclass(frozen=True)
+class OperationPlan:
+    """What is to run for one operation.
+
+    ``sizes_bytes``: the sizes at which ``usual`` is known, ascending: what the library chooses by
+    itself. ``rules``: ranges of sizes with the number of a choice. ``choices``: by number.
+    """
+
+    operation: str
+    sizes_bytes: Sequence[int]
+    usual: Mapping[int, Choice]
+    rules: Sequence[SizeRule]
+    choices: Mapping[int, Choice]
+
+    def registered(self, size_bytes: int) -> str:
+        """The registration that a rule requires of the program at this size, empty for none."""
+        for rule in self.rules:
+            if rule.covers(size_bytes):
+                return self.choices[rule.variant].registration
+        return ""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Rules of a table, and the variables that ranks are started with, without the table's."""
+
+    rules: Sequence[Rule]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def deployment_of(plans: Sequence[OperationPlan], ranks: int, usual_channels: int) -> Deployment:
+    """The smallest deployment of the plans.
+
+    ``usual_channels``: the channels of a communicator by default. If a rule requires more, or was
+    found with the library's own number among more, all communicators get as many as in the search
+    (NCCL_MIN_CTAS), which changes the library's choices for other sizes. The table then also
+    contains what it chooses without that, from each known size up to the next one.
+    """
+    requested = [
+        plan.choices[rule.variant].channels or MOST_CHANNELS
+        for plan in plans
+        for rule in plan.rules
+        if not plan.choices[rule.variant].registration
+    ]
+    widens = max(requested, default=0) > usual_channels
+    rules: list[Rule] = []
+    for plan in plans:
+        rules += _pinned(plan, ranks) if widens else _bare(plan, ranks)
+    environment = {MIN_CTAS: str(MOST_CHANNELS)} if widens else {}
+    return Deployment(rules, environment)
+
+
+def _bare(plan: OperationPlan, ranks: int) -> list[Rule]:
+    """The rules alone."""
+    return [
+        plan.choices[rule.variant].rule(plan.operation, ranks, rule.low_bytes, rule.high_bytes)
+        for rule in plan.rules
+        if not plan.choices[rule.variant].registration
+    ]
+
+
+def _pinned(plan: OperationPlan, ranks: int) -> list[Rule]:
+    """The rules, and between them what the library chooses by itself."""
+    found: list[Rule] = []
+    for place, size in enumerate(plan.sizes_bytes):
+        last = place + 1 == len(plan.sizes_bytes)
+        following = MOST_BYTES if last else plan.sizes_bytes[place + 1] - 1
+        own = next((rule for rule in plan.rules if rule.covers(size)), None)
+        choice = None if own is None else plan.choices[own.variant]
+        low = 0 if place == 0 else size
+        if own is not None and choice is not None and not choice.registration:
+            high = following if own.covers(following + 1) and not last else size
+            found.append(choice.rule(plan.operation, ranks, size, high))
+            low = high + 1
+            if place == 0 and (before := plan.usual.get(size)) is not None and size > 0:
+                found.append(before.rule(plan.operation, ranks, 0, size - 1))
+        if low <= following and (usual := plan.usual.get(size)) is not None:
+            found.append(usual.rule(plan.operation, ranks, low, following))
+    return _joined(sorted(found, key=lambda rule: rule.smallest_bytes))
+
+
+def _joined(rules: Sequence[Rule]) -> list[Rule]:
+    """Adjacent rules with the same choice become one."""
+    found: list[Rule] = []
+    for rule in rules:
+        if found and _continues(found[-1], rule):
+            found[-1] = replace(found[-1], largest_bytes=rule.largest_bytes)
+        else:
+            found.append(rule)
+    return found
+
+
+def _continues(before: Rule, after: Rule) -> bool:
+    same = replace(after, smallest_bytes=before.smallest_bytes, largest_bytes=before.largest_bytes)
+    return before == same and before.largest_bytes + 1 == after.smallest_bytes
+
+
+def variables_of(deployment: Deployment, table: str, plug_in: str) -> dict[str, str]:
+    """The variables of the environment that deploy a table at an absolute path."""
+    if not deployment.rules:
+        return dict(deployment.environment)
+    return {PLUG_IN: plug_in, TABLE: table, **deployment.environment}

@@ -1,0 +1,84 @@
+"""The result of tuning: rules with their proof, what ran before and after, and the artifacts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.plan.cases import Case
+from cclmark.results.schema import Explanation
+from cclmark.tune.nccl_candidates import Choice
+from cclmark.tune.prove import Proof
+from cclmark.tune.rules import LARGEST_LOSS
+from cclmark.tune.search import Found
+
+
+@dataclass
+class OperationResult:
+    """The result for one operation.
+
+    ``case``: the first one of its sweep. ``found``: of the search; ``proof``: of the deployed
+    rules.
+
+    ``outside``: the ratio of the times with and without the artifact at sizes without a rule.
+    ``usual`` and ``tuned``: what ran by size, before and after.
+    """
+
+    case: Case
+    choices: Mapping[int, Choice]
+    found: Found | None = None
+    proof: Proof | None = None
+    outside: dict[int, RatioEstimate] = field(default_factory=dict)
+    usual: dict[int, Explanation] = field(default_factory=dict)
+    tuned: dict[int, Explanation] = field(default_factory=dict)
+
+    @property
+    def operation(self) -> str:
+        """The operation."""
+        return self.case.operation
+
+    @property
+    def mean_gain(self) -> float | None:
+        """The geometric mean of the speed-ups of all sizes of the proof, 1 where none is proven."""
+        if self.proof is None:
+            return None
+        proven = {
+            size: one.difference for each in self.proof.proven for size, one in each.by_size.items()
+        }
+        sizes = {
+            *self.outside,
+            *proven,
+            *(size for one in self.proof.dropped for size in self.usual if one.rule.covers(size)),
+        }
+        if not sizes:
+            return None
+        return math.exp(-math.fsum(proven.values()) / len(sizes))
+
+    @property
+    def harmed(self) -> dict[int, RatioEstimate]:
+        """The sizes without a rule that are slower with the artifact."""
+        return {
+            size: one
+            for size, one in self.outside.items()
+            if one.low > 1 and one.ratio > 1 + LARGEST_LOSS
+        }
+
+
+@dataclass
+class TuneResult:
+    """The result of tuning. ``files``: the artifacts, none if nothing beats the default.
+
+    ``variables``: what the user has to set. ``search_s`` and ``proof_s``: their durations.
+    ``trials``: the number of measured trials.
+    """
+
+    operations: list[OperationResult]
+    files: list[Path] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    search_s: float = 0.0
+    proof_s: float = 0.0
+    trials: int = 0
+    proof_rounds: int = 0
