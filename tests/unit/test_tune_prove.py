@@ -165,3 +165,15 @@ def test_a_gain_is_proven_in_spite_of_outliers(percent, least):
         )
         proven += bool(prove([WHOLE], found).rules)
     assert proven >= least * trials
+
+
+@pytest.mark.parametrize(("percent", "most"), [(2.1, 0.05), (3, 0.02)])
+def test_the_guard_removes_a_size_that_is_slower(percent, most):
+    """The other three sizes gain 10 %, so the rule as a whole is a gain."""
+    trials = examples(400)
+    slower = {1024: 0.9, 2048: 0.9, 4096: 1 + percent / 100, 8192: 0.9}
+    kept = 0
+    for seed in range(trials):
+        proof = prove([WHOLE], rounds(slower, noise=0.0065, seed=seed, outliers=0.05))
+        kept += any(rule.covers(4096) for rule in proof.rules)
+    assert kept <= most * trials

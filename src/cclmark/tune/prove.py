@@ -4,11 +4,11 @@ The search chose its rules because their times were low, partly by luck. So the 
 again, all together, as they will be used, in fresh processes, next to the default and the default
 once more (the control).
 
+- A size of a rule is *guarded*: the 95 % interval of its ratio must exclude a loss of LARGEST_LOSS.
+  If it does not, the default stays at this size, and the remaining parts of the rule are judged
+  as rules of their own.
 - A rule is *proven* if it is faster than the default over all its sizes, beyond the noise floor,
   and by chance with at most FALSE_SHARE over all rules together (Bonferroni).
-- A size of a rule is *guarded*: the 95 % interval of its ratio must exclude a loss of LARGEST_LOSS.
-  If it does not, the default stays at this size; the remaining parts of the rule must be proven
-  themselves.
 
 A rule never changes what happens at sizes outside of it. So if one is dropped, the proof of the
 others holds.
