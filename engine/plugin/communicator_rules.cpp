@@ -46,7 +46,7 @@ bool is_nvls_off() {
 void write_state(bool is_applied, const char* path, const char* reason) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  if (EventLog* events = EventLog::instance()) {
+  if (EventLog* events = EventLog::if_recording()) {
     TableState& state = events->header().table;
     state.is_applied = is_applied ? 1 : 0;
     copy_text(state.path, sizeof state.path - 1, path);

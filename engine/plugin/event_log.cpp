@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -23,6 +24,7 @@ constexpr std::uint64_t kMostCapacity = 1 << 28;
 constexpr std::uint64_t kAllocatedAtOnce = 1 << 13;  // records
 
 char failure_text[PATH_MAX + 128] = "";
+std::atomic<bool> has_profiler = false;
 
 std::uint64_t nanoseconds(clockid_t clock) {
   timespec now{};
@@ -42,6 +44,11 @@ std::uint64_t wanted_capacity() {
   const unsigned long long number = std::strtoull(text, &end, 10);
   const bool is_valid = errno == 0 && *end == '\0' && *text != '-';
   return is_valid ? std::min<std::uint64_t>(number, kMostCapacity) : 0;
+}
+
+bool is_set(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text != nullptr && *text != '\0';
 }
 
 void fail(const char* what, const char* path) {
@@ -70,6 +77,15 @@ EventLog::EventLog(LogHeader* header, int descriptor, std::uint64_t capacity)
 EventLog* EventLog::instance() {
   static EventLog* const log = open();  // never closed: threads of NCCL may outlive main
   return log;
+}
+
+EventLog* EventLog::if_recording() {
+  static const bool is_requested = is_set("CCLMARK_PLUGIN_LOG") || is_set("NCCL_PROFILER_PLUGIN");
+  return is_requested || has_profiler.load(std::memory_order_relaxed) ? instance() : nullptr;
+}
+
+void EventLog::begin_recording() {
+  has_profiler.store(true, std::memory_order_relaxed);
 }
 
 const char* EventLog::failure() {

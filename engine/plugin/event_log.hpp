@@ -111,6 +111,14 @@ class EventLog {
   /// The log of this process, opened at the first call; nullptr if it cannot be written.
   static EventLog* instance();
 
+  /// The same for a tuner, nullptr if nothing is recorded: a process that only applies a table
+  /// leaves no log behind. Events are recorded if NCCL has loaded or is to load a profiler, or if
+  /// CCLMARK_PLUGIN_LOG names a log.
+  static EventLog* if_recording();
+
+  /// The profiler interface is in use.
+  static void begin_recording();
+
   /// Why there is no log, empty if there is one.
   static const char* failure();
 

@@ -204,7 +204,7 @@ void OtherPlugin::write(int version) {
   if (version != 0) {
     description_.interface_version = static_cast<std::uint32_t>(version);
   }
-  if (EventLog* events = EventLog::instance()) {
+  if (EventLog* events = EventLog::if_recording()) {
     events->header().*place_ = description_;
   }
 }

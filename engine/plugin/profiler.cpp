@@ -97,6 +97,7 @@ int begin_records(int interface_version, const void* caller, Logger log, const c
   const int version = nvidia_version_at(caller);
   context.reads_v7 = interface_version >= 7 && version >= kNvidia231;
   context.requires_parents = interface_version <= 4 && version < kNvidia228;
+  EventLog::begin_recording();
   if (!can_record(log)) {
     return 0;
   }

@@ -125,7 +125,7 @@ int end(void* context) {
 /// Returns the number of the record, 0 if there is none.
 std::uint64_t observe(const Context* context, int function, std::size_t bytes, const float* table,
                       int algorithms, int protocols) {
-  EventLog* events = EventLog::instance();
+  EventLog* events = EventLog::if_recording();
   if (events == nullptr || table == nullptr || protocols != kProtocols) {
     return 0;
   }
@@ -148,7 +148,7 @@ std::uint64_t observe(const Context* context, int function, std::size_t bytes, c
 /// Writes down that a rule matched a call. `observed`: the record of the predictions.
 void record_rule(const Context& context, const Rule& rule, std::size_t bytes, bool is_applied,
                  std::uint64_t observed) {
-  EventLog* events = EventLog::instance();
+  EventLog* events = EventLog::if_recording();
   if (events == nullptr) {
     return;
   }

@@ -15,6 +15,7 @@ from cclmark.analysis.paired import CONTROL as CONTROL_NUMBER
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
 from cclmark.analysis.paired import Times, paired_ratio
 from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.statistics import median
 from cclmark.errors import EXIT_OK, MissingError, UsageError
 from cclmark.explain.plugin_log import plugin_path
 from cclmark.launch.experiment_launch import ExperimentLaunch
@@ -58,6 +59,10 @@ TABLE_FILE, ENVIRONMENT_FILE, CSV_FILE = "tuner.table", "environment.sh", "tuner
 _CANDIDATES = "candidates"
 _SHARE_OF_SEARCH = 0.62  # of the budget; the rest is for the proof
 _USUAL_CHANNELS = "channels of collectives"
+# Predictions were off by up to 44 % on 2 × H100: what is predicted to take so many times as long is
+# not measured.
+_HOPELESS = 2.5
+_BOUNDARY_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,7 @@ class Tuning:
         try:
             self._observe(results, DEFAULT, tuned=False)
             self._search(results)
+            self._settle_boundaries(results)
             result.search_s = time.monotonic() - self._begin_s
             plans = [self._plan(one) for one in results]
             if any(plan.rules for plan in plans):
@@ -136,17 +142,20 @@ class Tuning:
             process = search(candidates.space, candidates.first, len(tune.cases[one.operation]))
             running[one.operation] = _Running(one, candidates, process, next(process))
         while running:
-            trials: dict[Trial, None] = {}
-            for operation, state in running.items():
-                cells = state.batch.cells
-                trials.update(
-                    dict.fromkeys(self._trial(operation, state.candidates, cell) for cell in cells)
-                )
-            times = self._measuring.measure(list(trials))
+            asked = {
+                operation: {
+                    cell: self._trial(operation, state.candidates, cell)
+                    for cell in state.batch.cells
+                    if not self._is_hopeless(state, cell)
+                }
+                for operation, state in running.items()
+            }
+            times = self._measuring.measure([one for own in asked.values() for one in own.values()])
             expired = time.monotonic() > deadline_s
             for operation, state in list(running.items()):
+                trials = asked[operation]
                 own = {
-                    cell: times.get(self._trial(operation, state.candidates, cell))
+                    cell: times.get(trials[cell]) if cell in trials else None
                     for cell in state.batch.cells
                 }
                 try:
@@ -159,6 +168,58 @@ class Tuning:
                 f"search: round {self._number}, "
                 f"{time.monotonic() - self._begin_s:.0f} s, {self._measuring.number} trials"
             )
+
+    def _is_hopeless(self, state: _Running, cell: tuple[int, int]) -> bool:
+        """Whether the library predicts a much longer time than for its own choice."""
+        number, size = cell
+        choice = state.candidates.choices.get(number)
+        case = self._tune.cases[state.result.operation][size]
+        usual = state.result.usual.get(case.size_bytes)
+        if choice is None or usual is None or not usual.predicted_s:
+            return False
+        predicted_s = usual.predicted_s.get(f"{choice.algorithm} {choice.protocol}".upper(), 0.0)
+        return predicted_s > _HOPELESS * min(usual.predicted_s.values())
+
+    def _settle_boundaries(self, results: Sequence[OperationResult]) -> None:
+        """Creates the rules of all sizes of the proof.
+
+        The search measured every second one. Between two sizes with different choices, both compete
+        with the default.
+        """
+        tune = self._tune
+        plans = {
+            one.operation: (one, _boundaries(one, tune.cases[one.operation]))
+            for one in results
+            if one.found is not None
+        }
+        times: dict[Trial, float | None] = {}
+        trials_of: dict[tuple[str, int, int], list[Trial]] = {}
+        for operation, (_, boundaries) in plans.items():
+            candidates = candidates_of(operation, app_changes=tune.app_changes)
+            for case in tune.proof_cases[operation]:
+                low, high = boundaries.get(case.size_bytes, (DEFAULT_NUMBER, DEFAULT_NUMBER))
+                for number in {low, high, DEFAULT_NUMBER} if low != high else ():
+                    trials_of[operation, case.size_bytes, number] = [
+                        Trial(self._variant(candidates, number), self._number + each, case, SEARCH)
+                        for each in range(_BOUNDARY_ROUNDS)
+                    ]
+        for each in range(_BOUNDARY_ROUNDS):
+            times.update(self._measuring.measure([own[each] for own in trials_of.values()]))
+        for operation, (one, boundaries) in plans.items():
+            assigned: dict[int, int] = {}
+            for case in tune.proof_cases[operation]:
+                size = case.size_bytes
+                low, high = boundaries[size]
+                assigned[size] = low
+                if low != high:
+                    medians = {
+                        number: _median_s(
+                            [times[own] for own in trials_of[operation, size, number]]
+                        )
+                        for number in (DEFAULT_NUMBER, low, high)
+                    }
+                    assigned[size] = min(medians, key=lambda number: medians[number])
+            one.rules = _contiguous(assigned)
 
     def _trial(self, operation: str, candidates: Candidates, cell: tuple[int, int]) -> Trial:
         number, size = cell
@@ -178,7 +239,7 @@ class Tuning:
     def _candidate_table(self, choice: Choice) -> Path:
         """The file of a candidate's table, which is written when it is first needed."""
         directory = self._tune.directory / _CANDIDATES
-        path = directory / f"{choice.name.replace(' ', '-')}.table"
+        path = directory / f"{choice.stem}.table"
         if not choice.registration and not path.exists():
             directory.mkdir(parents=True, exist_ok=True)
             table = table_of(choice, self._tune.cases, self._ranks, self._tune.library)
@@ -191,12 +252,9 @@ class Tuning:
 
     def _plan(self, one: OperationResult, *, proven: bool = False) -> OperationPlan:
         """What is to run for an operation: by the search, or by the proof."""
-        cases = self._tune.cases[one.operation]
-        rules: Sequence[Rule] = ()
+        rules: Sequence[Rule] = one.rules
         if proven:
             rules = one.proof.rules if one.proof is not None else ()
-        elif one.found is not None:
-            rules = rules_of(one.found, [case.size_bytes for case in cases])
         sizes = [case.size_bytes for case in self._tune.proof_cases[one.operation]]
         usual = {
             size: choice
@@ -431,6 +489,46 @@ def environment_text(variables: Mapping[str, str], conditions: Sequence[str]) ->
     lines = [f"# {text}" for text in conditions]
     lines += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     return "\n".join([*lines, ""])
+
+
+def _boundaries(one: OperationResult, cases: Sequence[Case]) -> dict[int, tuple[int, int]]:
+    """The choices of the nearest measured sizes below and above, by size in bytes.
+
+    For a measured size both are its own. Sizes between them are those at which they compete.
+    """
+    assert one.found is not None
+    sizes = [case.size_bytes for case in cases]
+    rules = rules_of(one.found, sizes)
+
+    def choice_at(size: int) -> int:
+        return next((rule.variant for rule in rules if rule.covers(size)), DEFAULT_NUMBER)
+
+    found: dict[int, tuple[int, int]] = {}
+    for size in one.usual:
+        below = max((known for known in sizes if known <= size), default=size)
+        above = min((known for known in sizes if known >= size), default=size)
+        found[size] = (choice_at(below), choice_at(above))
+    return found
+
+
+def _contiguous(assigned: Mapping[int, int]) -> list[Rule]:
+    """Rules of adjacent sizes with the same choice."""
+    found: list[Rule] = []
+    before = DEFAULT_NUMBER
+    for size, number in sorted(assigned.items()):
+        if number != DEFAULT_NUMBER:
+            if number == before:
+                found[-1] = replace(found[-1], high_bytes=size)
+            else:
+                found.append(Rule(size, size, number))
+        before = number
+    return found
+
+
+def _median_s(times_s: Sequence[float | None]) -> float:
+    """The median of times; infinite if one is missing."""
+    known = [one for one in times_s if one is not None]
+    return median(known) if len(known) == len(times_s) else math.inf
 
 
 def _choice_of(explanation: Explanation) -> Choice | None:

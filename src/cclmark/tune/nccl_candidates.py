@@ -43,10 +43,16 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """A name for files and reports: ``ring simple 32``."""
+        """A name for reports: ``ring SIMPLE × 32``."""
         if self.registration:
             return f"registration {self.registration}"
-        return f"{self.algorithm} {self.protocol} {self.channels or 'usual'}"
+        number = f" × {self.channels}" if self.channels else ""
+        return f"{self.algorithm} {self.protocol.upper()}{number}"
+
+    @property
+    def stem(self) -> str:
+        """A name for files: ``ring-simple-32``; 0 for the library's number of channels."""
+        return f"{self.algorithm}-{self.protocol}-{self.channels}"
 
     def rule(self, operation: str, ranks: int, smallest_bytes: int, largest_bytes: int) -> Rule:
         """The rule of a table on one node."""

@@ -12,7 +12,7 @@ from cclmark.plan.cases import Case
 from cclmark.results.schema import Explanation
 from cclmark.tune.nccl_candidates import Choice
 from cclmark.tune.prove import Proof
-from cclmark.tune.rules import LARGEST_LOSS
+from cclmark.tune.rules import LARGEST_LOSS, Rule
 from cclmark.tune.search import Found
 
 
@@ -20,8 +20,8 @@ from cclmark.tune.search import Found
 class OperationResult:
     """The result for one operation.
 
-    ``case``: the first one of its sweep. ``found``: of the search; ``proof``: of the deployed
-    rules.
+    ``case``: the first one of its sweep. ``found`` and ``rules``: of the search; ``proof``: of
+    the deployed rules.
 
     ``outside``: the ratio of the times with and without the artifact at sizes without a rule.
     ``usual`` and ``tuned``: what ran by size, before and after.
@@ -30,6 +30,7 @@ class OperationResult:
     case: Case
     choices: Mapping[int, Choice]
     found: Found | None = None
+    rules: list[Rule] = field(default_factory=list)
     proof: Proof | None = None
     outside: dict[int, RatioEstimate] = field(default_factory=dict)
     usual: dict[int, Explanation] = field(default_factory=dict)

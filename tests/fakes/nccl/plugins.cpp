@@ -332,6 +332,17 @@ Table predicted(const Operation& operation, size_t bytes) {
   return table;
 }
 
+/// CCLMARK_FAKE_SLOW_PROTOCOL=PROTOCOL:US: enqueueing such a collective takes so much longer.
+void take_time_of(const char* protocol) {
+  const char* text = std::getenv("CCLMARK_FAKE_SLOW_PROTOCOL");
+  const char* time_us = text != nullptr ? std::strchr(text, ':') : nullptr;
+  if (time_us == nullptr) return;
+  const auto length = static_cast<size_t>(time_us - text);
+  if (std::strlen(protocol) == length && std::strncmp(text, protocol, length) == 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(std::strtol(time_us + 1, nullptr, 10)));
+  }
+}
+
 /// The fake device's clock with CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS, otherwise `fixed`.
 uint64_t device_now_ns(uint64_t fixed) {
   const char* ahead = std::getenv("CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS");
@@ -592,6 +603,7 @@ void Plugins::report_collective(const Operation& operation) {
   const char* algorithm = kAlgorithms[static_cast<size_t>(choice.algorithm)];
   const char* protocol = kProtocols[static_cast<size_t>(choice.protocol)];
   const char* type = kTypes[static_cast<size_t>(operation.dtype)];
+  take_time_of(protocol);
   auto channels = static_cast<uint8_t>(choice.channels);
   bool symmetric = fake_common::environment_number("CCLMARK_FAKE_SYMMETRIC", 0, 0) != 0;
   if (FILE* file = rank_ == 0 ? debug_file("TUNING") : nullptr) {

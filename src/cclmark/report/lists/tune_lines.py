@@ -77,6 +77,8 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
     else:
         lines.append("  nothing beats the default")
     lines += [f"  the default stays {_dropped(one, each)}" for each in one.proof.dropped]
+    if one.found is not None and not one.found.complete:
+        lines.append("  the search ended by its budget: more time may find more (--budget)")
     if one.outside:
         worst = max(one.outside, key=lambda size: one.outside[size].ratio)
         lines.append(
