@@ -326,7 +326,7 @@ std::vector<MemoryBlock> Session::memory_blocks() const {
   return blocks;
 }
 
-Verdict Session::verify(std::optional<size_t> corrupt) {
+VerificationResult Session::verify(std::optional<size_t> corrupt) {
   auto run_once = [this] {
     ready(1);
     issue(0);

@@ -92,7 +92,7 @@ class Session {
   void capture(const Batch& batch);
 
   /// Runs the operation once and checks its output. See Verification.
-  Verdict verify(std::optional<size_t> corrupt);
+  VerificationResult verify(std::optional<size_t> corrupt);
 
   int ranks() const { return rank_group_.size(); }
   /// The library's route for the prepared operation: "native", or its composition.
