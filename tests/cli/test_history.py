@@ -509,7 +509,7 @@ class TestBadPlaces:
         file.write_text("\n".join([json.dumps(header), *lines[1:]]))
         in_file("add", file)
         told = in_file("show", header["run_id"], code=2)
-        assert "what it says does not fit together" in told.err
+        assert "its content is inconsistent" in told.err
         in_file("show", header["run_id"], "--format", "json")
         in_file("trend", "--all")
 

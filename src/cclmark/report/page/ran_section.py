@@ -39,7 +39,7 @@ def ran_sections(runs: Sequence[Run]) -> list[Section]:
         facts, diagrams = _connections(run.journal)
         if tables or facts:
             words = [
-                "Observed after measuring, in a pass of its own with new ranks: timed operations "
+                "Observed after measuring, in a separate pass with new ranks: timed operations "
                 "were not observed."
             ]
             sections.append(
