@@ -390,14 +390,14 @@ NB_MODULE(_engine, m) {
       .def_ro("expected_bits", &Finding::expected_bits)
       .def_ro("actual_bits", &Finding::actual_bits);
 
-  nb::class_<Verdict>(m, "Verdict")
+  nb::class_<VerificationResult>(m, "VerificationResult")
       .def_prop_ro("findings",
-                   [](const Verdict& verdict) {
+                   [](const VerificationResult& checked) {
                      nb::list result;
-                     for (const Finding& finding : verdict.findings) result.append(finding);
+                     for (const Finding& finding : checked.findings) result.append(finding);
                      return result;
                    })
-      .def_ro("compare_s", &Verdict::compare_s);
+      .def_ro("compare_s", &VerificationResult::compare_s);
 
   nb::enum_<Timing>(m, "Timing")
       .value("throughput", Timing::throughput)

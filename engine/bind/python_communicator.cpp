@@ -79,7 +79,7 @@ std::string PythonCommunicator::route(const Operation& op) const {
 void* PythonCommunicator::allocate(size_t bytes, Registration registration) {
   if (registration != Registration::none) {
     throw UnsupportedError(
-        "this library registers memory of its own allocators only: use --register none");
+        "this library registers only memory from its own allocators: use --register none");
   }
   return device_.allocate(bytes);
 }

@@ -228,6 +228,7 @@ class Bridge final : public Communicator {
   void perform(const std::vector<InnerWork>& work, uint32_t sequence, size_t bytes, const Run& now,
                std::byte* slot);
   void enqueue_inner(const std::vector<InnerWork>& work, const Run& now, std::byte* slot);
+  static void enqueue_part(Call& call, const void* from, void* to);
   void publish(const Step& step, size_t number, const Run& now);
   void take(const Step& step, size_t number, const Run& now);
   void reduce(const Take& piece, const std::byte* other, const Run& now, void* stream);
@@ -636,10 +637,19 @@ void Bridge::enqueue_inner(const std::vector<InnerWork>& work, const Run& now, s
         (one.from.space == Space::input ? now.send : now.receive) + one.from.offset;
     std::byte* to = (one.to.space == Space::slot ? into : now.receive) + one.to.offset;
     if (one.operation) {
-      one.call->enqueue(from, to);
+      enqueue_part(*one.call, from, to);
     } else if (to != from && one.bytes > 0) {
       device_.copy_async(to, from, one.bytes, now.main);
     }
+  }
+}
+
+/// Enqueues a part of an operation. Other parts may be enqueued already, so a refusal is a failure.
+void Bridge::enqueue_part(Call& call, const void* from, void* to) {
+  try {
+    call.enqueue(from, to);
+  } catch (const RefusedError& error) {
+    throw Error(error.what());
   }
 }
 

@@ -1,5 +1,5 @@
 // CNCL, Cambricon's collective library: ids of 136 bytes by pointer, communicators made in lists,
-// numbers of its own for types, and neither averages nor 64-bit or 8-bit floats.
+// its own numbers for types, and neither averages nor 64-bit or 8-bit floats.
 
 #include <limits>
 

@@ -27,7 +27,8 @@ class Call {
   virtual ~Call() = default;
   /// Called once for buffers before the operation is first timed on them, to create resources.
   virtual void prepare(const void*, void*) {}
-  /// Enqueues the operation. Raises Error with the library's code and text.
+  /// Enqueues the operation. Raises Error with the library's code and text: RefusedError if the
+  /// library refused the arguments, UnsupportedError if it reports that it does not support them.
   virtual void enqueue(const void* send, void* receive) = 0;
   /// How the data moves, for a library of the engine itself; empty for other libraries.
   virtual std::string kernel() const { return ""; }

@@ -56,8 +56,8 @@ struct CclDescription {
   /// 8-bit floats may be FNUZ: their codes stand for half of what OCP's do. What is added, compared
   /// or averaged has the same bits, products have not.
   bool fp8_halved = false;
-  /// A symbol of the library, or of one that it depends on, by which this vendor's is told
-  /// from others of the same prefix; empty where there is none.
+  /// A symbol of the library, or of one that it depends on, which distinguishes this vendor's
+  /// library from others with the same prefix; empty if none does.
   std::string identified_by;
   /// Derived from another vendor's runtime and library, whose symbol does not distinguish them.
   bool derived = false;

@@ -37,6 +37,8 @@ struct HandlerGroup {
 };
 
 constexpr Result kSuccess = 0;
+constexpr Result kInvalidArgument = 4;
+constexpr Result kInvalidUsage = 5;
 constexpr Result kInProgress = 7;
 constexpr Result kNotSupported = 9;
 constexpr Result kNotSupportedBefore05 = 8;
@@ -191,6 +193,8 @@ class Flagcx : public FunctionsInNcclsOrder<Flagcx> {
     std::string message = Error::describe(symbols_.prefix() + call, code, text);
     // A function that a vendor's adaptor does not support.
     if (code == not_supported_) throw UnsupportedError(message);
+    // Most adaptors return the codes of the vendor's library.
+    if (code == kInvalidArgument || code == kInvalidUsage) throw RefusedError(message);
     throw Error(message);
   }
 

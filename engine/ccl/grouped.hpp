@@ -513,8 +513,8 @@ class GroupedCommunicator : public Communicator {
 };
 
 /// Besides the requirements of GroupedCommunicator, `Functions` have describe (version, sizes,
-/// types) and make_id. `Member` is a GroupedCommunicator of them, or derived from one.
-template <typename Functions, typename Member = GroupedCommunicator<Functions>>
+/// types) and make_id. `CommunicatorType` is a GroupedCommunicator of them, or derived from one.
+template <typename Functions, typename CommunicatorType = GroupedCommunicator<Functions>>
 class GroupedLibrary final : public Ccl {
  public:
   /// `arguments` construct the functions.
@@ -534,7 +534,7 @@ class GroupedLibrary final : public Ccl {
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
                                      RankGroup& rank_group) override {
     if (id.size() != info_.id_bytes) throw Error("the communicator id has the wrong size");
-    return std::make_unique<Member>(api_, device, id, rank_group);
+    return std::make_unique<CommunicatorType>(api_, device, id, rank_group);
   }
 
  private:

@@ -1,4 +1,4 @@
-// HCCL, the collective library of Huawei's CANN: an interface of its own, with its own numbers for
+// HCCL, the collective library of Huawei's CANN: a separate interface, with its own numbers for
 // types, counts in 64 bits, ranks in 32, and neither groups nor gather nor averages.
 
 #include <array>

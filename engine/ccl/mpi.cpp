@@ -433,8 +433,8 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  /// What is moved and not looked into: as words of its own width, or of 8 bytes where there are
-  /// more of those than an int counts.
+  /// Data that is moved without arithmetic: words of the width of an element, or of 8 bytes if
+  /// there are more elements than an int can count.
   struct Moved {
     int count;
     Handle type;

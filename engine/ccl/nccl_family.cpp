@@ -15,6 +15,8 @@ struct UniqueId {
 using Window = void*;
 
 constexpr int kSuccess = 0;
+constexpr int kInvalidArgument = 4;
+constexpr int kInvalidUsage = 5;
 constexpr int kInProgress = 7;
 constexpr int kSymmetricWindow = 1;
 /// The members of ncclCommMemStat_t, in the order of their numbers.
@@ -125,7 +127,9 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     std::string text = get_error_string_(code);
     const char* last = get_last_error_ != nullptr ? get_last_error_(comm) : nullptr;
     if (last != nullptr && *last != '\0') text += ": " + std::string(last);
-    throw Error(Error::describe(symbols_.prefix() + call, code, text));
+    std::string message = Error::describe(symbols_.prefix() + call, code, text);
+    if (code == kInvalidArgument || code == kInvalidUsage) throw RefusedError(message);
+    throw Error(message);
   }
 
   /// Allocates memory that supports the library's registration. Raises OutOfMemoryError,

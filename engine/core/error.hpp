@@ -34,6 +34,14 @@ class UnsupportedError : public Error {
   using Error::Error;
 };
 
+/// A library refused the arguments of a call before it began any work, and has no other code for
+/// what it does not support. Where the first call of an operation is refused, the operation is not
+/// supported; in any other place this is a failure.
+class RefusedError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// There is not enough device memory for the requested buffers.
 class OutOfMemoryError : public Error {
  public:

@@ -17,7 +17,7 @@
 
 namespace cclmark {
 
-/// A rank's part of the memory, in cache lines of its own. It has two payloads, for even and odd
+/// A rank's part of the memory, in separate cache lines. It has two payloads, for even and odd
 /// epochs: a rank may write its next payload while a slower rank still reads the previous one.
 struct alignas(64) RankGroup::Slot {
   std::atomic<uint64_t> epoch;

@@ -18,7 +18,7 @@ inline void relax_cpu() {
 /// The behaviour of a wait on another rank's memory between two reads, and the reads after which it
 /// checks clocks.
 ///
-/// A rank with a processor of its own spins at first, and later yields between reads. Ranks that
+/// A rank with a separate processor spins at first, and later yields between reads. Ranks that
 /// share processors yield at once, so that the awaited rank runs, and soon sleep. The scheduler
 /// counts every yield as a whole time slice: a rank that has yielded often runs milliseconds late
 /// once another process is ready to run. A rank that rests while others measure sleeps from the

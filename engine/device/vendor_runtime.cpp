@@ -508,7 +508,7 @@ class VendorDevice final : public Device {
   void launch_grid(const Kernel&, void*, const Grid&, void*) override { refuse_launch(); }
 
   void wait_for_flag(const uint32_t* flag, uint32_t value, void* stream) override {
-    // HIP promises it for memory of a kind of its own, and refuses this one in some releases.
+    // HIP supports it for a special kind of memory, and some releases refuse it for other memory.
     allowed(
         api_.wait_value(stream, const_cast<uint32_t*>(flag), value, kWaitValueAtLeast, kWholeWord),
         "StreamWaitValue32");

@@ -61,7 +61,7 @@ CCLMARK_KERNEL(cclmark_copy_cache, CopyArguments) {
   for (unsigned round = 0; round < a.rounds; ++round) cache_copy(a);
 }
 
-/// 16 bytes at a time by the path for data that nobody writes meanwhile.
+/// 16 bytes at a time through the read-only data cache.
 CCLMARK_DEVICE void nc_copy(const CopyArguments& a) {
   const unsigned long long stride = CCLMARK_ITEM_STRIDE;
   Vector* to;

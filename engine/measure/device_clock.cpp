@@ -45,7 +45,7 @@ std::vector<ClockSample> sample_clock(Device& device, size_t rounds) {
   }
   device.activate();
   const Kernel& kernel = device.kernel("cclmark_clock");
-  // The question has a cache line of its own.
+  // The word that the device polls has a separate cache line.
   constexpr size_t kAnswersAt = 128;
   Pinned memory(device, kAnswersAt + rounds * sizeof(uint64_t));
   auto* asked = reinterpret_cast<uint32_t*>(memory.data());

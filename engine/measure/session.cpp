@@ -45,6 +45,7 @@ void Session::prepare(const Operation& operation, bool in_place, uint32_t seed) 
   verification_.prepare(operation, seed, buffers_);
   call_ = communicator_.bind(operation, stream_.get());
   readied_ = 0;
+  is_accepted_ = false;
 }
 
 std::string Session::route() const {
@@ -83,8 +84,23 @@ void Session::issue(size_t slot) {
   MessageBuffers::Ends at = buffers_.ends(slot);
   if (buffers_.is_staged()) buffers_.stage(slot, stream_.get());
   counter_.enter();
-  call_->enqueue(at.source, at.to);
+  try {
+    call_->enqueue(at.source, at.to);
+  } catch (const RefusedError& error) {
+    throw_refusal(error.what());
+  } catch (const UnsupportedError& error) {
+    throw_refusal(error.what());
+  }
+  is_accepted_ = true;
   if (done_on_return_) counter_.complete();
+}
+
+/// An operation that a library does not support is refused in its first call, before anything of it
+/// is enqueued. A refusal of a later call is a failure, and so is one by a broken communicator.
+void Session::throw_refusal(const std::string& reason) {
+  if (is_accepted_) throw Error(reason);
+  communicator_.check();
+  throw UnsupportedError(reason);
 }
 
 void Session::issue_next() {
@@ -310,7 +326,7 @@ std::vector<MemoryBlock> Session::memory_blocks() const {
   return blocks;
 }
 
-Verdict Session::verify(std::optional<size_t> corrupt) {
+VerificationResult Session::verify(std::optional<size_t> corrupt) {
   auto run_once = [this] {
     ready(1);
     issue(0);

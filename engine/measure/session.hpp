@@ -78,6 +78,9 @@ class Session {
   /// library does not support it, Error if it does not fit.
   void prepare(const Operation& operation, bool in_place, uint32_t seed);
 
+  /// Times one batch. Raises UnsupportedError if the library refuses the first operation after
+  /// `prepare` and its communicator reports no failure: nothing is enqueued on this rank then. A
+  /// refusal of a later operation is an Error.
   Samples run(const Batch& batch);
 
   /// Runs `operations` back to back and returns the times of each. `events`: also on the device's
@@ -89,7 +92,7 @@ class Session {
   void capture(const Batch& batch);
 
   /// Runs the operation once and checks its output. See Verification.
-  Verdict verify(std::optional<size_t> corrupt);
+  VerificationResult verify(std::optional<size_t> corrupt);
 
   int ranks() const { return rank_group_.size(); }
   /// The library's route for the prepared operation: "native", or its composition.
@@ -113,6 +116,7 @@ class Session {
  private:
   void ready(size_t operations);
   void issue(size_t slot);
+  [[noreturn]] void throw_refusal(const std::string& reason);
   void issue_next();
   void issue_all(const Batch& batch);
   void wait_until_idle();
@@ -142,6 +146,7 @@ class Session {
   std::unique_ptr<Call> call_;
   std::unique_ptr<Call> barrier_;  ///< the library's, once a batch required it
   size_t readied_ = 0;             ///< slots that the call was prepared for
+  bool is_accepted_ = false;       ///< whether a call of the prepared operation returned
 
   // Members are destroyed from the last to the first: the graph, the buffers, then the calls.
   MessageBuffers buffers_;

@@ -27,8 +27,9 @@ void Verification::prepare(const Operation& operation, uint32_t seed, MessageBuf
   buffers.fill(operation, checker_);
 }
 
-Verdict Verification::verify(const MessageBuffers& buffers, const std::function<void()>& run_once,
-                             std::optional<size_t> corrupt) {
+VerificationResult Verification::verify(const MessageBuffers& buffers,
+                                        const std::function<void()>& run_once,
+                                        std::optional<size_t> corrupt) {
   const CollectiveInfo& row = info(operation_.collective);
   auto segments = row.expected(operation_, rank_group_.rank(), rank_group_.size());
   const Region &input = buffers.input(), &output = buffers.output();
@@ -96,19 +97,19 @@ std::string Verification::first_of(const Segment& segment) const {
 }
 
 /// The findings of all ranks, on every rank.
-Verdict Verification::gather(const Finding& own, double compare_s) {
+VerificationResult Verification::gather(const Finding& own, double compare_s) {
   auto pack = [](uint64_t bits) { return std::bit_cast<double>(bits); };
   constexpr size_t kWords = 5;
   std::vector<double> all = rank_group_.gather(
       std::array<double, kWords>{pack(own.wrong), pack(own.first_element), pack(own.expected_bits),
                                  pack(own.actual_bits), compare_s});
-  Verdict verdict;
+  VerificationResult checked;
   for (size_t i = 0; i < all.size(); i += kWords) {
     auto unpack = [&](size_t k) { return std::bit_cast<uint64_t>(all[i + k]); };
-    verdict.findings.push_back({unpack(0), unpack(1), unpack(2), unpack(3)});
-    verdict.compare_s = std::max(verdict.compare_s, all[i + 4]);
+    checked.findings.push_back({unpack(0), unpack(1), unpack(2), unpack(3)});
+    checked.compare_s = std::max(checked.compare_s, all[i + 4]);
   }
-  return verdict;
+  return checked;
 }
 
 }  // namespace cclmark

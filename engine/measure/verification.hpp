@@ -17,7 +17,7 @@ namespace cclmark {
 
 /// The outcome of a check: one finding per rank, and the time that the slowest device took to
 /// compare the outputs with the expected values.
-struct Verdict {
+struct VerificationResult {
   std::vector<Finding> findings;
   double compare_s = 0;
 };
@@ -33,8 +33,8 @@ class Verification {
   /// Runs the operation once on a fresh input and a poisoned output in the first slot, and checks
   /// that output in full. A collective call. `run_once` returns when the operation is complete.
   /// `corrupt`: this element of this rank's output is inverted before the check.
-  Verdict verify(const MessageBuffers& buffers, const std::function<void()>& run_once,
-                 std::optional<size_t> corrupt);
+  VerificationResult verify(const MessageBuffers& buffers, const std::function<void()>& run_once,
+                            std::optional<size_t> corrupt);
 
   /// Why checks run on the host; empty when they run on the device.
   const std::string& on_host() const { return checker_.no_kernels(); }
@@ -52,7 +52,7 @@ class Verification {
   std::string first_of(const Segment& segment) const;
   Finding describe(const Checker::Count& count, const Region& output,
                    const std::vector<Segment>& segments);
-  Verdict gather(const Finding& own, double compare_s);
+  VerificationResult gather(const Finding& own, double compare_s);
 
   Device& device_;
   void* stream_;

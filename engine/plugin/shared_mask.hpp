@@ -8,7 +8,7 @@ namespace cclmark::plugin {
 /// The types of events that NCCL reports to this plug-in and to another one.
 ///
 /// NCCL has one integer for a process, to which the plug-in writes at any time. The other plug-in
-/// gets an integer of its own instead. NCCL's contains the types that either one asks for; it is
+/// gets a separate integer instead. NCCL's contains the types that either one asks for; it is
 /// updated at the next event after a change.
 class SharedMask {
  public:

@@ -122,7 +122,7 @@ void Transfers::together(const std::function<void()>& body) {
   std::vector<double> kinds = rank_group_.gather(std::array<double, 1>{kind});
   double worst = std::ranges::max(kinds);
   if (worst == kFine) return;
-  // The reason of the first such rank, as numbers whose bits nobody looks at.
+  // The reason of the first such rank, as the bytes of numbers that are not interpreted.
   reason.resize(kReasonBytes);
   std::vector<double> words(kReasonBytes / sizeof(double));
   std::memcpy(words.data(), reason.data(), kReasonBytes);

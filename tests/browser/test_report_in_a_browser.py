@@ -57,7 +57,7 @@ def pages(tmp_path_factory):
         Side(name, [read_journal(RESULTS / "runs" / f"{name}.jsonl")])
         for name in ("default-1", "ctas8")
     ]
-    comparison = Comparison(*sides, ["NCCL_MAX_CTAS was not set, is 8"], compare(*sides))
+    comparison = Comparison(*sides, ["NCCL_MAX_CTAS: not set before, 8 after"], compare(*sides))
     content = {
         "collectives": page_of([Run("run", COLLECTIVES)]),
         "copies": page_of([Run("run", COPIES)]),

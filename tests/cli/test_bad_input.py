@@ -126,6 +126,25 @@ def test_refuses_flags_that_make_no_sense(cclmark, arguments, words):
     assert words in refused(cclmark, "all_reduce", *HOST, *TINY, *arguments, timeout_s=10)
 
 
+@pytest.mark.parametrize("command", ["sendrecv", "all_reduce"])
+def test_the_root_0_of_nccl_tests_scripts_has_no_effect_without_roots(cclmark, request, command):
+    run = cclmark(command, *HOST, *TINY, "--root", "0")
+    request.node.kept_files = set(run.written())
+    assert {it.status for it in run.journal.results} == {"ok"}
+    notice = f"-r 0: {command} has no root, so the option has no effect"
+    assert run.journal.header.notices.count(notice) == 1
+    assert run.out.count(notice) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [("broadcast",), ("collectives", "--only", "sendrecv,reduce")]
+)
+def test_the_root_0_of_operations_with_roots_needs_no_notice(cclmark, request, arguments):
+    run = cclmark(*arguments, *HOST, *TINY, "-r", "0")
+    request.node.kept_files = set(run.written())
+    assert "no root" not in "".join(run.journal.header.notices)
+
+
 def test_sizes_that_are_no_whole_elements_are_rounded_with_one_notice(cclmark, request):
     run = cclmark("all_reduce", *HOST, "-n", "1", "-w", "0", "-b", "6", "-e", "30", "-i", "8")
     request.node.kept_files = set(run.written())

@@ -22,7 +22,7 @@ def several(*names):
 
 def test_a_difference_is_told_with_its_reason_and_its_interval(cclmark):
     told = cclmark("compare", run("default-1"), run("ctas8"))
-    assert "NCCL_MAX_CTAS was not set, is 8" in told.out
+    assert "NCCL_MAX_CTAS: not set before, 8 after" in told.out
     assert "128 MiB      613.70      1074.5   1.751  1.722 - 1.781  slower" in told.out
     assert "26 cases: 8 slower, 18 inconclusive" in told.out
     assert "three runs of each side measure it" in told.out
@@ -255,9 +255,9 @@ class TestLibraries:
         assert "all_reduce float32 sum out-of-place · nccl → rccl, 4 ranks" in told
         assert "· nccl, 4 ranks" not in told
         [line] = [one for one in told.splitlines() if "2.27.7" in one]
-        assert line.startswith("  differs    library was nccl 2.")
-        assert line.endswith(", is rccl 2.27.7 from /opt/rccl.so")
-        assert "is not set" not in told
+        assert line.startswith("  differs    library: nccl 2.")
+        assert line.endswith(" before, rccl 2.27.7 from /opt/rccl.so after")
+        assert "not set after" not in told
 
     def test_for_a_pull_request_and_for_a_program(self, cclmark, rccl):
         told = cclmark("compare", run("default-1"), rccl, "--format", "markdown").out
@@ -280,7 +280,7 @@ def test_several_are_compared_with_the_first(cclmark):
     for case in slower:
         assert case["low"] <= case["ratio"] <= case["high"]
         assert case["ratio"] == pytest.approx(case["after_s"] / case["before_s"])
-    assert second["differences"][-1] == "NCCL_MAX_CTAS was not set, is 8"
+    assert second["differences"][-1] == "NCCL_MAX_CTAS: not set before, 8 after"
 
 
 def test_for_a_pull_request_the_rest_is_folded_away(cclmark, tmp_path):

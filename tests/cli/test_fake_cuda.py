@@ -139,6 +139,63 @@ def test_registration_that_the_version_lacks_is_skipped(cclmark, fake_cuda, regi
     assert words in run.out
 
 
+class TestRefusals:
+    """A library that refuses the arguments of an operation on all ranks does not support it."""
+
+    def test_one_rank_does_not_average_8_bit_floats(self, cclmark, fake_cuda):
+        arguments = ("all_reduce", "-g", "1", "-b", "64", "-e", "64", *SHORT)
+        types = ("-d", "fp8e4m3,float", "-o", "avg,sum", "--placement", "out-of-place")
+        run = cclmark(*arguments, *types, env=fake_cuda.env())
+        statuses = {(one.case.dtype, one.case.reduction): one.status for one in run.journal.results}
+        assert statuses == {
+            ("fp8e4m3", "avg"): "skipped",
+            ("fp8e4m3", "sum"): "ok",
+            ("float32", "avg"): "ok",
+            ("float32", "sum"): "ok",
+        }
+        (reason,) = [one.reason for one in run.journal.results if one.reason]
+        assert "ncclAllReduce failed: invalid argument" in reason
+        assert "one rank does not scale 8-bit floats (code 4)" in reason
+        assert reason in run.out
+        assert run.journal.footer.exit_code == 0
+
+    @pytest.mark.parametrize("code", [4, 5])
+    @pytest.mark.parametrize("timing", ["auto", "blocking", "per-op", "graph"])
+    def test_what_all_ranks_refuse_is_skipped(self, cclmark, fake_cuda, code, timing):
+        env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL=f"all:AllReduce:{code}")
+        arguments = ("collectives", "--only", "all_reduce,broadcast", *TWO, "--timing", timing)
+        run = cclmark(*arguments, env=env)
+        found = [(one.case.operation, one.status) for one in run.journal.results]
+        assert found == [("all_reduce", "skipped")] * 2 + [("broadcast", "ok")] * 2
+        assert f"(code {code})" in run.journal.results[0].reason
+
+    def test_nothing_else_is_measured(self, cclmark, fake_cuda):
+        env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="all:AllReduce:4")
+        run = cclmark("all_reduce", *TWO, code=3, env=env)
+        assert {one.status for one in run.journal.results} == {"skipped"}
+
+    def test_what_one_rank_refuses_is_its_failure(self, cclmark, fake_cuda, no_leaks):
+        env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:AllReduce:4")
+        run = cclmark("all_reduce", *TWO, code=4, env=env)
+        first, second = run.message.splitlines()[:2]
+        assert first.startswith("cclmark: rank 1 (cuda:1, pid ")
+        assert "failed during" in first
+        assert "injected failure of AllReduce on rank 1" in second
+        assert run.journal.results == []
+
+    @pytest.mark.parametrize("code", [1, 2, 3, 6])
+    def test_other_failures_of_all_ranks_end_the_run(self, cclmark, fake_cuda, no_leaks, code):
+        env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL=f"all:AllReduce:{code}")
+        run = cclmark("all_reduce", *TWO, code=4, env=env)
+        assert f"(code {code})" in run.message
+        assert run.journal.results == []
+
+    def test_a_communicator_that_is_refused_ends_the_run(self, cclmark, fake_cuda, no_leaks):
+        env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="all:CommInitRank:5")
+        run = cclmark("all_reduce", *TWO, code=4, env=env)
+        assert "ncclCommInitRank failed" in run.message
+
+
 class TestFaults:
     @pytest.mark.parametrize("rank", [0, 1])
     def test_wrong_data_is_found_and_the_rank_named(self, cclmark, fake_cuda, rank):

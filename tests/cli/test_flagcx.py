@@ -144,6 +144,15 @@ def test_a_failing_call_is_told_in_words(cclmark, env):
     assert "internal error: injected failure of AllReduce on rank 1" in run.message
 
 
+def test_arguments_that_all_ranks_refuse_are_not_supported(cclmark, env):
+    env["CCLMARK_FAKE_NCCL_FAIL"] = "all:AllReduce:4"
+    only = ("collectives", "--only", "all_reduce,broadcast")
+    run = cclmark(*only, *FLAGCX, "-b", "64", "-e", "64", *SHORT, env=env)
+    found = {(one.case.operation, one.status) for one in run.journal.results}
+    assert found == {("all_reduce", "skipped"), ("broadcast", "ok")}
+    assert "flagcxAllReduce failed: invalid argument" in run.journal.results[0].reason
+
+
 def test_one_file_for_two_libraries_is_refused(cclmark, env):
     run = cclmark(
         *("all_reduce", "--ccl", "nccl,flagcx", "-g", "2", "--ccl-path", "/x/libnccl.so"),

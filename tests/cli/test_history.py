@@ -234,7 +234,7 @@ class TestTrends:
         ends = (f"{night(number)[:12]} (2026-11-0{number + 1} 02:00:00)" for number in (5, 6))
         assert "Between runs " + " and ".join(ends) in told.out
         assert "4 slower, most of all all_reduce float32 sum" in told.out
-        assert "driver was 580.159.04, is 590.1" in told.out
+        assert "driver: 580.159.04 before, 590.1 after" in told.out
         assert "4 of 26 series changed by 2 % or more: 4 slower, 0 faster" in told.out
         assert "4 slower by 3 % or more since their last change" in told.err
         assert history("trend", "--fail-if-slower", "8%").err == ""
@@ -280,10 +280,10 @@ class TestTrends:
             assert change["before"] == night(5)
             assert change["after"] == night(6)
             assert len(one["times_s"]) == len(one["runs"]) == 10
-        assert found["steps"][0]["differences"] == ["driver was 580.159.04, is 590.1"]
+        assert found["steps"][0]["differences"] == ["driver: 580.159.04 before, 590.1 after"]
         text = in_file("trend", "--format", "markdown").out
         assert text.count("| faster |") == 4
-        assert "driver was 580.159.04, is 590.1" in text
+        assert "driver: 580.159.04 before, 590.1 after" in text
 
     def test_transfers_have_a_trend(self, in_file):
         in_file("add", RESULTS / "h200x4" / "p2p.jsonl")
@@ -509,7 +509,7 @@ class TestBadPlaces:
         file.write_text("\n".join([json.dumps(header), *lines[1:]]))
         in_file("add", file)
         told = in_file("show", header["run_id"], code=2)
-        assert "what it says does not fit together" in told.err
+        assert "its content is inconsistent" in told.err
         in_file("show", header["run_id"], "--format", "json")
         in_file("trend", "--all")
 

@@ -100,8 +100,8 @@ def test_variables_come_from_the_journal_where_none_are_set(cclmark):
     }
     for said in (
         "NCCL_ALGO=Ring is set, as in the journal",
-        "NCCL_NVLS_ENABLE was 1, is 0",
-        "NCCL_DEBUG was not set, is WARN",
+        "NCCL_NVLS_ENABLE: 1 before, 0 now",
+        "NCCL_DEBUG: not set before, WARN now",
         "NCCL_TOPO_FILE is not set: names of files and modules are not taken from a journal",
         "NCCL_TUNER_PLUGIN is not set: names of files",
         "NCCL_X is not set: the journal does not contain",
@@ -110,7 +110,7 @@ def test_variables_come_from_the_journal_where_none_are_set(cclmark):
     assert "hunter2" not in again.out + again.err
     kept = cclmark("rerun", "a.jsonl", "--keep-environment")
     assert kept.journal.header.environment == {}
-    assert "NCCL_ALGO was Ring, is not set" in kept.out
+    assert "NCCL_ALGO: Ring before, not set now" in kept.out
 
 
 def test_variables_that_no_journal_keeps_are_not_taken_from_one(cclmark, altered):
@@ -159,11 +159,11 @@ def test_what_differs_is_said(cclmark, altered):
     )
     again = cclmark("rerun", path)
     for said in (
-        "cclmark was 0.0.1, is ",
-        "host was elsewhere, is ",
-        "kernel was 1.0\\x1b[2J, is ",
+        "cclmark: 0.0.1 before, ",
+        "host: elsewhere before, ",
+        "kernel: 1.0\\x1b[2J before, ",
         "devices: 1 × ",
-        "shm was 9 from /y, is ",
+        "shm: 9 from /y before, ",
     ):
         assert said in again.out
     assert "\x1b" not in again.out + again.err

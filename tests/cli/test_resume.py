@@ -172,7 +172,7 @@ def test_an_environment_that_changed_is_told(cclmark, tmp_path):
     cut = tmp_path / "cut.jsonl"
     cut.write_bytes(b"".join(whole.journal_path.read_bytes().splitlines(keepends=True)[:2]))
     resumed = cclmark(*command, "--resume", str(cut), env={"NCCL_ALGO": "Tree"})
-    assert "NCCL_ALGO was Ring\\x1b[31m, is Tree" in resumed.out
+    assert "NCCL_ALGO: Ring\\x1b[31m before, Tree now" in resumed.out
     assert "\x1b" not in resumed.out + resumed.err
 
 

@@ -175,9 +175,9 @@ class Idle final : public Communicator {
   void release(void*, Registration) noexcept override {}
 };
 
-uint64_t wrong(const Verdict& verdict) {
+uint64_t wrong(const VerificationResult& checked) {
   uint64_t sum = 0;
-  for (const Finding& finding : verdict.findings) sum += finding.wrong;
+  for (const Finding& finding : checked.findings) sum += finding.wrong;
   return sum;
 }
 
@@ -454,10 +454,10 @@ TEST_CASE("what is flipped between islands is found") {
     session.prepare(op, false, 1);
     std::optional<size_t> corrupt;
     if (rank_group.rank() == 1) corrupt = 70'000;
-    Verdict verdict = session.verify(corrupt);
-    CHECK(verdict.findings[0].wrong == 0);
-    CHECK(verdict.findings[1].wrong == 1);
-    CHECK(verdict.findings[1].first_element == 70'000);
+    VerificationResult checked = session.verify(corrupt);
+    CHECK(checked.findings[0].wrong == 0);
+    CHECK(checked.findings[1].wrong == 1);
+    CHECK(checked.findings[1].first_element == 70'000);
   });
 }
 

@@ -45,12 +45,12 @@ class Watched final : public Communicator {
   Watched(Device& device, std::function<void()> look) : device_(device), look_(std::move(look)) {}
 
   std::unique_ptr<Call> bind(const Operation&, void*) override {
-    struct Look final : Call {
-      explicit Look(const std::function<void()>& look) : look_(look) {}
+    struct LookingCall final : Call {
+      explicit LookingCall(const std::function<void()>& look) : look_(look) {}
       void enqueue(const void*, void*) override { look_(); }
       const std::function<void()>& look_;
     };
-    return std::make_unique<Look>(look_);
+    return std::make_unique<LookingCall>(look_);
   }
   std::string route(const Operation&) const override { return "native"; }
   void begin_group() override {}

@@ -67,6 +67,37 @@ class Noting final : public Communicator {
   Device& device_;
 };
 
+/// Refuses calls from a number on, and may have failed by then.
+class Refusing final : public Communicator {
+ public:
+  Refusing(Device& device, int accepted, bool broken)
+      : device_(device), accepted_(accepted), broken_(broken) {}
+
+  std::unique_ptr<Call> bind(const Operation&, void*) override {
+    struct Refused final : Call {
+      explicit Refused(int accepted) : left(accepted) {}
+      void enqueue(const void*, void*) override {
+        if (left-- <= 0) throw RefusedError("AllReduce failed: invalid argument (code 4)");
+      }
+      int left;
+    };
+    return std::make_unique<Refused>(accepted_);
+  }
+  std::string route(const Operation&) const override { return "none"; }
+  void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
+  void register_memory(void*, size_t, Registration) override {}
+  void release(void* memory, Registration) noexcept override { device_.release(memory); }
+  void begin_group() override {}
+  void check() override {
+    if (broken_) throw Error("the communicator has failed");
+  }
+
+ private:
+  Device& device_;
+  int accepted_;
+  bool broken_;
+};
+
 Operation all_reduce() {
   Operation operation;
   operation.count = 16;
@@ -109,6 +140,36 @@ TEST_CASE("ranks meet in the library's barrier where they are to, right before w
     CHECK(calls({.timing = throughput, .iterations = 20, .library_barrier = true}) ==
           one + met + times(20, one));
   });
+}
+
+TEST_CASE("only the refusal of an operation's first call means that it is not supported") {
+  auto device = open_host_device(0);
+  auto error_of = [&](int accepted, bool broken, const Batch& batch) -> std::string {
+    std::string error = "none";
+    run_ranks(1, [&](RankGroup& rank_group) {
+      Refusing communicator(*device, accepted, broken);
+      Session session(*device, rank_group, communicator);
+      session.reserve(4096, 4096, Registration::none);
+      session.prepare(all_reduce(), false, 1);
+      try {
+        session.run(batch);
+      } catch (const UnsupportedError& refused) {
+        error = std::string("unsupported: ") + refused.what();
+      } catch (const Error& failed) {
+        error = std::string("failed: ") + failed.what();
+      }
+    });
+    return error;
+  };
+  const std::string refusal = "AllReduce failed: invalid argument (code 4)";
+  for (Timing timing : {Timing::throughput, Timing::blocking, Timing::per_op}) {
+    const Batch three{.timing = timing, .iterations = 3};
+    CHECK(error_of(3, false, three) == "none");
+    CHECK(error_of(0, false, three) == "unsupported: " + refusal);
+    CHECK(error_of(1, false, three) == "failed: " + refusal);
+    CHECK(error_of(0, true, three) == "failed: the communicator has failed");
+  }
+  CHECK(error_of(0, false, {.iterations = 1, .group = 4}) == "unsupported: " + refusal);
 }
 
 TEST_CASE("operations that are waited for have events where they are asked for") {

@@ -11,7 +11,7 @@ using namespace cclmark;
 
 namespace {
 
-struct Member {
+struct ShmRank {
   std::unique_ptr<Device> device;
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<Session> session;
@@ -23,7 +23,7 @@ void with_shm(int ranks, size_t buffer_bytes, Body body) {
   auto ccl = open_ccl(shape_of("shm"), {});
   std::vector<uint8_t> id = ccl->make_id(ranks);
   run_ranks(ranks, [&](RankGroup& rank_group) {
-    Member own;
+    ShmRank own;
     own.device = open_host_device(rank_group.rank());
     own.communicator = ccl->join(*own.device, id, rank_group);
     own.session = std::make_unique<Session>(*own.device, rank_group, *own.communicator);

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pods import pods_in
 
 from cclmark.results.journal import read_journal
 from conftest import PROGRAM, environment, wait_until
@@ -44,6 +45,55 @@ if "cclmark.run.worker" not in sys.orig_argv and "all_reduce" in sys.orig_argv:
 
     Server.receive = receive_and_drop
 """
+
+# In the first process alone: SIGTERM within the poll in which the last message of a type arrives,
+# and with AWAITED_IN_TEST only when a message of that type has arrived in the same poll too. The
+# descriptions of devices, which the header requires, come later.
+WITHIN_ONE_POLL = """
+import os, signal, sys, time
+
+if "cclmark.run.worker" not in sys.orig_argv and os.environ.get("RANK", "0") == "0":
+    from cclmark.launch import agent
+    from cclmark.rendezvous.server import Server
+
+    describe = agent.describe_devices
+
+    def describe_later(*arguments):
+        time.sleep(0.5)
+        return describe(*arguments)
+
+    agent.describe_devices = describe_later
+
+    last, number = os.environ["LAST_IN_TEST"], int(os.environ["NUMBER_IN_TEST"])
+    awaited = os.environ.get("AWAITED_IN_TEST", last)
+    receive, senders = Server.receive, set()
+
+    def receive_and_signal(server, timeout_s):
+        messages = receive(server, timeout_s)
+        before = len(senders)
+        senders.update(one.rank for one in messages if type(one).__name__ == last)
+        if before < number == len(senders):
+            while awaited not in (type(one).__name__ for one in messages):
+                messages += receive(server, timeout_s)
+            os.kill(os.getpid(), signal.SIGTERM)
+            for _ in range(1000):
+                pass
+        return messages
+
+    Server.receive = receive_and_signal
+"""
+
+
+def within_one_poll(directory: Path, last: str, number: int, awaited: str = "") -> dict[str, str]:
+    """The environment of a run with this module. Writes into ``directory``."""
+    (directory / "sitecustomize.py").write_text(WITHIN_ONE_POLL)
+    env = {
+        "PYTHONPATH": f"{directory}:{os.environ.get('PYTHONPATH', '')}",
+        "LAST_IN_TEST": last,
+        "NUMBER_IN_TEST": str(number),
+    }
+    return {**env, "AWAITED_IN_TEST": awaited} if awaited else env
+
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
@@ -218,6 +268,37 @@ def test_a_signal_before_the_header_leaves_no_file(background, tmp_path):
     assert ended.code == 130
     assert run.journal_path.exists() == ("cclmark: journal" in ended.err)
     assert not run.journal_path.exists() or run.read().footer.exit_code == 130
+
+
+@pytest.mark.parametrize("awaited", ["", "Measured"], ids=["alone", "with a result"])
+def test_a_signal_within_the_poll_of_the_last_hello(background, tmp_path, awaited):
+    """The run is known from then on: it is interrupted, and its journal has all that arrived."""
+    env = within_one_poll(tmp_path, "Hello", 2, awaited)
+    run = background(*SWEEP, "-N", "0", env=env)
+    ended = run.finish(SOON_S)
+    assert ended.code == 130, ended.err
+    assert ended.message.splitlines()[-1] == "cclmark: ended by SIGTERM"
+    assert "Traceback" not in ended.err
+    assert "Exception ignored" not in ended.err
+    journal = ended.journal
+    assert [device.rank for device in journal.header.devices] == [0, 1]
+    assert (journal.footer.exit_code, journal.footer.message) == (130, "ended by SIGTERM")
+    places = [(result.cycle, result.index) for result in journal.results]
+    assert places == [divmod(place, 2) for place in range(len(places))], "a result is lost"
+    assert bool(places) or not awaited
+
+
+def test_a_signal_within_the_poll_of_the_last_process(tag, tmp_path):
+    """All processes have connected, and none of them has a rank yet."""
+    env = within_one_poll(tmp_path, "Ready", 2)
+    with pods_in(tmp_path, tag) as pods:
+        started = [pods.start(rank, 3, **env) for rank in range(3)]
+        (code, _, err), *others = [pods.end(process, SOON_S) for process in started]
+        assert code == 130, err
+        assert err.splitlines()[-1] == "cclmark: interrupted"
+        assert all(code in (4, 130) for code, _, _ in others), others
+        assert list((tmp_path / "shared").iterdir()) == []
+        assert list(tmp_path.rglob("*.jsonl")) == []
 
 
 def test_a_signal_while_a_rank_is_not_up_leaves_no_file(background):

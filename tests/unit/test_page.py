@@ -300,7 +300,7 @@ def test_a_comparison_is_a_page_too():
     runs = [read_journal(RESULTS / "runs" / f"{name}.jsonl") for name in ("default-1", "ctas8")]
     before, after = Side("default-1.jsonl", [runs[0]]), Side("ctas8.jsonl", [runs[1]])
     comparison = Comparison(
-        before, after, ["NCCL_MAX_CTAS was not set, is 8"], compare(before, after)
+        before, after, ["NCCL_MAX_CTAS: not set before, 8 after"], compare(before, after)
     )
     page = comparison_page([comparison])
     assert page.title == "ctas8 against default-1"
@@ -311,7 +311,7 @@ def test_a_comparison_is_a_page_too():
         "ctas8 in-place",
     }
     text = " ".join(Parsed(render(page)).texts)
-    assert "NCCL_MAX_CTAS was not set, is 8" in text
+    assert "NCCL_MAX_CTAS: not set before, 8 after" in text
     assert "8 slower beyond noise" in text
     verdicts = [row[page.rows.columns.index("verdict")] for row in page.rows.rows]
     assert verdicts.count("slower") == 8

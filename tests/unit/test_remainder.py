@@ -14,7 +14,7 @@ from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.resume import remainder_of
 from cclmark.results.schema import Header, Machine
-from cclmark.results.surroundings import environment_changed, surroundings_changed
+from cclmark.results.surroundings import surroundings_changed
 from samples import usual_settings
 
 SETTINGS = usual_settings(begin_bytes=64, end_bytes=256, cycles=3)
@@ -188,15 +188,19 @@ def test_what_changed_on_the_machine():
     here.machine.kernel = "6.9"
     here.environment = {"NCCL_ALGO": "Ring"}
     assert surroundings_changed(there, here) == [
-        "kernel was 6.8, is 6.9",
-        "NCCL_ALGO was not set, is Ring",
+        "kernel: 6.8 before, 6.9 now",
+        "NCCL_ALGO: not set before, Ring now",
     ]
 
 
-names = st.dictionaries(st.sampled_from("ABC"), st.sampled_from(["", "1", "2"]))
+variables = st.dictionaries(
+    st.sampled_from(["NCCL_A", "NCCL_B", "NCCL_C"]), st.sampled_from(["", "1", "2"])
+)
 
 
-@given(there=names, here=names)
+@given(there=variables, here=variables)
 def test_each_variable_that_changed_is_named_once(there, here):
-    changed = [name for name in "ABC" if there.get(name) != here.get(name)]
-    assert [text[0] for text in environment_changed(there, here)] == changed
+    changed = [name for name in sorted({*there, *here}) if there.get(name) != here.get(name)]
+    headers = [header(CASES), header(CASES)]
+    headers[0].environment, headers[1].environment = there, here
+    assert [text.partition(":")[0] for text in surroundings_changed(*headers)] == changed

@@ -229,7 +229,7 @@ class TestSeveral:
     def test_the_first_is_before(self, client):
         answer = client.get(f"/compare?run={FIRST}&run={TUNED}")
         assert "<title>ctas8 against default-1</title>" in answer.text
-        assert "NCCL_MAX_CTAS was not set, is 8" in answer.text
+        assert "NCCL_MAX_CTAS: not set before, 8 after" in answer.text
         around = re.search(r'href="(/compare\?[^"]+)">Swap the sides', answer.text)[1]
         answer = client.get(html.unescape(around))
         assert "<title>default-1 against ctas8</title>" in answer.text
@@ -290,7 +290,7 @@ class TestTrend:
         page = client.get("/trend")
         told = text_of(page)
         assert "4 of 26 series changed by 2 % or more: 4 slower, 0 faster" in told
-        assert "driver was 580.159.04, is 590.1" in told
+        assert "driver: 580.159.04 before, 590.1 after" in told
         assert told.index("Between runs night5") < told.index("Series")
         assert 'href="/run?run=night6"' in page.text
         comparison = re.search(r'href="(/compare\?[^"]+)"', page.text)[1]

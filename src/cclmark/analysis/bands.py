@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from cclmark.analysis.compare import MARGIN, Compared, Figures
 from cclmark.analysis.ratio import (
     Observation,
-    Point,
     RatioEstimate,
-    Verdict,
+    RatioVerdict,
+    RunMedian,
     WithInterval,
     estimate,
 )
@@ -43,7 +43,7 @@ class Band(WithInterval):
     count: int
     all_count: int
     ratio: float
-    verdict: Verdict
+    verdict: RatioVerdict
     estimate: RatioEstimate | None = None
 
     @property
@@ -145,7 +145,7 @@ def _precision(case: Figures) -> float:
 
 
 def _observation(
-    points: Sequence[Point], noises: Sequence[RunNoise | None], weights: Sequence[float]
+    points: Sequence[RunMedian], noises: Sequence[RunNoise | None], weights: Sequence[float]
 ) -> Observation:
     """One run's weighted mean over cases."""
     log = math.fsum(

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import mul
 
-from cclmark.analysis.ratio import LEAST_RUNS, Point, geometric_mean, ratio_estimate
+from cclmark.analysis.ratio import LEAST_RUNS, RunMedian, geometric_mean, ratio_estimate
 from cclmark.analysis.run_noise import RunNoise
 from cclmark.analysis.statistics import median
 from cclmark.analysis.student import student_tails
@@ -61,7 +61,7 @@ class Change:
 
 
 def changes(
-    all_series: Sequence[Sequence[Point]],
+    all_series: Sequence[Sequence[RunMedian]],
     noises: Sequence[RunNoise | None],
     threshold: float = THRESHOLD,
 ) -> list[list[Change]]:
@@ -118,7 +118,7 @@ class _Series:
     ``places``: the original places of its points.
     """
 
-    def __init__(self, points: Sequence[Point], noise: RunNoise | None) -> None:
+    def __init__(self, points: Sequence[RunMedian], noise: RunNoise | None) -> None:
         logs = [math.log(time_s) for time_s, _ in points]
         alone = _alone(logs)
         self.places = [at for at in range(len(points)) if at not in alone]
@@ -255,7 +255,7 @@ def _levels(series: _Series, split: _Split, allowed: float, threshold: float) ->
 
 
 def _change(
-    before: Sequence[Point], after: Sequence[Point], threshold: float
+    before: Sequence[RunMedian], after: Sequence[RunMedian], threshold: float
 ) -> tuple[float, float, float, float, float] | None:
     """The times of two levels, their ratio and its interval; None if the change is too small or not
     significant.

@@ -15,9 +15,9 @@ import msgspec
 
 from cclmark.analysis.ratio import (
     LEAST_RUNS,
-    Point,
     RatioEstimate,
-    Verdict,
+    RatioVerdict,
+    RunMedian,
     WithInterval,
     geometric_mean,
     ratio_estimate,
@@ -52,13 +52,13 @@ class Figures:
     runs.
     """
 
-    before: Sequence[Point]
-    after: Sequence[Point]
+    before: Sequence[RunMedian]
+    after: Sequence[RunMedian]
     noise: tuple[RunNoise | None, RunNoise | None]
     runs: tuple[Sequence[int], Sequence[int]] | None = None
 
     @property
-    def points(self) -> tuple[dict[int, Point], dict[int, Point]]:
+    def points(self) -> tuple[dict[int, RunMedian], dict[int, RunMedian]]:
         """The points of each side by the number of the run."""
         if self.runs is None:
             return dict(enumerate(self.before)), dict(enumerate(self.after))
@@ -95,7 +95,7 @@ class Compared(WithInterval):
     """
 
     thing: Case | Transfer
-    verdict: Verdict
+    verdict: RatioVerdict
     figures: Figures | None = None
     estimate: RatioEstimate | None = None
     calls: Figures | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cclmark.analysis.bands import joint_estimate, of_shared_runs
 from cclmark.analysis.compare import MARGIN, Compared
-from cclmark.analysis.ratio import RatioEstimate, Verdict, geometric_mean
+from cclmark.analysis.ratio import RatioEstimate, RatioVerdict, geometric_mean
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class LaunchCost:
     before_s: float
     after_s: float
     estimate: RatioEstimate
-    verdict: Verdict
-    device: Verdict
+    verdict: RatioVerdict
+    device: RatioVerdict
 
 
 def launch_cost(found: Sequence[Compared], margin: float = MARGIN) -> LaunchCost | None:

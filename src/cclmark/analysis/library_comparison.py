@@ -14,7 +14,7 @@ from cclmark.results.kinds import CaseResult
 
 
 @dataclass(frozen=True)
-class Comparison:
+class LibraryComparison:
     """One sweep over sizes that several libraries measured.
 
     ``case`` represents the sweep; its size, count and library have no meaning. ``rows``: for each
@@ -26,7 +26,7 @@ class Comparison:
     rows: list[tuple[int, list[float | None]]]
 
 
-def comparisons(results: Sequence[CaseResult]) -> list[Comparison]:
+def comparisons(results: Sequence[CaseResult]) -> list[LibraryComparison]:
     """The sweeps that at least two libraries measured alike, in the order of the run.
 
     Wrong results are left out, because their times have no meaning.
@@ -41,7 +41,7 @@ def comparisons(results: Sequence[CaseResult]) -> list[Comparison]:
         ccls[sweep][case.ccl] = None
         found[sweep][case.size_bytes, case.ccl].append(result.summary.time_s)
     return [
-        Comparison(sweep, list(ccls[sweep]), _rows(times, list(ccls[sweep])))
+        LibraryComparison(sweep, list(ccls[sweep]), _rows(times, list(ccls[sweep])))
         for sweep, times in found.items()
         if len(ccls[sweep]) > 1
     ]

@@ -90,7 +90,7 @@ def sharing_devices(devices: Sequence[DeviceDescription]) -> list[list[int]]:
 
 
 def on_host(result: MemoryResult, devices: Sequence[DeviceDescription]) -> bool:
-    """Whether the rank computes on the host, so that its device has no memory of its own."""
+    """Whether the rank computes on the host, so that its device has no separate memory."""
     return any(one.rank == result.memory.rank and one.runtime == "host" for one in devices)
 
 

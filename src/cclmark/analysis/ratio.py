@@ -14,7 +14,7 @@ from typing import Literal
 from cclmark.analysis.run_noise import RunNoise
 from cclmark.analysis.student import NORMAL_975, student_975, student_tails
 
-Verdict = Literal["slower", "faster", "no difference", "inconclusive", "not comparable"]
+RatioVerdict = Literal["slower", "faster", "no difference", "inconclusive", "not comparable"]
 
 LEAST_RUNS = 3  # of each side: with fewer, noise is assumed and not measured
 MOST_RUNS = 1000  # a decision that requires more is not planned
@@ -22,7 +22,7 @@ MOST_RUNS = 1000  # a decision that requires more is not planned
 _LARGEST_LOG = 709.0
 
 # A run's median in seconds, and the variance of its logarithm from its samples, None if unknown.
-Point = tuple[float, float | None]
+RunMedian = tuple[float, float | None]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class RatioEstimate:
         """The probability that equal times differ by so much or more, in either direction."""
         return _chance(self.difference, self.deviation, self.freedom)
 
-    def verdict(self, margin: float) -> Verdict:
+    def verdict(self, margin: float) -> RatioVerdict:
         """Judges the 95 % interval: on one side of 1, within the margin around 1, or too wide.
 
         ``margin`` is a share: a ratio between 1 / (1 + ``margin``) and 1 + ``margin`` is no
@@ -145,8 +145,8 @@ class WithInterval:
 
 
 def ratio_estimate(
-    before: Sequence[Point],
-    after: Sequence[Point],
+    before: Sequence[RunMedian],
+    after: Sequence[RunMedian],
     noise: tuple[RunNoise | None, RunNoise | None] = (None, None),
 ) -> RatioEstimate | None:
     """The ratio of the times after to the times before; None if its uncertainty is unknown.

@@ -183,8 +183,8 @@ class Flags(LibraryFlags):
         metavar="OPS",
         help="sum, prod, min, max, avg, with commas, or all [sum].",
     )
-    root: str = option(
-        OPERATION, "-r", "--root", default="0", metavar="RANK", help="Root, or all (or -1) [0]."
+    root: str | None = option(
+        OPERATION, "-r", "--root", default=None, metavar="RANK", help="Root, or all (or -1) [0]."
     )
     placement: str = option(
         OPERATION,

@@ -1,7 +1,7 @@
 """Log lines of NCCL and FlagCX about connections.
 
 They appear with NCCL_DEBUG=INFO and the subsystems in ``SUBSYSTEMS``, and with FLAGCX_DEBUG=INFO.
-Every rank writes those of its own connections. Their format is not documented; these expressions
+Every rank writes lines about its own connections. Their format is not documented; the expressions
 match NCCL 2.18 to 2.32, RCCL, whose lines end with the communicator, and FlagCX 0.7 to 0.13.
 """
 

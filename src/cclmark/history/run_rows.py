@@ -26,17 +26,17 @@ from cclmark.results.schema import (
 )
 
 Value = str | int | float | bool | None
-Row = dict[str, Value]
+DatabaseRow = dict[str, Value]
 
 
 @dataclass(frozen=True)
 class JournalRows:
     """The rows of a run. ``thing`` of each of the ``results`` is the digest of its thing."""
 
-    run: Row
-    operations: Sequence[Row]
-    things: Sequence[Row]
-    results: Sequence[Row]
+    run: DatabaseRow
+    operations: Sequence[DatabaseRow]
+    things: Sequence[DatabaseRow]
+    results: Sequence[DatabaseRow]
 
 
 def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
@@ -53,7 +53,7 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
     footer = journal.footer
     everything: list[Result] = journal.results
     run_id = _text(header.run_id) or digest[:32]
-    run: Row = {
+    run: DatabaseRow = {
         "run_id": run_id,
         "digest": digest,
         "size_bytes": len(content),
@@ -73,8 +73,8 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
         "exit_code": None if footer is None else footer.exit_code,
         "continues": "" if header.continues is None else _text(header.continues.run_id),
     }
-    things: dict[str, Row] = {}
-    results: list[Row] = []
+    things: dict[str, DatabaseRow] = {}
+    results: list[DatabaseRow] = []
     timed: list[CaseResult | TransferResult] = [*journal.cases, *journal.transfers]
     for position, result in enumerate(timed):
         row = _result_row(result, position, header)
@@ -155,13 +155,13 @@ def _carried(header: Header) -> int:
     return 0 if header.continues is None else header.continues.carried
 
 
-def _operations(journal: Journal) -> list[Row]:
+def _operations(journal: Journal) -> list[DatabaseRow]:
     found = dict.fromkeys((one.item.work, one.item.library) for one in journal.results)
     texts = dict.fromkeys((_text(operation), _text(ccl)) for operation, ccl in found)
     return [{"operation": operation, "ccl": ccl} for operation, ccl in texts]
 
 
-def _add_thing(things: dict[str, Row], thing: Thing, clock: str) -> str:
+def _add_thing(things: dict[str, DatabaseRow], thing: Thing, clock: str) -> str:
     """Adds the row of ``thing``, timed by ``clock``, if it is new, and returns its digest."""
     document = msgspec.json.encode(thing)
     kind = type(thing).__name__.lower()  # case or transfer
@@ -178,7 +178,7 @@ def _add_thing(things: dict[str, Row], thing: Thing, clock: str) -> str:
     return digest
 
 
-def _columns_of(thing: Thing) -> Row:
+def _columns_of(thing: Thing) -> DatabaseRow:
     """The columns by which results are selected; those of cases are empty for a transfer."""
     own = {name: getattr(thing, name, None) for name in ("dtype", "reduction", "root", "placement")}
     ends = thing.ends or (None, None)
@@ -192,12 +192,12 @@ def _columns_of(thing: Thing) -> Row:
     }
 
 
-def _result_row(result: CaseResult | TransferResult, position: int, header: Header) -> Row:
+def _result_row(result: CaseResult | TransferResult, position: int, header: Header) -> DatabaseRow:
     checked = result.verification
     device: Summary | TransferSummary | None = result.summary
     if isinstance(result, CaseResult):
         device = device_summary(result, header.settings.timing)
-    row: Row = {
+    row: DatabaseRow = {
         "position": position,
         "cycle": getattr(result, "cycle", 0),
         "carried": position < _carried(header),

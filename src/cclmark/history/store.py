@@ -23,7 +23,7 @@ from cclmark.history.queries import (
     number_of,
     series_of,
 )
-from cclmark.history.run_rows import JournalRows, Row, rows_of
+from cclmark.history.run_rows import DatabaseRow, JournalRows, rows_of
 from cclmark.history.tables import journals, labels, operations, results, runs, things
 from cclmark.results.journal import Journal, parse_journal
 from cclmark.results.schema import Header
@@ -252,7 +252,7 @@ def _insert_all(connection: Connection, table: Any, rows: Sequence[Any]) -> None
         connection.execute(insert(table), rows)
 
 
-def _things(connection: Connection, rows: Sequence[Row]) -> dict[str, int]:
+def _things(connection: Connection, rows: Sequence[DatabaseRow]) -> dict[str, int]:
     """The numbers of things by digest. New things are added."""
     digests = [str(row["digest"]) for row in rows]
     known = _numbers(connection, digests)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.change import THRESHOLD, Change, changes
-from cclmark.analysis.ratio import Point
+from cclmark.analysis.ratio import RunMedian
 from cclmark.analysis.run_noise import LAUNCHES, run_noise
 from cclmark.analysis.statistics import median
 from cclmark.analysis.student import NORMAL_975
@@ -35,7 +35,7 @@ def trends(all_series: Sequence[StoredSeries], threshold: float = THRESHOLD) -> 
     The cycles of a run count as one run, because they share its process.
     """
     merged = [_merged(series.figures) for series in all_series]
-    points: list[list[Point]] = [
+    points: list[list[RunMedian]] = [
         [
             (time_s, None if width is None else (min(width, _WIDEST) / NORMAL_975) ** 2)
             for _, time_s, width in own

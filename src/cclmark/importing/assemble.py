@@ -16,7 +16,7 @@ from cclmark.importing.plausible import (
     time_of,
 )
 from cclmark.importing.rank_counts import rank_counts
-from cclmark.importing.run import ForeignRun, Row
+from cclmark.importing.run import ForeignRun, ImportedRow
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.results.journal import Journal
@@ -61,7 +61,7 @@ def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Ori
     )
 
 
-def _operation(row: Row, text: Text, given: Given) -> str:
+def _operation(row: ImportedRow, text: Text, given: Given) -> str:
     if row.operation is None:
         if given.operation is None:
             raise text.refuse(row.line, "the operation is unknown: set it with --operation NAME")
@@ -121,7 +121,7 @@ def _results(
 
 
 def _case(
-    row: Row, operation: str, ranks: int, run: ForeignRun, given: Given, notices: _Notices
+    row: ImportedRow, operation: str, ranks: int, run: ForeignRun, given: Given, notices: _Notices
 ) -> Case | None:
     """Returns the measured case; None, with a notice, if cclmark does not support it."""
     info = OPERATIONS[operation]
@@ -154,7 +154,7 @@ def _case(
 
 
 def _measured(
-    row: Row, operation: str, ranks: int, dtype: str, notices: _Notices
+    row: ImportedRow, operation: str, ranks: int, dtype: str, notices: _Notices
 ) -> tuple[int, int]:
     """Returns the elements of a rank, and the bytes that the figures refer to.
 
@@ -179,7 +179,9 @@ def _measured(
     return more, larger.size_bytes
 
 
-def _result(row: Row, case: Case, time: Figure, index: int, cycle: int, clock: str) -> CaseResult:
+def _result(
+    row: ImportedRow, case: Case, time: Figure, index: int, cycle: int, clock: str
+) -> CaseResult:
     rate = row.size_bytes / time.value
     factor = bus_factor(row, case.operation, case.ranks)
     spread = row.spread

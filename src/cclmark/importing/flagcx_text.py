@@ -6,7 +6,7 @@ import re
 
 from cclmark.importing.cleaned_text import Line, Text, read_count, read_figure
 from cclmark.importing.ours import Shown, read_ending
-from cclmark.importing.run import ForeignRun, Row
+from cclmark.importing.run import ForeignRun, ImportedRow
 from cclmark.importing.series import Series, read_series
 from cclmark.importing.spelling import operation_in
 
@@ -51,8 +51,10 @@ def read_flagcx(text: Text) -> ForeignRun:
     return run
 
 
-def _rows(text: Text, line: Line, series: Series, run: ForeignRun, *, last: bool) -> list[Row]:
-    rows: list[Row] = []
+def _rows(
+    text: Text, line: Line, series: Series, run: ForeignRun, *, last: bool
+) -> list[ImportedRow]:
+    rows: list[ImportedRow] = []
     parts = line.text.split(_BEGIN)[1:]
     for number, part in enumerate(parts, start=1):
         row = _row(text, line.number, _BEGIN + part, series)
@@ -66,7 +68,7 @@ def _rows(text: Text, line: Line, series: Series, run: ForeignRun, *, last: bool
     return rows
 
 
-def _row(text: Text, number: int, printed: str, series: Series) -> Row | None:
+def _row(text: Text, number: int, printed: str, series: Series) -> ImportedRow | None:
     """Returns the row, None if it is incomplete. Raises UsageError for an invalid number."""
     found = _ROW.match(printed)
     if found is None:
@@ -75,7 +77,7 @@ def _row(text: Text, number: int, printed: str, series: Series) -> Row | None:
     time, algbw, busbw = (read_figure(word) for word in found.groups()[1:])
     if size is None or time is None or algbw is None or busbw is None:
         raise text.refuse(number, f"no number in {found[0][:120]!r}")
-    return Row(
+    return ImportedRow(
         line=number,
         size_bytes=size,
         in_place=series.in_place,

@@ -9,7 +9,7 @@ from cclmark.importing.cleaned_text import Line, Text, read_count, read_figure
 from cclmark.importing.hccl_failures import Failures
 from cclmark.importing.header import how
 from cclmark.importing.ours import Shown, read_ending
-from cclmark.importing.run import Facts, ForeignRun, Row
+from cclmark.importing.run import Facts, ForeignRun, ImportedRow
 from cclmark.importing.series import Series, read_series
 from cclmark.importing.spelling import operation_in
 
@@ -107,7 +107,9 @@ def _columns(line: str) -> list[str]:
     return names if whole else []
 
 
-def _row(text: Text, line: Line, columns: list[str], series: Series, *, last: bool) -> Row | None:
+def _row(
+    text: Text, line: Line, columns: list[str], series: Series, *, last: bool
+) -> ImportedRow | None:
     """Returns the row, None if the end of the text truncates it."""
     cells = [cell.strip() for cell in line.text.split("|")]
     if len(cells) != len(columns) or not all(cells):
@@ -125,7 +127,7 @@ def _row(text: Text, line: Line, columns: list[str], series: Series, *, last: bo
         if last and check not in _CHECKS:
             return None
         raise text.refuse(line.number, f"cannot read the row {line.text.strip()[:80]!r}")
-    return Row(
+    return ImportedRow(
         line=line.number,
         size_bytes=size,
         in_place=series.in_place,

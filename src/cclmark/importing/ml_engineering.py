@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_figure
-from cclmark.importing.run import Facts, ForeignRun, RankCount, Row
+from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
 from cclmark.results.schema import LibraryDescription
 
 _HEAD = re.compile(r"\|[^|]+\|\s*busbw\s*\|\s*algbw\s*\|\s*")
@@ -61,7 +61,7 @@ class _Reader:
         )
         self._within = False
         self._ranks: RankCount | None = None
-        self._sentence: Row | None = None
+        self._sentence: ImportedRow | None = None
 
     def take(self, line: Line) -> None:
         """Reads the next line."""
@@ -128,8 +128,8 @@ class _Reader:
         self._run.rows.append(replace(row, busbw=rates[0], algbw=rates[1]))
 
 
-def _row(line: int, size_bytes: int, ranks: RankCount | None) -> Row:
-    return Row(
+def _row(line: int, size_bytes: int, ranks: RankCount | None) -> ImportedRow:
+    return ImportedRow(
         line=line,
         size_bytes=size_bytes,
         in_place=True,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cclmark.importing.cleaned_text import Figure, Text, read_count, read_figure
 from cclmark.importing.nccl_layout import Layout
-from cclmark.importing.run import Row
+from cclmark.importing.run import ImportedRow
 from cclmark.importing.spelling import dtype_of, reduction_of
 
 # The deviation that versions with a column ``error`` or ``res`` allow for each rank but one.
@@ -15,7 +15,7 @@ _ALLOWED = {"float16": 1e-2, "bfloat16": 1e-2, "float32": 1e-5, "float64": 1e-12
 
 def read_half(
     text: Text, number: int, lead: Mapping[str, str], cells: Mapping[str, str], unit_s: float
-) -> Row | None:
+) -> ImportedRow | None:
     """Reads one placement of the row on line ``number``, None if it has no time.
 
     ``lead`` and ``cells`` are words by column, ``unit_s`` the unit of times. Raises UsageError for
@@ -29,7 +29,7 @@ def read_half(
     assert size is not None
     root = lead.get("root", "-1")
     wrong, deviation = _checked(text, number, cells)
-    return Row(
+    return ImportedRow(
         line=number,
         size_bytes=size,
         count=count,
@@ -67,7 +67,7 @@ def _checked(text: Text, number: int, cells: Mapping[str, str]) -> tuple[int | N
     return 0 if deviation is not None and deviation.value == 0 else None, deviation
 
 
-def out_of_bounds(rows: Sequence[Row]) -> list[int]:
+def out_of_bounds(rows: Sequence[ImportedRow]) -> list[int]:
     """Returns the wrong rows of a failed table, by their deviations.
 
     Those are the rows beyond nccl-tests' tolerance if it is known, else all that deviate.

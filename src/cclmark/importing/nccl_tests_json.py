@@ -10,7 +10,7 @@ from typing import Any
 
 from cclmark.importing.cleaned_text import MOST_RANKS, Figure, Text, read_count
 from cclmark.importing.nccl_head import FIGURE, nccl_version
-from cclmark.importing.run import Facts, ForeignRun, RankCount, Row, Spread
+from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount, Spread
 from cclmark.importing.spelling import dtype_of, operation_in, reduction_of
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import DeviceDescription, LibraryDescription
@@ -114,7 +114,7 @@ def _line_of(text: Text, word: str) -> int:
 
 def _rows(
     text: Text, line: int, result: Any, operation: str | None, ranks: RankCount | None
-) -> list[Row]:
+) -> list[ImportedRow]:
     if not isinstance(result, Mapping):
         raise text.refuse(line, "a result is not an object")
     size, count = _whole(result.get("size")), _whole(result.get("count"))
@@ -132,7 +132,7 @@ def _rows(
             raise text.refuse(line, f"the time of {name} is {str(time)[:40]!r}, not a number")
         wrong = half.get("nwrong")
         rows.append(
-            Row(
+            ImportedRow(
                 line=line,
                 size_bytes=size,
                 count=count,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from cclmark.importing.run import ForeignRun, Row
+from cclmark.importing.run import ForeignRun, ImportedRow
 from cclmark.plan.sizes import format_size
 
 _PROBLEM = re.compile(
@@ -27,7 +27,7 @@ class Problem:
     in_place: bool
     elements: int | None
 
-    def is_about(self, row: Row) -> bool:
+    def is_about(self, row: ImportedRow) -> bool:
         """Whether a row belongs to this case, in either placement."""
         words = [row.operation, format_size(row.size_bytes), row.dtype, row.reduction]
         words.append(None if row.root is None else f"root {row.root}")
@@ -47,7 +47,7 @@ def read_problem(line: str) -> Problem | None:
     )
 
 
-def with_problem(row: Row, problem: Problem) -> Row:
+def with_problem(row: ImportedRow, problem: Problem) -> ImportedRow:
     """Returns ``row`` with its wrong elements, added up over ranks."""
     if problem.elements is None:
         return replace(row, failed=True)

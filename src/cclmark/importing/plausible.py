@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable
 
 from cclmark.importing.cleaned_text import MOST_RANKS, Figure
-from cclmark.importing.run import Row
+from cclmark.importing.run import ImportedRow
 from cclmark.plan.operations import OPERATIONS, info_of
 
 _POOR = 1e-3  # relative error above which a printed time is replaced
 _SLACK = 1.02  # of what rounding allows: a tool may have rounded twice
 
 
-def time_of(row: Row) -> Figure | None:
+def time_of(row: ImportedRow) -> Figure | None:
     """Returns the time of one operation in seconds, None without a time and a bandwidth.
 
     It is the printed time, or the size over the algorithm bandwidth if that was printed with far
@@ -30,12 +30,12 @@ def time_of(row: Row) -> Figure | None:
     return by_rate if _agree(by_rate, row.time) else row.time
 
 
-def is_derived(row: Row) -> bool:
+def is_derived(row: ImportedRow) -> bool:
     """Whether the time is derived from the bandwidth, although a time was printed."""
     return row.time is not None and time_of(row) is not row.time
 
 
-def bus_factor(row: Row, operation: str, ranks: int) -> float:
+def bus_factor(row: ImportedRow, operation: str, ranks: int) -> float:
     """Returns bus bandwidth over algorithm bandwidth.
 
     For an alltoallv, whose parts may be uneven, it is the printed ratio if even parts do not give
@@ -54,7 +54,7 @@ def bus_factor(row: Row, operation: str, ranks: int) -> float:
     return printed if error < abs(printed - even) and 0 < printed <= 1 else even
 
 
-def disagreement(row: Row, operation: str, ranks: int, time: Figure) -> str:
+def disagreement(row: ImportedRow, operation: str, ranks: int, time: Figure) -> str:
     """Describes the printed bandwidths that contradict this time; empty if all fit."""
     rate = row.size_bytes / time.value
     expected = {
@@ -70,14 +70,14 @@ def disagreement(row: Row, operation: str, ranks: int, time: Figure) -> str:
     return ""
 
 
-def bandwidths_fit(row: Row, operation: str, ranks: int) -> bool:
+def bandwidths_fit(row: ImportedRow, operation: str, ranks: int) -> bool:
     """Whether the printed bus bandwidth matches the printed algorithm bandwidth."""
     if row.algbw is None or row.busbw is None:
         return True
     return _agree(row.busbw, row.algbw.times(OPERATIONS[operation].bus_factor(ranks)))
 
 
-def possible_ranks(operation: str, rows: Iterable[Row]) -> range:
+def possible_ranks(operation: str, rows: Iterable[ImportedRow]) -> range:
     """Returns the numbers of ranks that are consistent with the printed bandwidths."""
     low, high = 1.0, float(MOST_RANKS)
     info = OPERATIONS[operation]

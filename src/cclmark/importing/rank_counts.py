@@ -8,20 +8,20 @@ from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import Text
 from cclmark.importing.header import Given
 from cclmark.importing.plausible import bandwidths_fit, possible_ranks
-from cclmark.importing.run import RankCount, Row
+from cclmark.importing.run import ImportedRow, RankCount
 from cclmark.plan.operations import info_of
 
 _MOST_NAMED = 4
 
 
 def rank_counts(
-    rows: Sequence[Row], operations: Sequence[str], text: Text, given: Given
+    rows: Sequence[ImportedRow], operations: Sequence[str], text: Text, given: Given
 ) -> tuple[list[int], dict[str, list[int]]]:
     """Returns the number of ranks of each row, and notices with their lines.
 
     Raises UsageError if the number is unknown, or contradicts the printed bandwidths.
     """
-    tables: dict[tuple[str, RankCount | None], list[Row]] = {}
+    tables: dict[tuple[str, RankCount | None], list[ImportedRow]] = {}
     for row, operation in zip(rows, operations, strict=True):
         tables.setdefault((operation, row.ranks), []).append(row)
     numbers: dict[tuple[str, RankCount | None], int] = {}
@@ -35,7 +35,7 @@ def rank_counts(
 
 
 def _of_table(
-    operation: str, told: RankCount | None, rows: Sequence[Row], text: Text, given: Given
+    operation: str, told: RankCount | None, rows: Sequence[ImportedRow], text: Text, given: Given
 ) -> tuple[int, str]:
     """Returns the number of ranks of one operation's rows, and a notice or an empty text."""
     if told is None:
@@ -60,7 +60,7 @@ def _of_table(
     return told.number, ""
 
 
-def excluded(operation: str, number: int, rows: Sequence[Row]) -> bool:
+def excluded(operation: str, number: int, rows: Sequence[ImportedRow]) -> bool:
     """Whether the printed bandwidths exclude a number of ranks.
 
     A single damaged row does not: either the rows agree on another number, or most of them
@@ -75,7 +75,7 @@ def excluded(operation: str, number: int, rows: Sequence[Row]) -> bool:
 
 
 def _refuse_given(
-    operation: str, told: RankCount, number: int, rows: Sequence[Row], text: Text
+    operation: str, told: RankCount, number: int, rows: Sequence[ImportedRow], text: Text
 ) -> None:
     """Raises UsageError if --ranks contradicts the text."""
     line = rows[0].line
@@ -91,7 +91,9 @@ def _refuse_given(
     raise text.refuse(line, f"the text lists {at_least}{told.number} ranks, not --ranks {number}")
 
 
-def _derived(operation: str, told: RankCount | None, rows: Sequence[Row], text: Text) -> int:
+def _derived(
+    operation: str, told: RankCount | None, rows: Sequence[ImportedRow], text: Text
+) -> int:
     """Returns the only number of ranks that bandwidths allow. ``told``: from an incomplete list."""
     problem = "the text does not contain the number of ranks"
     line, least = rows[0].line, 1
@@ -108,7 +110,7 @@ def _derived(operation: str, told: RankCount | None, rows: Sequence[Row], text: 
     return possible[0]
 
 
-def _no_number(operation: str, row: Row, text: Text) -> UsageError:
+def _no_number(operation: str, row: ImportedRow, text: Text) -> UsageError:
     return text.refuse(
         row.line, f"no number of ranks of {operation} gives these bandwidths: check --operation"
     )
@@ -118,7 +120,7 @@ def _notice(number: int) -> str:
     return f"{number} ranks: the only number that fits the bus bandwidths and algorithm bandwidths"
 
 
-def _described(operation: str, rows: Sequence[Row]) -> str:
+def _described(operation: str, rows: Sequence[ImportedRow]) -> str:
     """Describes the numbers of ranks that the bandwidths allow."""
     possible = possible_ranks(operation, rows)
     if not possible:

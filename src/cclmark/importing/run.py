@@ -35,7 +35,7 @@ class RankCount:
 
 
 @dataclass(frozen=True)
-class Row:
+class ImportedRow:
     """One measurement as printed on ``line``. Fields that were not printed are None.
 
     ``time`` is in seconds, bandwidths are in bytes per second. ``wrong``: wrong elements, None if
@@ -99,7 +99,7 @@ class ForeignRun:
     clock: str
     ccl: str
     version: str = ""
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ImportedRow] = field(default_factory=list)
     devices: list[DeviceDescription] = field(default_factory=list)
     device_of_each_rank: bool = False
     libraries: list[LibraryDescription] = field(default_factory=list)

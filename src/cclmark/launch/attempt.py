@@ -6,19 +6,11 @@ import contextlib
 
 from cclmark.errors import MissingError, RankError, UnreadError
 from cclmark.launch.attempt_end import AttemptEnd
-from cclmark.launch.coordinator import Coordinator, coordinator_of_one
-from cclmark.launch.introduction import Introduction
-from cclmark.launch.mpi_watch import MpiWatch
-from cclmark.launch.process_watch import ProcessWatch
-from cclmark.launch.rank_layout import lay_out
-from cclmark.launch.rank_messages import RankMessages
-from cclmark.launch.rank_watch import RankWatch
+from cclmark.launch.attempt_parts import AttemptParts
+from cclmark.launch.coordinator import coordinator_of_one
 from cclmark.launch.ranks import kill_ranks
-from cclmark.launch.ras_query import RasQuery
 from cclmark.launch.request import Listener, Outcome, Request
-from cclmark.launch.result_delivery import ResultDelivery
 from cclmark.launch.supervision import Supervision
-from cclmark.launch.supervisor_stall import StallWatch
 
 
 class Attempt:
@@ -36,7 +28,8 @@ class Attempt:
                 if coordinator is None:
                     coordinator = stack.enter_context(coordinator_of_one(self._request.devices))
                 coordinator.meeting.server.ranks = len(self._request.processes)
-                supervision, end = self._parts(coordinator)
+                parts = AttemptParts.connected(self._request, self._listener, coordinator)
+                supervision, end = Supervision(parts), AttemptEnd(parts)
                 try:
                     return end.complete() if supervision.run() else end.fail()
                 except (KeyboardInterrupt, UnreadError) as interruption:
@@ -48,30 +41,3 @@ class Attempt:
                     kill_ranks(coordinator.own.ranks)
         except (RankError, MissingError) as error:
             return Outcome(error.exit_code, str(error))
-
-    def _parts(self, coordinator: Coordinator) -> tuple[Supervision, AttemptEnd]:
-        """Connects the parts of the attempt."""
-        request, listener = self._request, self._listener
-        layout = lay_out(coordinator, len(request.processes))
-        delivery, stalls = ResultDelivery(listener), StallWatch(coordinator)
-        mpi, ras = MpiWatch(request, coordinator.own), RasQuery()
-        messages = RankMessages(request, listener, coordinator, delivery, stalls, mpi)
-        introduction = Introduction(request, coordinator, layout, messages, delivery)
-        ranks = RankWatch(request, coordinator, layout, messages)
-        processes = ProcessWatch(coordinator, messages, ranks)
-        supervision = Supervision(
-            request, listener, coordinator, layout, messages, introduction, ranks, ras, mpi
-        )
-        end = AttemptEnd(
-            request,
-            listener,
-            coordinator,
-            messages,
-            introduction,
-            ranks,
-            processes,
-            stalls,
-            ras,
-            mpi,
-        )
-        return supervision, end

@@ -73,7 +73,7 @@ class Meeting:
 def open_meeting(
     placement: Placement | None, env: Mapping[str, str], timeout_s: float = 0.0
 ) -> Meeting:
-    """Listens for the other processes. Without others, listens on loopback with keys of its own.
+    """Listens for the other processes. Without others, listens on loopback with new keys.
 
     The name of a pod may resolve only some time after its start; ``timeout_s`` bounds that wait.
     Raises UsageError for invalid variables, and MissingError if it cannot listen or write the note.

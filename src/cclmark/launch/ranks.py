@@ -21,7 +21,7 @@ _POLL_S = 0.01
 
 @dataclass
 class RankProcess:
-    """One rank's process, in a process group of its own."""
+    """One rank's process, in a separate process group."""
 
     rank: int
     process: subprocess.Popen[bytes]

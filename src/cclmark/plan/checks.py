@@ -106,7 +106,7 @@ class Check(msgspec.Struct, frozen=True):
         return True
 
     def series(self) -> Check:
-        """The check itself: it is no point of a curve."""
+        """The check itself, because checks form no curve over sizes."""
         return self
 
     def describe(self) -> str:

@@ -209,7 +209,7 @@ OPERATIONS: dict[str, OperationInfo] = {
     )
 }
 
-# A ping-pong involves two ranks only and has no command of its own.
+# A ping-pong involves two ranks only and has no command.
 COLLECTIVES = [name for name, row in OPERATIONS.items() if not row.round_trip]
 # The operations measured between two devices, in the order of measurement.
 PAIR_OPERATIONS = tuple(

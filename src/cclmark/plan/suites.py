@@ -151,7 +151,7 @@ def chosen_commands(suite: Suite, names: Sequence[str], tags: Sequence[str]) -> 
 
 
 def with_baselines(suite: Suite, baselines: Mapping[str, Path]) -> Suite:
-    """The suite with ``baselines``, by command name, in place of its own.
+    """The suite with ``baselines``, by command name, instead of the baselines in its file.
 
     Raises UsageError for an unknown name, for a threshold without its baseline and for a baseline
     that no threshold uses.

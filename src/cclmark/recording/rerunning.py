@@ -48,7 +48,7 @@ _NAMING = {
 
 
 def rerun(path: Path, options: Sequence[str], *, keep_environment: bool, elsewhere: bool) -> int:
-    """Runs the command of the journal at ``path``, with ``options`` in place of its own.
+    """Runs the command of the journal at ``path``, with ``options`` instead of its options.
 
     Returns the exit code. Raises UsageError for a journal without such a command and, unless
     ``elsewhere`` or ``options`` select others, MissingError if its devices are not present.
@@ -180,7 +180,7 @@ def _spelt(command: click.Command, given: Mapping[str, Any]) -> list[str]:
             words.append(option)
             continue
         for one in value if isinstance(value, list) else [value]:
-            # For an option with an optional value, click has a sentinel of its own.
+            # For an option with an optional value, click uses a sentinel.
             text = one if isinstance(one, str) else str(parameter.flag_value)
             words += [f"{option}={text}"] if option.startswith("--") else [option, text]
     arguments = [

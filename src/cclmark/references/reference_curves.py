@@ -24,7 +24,7 @@ _STEEPEST = 1.2
 
 
 @dataclass(frozen=True)
-class Point:
+class CurveValue:
     """The value of a curve for a size.
 
     ``distance``: to the size of the nearest figure, in powers of 2. ``doubts``: the reasons why it
@@ -45,7 +45,7 @@ class Curve:
     series: Reference
     known: Sequence[tuple[int, float, Reference]]
 
-    def at(self, size_bytes: int) -> Point | None:
+    def at(self, size_bytes: int) -> CurveValue | None:
         """The value for a message of ``size_bytes``; None if that is too far from all figures."""
         known = self.known
         if not known or size_bytes <= 0:
@@ -53,7 +53,7 @@ class Curve:
         size, bandwidth, one = min(known, key=lambda entry: abs(math.log2(entry[0] / size_bytes)))
         distance = abs(math.log2(size / size_bytes))
         if distance == 0:
-            return Point(one, bandwidth, format_size(size), 0.0)
+            return CurveValue(one, bandwidth, format_size(size), 0.0)
         below = [entry for entry in known if entry[0] < size_bytes][-1:]
         above = [entry for entry in known if entry[0] > size_bytes][:1]
         if below and above and above[0][0] / below[0][0] <= _WIDEST_GAP:
@@ -64,9 +64,9 @@ class Curve:
             words = f"between {format_size(low)} and {format_size(high)}"
             steep = max(slower, faster) > _STEEPEST * min(slower, faster)
             doubts = ("the bandwidth changes much between the two sizes there",) if steep else ()
-            return Point(one, between, words, distance, doubts)
+            return CurveValue(one, between, words, distance, doubts)
         if min(size, size_bytes) >= SATURATED_BYTES and distance <= math.log2(_MOST_APART):
-            return Point(one, bandwidth, format_size(size), distance)
+            return CurveValue(one, bandwidth, format_size(size), distance)
         return None
 
 
@@ -77,13 +77,15 @@ class CurveGroup:
         """``series``: the common properties of the curves."""
         self.series = series
         self._curves: dict[tuple[int, int] | None, Curve] = {}
-        self._nearest: dict[int, tuple[Reference, Point] | None] = {}
+        self._nearest: dict[int, tuple[Reference, CurveValue] | None] = {}
 
     def add(self, curve: Curve) -> None:
         """Adds a curve."""
         self._curves[curve.series.pair] = curve
 
-    def at(self, size_bytes: int, pair: tuple[int, int] | None) -> tuple[Reference, Point] | None:
+    def at(
+        self, size_bytes: int, pair: tuple[int, int] | None
+    ) -> tuple[Reference, CurveValue] | None:
         """The value of the pair's own curve for the size, otherwise of the best curve, with its
         series; None if all are too far.
         """

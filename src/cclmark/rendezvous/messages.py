@@ -373,7 +373,7 @@ class Clocked(msgspec.Struct, tag="clocked"):
 
 
 class Clear(msgspec.Struct, tag="clear"):
-    """Orders a process to end its ranks, if any, and to create new memory of its own."""
+    """Orders a process to end its ranks, if any, and to create new shared memory."""
 
     attempt: int
 

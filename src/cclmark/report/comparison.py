@@ -13,20 +13,20 @@ import msgspec
 from cclmark.analysis.bands import Band, bands
 from cclmark.analysis.compare import MARGIN, Compared, Side
 from cclmark.analysis.launch_cost import LaunchCost, launch_cost
-from cclmark.analysis.ratio import Verdict
+from cclmark.analysis.ratio import RatioVerdict
 from cclmark.analysis.run_noise import noise_in_words
 from cclmark.printable import plain
 from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import counted, format_time_us
 
-_STYLES: dict[Verdict, str] = {
+_STYLES: dict[RatioVerdict, str] = {
     "slower": "red",
     "faster": "green",
     "inconclusive": "yellow",
     "not comparable": "yellow",
 }
-_ORDER: tuple[Verdict, ...] = (
+_ORDER: tuple[RatioVerdict, ...] = (
     *("slower", "faster", "no difference", "inconclusive", "not comparable"),
 )
 _MOST_REASONS = 5
@@ -297,11 +297,11 @@ def shown_of(comparison: Comparison) -> list[Compared]:
     return [one for table in tables for one in table]
 
 
-def _rank(verdict: Verdict) -> int:
+def _rank(verdict: RatioVerdict) -> int:
     return _ORDER.index(verdict)
 
 
-def _word(verdict: Verdict) -> str:
+def _word(verdict: RatioVerdict) -> str:
     return "" if verdict == "no difference" else verdict
 
 
@@ -311,7 +311,7 @@ def _remark(one: Compared) -> str:
     return ", ".join(filter(None, (_word(one.verdict), _DEVICE if one.by_device else "", ran)))
 
 
-def _painted(text: str, verdict: Verdict, paint: Paint) -> str:
+def _painted(text: str, verdict: RatioVerdict, paint: Paint) -> str:
     style = _STYLES.get(verdict)
     return text if style is None else paint(text, style)
 

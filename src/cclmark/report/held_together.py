@@ -48,7 +48,7 @@ def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparis
         return Comparison(before, after, differences_told(then, now), found, margin)
     differences = [
         *differing_settings(then.settings, now.settings, sides=("before", "after")),
-        *surroundings_changed(then, now),
+        *surroundings_changed(then, now, "after"),
     ]
     return Comparison(before, after, differences, found, margin)
 

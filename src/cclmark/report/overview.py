@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights.insight_words import Insight, Kind, counted, listed
+from cclmark.report.insights.insight_words import Insight, Kind, amount, listed
 from cclmark.report.kinds import report_kind
 from cclmark.report.wording.head import origin_of
 from cclmark.results.journal import Journal
@@ -35,7 +35,7 @@ def measured_words(journal: Journal) -> str:
     libraries = listed([f"{one.name} {one.version}".strip() for one in header.libraries])
     by = f" with {libraries}" if libraries else ""
     if header.imported is not None:
-        devices = devices or counted(header.imported.ranks, "rank")
+        devices = devices or amount(header.imported.ranks, "rank")
         by += f", imported {origin_of(header.imported)}"
     if header.settings.inject:
         by += f", with faults put in on purpose (--inject {(' '.join(header.settings.inject))})"

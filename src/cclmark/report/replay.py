@@ -55,8 +55,8 @@ def replayed(
         yield from _pieces(journal, view, format)
     except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
         raise UsageError(
-            f"the journal of run {journal.header.run_id} cannot be shown as {format}: what it says "
-            f"does not fit together ({type(error).__name__}: {error})"
+            f"the journal of run {journal.header.run_id} cannot be shown as {format}: its "
+            f"content is inconsistent ({type(error).__name__}: {error})"
         ) from None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.analysis.library_comparison import Comparison, comparisons
+from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
@@ -30,7 +30,7 @@ def side_by_side(results: Sequence[CaseResult], paint: Paint, width: int) -> lis
     return lines
 
 
-def heads(comparison: Comparison) -> list[str]:
+def heads(comparison: LibraryComparison) -> list[str]:
     """Returns the names of the columns that ``cells`` fills."""
     first, *others = comparison.ccls
     return [first, *(text for other in others for text in (other, f"/ {first}"))]

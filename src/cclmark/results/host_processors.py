@@ -54,7 +54,7 @@ def share_of_nodes(
 ) -> set[int]:
     """The processors of one NUMA node for rank ``place`` of ``number`` that may use ``allowed``.
 
-    Each rank gets a node of its own if there are enough; otherwise nodes get consecutive ranks in
+    Each rank gets a separate node if there are enough; otherwise nodes get consecutive ranks in
     proportion to their allowed processors, so that no node has more ranks than processors if there
     are enough processors in total. Empty if no node has an allowed processor.
     """

@@ -33,7 +33,9 @@ def differences_told(there: Header, here: Header) -> list[str]:
         ),
     ]
     found += [
-        f"{what} was {then}, is {now}" for what, then, now in pairs if then and now != then and now
+        f"{what}: {then} before, {now} after"
+        for what, then, now in pairs
+        if then and now != then and now
     ]
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import DeviceDescription, Header, LibraryDescription
@@ -17,42 +18,45 @@ _OF_MACHINE = {
 }
 
 
-def surroundings_changed(there: Header, here: Header) -> list[str]:
-    """Describes each difference between the header ``there`` and the current one, ``here``."""
+def surroundings_changed(there: Header, here: Header, after: str = "now") -> list[str]:
+    """Describes each difference between an earlier header, ``there``, and a later one, ``here``.
+
+    ``after``: the word for the later one, ``after`` in a comparison of two runs.
+    """
     found = [
-        _changed("cclmark", there.cclmark_version, here.cclmark_version),
-        _changed("launcher", there.launcher, here.launcher),
-        _changed("hosts", _hosts(there), _hosts(here)) if there.hosts or here.hosts else "",
+        _Change("cclmark", there.cclmark_version, here.cclmark_version),
+        _Change("launcher", there.launcher, here.launcher),
         *(
-            _changed(words, getattr(there.machine, name), getattr(here.machine, name))
+            _Change(words, getattr(there.machine, name), getattr(here.machine, name))
             for name, words in _OF_MACHINE.items()
         ),
-        _changed("devices", _kinds(there.devices), _kinds(here.devices)),
-        _changed("runtime", _runtimes(there.devices), _runtimes(here.devices)),
+        _Change("devices", _kinds(there.devices), _kinds(here.devices)),
+        _Change("runtime", _runtimes(there.devices), _runtimes(here.devices)),
         *_libraries(there.libraries, here.libraries),
         # Older journals hold more variables.
-        *environment_changed(
-            kept_environment(there.environment), kept_environment(here.environment)
-        ),
+        *_variables(kept_environment(there.environment), kept_environment(here.environment)),
     ]
+    if there.hosts or here.hosts:
+        found.insert(2, _Change("hosts", _hosts(there), _hosts(here)))
     if _kinds(there.devices) == _kinds(here.devices):
-        found.append(_changed("chosen devices", _which(there.devices), _which(here.devices)))
-    return [text for text in found if text]
+        found.append(_Change("chosen devices", _which(there.devices), _which(here.devices)))
+    return [one.described(after) for one in found if one.before != one.after]
 
 
-def environment_changed(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """Describes the variables that differ in value, or exist on one side only."""
-    names = sorted({*there, *here})
-    changes = [_changed(name, there.get(name), here.get(name)) for name in names]
-    return [text for text in changes if text]
+@dataclass(frozen=True)
+class _Change:
+    """A value before and after; ``what`` is its name."""
+
+    what: str
+    before: object
+    after: object
+
+    def described(self, after: str) -> str:
+        return f"{self.what}: {_said(self.before)} before, {_said(self.after)} {after}"
 
 
-def _changed(what: str, there: object, here: object) -> str:
-    if there == here:
-        return ""
-    if what.endswith("s") and what.islower():  # plural, for example processors
-        return f"{what}: {_said(there)} before, {_said(here)} now"
-    return f"{what} was {_said(there)}, is {_said(here)}"
+def _variables(there: Mapping[str, str], here: Mapping[str, str]) -> list[_Change]:
+    return [_Change(name, there.get(name), here.get(name)) for name in sorted({*there, *here})]
 
 
 def _said(value: object) -> str:
@@ -82,7 +86,7 @@ def _which(devices: Sequence[DeviceDescription]) -> str:
 
 def _libraries(
     there: Sequence[LibraryDescription], here: Sequence[LibraryDescription]
-) -> list[str]:
+) -> list[_Change]:
     theirs = {library.name: f"{library.version} from {library.path}" for library in there}
     ours = {library.name: f"{library.version} from {library.path}" for library in here}
     gone = [name for name in theirs if name not in ours]
@@ -90,9 +94,9 @@ def _libraries(
     found = []
     if len(gone) == len(new) == 1:  # one replaces the other
         (old,), (now,) = gone, new
-        found.append(_changed("library", f"{old} {theirs.pop(old)}", f"{now} {ours.pop(now)}"))
+        found.append(_Change("library", f"{old} {theirs.pop(old)}", f"{now} {ours.pop(now)}"))
     absent = "not measured"
     return found + [
-        _changed(name, theirs.get(name, absent), ours.get(name, absent))
+        _Change(name, theirs.get(name, absent), ours.get(name, absent))
         for name in {**theirs, **ours}
     ]

@@ -282,8 +282,8 @@ class CaseRunner:
         wrong = 0
         compare_s = 0.0
         for _ in range(self._settings.check):
-            verdict = self._session.verify(self._corrupt)
-            wrong = sum(entry.wrong for entry in verdict.findings)
+            checked = self._session.verify(self._corrupt)
+            wrong = sum(entry.wrong for entry in checked.findings)
             findings = [
                 Finding(
                     rank=rank,
@@ -292,10 +292,10 @@ class CaseRunner:
                     expected=engine.format_value(case.dtype, entry.expected_bits),
                     actual=engine.format_value(case.dtype, entry.actual_bits),
                 )
-                for rank, entry in enumerate(verdict.findings)
+                for rank, entry in enumerate(checked.findings)
                 if entry.wrong
             ]
-            compare_s = max(compare_s, verdict.compare_s)
+            compare_s = max(compare_s, checked.compare_s)
             if wrong:
                 break
         where = "host" if self.checking_host is not None else "device"

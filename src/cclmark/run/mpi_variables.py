@@ -63,7 +63,7 @@ def selected_for(operation: str, read: Read, components: Sequence[str] = ()) -> 
     return Selected(
         chosen,
         f"selected by {variable}={chosen}: MPICH does not report what ran, and with {device}=1 "
-        f"(now {read(device)}) its device may run an algorithm of its own",
+        f"(now {read(device)}) its device may run another algorithm",
     )
 
 

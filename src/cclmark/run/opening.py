@@ -125,7 +125,7 @@ def measure_each(
 
 
 def _share_processors_for(name: str, context: RankContext) -> None:
-    """Gives a rank of the host a processor of its own, unless the library ``name`` starts threads.
+    """Binds a rank of the host to a separate processor, unless the library ``name`` starts threads.
 
     Torch and the transport between hosts start threads, which may run on any inherited processor.
     """

@@ -85,8 +85,8 @@ class CaseTracer:
         if settings.check:
             self._enter("verification", 0)
             rank.stage_bytes = receive_bytes
-            verdict = in_step(agreement, partial(session.verify, None))
-            trace.wrong = sum(finding.wrong for finding in verdict.findings)
+            checked = in_step(agreement, partial(session.verify, None))
+            trace.wrong = sum(finding.wrong for finding in checked.findings)
 
     def _record(self, case: Case, *, events: bool, reported: bool) -> None:
         trace, job = self._trace, self._rank.job

@@ -58,7 +58,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Row:
+class TrendRow:
     """A series: its newest times as blocks, and its changes, each with the run where it began."""
 
     size: str
@@ -76,7 +76,7 @@ class Block:
 
     machine: str
     name: str
-    rows: Sequence[Row]
+    rows: Sequence[TrendRow]
 
 
 def trend_page(history: History, fields: Mapping[str, str], everything: bool) -> str:
@@ -136,9 +136,9 @@ def _blocks(shown: Sequence[Trend], found: Trends) -> list[Block]:
     ]
 
 
-def _row(trend: Trend, found: Trends) -> Row:
+def _row(trend: Trend, found: Trends) -> TrendRow:
     thing = trend.series.thing
-    return Row(
+    return TrendRow(
         size=thing.size_words(),
         flows=thing.flow_words(),
         runs=len(trend.runs),

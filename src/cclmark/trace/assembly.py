@@ -113,7 +113,7 @@ def _common_source(findings: Sequence[RankFindings]) -> str:
 
 
 def alignment_error_ns(case: CaseTimeline) -> float:
-    """The largest error of the time between events of two ranks; of one, of its own clock."""
+    """The largest error of a time between events of two ranks, or the clock error of one rank."""
     return sum(sorted(found.by_source[case.source].clock_error_ns for found in case.ranks)[-2:])
 
 

@@ -243,7 +243,7 @@ def _add_bytes(group: Group, name: str, found: FlowFindings, size_bytes: int) ->
 
 
 def clock_error_ns(found: TransferTimeline) -> float:
-    """The largest error of the time between copies of two flows; of one, of its own clock."""
+    """The largest error of a time between copies of two flows, or the clock error of one flow."""
     return sum(sorted(flow.clock_error_ns for flow in found.flows)[-2:])
 
 

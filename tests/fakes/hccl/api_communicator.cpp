@@ -82,7 +82,7 @@ bool misreads(const char* argument) {
   return asked != nullptr && std::strcmp(asked, argument) == 0;
 }
 
-Member member_behind(const void* handle) {
+HcclCommunicator hccl_communicator_behind(const void* handle) {
   require_pointer(handle, "the communicator");
   std::shared_ptr<fake_nccl::Communicator> communicator = fake_nccl::communicator_behind(handle);
   std::lock_guard lock(words_mutex);
@@ -120,7 +120,7 @@ FAKE_API int HcclCommInitRootInfo(uint32_t ranks, const RootInfo* root, uint32_t
 
 FAKE_API int HcclCommDestroy(void* handle) {
   return guarded([&] {
-    Member member = member_behind(handle);
+    HcclCommunicator member = hccl_communicator_behind(handle);
     communicators().take(handle);
     member.communicator->destroy();
     fake_nccl::Runtime::instance().release(member.word);
@@ -134,7 +134,7 @@ FAKE_API int HcclCommDestroy(void* handle) {
 FAKE_API int HcclGetCommAsyncError(void* handle, int* code) {
   return guarded([&] {
     require_pointer(code, "the place for the error");
-    *code = code_of(member_behind(handle).communicator->async_error());
+    *code = code_of(hccl_communicator_behind(handle).communicator->async_error());
     if (*code != kSuccess) complain(fake_nccl::last_error());
   });
 }

@@ -54,7 +54,7 @@ Reduction reduction_of(int value, int dtype) {
   return reduction;
 }
 
-int root_of(uint32_t root, const Member& member) {
+int root_of(uint32_t root, const HcclCommunicator& member) {
   auto ranks = static_cast<uint32_t>(member.communicator->ranks());
   require(root < ranks, "the root or peer is not a rank of the communicator");
   return static_cast<int>(misreads("root") ? (root + 1) % ranks : root);
@@ -62,7 +62,7 @@ int root_of(uint32_t root, const Member& member) {
 
 /// The lines that HCCL_DEBUG_CONFIG=ALG adds to the run log, which ASCEND_SLOG_PRINT_TO_STDOUT=1
 /// sends to standard output.
-void log_algorithm(const Member& member, Kind kind) {
+void log_algorithm(const HcclCommunicator& member, Kind kind) {
   if (!fake_common::environment_is("HCCL_DEBUG_CONFIG", "ALG") ||
       !fake_common::environment_is("ASCEND_SLOG_PRINT_TO_STDOUT", "1") ||
       kind != Kind::all_reduce) {
@@ -86,7 +86,8 @@ void log_algorithm(const Member& member, Kind kind) {
 /// A call on a communicator's stream, as all operations start.
 class Entry {
  public:
-  Entry(void* comm, void* stream) : comm_(comm), stream_(stream), member(member_behind(comm)) {
+  Entry(void* comm, void* stream)
+      : comm_(comm), stream_(stream), member(hccl_communicator_behind(comm)) {
     require_pointer(stream, "the stream");
   }
 
@@ -110,7 +111,7 @@ class Entry {
   void* stream_;
 
  public:
-  const Member member;
+  const HcclCommunicator member;
 };
 
 /// Sends and receives that do not wait for each other.

@@ -8,12 +8,12 @@
 namespace fake_hccl {
 
 /// A communicator with the word that its barriers reduce.
-struct Member {
+struct HcclCommunicator {
   std::shared_ptr<fake_nccl::Communicator> communicator;
   void* word;
 };
 
 /// Raises Failure.
-Member member_behind(const void* handle);
+HcclCommunicator hccl_communicator_behind(const void* handle);
 
 }  // namespace fake_hccl

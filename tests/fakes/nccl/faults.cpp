@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <regex>
 #include <string>
 #include <thread>
 
@@ -13,42 +13,45 @@
 namespace fake_nccl {
 namespace {
 
+constexpr int kEveryRank = -1;
+
 struct Request {
   int rank;
   std::string call;
-  size_t element;
+  std::optional<size_t> number;
 };
 
-/// A setting that says nothing sensible ends the process: its test would pass for no reason.
-std::optional<Request> read(const char* variable, bool with_element) {
+enum class Number : unsigned char { absent, optional, required };
+
+/// A setting that cannot be parsed ends the process: its test would pass for no reason.
+std::optional<Request> read(const char* variable, Number number) {
   const char* text = std::getenv(variable);
   if (text == nullptr || *text == '\0') return std::nullopt;
-  int rank = -1, end = 0;
-  char call[32] = "";
-  size_t element = 0;
-  if (with_element) {
-    std::sscanf(text, "%4d:%31[A-Za-z]:%18zu%n", &rank, call, &element, &end);
-  } else {
-    std::sscanf(text, "%4d:%31[A-Za-z]%n", &rank, call, &end);
-  }
-  // The end is known where everything was there.
-  if (end == 0 || text[end] != '\0' || rank < 0) {
-    std::fprintf(stderr, "%s is not rank:call%s: %s\n", variable, with_element ? ":element" : "",
-                 text);
+  static const std::regex form("(\\d{1,4}|all):([A-Za-z]{1,31})(:(\\d{1,18}))?");
+  std::smatch parts;
+  std::string whole = text;
+  if (!std::regex_match(whole, parts, form) || (number == Number::absent && parts[3].matched) ||
+      (number == Number::required && !parts[3].matched)) {
+    std::fprintf(stderr, "%s is not rank:call%s: %s\n", variable,
+                 number == Number::absent ? "" : ":number", text);
     std::abort();
   }
-  return Request{rank, call, element};
+  Request request{kEveryRank, parts[2], std::nullopt};
+  if (parts[1] != "all") request.rank = std::stoi(parts[1]);
+  if (parts[3].matched) request.number = std::stoull(parts[4]);
+  return request;
 }
 
 bool concerns(const std::optional<Request>& request, int rank, const char* call) {
-  return request && request->rank == rank && request->call == call;
+  return request && (request->rank == rank || request->rank == kEveryRank) && request->call == call;
 }
 
 }  // namespace
 
 void fail_if_asked(int rank, const char* call) {
-  if (!concerns(read("CCLMARK_FAKE_NCCL_FAIL", false), rank, call)) return;
-  throw Failure{kInternalError,
+  auto request = read("CCLMARK_FAKE_NCCL_FAIL", Number::optional);
+  if (!concerns(request, rank, call)) return;
+  throw Failure{static_cast<Result>(request->number.value_or(kInternalError)),
                 "injected failure of " + std::string(call) + " on rank " + std::to_string(rank)};
 }
 
@@ -58,13 +61,13 @@ void take_time_if_asked() {
 }
 
 bool asked_to_hang(int rank, const char* call) {
-  return concerns(read("CCLMARK_FAKE_NCCL_HANG", false), rank, call);
+  return concerns(read("CCLMARK_FAKE_NCCL_HANG", Number::absent), rank, call);
 }
 
 std::optional<size_t> asked_to_corrupt(int rank, const char* call) {
-  auto request = read("CCLMARK_FAKE_NCCL_CORRUPT", true);
+  auto request = read("CCLMARK_FAKE_NCCL_CORRUPT", Number::required);
   if (!concerns(request, rank, call)) return std::nullopt;
-  return request->element;
+  return request->number;
 }
 
 }  // namespace fake_nccl

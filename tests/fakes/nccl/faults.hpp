@@ -5,10 +5,11 @@
 
 namespace fake_nccl {
 
-// Faults that tests ask for. `call` is the name of the function without its prefix. The environment
-// is read at each call, so that a test can change it.
+// Faults that tests ask for. `rank` is a number, or `all`; `call` is the name of the function
+// without its prefix. The environment is read at each call, so that a test can change it.
 
-/// CCLMARK_FAKE_NCCL_FAIL=rank:call - the call returns ncclInternalError. Raises that Failure.
+/// CCLMARK_FAKE_NCCL_FAIL=rank:call[:code] - the call returns that code, by default
+/// ncclInternalError. Raises that Failure.
 void fail_if_asked(int rank, const char* call);
 /// CCLMARK_FAKE_NCCL_ENQUEUE_US=N - every call takes the host so many microseconds.
 void take_time_if_asked();

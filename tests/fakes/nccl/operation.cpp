@@ -84,6 +84,10 @@ void prepare(Operation& operation, int rank, int ranks, int architecture) {
           "the root or peer is not a rank of the communicator");
   require(!reduces(operation.kind) || !is_fp8(operation.dtype) || architecture >= kFp8Architecture,
           kInvalidArgument, "FP8 reduction support begins with sm90 capable devices");
+  // The kernel that NCCL uses for one rank scales no 8-bit floats.
+  require(ranks > 1 || !is_fp8(operation.dtype) || !reduces(operation.kind) ||
+              operation.reduction != Reduction::avg,
+          kInvalidArgument, "one rank does not scale 8-bit floats");
   size_t width = size_bytes(operation.dtype);
   size_t most = std::numeric_limits<size_t>::max() / (width * static_cast<size_t>(ranks));
   require(operation.count <= most, kInvalidArgument, "the count is beyond all memory");

@@ -146,9 +146,9 @@ void check_streams_and_events() {
 }
 
 /// One rank alone: what is refused does not depend on others.
-class Member {
+class LoneRank {
  public:
-  explicit Member(const char* path = FAKES_DIR "/libhccl.so") : hccl(path) {
+  explicit LoneRank(const char* path = FAKES_DIR "/libhccl.so") : hccl(path) {
     CHECK_EQUAL(hccl("HcclGetRootInfo", &root), 0);
     CHECK_EQUAL(join(root, 1, 0), 0);
   }
@@ -166,54 +166,54 @@ class Member {
 };
 
 void check_root_info() {
-  Member member;
+  LoneRank lone;
   for (size_t at : {size_t{0}, size_t{127}, size_t{128}, sizeof(RootInfo) - 1}) {
     RootInfo changed;
-    CHECK_EQUAL(member.hccl("HcclGetRootInfo", &changed), 0);
+    CHECK_EQUAL(lone.hccl("HcclGetRootInfo", &changed), 0);
     changed.bytes[at] = static_cast<char>(~changed.bytes[at]);
-    CHECK_EQUAL(member.join(changed, 1, 0), kParameter);
+    CHECK_EQUAL(lone.join(changed, 1, 0), kParameter);
   }
   RootInfo fresh;
-  CHECK_EQUAL(member.hccl("HcclGetRootInfo", &fresh), 0);
-  CHECK_EQUAL(member.join(fresh, 1, 1), kParameter);
-  CHECK_EQUAL(member.hccl("HcclCommInitRootInfo", 1u, static_cast<const RootInfo*>(nullptr), 0u,
-                          &member.comm),
-              kPointer);
+  CHECK_EQUAL(lone.hccl("HcclGetRootInfo", &fresh), 0);
+  CHECK_EQUAL(lone.join(fresh, 1, 1), kParameter);
+  CHECK_EQUAL(
+      lone.hccl("HcclCommInitRootInfo", 1u, static_cast<const RootInfo*>(nullptr), 0u, &lone.comm),
+      kPointer);
 }
 
 void check_operations() {
-  Member member;
-  char* memory = member.npu.allocate(64);
+  LoneRank lone;
+  char* memory = lone.npu.allocate(64);
   char host[64] = "";
-  CHECK_EQUAL(member.all_reduce(memory, 16, kFloat32, kSum), 0);
-  CHECK_EQUAL(member.all_reduce(memory, 17, kFloat32, kSum), kParameter);
-  CHECK_EQUAL(member.all_reduce(memory + 1, 1, kFloat32, kSum), kParameter);
-  CHECK_EQUAL(member.all_reduce(host, 1, kFloat32, kSum), kParameter);
-  CHECK_EQUAL(member.all_reduce(memory, 1, kInt32, 4), kParameter);
+  CHECK_EQUAL(lone.all_reduce(memory, 16, kFloat32, kSum), 0);
+  CHECK_EQUAL(lone.all_reduce(memory, 17, kFloat32, kSum), kParameter);
+  CHECK_EQUAL(lone.all_reduce(memory + 1, 1, kFloat32, kSum), kParameter);
+  CHECK_EQUAL(lone.all_reduce(host, 1, kFloat32, kSum), kParameter);
+  CHECK_EQUAL(lone.all_reduce(memory, 1, kInt32, 4), kParameter);
   for (int dtype : {kInt16, kUint8, kUint64, kFloat64, kInt128, -1}) {
-    CHECK_EQUAL(member.all_reduce(memory, 1, dtype, kSum), kNotSupported);
+    CHECK_EQUAL(lone.all_reduce(memory, 1, dtype, kSum), kNotSupported);
   }
-  CHECK_EQUAL(member.all_reduce(memory, 1, kBfloat16, kSum), 0);
-  CHECK_EQUAL(member.all_reduce(memory, 1, kBfloat16, kProd), kNotSupported);
+  CHECK_EQUAL(lone.all_reduce(memory, 1, kBfloat16, kSum), 0);
+  CHECK_EQUAL(lone.all_reduce(memory, 1, kBfloat16, kProd), kNotSupported);
 
   auto place = static_cast<void*>(memory);
   auto with = [&](void* comm, void* stream) {
-    return member.hccl("HcclBroadcast", place, uint64_t{1}, kFloat32, 0u, comm, stream);
+    return lone.hccl("HcclBroadcast", place, uint64_t{1}, kFloat32, 0u, comm, stream);
   };
-  CHECK_EQUAL(with(member.comm, member.npu.stream), 0);
-  CHECK_EQUAL(with(nullptr, member.npu.stream), kPointer);
-  CHECK_EQUAL(with(member.comm, nullptr), kPointer);
-  CHECK_EQUAL(with(member.comm, member.comm), kRuntime);
-  CHECK_EQUAL(member.hccl("HcclBroadcast", place, uint64_t{1}, kFloat32, 1u, member.comm,
-                          member.npu.stream),
-              kParameter);
+  CHECK_EQUAL(with(lone.comm, lone.npu.stream), 0);
+  CHECK_EQUAL(with(nullptr, lone.npu.stream), kPointer);
+  CHECK_EQUAL(with(lone.comm, nullptr), kPointer);
+  CHECK_EQUAL(with(lone.comm, lone.comm), kRuntime);
+  CHECK_EQUAL(
+      lone.hccl("HcclBroadcast", place, uint64_t{1}, kFloat32, 1u, lone.comm, lone.npu.stream),
+      kParameter);
   for (const char* call : {"HcclSend", "HcclRecv"}) {
-    CHECK_EQUAL(member.hccl(call, place, uint64_t{1}, kFloat32, 0u, member.comm, member.npu.stream),
+    CHECK_EQUAL(lone.hccl(call, place, uint64_t{1}, kFloat32, 0u, lone.comm, lone.npu.stream),
                 kParameter);
   }
-  member.npu.wait();
-  CHECK_EQUAL(member.hccl("HcclCommDestroy", member.comm), 0);
-  CHECK_EQUAL(with(member.comm, member.npu.stream), kParameter);
+  lone.npu.wait();
+  CHECK_EQUAL(lone.hccl("HcclCommDestroy", lone.comm), 0);
+  CHECK_EQUAL(with(lone.comm, lone.npu.stream), kParameter);
 }
 
 void check_exchanges() {
@@ -224,17 +224,17 @@ void check_exchanges() {
     int dtype;
     uint32_t peer;
   };
-  Member member;
-  char *from = member.npu.allocate(64), *to = member.npu.allocate(64);
+  LoneRank lone;
+  char *from = lone.npu.allocate(64), *to = lone.npu.allocate(64);
   char text[64] = "to myself", back[64] = "";
-  CHECK_EQUAL(member.npu.acl("aclrtMemcpy", static_cast<void*>(from), size_t{64},
-                             static_cast<const void*>(text), size_t{64}, kHostToDevice),
+  CHECK_EQUAL(lone.npu.acl("aclrtMemcpy", static_cast<void*>(from), size_t{64},
+                           static_cast<const void*>(text), size_t{64}, kHostToDevice),
               0);
   auto batch = [&](std::initializer_list<Item> list) {
     Item items[4];
     std::copy(list.begin(), list.end(), items);
-    return member.hccl("HcclBatchSendRecv", items, static_cast<uint32_t>(list.size()), member.comm,
-                       member.npu.stream);
+    return lone.hccl("HcclBatchSendRecv", items, static_cast<uint32_t>(list.size()), lone.comm,
+                     lone.npu.stream);
   };
   Item send{0, from, 16, kFloat32, 0}, receive{1, to, 16, kFloat32, 0};
   CHECK_EQUAL(batch({send}), kParameter);
@@ -243,23 +243,23 @@ void check_exchanges() {
   CHECK_EQUAL(batch({send, receive, {0, from, 1, kFloat32, 1}}), kParameter);
   CHECK_EQUAL(batch({}), kParameter);
   CHECK_EQUAL(batch({send, receive}), 0);
-  member.npu.wait();
-  CHECK_EQUAL(member.npu.acl("aclrtMemcpy", static_cast<void*>(back), size_t{64},
-                             static_cast<const void*>(to), size_t{64}, kDeviceToHost),
+  lone.npu.wait();
+  CHECK_EQUAL(lone.npu.acl("aclrtMemcpy", static_cast<void*>(back), size_t{64},
+                           static_cast<const void*>(to), size_t{64}, kDeviceToHost),
               0);
   CHECK(std::strcmp(back, text) == 0);
 
   const uint64_t count = 16, other = 15, offset = 0;
   auto uneven = [&](const uint64_t* sent, const uint64_t* received, int received_type) {
-    return member.hccl("HcclAlltoAllV", static_cast<const void*>(from), sent, &offset, kFloat32,
-                       static_cast<const void*>(to), received, &offset, received_type, member.comm,
-                       member.npu.stream);
+    return lone.hccl("HcclAlltoAllV", static_cast<const void*>(from), sent, &offset, kFloat32,
+                     static_cast<const void*>(to), received, &offset, received_type, lone.comm,
+                     lone.npu.stream);
   };
   CHECK_EQUAL(uneven(&count, &count, kFloat32), 0);
   CHECK_EQUAL(uneven(&count, &other, kFloat32), kParameter);
   CHECK_EQUAL(uneven(&count, &count, kInt32), kParameter);
   CHECK_EQUAL(uneven(nullptr, &count, kFloat32), kPointer);
-  member.npu.wait();
+  lone.npu.wait();
 }
 
 void check_variants() {

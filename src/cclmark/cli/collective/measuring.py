@@ -59,7 +59,7 @@ from cclmark.run import locate
 _DEFAULT_END = {"host": "16M"}
 _DEFAULT_END_OF_ACCELERATORS = "128M"
 _LONGEST_S = 1e6
-_USUAL_ROOT = Flags.__dataclass_fields__["root"].default
+_USUAL_ROOT = "0"
 _PLAIN_SRUN = (
     "this srun started its tasks without an MPI plug-in: use srun --mpi=pmix for Open MPI or "
     "--mpi=pmi2 for MPICH"
@@ -129,9 +129,8 @@ def request_of(
     devices = coordinator.devices
     settings = settings_of(flags, devices.runtime)
     ranks = len(devices.indices)
-    roots = _roots(flags.root, ranks)
-    if flags.root != _USUAL_ROOT and not any(OPERATIONS[name].rooted for name in operations):
-        raise UsageError(f"-r {flags.root}: {' and '.join(operations)} has no root")
+    roots = _roots(flags.root or _USUAL_ROOT, ranks)
+    without_effect = _root_without_effect(operations, flags.root)
     plan = sweep_of(operations, flags, libraries_of(flags, coordinator), settings, ranks, roots)
     settings.weights = [list(row) for row in plan.uneven.weights]
     settings.islands = _islands(flags, plan.ccls, coordinator)
@@ -165,7 +164,7 @@ def request_of(
         ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, "nvrtc")}
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
         modules=flags.modules,
-        warnings=[*warnings_of(loaded), *rounding_of(plan)],
+        warnings=[*warnings_of(loaded), *rounding_of(plan), *without_effect],
         mpirun=mpirun.path if mpirun is not None and coordinator.placement is None else "",
         absent=absent,
         coordinator=coordinator,
@@ -491,6 +490,22 @@ def _libraries_of(runtime: str) -> list[str]:
     return sorted(
         (name for name in names_for(runtime) if name != "mpi"), key=lambda name: name != native
     )
+
+
+def _root_without_effect(operations: Sequence[str], root: str | None) -> list[str]:
+    """Returns a notice if ``-r`` has no effect because none of the operations has a root.
+
+    Every program of nccl-tests accepts ``-r``, so scripts pass its default to all of them. Raises
+    UsageError for another root, which cannot be measured.
+    """
+    if root is None or any(OPERATIONS[name].rooted for name in operations):
+        return []
+    text = (
+        f"-r {root}: {' and '.join(operations)} {'has' if len(operations) == 1 else 'have'} no root"
+    )
+    if root != _USUAL_ROOT:
+        raise UsageError(text)
+    return [f"{text}, so the option has no effect"]
 
 
 def _roots(text: str, ranks: int) -> list[int]:

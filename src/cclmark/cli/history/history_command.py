@@ -138,7 +138,7 @@ def _list() -> click.Command:
 def _show() -> click.Command:
     return _command(
         "show",
-        "Print a run again. RUN is its id or the beginning of the id.",
+        "Print the entry and the results of a run. RUN is its id or the first characters of it.",
         [click.Argument(["run"]), _format("table", "json", "csv", "markdown"), _output()],
     )
 

@@ -12,7 +12,7 @@ _INPUT, _OUTPUT = Place(INPUT), Place(OUTPUT)
 def all_reduce(ranks: int, size_bytes: int) -> Iterator[Step]:
     """Pairs at distances of 1, 2, 4 … exchange all they have.
 
-    If the number of ranks is no power of 2, some ranks give their data to a neighbour first, and
+    If the number of ranks is not a power of 2, some ranks give their data to a neighbour first, and
     receive the result from it at the end.
     """
     most = 1 << (ranks.bit_length() - 1)

@@ -13,7 +13,7 @@ from cclmark.results.schema import Header
 
 
 @dataclass(frozen=True)
-class Table:
+class FlatTable:
     """Columns and rows. Rows are created while they are read, because raw samples may be many.
 
     ``exact``: numbers are written with all their digits.
@@ -47,7 +47,7 @@ def devices_of(header: Header) -> str:
     return " + ".join(dict.fromkeys(device.name for device in header.devices))
 
 
-def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> Table:
+def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> FlatTable:
     """Returns the table ``cases`` or ``samples`` of journals, each with its name.
 
     Raises UsageError for journals of different kinds, and if a kind has no samples.
@@ -64,7 +64,7 @@ def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> Table:
         raise UsageError(
             f"{', '.join(kinds)}: no raw samples in there; --table cases has what there is"
         )
-    return Table([*RUN_COLUMNS, *layout.columns], _rows(runs, layout), exact=layout.exact)
+    return FlatTable([*RUN_COLUMNS, *layout.columns], _rows(runs, layout), exact=layout.exact)
 
 
 def _has_samples(run: Journal) -> bool:

@@ -10,12 +10,12 @@ from typing import Any
 
 from cclmark.errors import MissingError
 from cclmark.report.columns import Cell, Column, Row
-from cclmark.report.exports.flat_table import Table
+from cclmark.report.exports.flat_table import FlatTable
 
 _GROUP = 65536  # rows held in memory as cells at a time
 
 
-def parquet(table: Table) -> bytes:
+def parquet(table: FlatTable) -> bytes:
     """Returns the content of the file. Raises MissingError if pyarrow is not installed."""
     try:
         import pyarrow as pa

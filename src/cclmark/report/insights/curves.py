@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cclmark.analysis.irregularities import dips, placement_gaps
 from cclmark.analysis.kinks import alternatives, kinks
-from cclmark.analysis.library_comparison import Comparison, comparisons
+from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.plan.libraries import title_of
 from cclmark.plan.library_settings import algorithm_settings
 from cclmark.plan.sizes import format_size
@@ -116,7 +116,7 @@ def _course_advice(journal: Journal, at: CaseResult) -> str:
 
 def of_libraries(journal: Journal) -> Iterator[Insight]:
     """Reports how much longer libraries take than the fastest one, for small and large messages."""
-    sweeps: dict[str, Comparison] = {}
+    sweeps: dict[str, LibraryComparison] = {}
     for sweep in comparisons(of_all_ranks(journal)):
         # Of placements, types and roots, the first with most libraries is used: the others are
         # similar.

@@ -14,7 +14,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.references.match import LEAST_JUDGED_BYTES
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights.insight_words import counted
+from cclmark.report.insights.insight_words import amount
 from cclmark.report.wording.remarks import half_peak_text
 from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
 from cclmark.results.schema import Relation
@@ -82,7 +82,7 @@ def headline_of_pairs(run: Run) -> str:
             return (
                 f"{sweep.series.operation} between two devices: "
                 f"{point.bytes_per_s / BYTES_PER_GB:.1f} GB/s at {format_size(point.size_bytes)}, "
-                f"the median of {counted(len(rates), 'pair')}, from {rates[0]:.1f} to "
+                f"the median of {amount(len(rates), 'pair')}, from {rates[0]:.1f} to "
                 f"{rates[-1]:.1f}."
             )
     return ""
@@ -133,7 +133,7 @@ def _span(rates: Sequence[float]) -> str:
     low, high = min(rates) / BYTES_PER_GB, max(rates) / BYTES_PER_GB
     if high > _MOST_APART * low:
         middle = median(rates) / BYTES_PER_GB
-        return f"{middle:.1f} GB/s (the median of {counted(len(rates), 'pair')})"
+        return f"{middle:.1f} GB/s (the median of {amount(len(rates), 'pair')})"
     ends = dict.fromkeys((f"{low:.1f}", f"{high:.1f}"))
     return f"{' to '.join(ends)} GB/s"
 

@@ -53,7 +53,7 @@ def rate_words(summary: Summary | None) -> str:
     return "?" if summary is None else f"{summary.busbw_bytes_per_s / BYTES_PER_GB:.1f}"
 
 
-def counted(number: int, one: str, several: str = "") -> str:
+def amount(number: int, one: str, several: str = "") -> str:
     """Returns 1 case, 2 cases."""
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cclmark.analysis.irregularities import noisy
-from cclmark.report.insights.insight_words import Insight, counted, described
+from cclmark.report.insights.insight_words import Insight, amount, described
 from cclmark.report.wording.remarks import unsettled_text
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
@@ -21,7 +21,7 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
         width, worst = unsure[0]
         yield Insight(
             "look",
-            f"The medians of {counted(len(unsure), 'case')} of {len(measured)} are known to no "
+            f"The medians of {amount(len(unsure), 'case')} of {len(measured)} are known to no "
             f"better than ±{_two_digits(_unsure_from(journal))} % (95 %), the worst that of "
             f"{described(worst)}: ±{width:.0%}.",
             "Smaller differences say nothing. Measure longer (--max-time), or with nothing else "
@@ -33,7 +33,7 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
         assert first.summary is not None
         yield Insight(
             "note",
-            f"{counted(len(noisy_cases), 'case')} of {len(measured)} vary by more than 10 % from "
+            f"{amount(len(noisy_cases), 'case')} of {len(measured)} vary by more than 10 % from "
             f"sample to sample, most {described(first)} ({first.summary.cv:.0%})"
             f"{_yet_known(noisy_cases)}.",
             "" if unsure else "The median is what counts.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cclmark.analysis.paths import path_warnings
-from cclmark.report.insights.insight_words import MOST_NAMED, Insight, counted, described, listed
+from cclmark.report.insights.insight_words import MOST_NAMED, Insight, amount, described, listed
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 
@@ -29,4 +29,4 @@ def of_what_ran(journal: Journal) -> Iterator[Insight]:
         names = listed([described(one) for one in results[:MOST_NAMED]], len(results))
         yield Insight("note", f"{reason}: {names}.")
     for reason, results in unknown.items():
-        yield Insight("note", f"What ran is unknown in {counted(len(results), 'case')}: {reason}.")
+        yield Insight("note", f"What ran is unknown in {amount(len(results), 'case')}: {reason}.")

@@ -12,7 +12,7 @@ from cclmark.report.insights.insight_words import (
     MOST_NAMED,
     Insight,
     Kind,
-    counted,
+    amount,
     described,
     first_line,
     listed,
@@ -38,7 +38,7 @@ def of_data(
         on_purpose = bool(journal.header.settings.inject)
         yield Insight(
             "bad",
-            f"Wrong data in {counted(len(wrong), 'case')}: {listed(names, len(wrong))}.",
+            f"Wrong data in {amount(len(wrong), 'case')}: {listed(names, len(wrong))}.",
             "That is what --inject put in."
             if on_purpose
             else "Do not use this library and hardware for anything until you know why. Run the "
@@ -90,7 +90,7 @@ def of_completeness(
         more = "" if times == len(reasons) else f" ({times} of them)"
         yield Insight(
             "note" if skipped else "bad",
-            f"{counted(len(reasons), 'case')} {status}: {usual}{more}.",
+            f"{amount(len(reasons), 'case')} {status}: {usual}{more}.",
             ""
             if skipped
             else "The journal holds a report of what every rank was doing: see the case in the "
@@ -98,7 +98,7 @@ def of_completeness(
         )
     yield from _ending(journal, len(journal.results))
     if journal.damaged_lines:
-        lines = counted(journal.damaged_lines, "line")
+        lines = amount(journal.damaged_lines, "line")
         yield Insight("look", f"{lines} of the journal could not be read.")
     yield from (Insight("note", f"{text}.") for text in journal.header.notices)
 

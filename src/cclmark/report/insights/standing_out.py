@@ -16,7 +16,7 @@ from cclmark.report.insights.insight_words import (
     MOST_NAMED,
     Insight,
     Kind,
-    counted,
+    amount,
     device_words,
     on_host_alone,
 )
@@ -32,8 +32,8 @@ from cclmark.results.journal import Journal
 
 _LATENCY_BYTES = 64 << 10
 _LATENCY_ADVICE = (
-    "With messages this small the processors that launch operations decide, more than links: "
-    "that says nothing against a link."
+    "With messages this small the time depends more on the processors that launch operations than "
+    "on links: it is no evidence of a slow link."
 )
 
 
@@ -125,7 +125,7 @@ def of_copies(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
             yield Insight(kind, f"{series_title(series)}: the slowest pair, {text}.", advice)
     for name, shares in normal.items():
         ends = " to ".join(dict.fromkeys((share_text(min(shares)), share_text(max(shares)))))
-        matrices = counted(len(shares), "matrix", "matrices")
+        matrices = amount(len(shares), "matrix", "matrices")
         yield Insight(
             "good",
             f"Copies are normal: in {matrices} the slowest pair reaches {ends} of the reference "

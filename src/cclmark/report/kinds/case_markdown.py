@@ -7,11 +7,11 @@ from collections import Counter
 import msgspec
 
 from cclmark.analysis.findings import OperationFindings, findings
-from cclmark.analysis.library_comparison import Comparison, comparisons
+from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.plan.sizes import format_size
 from cclmark.report.formats.markdown import escape
 from cclmark.report.insights.curves import of_kinks
-from cclmark.report.kinds.placement_rows import Row, RowCollector
+from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
 from cclmark.report.wording.connections import connection_lines
 from cclmark.report.wording.explained import explained_lines
@@ -96,7 +96,7 @@ class CaseMarkdown:
         message = escape(ending(footer))
         return f"{text}\n{' '.join(lines)}{f' **{message}**' if message else ''}\n"
 
-    def _row(self, row: Row) -> str:
+    def _row(self, row: PlacementRow) -> str:
         text, case = "", row.case
         heading = escape(f"{case.operation} ({case.ccl}, {counted(case.ranks, 'rank')})")
         if heading != self._heading:
@@ -105,7 +105,7 @@ class CaseMarkdown:
         self._results += [msgspec.structs.replace(result, samples=None) for result in row.results]
         return text + self._line(str(row.results[0].cycle), [*self._cells(row), _remarks(row)])
 
-    def _cells(self, row: Row) -> list[str]:
+    def _cells(self, row: PlacementRow) -> list[str]:
         return [*_lead(row), *self._figures(row.out_of_place), *self._figures(row.in_place)]
 
     def _figures(self, result: CaseResult | None) -> list[str]:
@@ -199,7 +199,7 @@ def _outcome(result: CaseResult) -> str:
     return "unchecked" if result.verification is None else "correct"
 
 
-def _beside(comparison: Comparison) -> str:
+def _beside(comparison: LibraryComparison) -> str:
     """Returns a table of the times of several libraries, with their ratios to the first."""
     columns = ["size", *heads(comparison)]
     lines = [columns, ["---:"] * len(columns)]
@@ -224,7 +224,7 @@ def _best(entry: OperationFindings) -> str:
     )
 
 
-def _lead(row: Row) -> list[str]:
+def _lead(row: PlacementRow) -> list[str]:
     case = row.case
     return [
         format_size(case.size_bytes),
@@ -253,7 +253,7 @@ def _device_time(result: CaseResult | None) -> str:
     return f"{result.device.summary.time_s * US_PER_S:.2f}"
 
 
-def _remarks(row: Row) -> str:
+def _remarks(row: PlacementRow) -> str:
     remarks = [
         escape(f"{result.case.placement} {remark}")
         for result in row.results

@@ -14,7 +14,7 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 from cclmark.report.insights.curves import of_kinks
-from cclmark.report.kinds.placement_rows import Row, RowCollector
+from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
 from cclmark.report.side_by_side import side_by_side
 from cclmark.report.wording.connections import connection_lines
 from cclmark.report.wording.explained import explained_lines
@@ -137,7 +137,7 @@ class TableExporter:
             lines.append(self._paint(ended, "red"))
         return text + "\n".join(lines) + "\n"
 
-    def _line(self, row: Row) -> str:
+    def _line(self, row: PlacementRow) -> str:
         case = row.case
         section = (case.operation, case.ccl)
         text = "" if section == self._section else self._section_head(row)
@@ -164,7 +164,7 @@ class TableExporter:
                 del columns[name]
         return columns, stacked
 
-    def _section_head(self, row: Row) -> str:
+    def _section_head(self, row: PlacementRow) -> str:
         title = f"{row.case.operation} · {row.case.ccl}"
         route = row.results[0].route
         if route not in ("native", "") and row.summary is not None:
@@ -187,7 +187,7 @@ class TableExporter:
             f"{self._paint(columns + names * len(self._placements), 'dim')}\n"
         )
 
-    def _cells(self, row: Row) -> str:
+    def _cells(self, row: PlacementRow) -> str:
         lead = _lead(row)
         if all(result.summary is None for result in row.results):
             result = row.results[0]
@@ -201,7 +201,7 @@ class TableExporter:
         parts = "".join(self._part(shown.get(name)) for name in self._placements)
         return (self._aligned(lead) + parts).rstrip() + self._mismatch(row)
 
-    def _stack(self, row: Row, lead: dict[str, str]) -> str:
+    def _stack(self, row: PlacementRow, lead: dict[str, str]) -> str:
         """Returns a line for each placement; the case is described only in the first one."""
         lines = []
         for result in row.results:
@@ -252,7 +252,7 @@ class TableExporter:
     def _if_bad(self, text: str, bad: bool, style: str) -> str:
         return self._paint(text, style) if bad else text
 
-    def _mismatch(self, row: Row) -> str:
+    def _mismatch(self, row: PlacementRow) -> str:
         """Returns why placements have no figures, or their first wrong elements, below a row."""
         text = ""
         for result in row.results:
@@ -414,7 +414,7 @@ def _width(columns: Mapping[str, int]) -> int:
     return sum(columns.values()) + len(_GAP) * (len(columns) - 1)
 
 
-def _lead(row: Row) -> dict[str, str]:
+def _lead(row: PlacementRow) -> dict[str, str]:
     case = row.case
     cycle = {"cycle": str(row.results[0].cycle)}
     if not moves_data(case.operation):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cclmark.report.columns import Cell
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.insights.insight_words import counted
+from cclmark.report.insights.insight_words import amount
 from cclmark.report.kinds.check_columns import CHECK_LAYOUT
 from cclmark.report.kinds.check_metrics import CHECK_METRICS, measure_check
 from cclmark.report.kinds.kind import ReportKind, View, later
@@ -32,7 +32,7 @@ def _markdown(view: View) -> Exporter[CheckResult]:
 
 
 def _counted(journal: Journal) -> str:
-    return counted(len(journal.results), "check") + " of a framework's backend"
+    return amount(len(journal.results), "check") + " of a framework's backend"
 
 
 def _page_cells(run: Run, result: CheckResult) -> Mapping[str, Cell]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cclmark.report.case_formats import CASE_FORMATS
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.insights.insight_words import counted, listed
+from cclmark.report.insights.insight_words import amount, listed
 from cclmark.report.kinds.case_columns import CASES, COLUMNS, EXPORTED_CASES
 from cclmark.report.kinds.case_metrics import CASE_METRICS, measure_case
 from cclmark.report.kinds.kind import ReportKind, View, later
@@ -52,7 +52,7 @@ def _later(module: str, exporter: str) -> Callable[[View], Exporter[CaseResult]]
 
 def _counted(journal: Journal) -> str:
     operations = sorted({one.case.operation for one in journal.cases})
-    return f"{counted(len(journal.results), 'case')} of {listed(operations)}"
+    return f"{amount(len(journal.results), 'case')} of {listed(operations)}"
 
 
 KIND = ReportKind(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.insights.insight_words import counted
+from cclmark.report.insights.insight_words import amount
 from cclmark.report.kinds.experiment_columns import TRIALS
 from cclmark.report.kinds.experiment_metrics import EXPERIMENT_METRICS, measure_trial
 from cclmark.report.kinds.kind import ReportKind, View, later
@@ -32,7 +32,7 @@ def _markdown(view: View) -> Exporter[TrialResult]:
 
 def _counted(journal: Journal) -> str:
     variants = {result.trial.variant for result in journal.trials}
-    return f"{counted(len(journal.results), 'trial')} of {counted(len(variants), 'variant')}"
+    return f"{amount(len(journal.results), 'trial')} of {amount(len(variants), 'variant')}"
 
 
 KIND = ReportKind(

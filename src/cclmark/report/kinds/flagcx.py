@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.report.kinds.placement_rows import Row, RowCollector
+from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
 from cclmark.report.wording.remarks import closing, problem_lines, series
 from cclmark.report.wording.text import BYTES_PER_GB
 from cclmark.results.kinds import CaseResult
@@ -35,7 +35,7 @@ class FlagcxExporter:
         message = closing(footer)
         return text + (f"# {message}\n" if message else "")
 
-    def _lines(self, row: Row) -> str:
+    def _lines(self, row: PlacementRow) -> str:
         text = ""
         if row.summary is not None:
             if series(row) != self._series:

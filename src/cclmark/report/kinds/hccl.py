@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.plan.cases import Case
-from cclmark.report.kinds.placement_rows import Row, RowCollector
+from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
 from cclmark.report.wording.remarks import closing, problem_lines, series
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import CaseResult
@@ -47,7 +47,7 @@ class HcclExporter:
         message = closing(footer)
         return text + (_comment(message) if message else "")
 
-    def _lines(self, row: Row) -> str:
+    def _lines(self, row: PlacementRow) -> str:
         text = ""
         if row.summary is not None:
             if series(row) != self._series:
@@ -71,7 +71,7 @@ def _line(size_bytes: int, summary: Summary, check_result: str) -> str:
     return f"{size_bytes:<17} | {time_us:<14.2f} | {algbw:<20.5f} | {check_result}\n"
 
 
-def _check_result(row: Row) -> str:
+def _check_result(row: PlacementRow) -> str:
     if any(it.status == "wrong" for it in row.results):
         return "failed"
     checked = any(it.verification is not None for it in row.results)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.insights.insight_words import counted, listed
+from cclmark.report.insights.insight_words import amount, listed
 from cclmark.report.kinds.kind import ReportKind, View, later
 from cclmark.report.kinds.memory_columns import MEMORY_LAYOUT
 from cclmark.report.kinds.memory_metrics import MEMORY_METRICS, measure_memory
@@ -32,7 +32,7 @@ def _markdown(view: View) -> Exporter[MemoryResult]:
 def _counted(journal: Journal) -> str:
     cases = {result.memory.case for result in journal.memories}
     operations = sorted({case.operation for case in cases})
-    return f"memory of {counted(len(cases), 'case')} of {listed(operations)}"
+    return f"memory of {amount(len(cases), 'case')} of {listed(operations)}"
 
 
 KIND = ReportKind(

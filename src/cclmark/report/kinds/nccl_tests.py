@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 
 from cclmark.printable import plain
-from cclmark.report.kinds.placement_rows import Row, RowCollector
+from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
 from cclmark.report.wording.remarks import closing, problem_lines
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, token
 from cclmark.results.kinds import CaseResult
@@ -83,7 +83,7 @@ class NcclTestsExporter:
         message = closing(footer)
         return text + (f"# error: {message}\n" if message else "\n")
 
-    def _row(self, row: Row) -> str:
+    def _row(self, row: PlacementRow) -> str:
         text, block = self._open(row)
         block.notes += problem_lines(row)
         for result in row.results:
@@ -92,7 +92,7 @@ class NcclTestsExporter:
                 block.busbw_gb_per_s.append(result.summary.busbw_bytes_per_s / BYTES_PER_GB)
         return text if row.summary is None else text + _line(row)
 
-    def _open(self, row: Row) -> tuple[str, _Block]:
+    def _open(self, row: PlacementRow) -> tuple[str, _Block]:
         operation, ccl, ranks = token(row.case.operation), token(row.case.ccl), row.case.ranks
         devices = self._devices[:ranks]
         listed = len(devices) == ranks and all(one.host and one.index >= 0 for one in devices)
@@ -140,7 +140,7 @@ def _device(device: DeviceDescription) -> str:
     )
 
 
-def _line(row: Row) -> str:
+def _line(row: PlacementRow) -> str:
     case = row.case
     dtype = token(_DTYPES.get(case.dtype, case.dtype))
     reduction = token(case.reduction or "none")

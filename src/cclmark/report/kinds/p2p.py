@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cclmark.analysis.copies import checks_of
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.insights.insight_words import counted, listed
+from cclmark.report.insights.insight_words import amount, listed
 from cclmark.report.kinds.kind import ReportKind, View, later
 from cclmark.report.kinds.sample_columns import TRANSFER_SAMPLES
 from cclmark.report.kinds.transfer_columns import EXPORTED_TRANSFERS, TRANSFERS
@@ -44,9 +44,9 @@ def _pccl(view: View) -> Exporter[TransferResult]:
 
 def _counted(journal: Journal) -> str:
     checks = checks_of(journal.transfers)
-    copies = [counted(checks.copies, "copy", "copies")] if checks.copies else []
+    copies = [amount(checks.copies, "copy", "copies")] if checks.copies else []
     if checks.unverifiable:
-        copies.append(counted(checks.unverifiable, "latency", "latencies"))
+        copies.append(amount(checks.unverifiable, "latency", "latencies"))
     return f"{listed(copies)} between devices"
 
 

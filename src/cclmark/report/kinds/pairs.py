@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.insights.insight_words import counted
+from cclmark.report.insights.insight_words import amount
 from cclmark.report.kinds.case_columns import CASES_OF_PAIRS, EXPORTED_CASES
 from cclmark.report.kinds.case_metrics import CASE_METRICS, measure_case
 from cclmark.report.kinds.collective import METHOD_OF_CASES, PAGE_COLUMNS
@@ -27,7 +27,7 @@ def _markdown(view: View) -> Exporter[CaseResult]:
 
 
 def _counted(journal: Journal) -> str:
-    return f"{counted(len(journal.results), 'case')} between single pairs of devices"
+    return f"{amount(len(journal.results), 'case')} between single pairs of devices"
 
 
 KIND = ReportKind(

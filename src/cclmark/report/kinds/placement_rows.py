@@ -13,7 +13,7 @@ from cclmark.results.schema import Summary
 
 
 @dataclass(frozen=True)
-class Row:
+class PlacementRow:
     """The results of one case out-of-place and in-place; one of them may be missing."""
 
     out_of_place: CaseResult | None
@@ -49,12 +49,12 @@ class RowCollector:
         self._pending: CaseResult | None = None
         self._unpaired: tuple[str, str] | None = None
 
-    def add(self, result: CaseResult) -> list[Row]:
+    def add(self, result: CaseResult) -> list[PlacementRow]:
         """Returns the rows, in order, that ``result`` completes: none, one or two."""
         pending, self._pending = self._pending, None
         if pending is not None and _belong_together(pending, result):
             return [_row(pending, result)]
-        rows: list[Row] = []
+        rows: list[PlacementRow] = []
         if pending is not None:
             self._unpaired = _operation(pending)
             rows.append(_row(pending))
@@ -64,7 +64,7 @@ class RowCollector:
             self._pending = result
         return rows
 
-    def finish(self) -> list[Row]:
+    def finish(self) -> list[PlacementRow]:
         """Returns the row whose second placement is missing, if any."""
         pending, self._pending = self._pending, None
         return [] if pending is None else [_row(pending)]
@@ -83,6 +83,6 @@ def _belong_together(one: CaseResult, other: CaseResult) -> bool:
     return msgspec.structs.replace(one.case, in_place=other.case.in_place) == other.case
 
 
-def _row(*results: CaseResult) -> Row:
+def _row(*results: CaseResult) -> PlacementRow:
     by_placement = {result.case.in_place: result for result in results}
-    return Row(out_of_place=by_placement.get(False), in_place=by_placement.get(True))
+    return PlacementRow(out_of_place=by_placement.get(False), in_place=by_placement.get(True))

@@ -12,7 +12,7 @@ from cclmark.report.charts.naming import Run
 from cclmark.report.charts.transfer_charts import transfer_charts
 from cclmark.report.columns import Cell
 from cclmark.report.kinds.matrix import MatrixCollector, figure
-from cclmark.report.page.page import Section, Table
+from cclmark.report.page.page import PageTable, Section
 from cclmark.report.wording.reference_notes import share_text
 from cclmark.report.wording.text import BYTES_PER_GB
 from cclmark.results.kinds import TransferResult
@@ -71,7 +71,7 @@ def transfer_sections(runs: Sequence[Run]) -> list[Section]:
     return sections
 
 
-def _connections(run: Run) -> Table | None:
+def _connections(run: Run) -> PageTable | None:
     """Returns the connection of each pair of devices; None if unknown, or with too many devices."""
     header = run.journal.header
     names = device_names(header)
@@ -98,10 +98,10 @@ def _connections(run: Run) -> Table | None:
     kinds = {one.kind for one in header.relations}
     shown = {"NV#" if kind.startswith("NV") else kind for kind in kinds}
     notes += [f"{sign}: {text}" for sign, text in LEGEND.items() if sign in shown]
-    return Table("How devices are connected", ["", *names], rows, notes=notes)
+    return PageTable("How devices are connected", ["", *names], rows, notes=notes)
 
 
-def _copies(run: Run) -> Table | None:
+def _copies(run: Run) -> PageTable | None:
     """Returns a table with a line for each matrix of copies."""
     collector = MatrixCollector(run.journal.header, shares=False)
     matrices = []
@@ -134,4 +134,4 @@ def _copies(run: Run) -> Table | None:
     head.append("slowest pair, of reference")
     if not any(row[-1] for row in rows):
         head, rows = head[:-1], [row[:-1] for row in rows]
-    return Table("All matrices in a line each", head, rows, len(head) - 1)
+    return PageTable("All matrices in a line each", head, rows, len(head) - 1)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from cclmark.history.history_model import StoredRun
 from cclmark.report.formats.csv_format import csv_line
 from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.report.wording.text import counted
 
 SHORT_ID = 12  # characters of a run's id in tables; commands accept any prefix
 _HEADS = ("run", "started (UTC)", "machine", "devices", "measured", "cases", "code", "labels")
@@ -59,18 +60,19 @@ def runs_csv(runs: Sequence[StoredRun]) -> str:
 
 def run_lines(run: StoredRun) -> list[str]:
     """Returns the lines above a run's table: the fields that only the history contains."""
-    code = (
-        "the end of the run is missing" if run.exit_code is None else f"exit code {run.exit_code}"
-    )
-    labels = f", labels {', '.join(run.labels)}" if run.labels else ""
-    lines = [
-        f"run        {run.run_id}{labels}",
-        f"started    {run.started_at}, {code}",
+    end = "journal without an end" if run.exit_code is None else f"exit code {run.exit_code}"
+    lines = [f"run        {run.run_id}"]
+    if run.labels:
+        lines.append(f"labels     {', '.join(run.labels)}")
+    lines += [
+        f"started    {run.started_at}",
+        f"ended      {end}",
         f"command    {run.command}",
-        f"journal    {run.source}, added {run.added_at}",
+        f"journal    {run.source}",
+        f"added      {run.added_at}",
     ]
     if run.damaged_lines:
-        lines.append(f"damaged    {run.damaged_lines} lines could not be read")
+        lines.append(f"damaged    {counted(run.damaged_lines, 'line')} of the journal, left out")
     return lines
 
 

@@ -55,7 +55,7 @@ def inventory_text(
             lines += [f"    {plain(other.strip())}" for other in others]
     if absent:
         lines.append(f"  not installed: {', '.join(map(plain, absent))}")
-        lines.append("    'cclmark info --json' says where they were looked for.")
+        lines.append("    'cclmark info --json' lists the paths that were searched.")
     return "\n".join(lines)
 
 

@@ -44,7 +44,7 @@ def _steps(
         then, now = headers[before], headers[after]
         differences = [
             *differing_settings(then.settings, now.settings, sides=("before", "after")),
-            *surroundings_changed(then, now),
+            *surroundings_changed(then, now, "after"),
         ]
         steps.append(Step(runs[before], runs[after], by_ends[before, after], differences))
     return steps

@@ -23,7 +23,7 @@ from cclmark.report.comparison import (
 )
 from cclmark.report.insights.insight_words import Insight, Kind
 from cclmark.report.page.encode import shortened
-from cclmark.report.page.page import Page, Rows, Section, Table
+from cclmark.report.page.page import Page, PageTable, Rows, Section
 from cclmark.report.wording.text import counted
 
 _COLUMNS = (
@@ -153,7 +153,7 @@ def _words(comparison: Comparison) -> list[str]:
     ]
 
 
-def _means(comparison: Comparison) -> list[Table]:
+def _means(comparison: Comparison) -> list[PageTable]:
     if not comparison.bands:
         return []
     rows = [
@@ -168,7 +168,7 @@ def _means(comparison: Comparison) -> list[Table]:
         for band in comparison.bands
     ]
     head = ["sizes", "verdict", "cases", "time after / before", "low", "high"]
-    return [Table("Cases of like sizes together", head, rows, 4)]
+    return [PageTable("Cases of like sizes together", head, rows, 4)]
 
 
 def _overlays(runs: Sequence[Run]) -> list[Section]:

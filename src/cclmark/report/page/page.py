@@ -37,7 +37,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A small table. ``numeric``: the number of numeric columns, from the right.
 
     A verdict in the second column sets the colour of its row.
@@ -61,7 +61,7 @@ class Section:
     title: str
     words: Sequence[str] = ()
     charts: Sequence[Chart] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[PageTable] = ()
     facts: Sequence[Facts] = ()
     diagrams: Sequence[Diagram] = ()
     bars: Sequence[StageBars] = ()
@@ -91,7 +91,7 @@ class Page:
     insights: Sequence[tuple[str, Sequence[Insight]]]
     sections: Sequence[Section]
     rows: Rows
-    peaks: Table | None = None
+    peaks: PageTable | None = None
     made_by: str = ""
     links: Sequence[tuple[str, str]] = field(default=())
 

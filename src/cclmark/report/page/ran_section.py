@@ -8,7 +8,7 @@ from itertools import pairwise
 from cclmark.report.charts.cells import device_names
 from cclmark.report.charts.naming import Run
 from cclmark.report.page.diagram import Connection, Diagram, Layout
-from cclmark.report.page.page import Facts, Section, Table
+from cclmark.report.page.page import Facts, PageTable, Section
 from cclmark.report.wording.connections import (
     connections_of,
     ring_text,
@@ -39,7 +39,7 @@ def ran_sections(runs: Sequence[Run]) -> list[Section]:
         facts, diagrams = _connections(run.journal)
         if tables or facts:
             words = [
-                "Observed after measuring, in a pass of its own with new ranks: timed operations "
+                "Observed after measuring, in a separate pass with new ranks: timed operations "
                 "were not observed."
             ]
             sections.append(
@@ -55,10 +55,10 @@ def ran_sections(runs: Sequence[Run]) -> list[Section]:
     return sections
 
 
-def _choice_tables(journal: Journal) -> list[Table]:
+def _choice_tables(journal: Journal) -> list[PageTable]:
     cases = journal.cases
     tables = [
-        Table(one.head, _SIZES, one.choices.rows, notes=one.choices.remarks)
+        PageTable(one.head, _SIZES, one.choices.rows, notes=one.choices.remarks)
         for one in what_ran(case for case in cases if case.case.pair is None)
     ]
     names = device_names(journal.header)
@@ -74,7 +74,7 @@ def _choice_tables(journal: Journal) -> list[Table]:
             for remark in choices.remarks
         ]
         notes = [*remarks, one.rest] if one.rest else remarks
-        tables.append(Table(one.head, ("pairs", *_SIZES), rows, notes=notes))
+        tables.append(PageTable(one.head, ("pairs", *_SIZES), rows, notes=notes))
     return tables
 
 
@@ -82,9 +82,9 @@ def _rows_of_pairs(names: str, choices: Choices) -> list[tuple[str, str, str]]:
     return [(names or "all pairs", *row) for row in choices.rows]
 
 
-def _prediction_tables(journal: Journal) -> list[Table]:
+def _prediction_tables(journal: Journal) -> list[PageTable]:
     return [
-        Table(one.title, one.head, one.rows, len(one.head), one.remarks)
+        PageTable(one.title, one.head, one.rows, len(one.head), one.remarks)
         for one in predictions(case for case in journal.cases if case.case.pair is None)
     ]
 

@@ -10,12 +10,12 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights.insight_words import counted
+from cclmark.report.insights.insight_words import amount
 from cclmark.report.insights.several_runs import of_methods, together
 from cclmark.report.kinds import report_kind
 from cclmark.report.overview import headline, insights, measured_words
 from cclmark.report.page.machine_section import machine_sections
-from cclmark.report.page.page import Page, Section, Table
+from cclmark.report.page.page import Page, PageTable, Section
 from cclmark.report.page.page_rows import rows_of
 from cclmark.report.page.ran_section import ran_sections
 from cclmark.report.page.trace_section import trace_sections
@@ -93,7 +93,7 @@ def _title(runs: Sequence[Run]) -> str:
     names = list(dict.fromkeys(device.name for device in header.devices))
     number = len(header.devices)
     if header.imported is not None and not number:
-        on = counted(header.imported.ranks, "rank")
+        on = amount(header.imported.ranks, "rank")
     else:
         on = f"{number} × {names[0]}" if len(names) == 1 else f"{number} devices"
     return f"{what} on {on}"
@@ -110,7 +110,7 @@ def _subtitle(runs: Sequence[Run]) -> str:
     return f"{header.machine.hostname}, {started} UTC, cclmark {version}"
 
 
-def peaks_of(runs: Sequence[Run]) -> Table | None:
+def peaks_of(runs: Sequence[Run]) -> PageTable | None:
     """Returns the best bandwidth and the time of the smallest message of each operation."""
     rows = []
     named: list[CaseResult] = []
@@ -160,7 +160,7 @@ def peaks_of(runs: Sequence[Run]) -> Table | None:
         *("half of peak from", "smallest message µs", _DEVICE, "size"),
     )
     kept = [place for place, name in enumerate(heads) if shown.get(name, True)]
-    return Table(
+    return PageTable(
         "Peak bus bandwidth and time of the smallest message",
         [f"of {heads[place]}" if heads[place] in _SHARES else heads[place] for place in kept],
         [[row[place] for place in kept] for row in rows],

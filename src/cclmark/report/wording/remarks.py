@@ -9,7 +9,7 @@ from cclmark.analysis.findings import OperationFindings
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.report.kinds.placement_rows import Row
+from cclmark.report.kinds.placement_rows import PlacementRow
 from cclmark.report.wording.text import BYTES_PER_GB, counted
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
@@ -29,7 +29,7 @@ def problems(result: CaseResult) -> list[str]:
     return [f"{result.status}: {plain(result.reason)}" if result.reason else result.status]
 
 
-def problem_lines(row: Row) -> list[str]:
+def problem_lines(row: PlacementRow) -> list[str]:
     """Returns the problems of both placements, each with its case."""
     return [
         f"{result.case.describe()}: {problem}"
@@ -38,7 +38,7 @@ def problem_lines(row: Row) -> list[str]:
     ]
 
 
-def series(row: Row) -> str:
+def series(row: PlacementRow) -> str:
     """Describes the common properties of one sweep's rows, with the placement that is shown."""
     case = next((it.case for it in row.results if it.summary is not None), row.case)
     words = [case.operation, case.dtype, case.reduction or ""]

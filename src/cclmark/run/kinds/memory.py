@@ -185,10 +185,10 @@ class _Runner:
         own = None
         compare_s = 0.0
         for _ in range(self._job.settings.check):
-            verdict = session.verify(None)
-            own = verdict.findings[self._job.rank]
-            compare_s = max(compare_s, verdict.compare_s)
-            if any(entry.wrong for entry in verdict.findings):
+            checked = session.verify(None)
+            own = checked.findings[self._job.rank]
+            compare_s = max(compare_s, checked.compare_s)
+            if any(entry.wrong for entry in checked.findings):
                 break
         assert own is not None
         findings = []
