@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -85,19 +86,35 @@ class TuneRequest:
     app_changes: bool
 
 
-class Tuning:
-    """One tuning run. ``earlier``: the results of an interrupted one, which count again."""
+class Measuring(Protocol):
+    """Measures trials for a tuning run."""
 
-    def __init__(
-        self,
-        tune: TuneRequest,
-        listener: Listener,
-        say: Callable[[str], None],
-        earlier: Collection[TrialResult] = (),
-    ) -> None:
+    @property
+    def number(self) -> int:
+        """The number of trials with a result."""
+
+    @property
+    def usual_channels(self) -> int:
+        """The channels of a communicator by default, 0 if unknown. Known after ``observe``."""
+
+    def conditions(self, library: str) -> tuple[str, str, int | None]:
+        """The library's version, the device's name and its NVLinks, None if unknown."""
+
+    def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
+        """The compared time of each trial in seconds, None if it failed. Raises EndedError."""
+
+    def observe(self, trials: Sequence[Trial]) -> dict[Trial, Explanation]:
+        """What the library runs in each trial. Raises EndedError."""
+
+
+class Tuning:
+    """One tuning run."""
+
+    def __init__(self, tune: TuneRequest, measuring: Measuring, say: Callable[[str], None]) -> None:
+        """``say`` receives the progress."""
         self._tune = tune
         self._say = say
-        self._measuring = _Measuring(tune.request, listener, earlier)
+        self._measuring = measuring
         self._plug_in = str(plugin_path())
         self._begin_s = time.monotonic()
         self._number = 0
@@ -125,7 +142,7 @@ class Tuning:
                 else:
                     self._withdraw()
                 result.proof_s = time.monotonic() - begin_s
-        except _EndedError as ended:
+        except EndedError as ended:
             return result, ended.outcome
         result.trials = self._measuring.number
         return result, Outcome(EXIT_OK)
@@ -368,7 +385,7 @@ class _Running:
     batch: Batch
 
 
-class _EndedError(Exception):
+class EndedError(Exception):
     """A failure that ends the run."""
 
     def __init__(self, outcome: Outcome) -> None:
@@ -376,8 +393,11 @@ class _EndedError(Exception):
         self.outcome = outcome
 
 
-class _Measuring:
-    """Measures trials that have no result yet, and keeps all results."""
+class TrialMeasuring:
+    """Measures trials that have no result yet, and keeps all results: see Measuring.
+
+    ``earlier``: the results of an interrupted run, which count again.
+    """
 
     def __init__(
         self, request: Request, listener: Listener, earlier: Collection[TrialResult]
@@ -398,7 +418,7 @@ class _Measuring:
         return int(text) if text.isdecimal() else 0
 
     def conditions(self, library: str) -> tuple[str, str, int | None]:
-        """The library's version, the device's name and its NVLinks. Raises MissingError."""
+        """See Measuring. Raises MissingError if the devices differ."""
         surroundings = self._listener.surroundings
         assert surroundings is not None
         version = next((one.version for one in surroundings.libraries if one.name == library), "")
@@ -411,21 +431,21 @@ class _Measuring:
         return version, names.pop(), nvlinks
 
     def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
-        """The compared time of each trial in seconds, None if it failed. Raises _EndedError."""
+        """See Measuring."""
         missing = [one for one in trials if one not in self._results]
         if missing:
             outcome = self._launch(missing).run()
             if outcome.exit_code != EXIT_OK:
-                raise _EndedError(outcome)
+                raise EndedError(outcome)
         return {one: compared_time(self._results.get(one)) for one in trials}
 
     def observe(self, trials: Sequence[Trial]) -> dict[Trial, Explanation]:
-        """What the library runs in each trial. Raises _EndedError."""
+        """See Measuring."""
         launch = self._launch(trials)
         self._listener.explanations.clear()
         outcome = launch.observe(range(len(trials)))
         if outcome.exit_code != EXIT_OK:
-            raise _EndedError(outcome)
+            raise EndedError(outcome)
         return {trials[index]: one for index, one in self._listener.explanations.items()}
 
     def _launch(self, trials: Sequence[Trial]) -> ExperimentLaunch:

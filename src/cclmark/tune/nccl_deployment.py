@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cclmark.tune.nccl_candidates import MIN_CTAS, MOST_CHANNELS, PLUG_IN, TABLE, Choice
+from cclmark.tune.nccl_candidates import (
+    MIN_CTAS,
+    MOST_CHANNELS,
+    PLUG_IN,
+    TABLE,
+    TUNED_OPERATIONS,
+    Choice,
+)
 from cclmark.tune.rules import Rule as SizeRule
 from cclmark.tune.table_file import MOST_BYTES, Rule
 
@@ -57,7 +64,8 @@ def deployment_of(plans: Sequence[OperationPlan], ranks: int, usual_channels: in
     widens = max(requested, default=0) > usual_channels
     rules: list[Rule] = []
     for plan in plans:
-        rules += _pinned(plan, ranks) if widens else _bare(plan, ranks)
+        if plan.operation in TUNED_OPERATIONS:
+            rules += _pinned(plan, ranks) if widens else _bare(plan, ranks)
     environment = {MIN_CTAS: str(MOST_CHANNELS)} if widens else {}
     return Deployment(rules, environment)
 

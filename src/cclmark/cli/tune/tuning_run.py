@@ -7,7 +7,6 @@ import fcntl
 import math
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -36,7 +35,7 @@ from cclmark.plan.variants import DEFAULT
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import new_journal, recording
-from cclmark.recording.tuning import TuneRequest, Tuning, check_directory
+from cclmark.recording.tuning import TrialMeasuring, TuneRequest, Tuning, check_directory
 from cclmark.report.kinds.tune_table import TuneTable
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.journal import read_journal
@@ -56,10 +55,7 @@ def tune(flags: TuneFlags) -> int:
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     operations = chosen_operations(flags.operations)
-    with (
-        _alone(),
-        joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator,
-    ):
+    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
         coordinator.exit_code = _tune(operations, flags, coordinator, began_s)
         return coordinator.exit_code
 
@@ -79,12 +75,12 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
             print(f"cclmark: {text}", file=sys.stderr)
 
     try:
-        with recording(place, printed, table, request.request, began_s) as recorder:
+        with _alone(), recording(place, printed, table, request.request, began_s) as recorder:
             for one in earlier:
                 recorder.measured.add(one.index)
-            table.result, outcome = Tuning(
-                replace(request, directory=directory), recorder, say, earlier
-            ).run()
+            measuring = TrialMeasuring(request.request, recorder, earlier)
+            tuning = Tuning(replace(request, directory=directory), measuring, say)
+            table.result, outcome = tuning.run()
             return recorder.finish(outcome)
     finally:
         printed.close()
@@ -105,6 +101,9 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
             f"{' and '.join(plan.ccls)}: compare its settings with cclmark experiment (see "
             "cclmark settings)"
         )
+    for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
+        if len(values) > 1:
+            raise UsageError(f"{flag}: tune one at a time: its rules are by operation and size")
     for name in _DECIDING:
         if name in os.environ:
             raise UsageError(
@@ -164,7 +163,7 @@ def _earlier(path: Path | None, tune: TuneRequest) -> list[TrialResult]:
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
     """Raises UsageError while another cclmark tune of this user runs: both would be disturbed."""
-    path = Path(tempfile.gettempdir()) / f"cclmark-tune-{os.getuid()}.lock"
+    path = Path(os.environ.get("TMPDIR") or "/tmp") / f"cclmark-tune-{os.getuid()}.lock"
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError:

@@ -63,9 +63,11 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
             "asks no tuner for it; see --app-changes yes, or vary its variables with cclmark "
             "experiment"
         ]
-    if one.proof is None:
-        return ["  the search found nothing that is faster than the default"]
     lines: list[str] = []
+    if one.found is not None and not one.found.complete:
+        lines.append("  the search ended by its budget: more time may find more (--budget)")
+    if one.proof is None:
+        return [*lines, "  the search found nothing that is faster than the default"]
     if one.proof.proven:
         rows = [_HEADS, *(_row(one, proven) for proven in one.proof.proven)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -77,8 +79,6 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
     else:
         lines.append("  nothing beats the default")
     lines += [f"  the default stays {_dropped(one, each)}" for each in one.proof.dropped]
-    if one.found is not None and not one.found.complete:
-        lines.append("  the search ended by its budget: more time may find more (--budget)")
     if one.outside:
         worst = max(one.outside, key=lambda size: one.outside[size].ratio)
         lines.append(

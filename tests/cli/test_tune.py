@@ -1,0 +1,80 @@
+"""``cclmark tune`` on fakes; tests/unit/test_tuning.py has simulated devices with gains."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+
+import pytest
+
+from cclmark.plan.trials import SEARCH
+from cclmark.results.journal import read_journal
+
+SMALL = ("-g", "2", "-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--budget", "1s")
+
+
+@pytest.fixture
+def fakes(fake_cuda, tmp_path):
+    """The environment of a run; its own directory for the lock against other runs."""
+    return lambda **variables: fake_cuda.env(TMPDIR=str(tmp_path), **variables)
+
+
+def test_a_run_ends_with_a_result(cclmark, fakes):
+    run = cclmark("tune", "all_reduce,alltoall", *SMALL, "-O", "t", env=fakes())
+    journal = run.journal
+    assert {one.trial.stage for one in journal.trials} >= {SEARCH}
+    assert [one.index for one in journal.trials] == list(range(len(journal.trials)))
+    assert all(one.is_checked for one in journal.trials)
+    assert "all_reduce float32 sum out-of-place · nccl, 2 ranks" in run.out
+    assert "NCCL asks no tuner for it" in run.out
+    assert "every output checked" in run.out
+    tables = sorted(path.name for path in (run.directory / "t" / "candidates").iterdir())
+    assert "ring-ll-32.table" in tables
+    # The plug-in of the ranks leaves no log where nothing is recorded.
+    assert list(run.directory.glob("*.cclmlog")) == []
+    assert cclmark("export", run.journal_path, "--format", "csv").out.count("\n") == 1 + len(
+        journal.trials
+    )
+
+
+def test_an_interrupted_run_continues(cclmark, background, fakes):
+    arguments = ("tune", "all_reduce", *SMALL, "-O", "t")
+    run = background(*arguments, env=fakes())
+    run.wait_for_ranks(results=4)
+    run.signal(run.process.pid, signal.SIGINT)
+    assert run.finish().code == 130
+    done = read_journal(run.journal_path).trials
+    resumed = cclmark(*arguments, "--resume", run.journal_path, env=fakes())
+    trials = {one.trial for one in resumed.journal.trials}
+    assert trials.isdisjoint({one.trial for one in done})
+    assert min(one.index for one in resumed.journal.trials) == len(done)
+
+
+def test_two_runs_at_once_are_refused(cclmark, fakes, tmp_path):
+    with (tmp_path / f"cclmark-tune-{os.getuid()}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = cclmark("tune", "all_reduce", *SMALL, env=fakes(), code=2)
+    assert "another cclmark tune runs on this host" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "message"),
+    [
+        (("sendrecv",), {}, "NCCL asks no tuner for sendrecv"),
+        (("all_reduce",), {"NCCL_PROTO": "LL"}, "NCCL_PROTO=LL is set in the environment"),
+        (("all_reduce", "-d", "float32,bfloat16"), {}, "-d: tune one at a time"),
+        (("all_reduce", "--proof-rounds", "6"), {}, "--proof-rounds"),
+        (("all_reduce", "--budget", "soon"), {}, "soon"),
+        ((), {}, "which operation?"),
+    ],
+)
+def test_invalid_requests(cclmark, fakes, arguments, variables, message):
+    refused = cclmark("tune", *arguments, "-g", "2", env=fakes(**variables), code=2)
+    assert message in refused.message
+    assert refused.written() == []
+
+
+def test_other_libraries_have_no_tuner_interface(cclmark):
+    refused = cclmark("tune", "all_reduce", "--devices", "host:2", code=3)
+    assert "supports libraries with NCCL's tuner interface, not shm" in refused.message

@@ -1,0 +1,272 @@
+"""Tuning of simulated devices, whose times follow from the deployed files alone."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cclmark.errors import UsageError
+from cclmark.launch.request import Outcome
+from cclmark.plan.cases import Case
+from cclmark.plan.variants import REGISTRATION
+from cclmark.recording.tuning import (
+    CSV_FILE,
+    ENVIRONMENT_FILE,
+    TABLE_FILE,
+    EndedError,
+    TuneRequest,
+    Tuning,
+    check_directory,
+)
+from cclmark.report.lists.tune_lines import tune_lines
+from cclmark.results.schema import Explanation
+from cclmark.tune import table_file
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = [KIB << (2 * step) for step in range(11)]  # 1 KiB to 1 GiB
+NOISE = 0.003
+
+
+def case_of(operation: str, size: int) -> Case:
+    return Case(operation, "nccl", 2, "float32", size, size // 4, False, reduction="sum")
+
+
+def usual_choice(size: int) -> tuple[str, str, int]:
+    """What the library runs with communicators of 24 channels."""
+    if size < MIB:
+        return "ring", "ll", max(1, min(24, size // (16 * KIB)))
+    return "ring", "simple", 24
+
+
+def time_of(choice: tuple[str, str, int], size: int) -> float:
+    """Seconds. More channels are faster for large messages, and slower for small ones."""
+    algorithm, protocol, channels = choice
+    rates = {"ll": 60e9, "ll128": 240e9, "simple": 300e9}
+    latency_s = {"ll": 6e-6, "ll128": 10e-6, "simple": 14e-6}[protocol]
+    rate = rates[protocol] * (0.75 + 0.25 * min(channels, 48) / 48)
+    if algorithm == "tree":
+        latency_s, rate = latency_s * 1.3, rate * 0.9
+    return latency_s + channels * 0.05e-6 + size / rate
+
+
+class Simulated:
+    """See recording.tuning.Measuring. ``responds`` is False where nothing changes a time."""
+
+    def __init__(self, *, responds=True, seed=0, harm=0.0, fails=()):
+        self.number = 0
+        self.usual_channels = 24
+        self.seen = []
+        self._responds = responds
+        self._random = random.Random(seed)
+        self._harm = harm
+        self._fails = fails
+
+    def conditions(self, library):
+        assert library == "nccl"
+        return "2.28.9", "NVIDIA H200", 18
+
+    def choice(self, trial):
+        """What runs, from the variables and the file of the table."""
+        variables = {one.name: one.value for one in trial.variant.assignments}
+        size = trial.case.size_bytes
+        widened = "NCCL_MIN_CTAS" in variables
+        if path := variables.get("CCLMARK_TUNER_TABLE"):
+            assert Path(path).is_absolute()
+            assert "NCCL_TUNER_PLUGIN" in variables
+            table = table_file.read(Path(path).read_text(), path)
+            if "CCLMARK_TUNER_ANYWHERE" not in variables:
+                assert (table.library_version, table.device, table.nvlinks) == (
+                    *("2.28.9", "NVIDIA H200"),
+                    18,
+                )
+            for rule in table.rules:
+                within = rule.smallest_bytes <= size <= rule.largest_bytes
+                if rule.operation == trial.case.operation and within:
+                    most = 64 if widened else 24
+                    return rule.algorithm, rule.protocol, min(rule.channels or most, most)
+        algorithm, protocol, channels = usual_choice(size)
+        return algorithm, protocol, 64 if widened else channels
+
+    def measure(self, trials):
+        self.seen += trials
+        self.number += len(trials)
+        return {one: self._time(one) for one in trials}
+
+    def _time(self, trial):
+        choice = self.choice(trial)
+        if choice[:2] in self._fails and not trial.variant.is_default:
+            return None
+        time_s = time_of(choice if self._responds else usual_choice(trial.case.size_bytes),
+                         trial.case.size_bytes)  # fmt: skip
+        if trial.variant.value_of(REGISTRATION) == "symmetric" and self._responds:
+            time_s *= 0.6 if trial.case.size_bytes < MIB else 1.2
+        if trial.stage == "proof" and trial.variant.assignments and trial.case.size_bytes == KIB:
+            time_s *= 1 + self._harm
+        return time_s * self._random.lognormvariate(0, NOISE)
+
+    def observe(self, trials):
+        found = {}
+        for one in trials:
+            algorithm, protocol, channels = self.choice(one)
+            found[one] = Explanation(
+                0, "plug-in", algorithm, algorithm.upper(), protocol.upper(), channels
+            )
+        return found
+
+
+def tuned(directory, simulated, operations=("all_reduce",), *, app_changes=False, budget_s=1e6):
+    from cclmark.cli.tune.tuning_run import _with_middles
+
+    cases = {name: [case_of(name, size) for size in SIZES] for name in operations}
+    request = TuneRequest(
+        request=msgspec.defstruct("Devices", [("processes", list)])([[0], [1]]),
+        cases=cases,
+        proof_cases={name: _with_middles(own) for name, own in cases.items()},
+        library="nccl",
+        directory=directory,
+        budget_s=budget_s,
+        proof_rounds=10,
+        app_changes=app_changes,
+    )
+    check_directory(directory, resumes=False)
+    result, outcome = Tuning(request, simulated, lambda text: None).run()
+    assert outcome == Outcome(0)
+    return result
+
+
+def test_a_gain_is_deployed_and_other_sizes_keep_what_ran(tmp_path):
+    simulated = Simulated()
+    result = tuned(tmp_path / "tuned", simulated)
+    (one,) = result.operations
+    assert one.mean_gain > 1.04
+    assert not one.harmed
+    table = table_file.read((tmp_path / "tuned" / TABLE_FILE).read_text(), TABLE_FILE)
+    assert result.variables["NCCL_MIN_CTAS"] == "64"
+    assert result.variables["CCLMARK_TUNER_TABLE"] == str(
+        (tmp_path / "tuned" / TABLE_FILE).absolute()
+    )
+    for proven in one.proof.proven:
+        for size in SIZES:
+            if proven.rule.covers(size):
+                choice = one.choices[proven.rule.variant]
+                ran = (choice.algorithm, choice.protocol, choice.channels or 64)
+                assert time_of(ran, size) < 1.02 * time_of(usual_choice(size), size)
+    covered = [size for size in SIZES if any(p.rule.covers(size) for p in one.proof.proven)]
+    assert max(SIZES) in covered
+    # All other sizes have the library's own choice, although communicators have more channels.
+    for size in set(SIZES) - set(covered):
+        (rule,) = [
+            rule for rule in table.rules if rule.smallest_bytes <= size <= rule.largest_bytes
+        ]
+        assert (rule.algorithm, rule.protocol, rule.channels) == usual_choice(size)
+    assert (tmp_path / "tuned" / CSV_FILE).read_text().count("allreduce") == len(table.rules)
+    text = "\n".join(tune_lines(result))
+    assert "geometric mean of the speed-ups" in text
+    assert f". {tmp_path / 'tuned' / ENVIRONMENT_FILE}" in text
+
+
+def test_a_shell_reads_the_environment_file(tmp_path):
+    import subprocess
+
+    directory = tmp_path / "it's here"
+    result = tuned(directory, Simulated())
+    script = f'. "{directory / ENVIRONMENT_FILE}"; echo "$CCLMARK_TUNER_TABLE"'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == result.variables["CCLMARK_TUNER_TABLE"]
+
+
+def test_nothing_beats_the_default(tmp_path):
+    result = tuned(tmp_path / "tuned", Simulated(responds=False))
+    assert result.files == []
+    assert not (tmp_path / "tuned" / TABLE_FILE).exists()
+    assert not (tmp_path / "tuned" / ENVIRONMENT_FILE).exists()
+    assert "nothing beats the default" in "\n".join(tune_lines(result))
+
+
+def test_an_artifact_that_harms_another_size_is_withdrawn(tmp_path):
+    result = tuned(tmp_path / "tuned", Simulated(harm=0.10))
+    (one,) = result.operations
+    assert set(one.harmed) == {KIB}
+    assert result.files == []
+    assert not (tmp_path / "tuned" / TABLE_FILE).exists()
+    text = "\n".join(tune_lines(result))
+    assert "1 KiB has no rule and is slower with the artifact" in text
+    assert "so no artifact is written" in text
+
+
+def test_what_fails_is_not_deployed(tmp_path):
+    result = tuned(tmp_path / "tuned", Simulated(fails={("ring", "simple")}))
+    (one,) = result.operations
+    assert all(
+        one.choices[proven.rule.variant].protocol != "simple"
+        or one.choices[proven.rule.variant].algorithm != "ring"
+        for proven in (one.proof.proven if one.proof else ())
+    )
+
+
+def test_registered_buffers_are_proven_where_the_program_may_change(tmp_path):
+    result = tuned(tmp_path / "tuned", Simulated(), app_changes=True)
+    (one,) = result.operations
+    choices = {
+        size: one.choices[proven.rule.variant]
+        for size in SIZES
+        for proven in one.proof.proven
+        if proven.rule.covers(size)
+    }
+    assert choices[16 * KIB].registration == "symmetric"
+    assert choices[max(SIZES)].registration == ""
+    text = "\n".join(tune_lines(result))
+    assert "program change: the buffers have to be in symmetric windows" in text
+
+
+def test_operations_without_a_tuner_need_a_change_of_the_program(tmp_path):
+    result = tuned(tmp_path / "tuned", Simulated(), ("all_reduce", "alltoall"))
+    text = "\n".join(tune_lines(result))
+    assert "NCCL asks no tuner for it" in text
+    table = table_file.read((tmp_path / "tuned" / TABLE_FILE).read_text(), TABLE_FILE)
+    assert {rule.operation for rule in table.rules} == {"all_reduce"}
+
+
+def test_a_deadline_ends_the_search(tmp_path):
+    result = tuned(tmp_path / "tuned", Simulated(), budget_s=0.0)
+    assert not result.operations[0].found.complete
+    assert "the search ended by its budget" in "\n".join(tune_lines(result))
+
+
+def test_the_same_times_lead_to_the_same_trials(tmp_path):
+    """An interrupted run continues from the results in its journal."""
+    first, again = Simulated(seed=3), Simulated(seed=3)
+    tuned(tmp_path / "tuned", first)
+    for path in (tmp_path / "tuned").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    (tmp_path / "tuned" / "candidates").rmdir()
+    tuned(tmp_path / "tuned", again)
+    assert first.seen == again.seen
+
+
+def test_a_failure_of_the_default_ends_the_run(tmp_path):
+    class Failing(Simulated):
+        def measure(self, trials):
+            raise EndedError(Outcome(4, "rank 1 died"))
+
+    cases = {"all_reduce": [case_of("all_reduce", size) for size in SIZES]}
+    request = TuneRequest(
+        msgspec.defstruct("Devices", [("processes", list)])([[0], [1]]),
+        *(cases, cases, "nccl", tmp_path, 10.0, 7),
+        app_changes=False,
+    )
+    _, outcome = Tuning(request, Failing(), lambda text: None).run()
+    assert outcome == Outcome(4, "rank 1 died")
+
+
+def test_a_directory_with_content_is_refused(tmp_path):
+    (tmp_path / "something").touch()
+    with pytest.raises(UsageError, match="is not empty"):
+        check_directory(tmp_path, resumes=False)
+    check_directory(tmp_path, resumes=True)
+    with pytest.raises(UsageError, match="is not a directory"):
+        check_directory(tmp_path / "something", resumes=True)
