@@ -180,6 +180,17 @@ def test_formats_and_the_report(cclmark, tmp_path):
     assert 'cclmark_trial_time_seconds{variant="SOME_NAME=a",round="2"' in prometheus
 
 
+def test_a_bisection_measures_values_and_prints_their_shares(cclmark):
+    run = cclmark(
+        *("experiment", "all_reduce", "--devices", "host:2", "-b", "4K", "-e", "4K", "-n", "1"),
+        *("-w", "0", "--bisect", "SOME_NUMBER=1:2", "--keep", "1%"),
+    )
+    assert "SOME_NUMBER=1 is the smallest value that keeps 1 % of the best bandwidth" in run.out
+    values = {one.trial.variant.value_of("SOME_NUMBER") for one in run.journal.trials}
+    assert values == {"", "1", "2"}
+    assert [one.index for one in run.journal.trials] == list(range(len(run.journal.trials)))
+
+
 def test_an_interrupted_experiment_is_resumed(cclmark, background):
     arguments = ("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a")
     run = background(*arguments)
@@ -209,6 +220,8 @@ def test_an_interrupted_experiment_is_resumed(cclmark, background):
           *("--vary", f"B={','.join(map(str, range(60)))}")), "more than 256 combinations"),
         (("all_reduce", "--library", "/no/such/lib.so"), "neither a known library nor a file"),
         (("all_reduce", "--vary", "A=1", "--ccl", "shm,mpi"), "one library is the default"),
+        (("all_reduce", "--bisect", "A=1:4", "--vary", "B=1"), "--bisect excludes --vary"),
+        (("all_reduce", "--bisect", "A=4:1"), "2 to 4096 values"),
     ],
 )  # fmt: skip
 def test_invalid_requests(cclmark, arguments, message):

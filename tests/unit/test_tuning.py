@@ -12,11 +12,11 @@ from cclmark.errors import UsageError
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import REGISTRATION
+from cclmark.recording.trial_measuring import EndedError
 from cclmark.recording.tuning import (
     CSV_FILE,
     ENVIRONMENT_FILE,
     TABLE_FILE,
-    EndedError,
     TuneRequest,
     Tuning,
     check_directory,

@@ -49,6 +49,20 @@ class ExperimentFlags(Flags):
         is_flag=True,
         help="Each value alone instead of all combinations.",
     )
+    bisect: str = option(
+        OPERATION,
+        "--bisect",
+        default="",
+        metavar="NAME=LOW:HIGH",
+        help="Find the smallest value of a variable that keeps a share of the best bandwidth.",
+    )
+    keep: str = option(
+        OPERATION,
+        "--keep",
+        default="99%",
+        metavar="SHARE",
+        help="The share that --bisect keeps at every size [99%].",
+    )
     rounds: int = option(
         METHOD,
         "--rounds",

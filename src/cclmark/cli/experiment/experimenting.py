@@ -15,9 +15,11 @@ from cclmark.cli.collective.measuring import (
     request_of,
     stem_of,
 )
+from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.cli.experiment.experiment_options import ExperimentFlags
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import EXPERIMENT, items_of
 from cclmark.plan.libraries import BRIDGE, all_libraries, torch_backend_of
@@ -44,9 +46,11 @@ from cclmark.plan.variants import (
 )
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import record
+from cclmark.recording.recorder import new_journal, record, recording
+from cclmark.recording.trial_measuring import TrialMeasuring
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.kinds.experiment_table import ExperimentTable
+from cclmark.report.kinds.experiment_table import BisectionTable, ExperimentTable
+from cclmark.report.lists.bisection_lines import bisection_lines
 from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import TrialResult
@@ -93,6 +97,8 @@ def _measure(
         raise UsageError("--ccl: one library is the default; compare others with --library")
     ccl = plan.ccls[0]
     cases = items_of(request.planned, Case)
+    if flags.bisect:
+        return _bisect(flags, ccl, replace(request, kind=EXPERIMENT), cases, began_s)
     variants, notices = _variants(flags, ccl)
     trials = trials_of(cases, [DEFAULT, CONTROL, *variants], flags.rounds)
     experiment = replace(
@@ -113,6 +119,39 @@ def _measure(
             f"experiment-{operations[0] if len(operations) == 1 else 'collectives'}", plan
         ),
     )
+
+
+def _bisect(
+    flags: ExperimentFlags, ccl: str, request: Request, cases: Sequence[Case], began_s: float
+) -> int:
+    """Runs ``--bisect`` and returns the exit code. Raises UsageError."""
+    if flags.vary or flags.libraries or flags.one_at_a_time or flags.resume:
+        raise UsageError(
+            "--bisect excludes --vary, --library, --one-at-a-time and --resume: it varies one value"
+        )
+    if flags.format != "table" or flags.output is not None:
+        raise UsageError("--bisect prints a table: use cclmark export for its journal")
+    name, low, high, keep = parse_bisect(flags.bisect, flags.keep)
+    notices = _checked([(name, [str(low), str(high)])], ccl)
+    once = ccl in _ONCE or torch_backend_of(ccl) is not None
+    scope = PROCESS if once else _scope_of(ccl, name)
+    nominal = trials_of(cases, [DEFAULT], 1)
+    request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
+    printed = Output(None)
+    paint = ansi if printed.takes_colours else unpainted
+    table = BisectionTable(paint=paint)
+    place = flags.journal or new_journal(f"experiment-bisect-{ccl}")
+    try:
+        with recording(place, printed, table, request, began_s) as recorder:
+            measuring = TrialMeasuring(request, recorder)
+            found, outcome = run_bisection(measuring, cases, name, scope, (low, high, keep))
+            if found is not None:
+                table.result = bisection_lines(
+                    found, name, cases, keep, paint, printed.terminal_columns
+                )
+            return recorder.finish(outcome)
+    finally:
+        printed.close()
 
 
 def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str]]:

@@ -35,7 +35,8 @@ from cclmark.plan.variants import DEFAULT
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import new_journal, recording
-from cclmark.recording.tuning import TrialMeasuring, TuneRequest, Tuning, check_directory
+from cclmark.recording.trial_measuring import TrialMeasuring
+from cclmark.recording.tuning import TuneRequest, Tuning, check_directory
 from cclmark.report.kinds.tune_table import TuneTable
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.journal import read_journal

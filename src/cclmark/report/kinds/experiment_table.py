@@ -142,6 +142,26 @@ def _style(result: VariantResult | None) -> str:
     return f"heat{step}"
 
 
+class BisectionTable(GatheredTrials):
+    """The head of a run, and at its end the lines of ``result``, which is set before."""
+
+    def __init__(self, *, paint: Paint = unpainted) -> None:
+        super().__init__()
+        self._paint = paint
+        self.result: list[str] = []
+
+    def opening(self, header: Header) -> str:
+        """Returns the devices, their links, the library and the method."""
+        return "\n".join(opening_lines(header, "rank", method_of(header), self._paint)) + "\n"
+
+    def end(self, footer: Footer | None) -> str:
+        """Returns the result."""
+        lines = [*self.result]
+        if footer is None or footer.message:
+            lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))
+        return "\n".join(lines) + "\n"
+
+
 class ExperimentMarkdown(GatheredTrials):
     """The same as Markdown tables."""
 
