@@ -25,6 +25,10 @@ MPIS = Path(__file__).parents[2] / "build" / "mpi"
 SOURCE = Path(__file__).parent / "programs" / "order_of_sums.c"
 SMALL, LARGE = 1024, 262144
 RANKS = 4
+OPERATIONS = (
+    *("all_gather", "all_reduce", "alltoall", "broadcast", "gather", "reduce", "reduce_scatter"),
+    *("scatter", "barrier"),
+)
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -91,8 +95,40 @@ def mpich(tmp_path_factory):
     return Program("mpich", tmp_path_factory.mktemp("programs"))
 
 
+def every_algorithm(module, ranks):
+    """Rules with which every operation runs all of its algorithms, one after the other."""
+    algorithms = {
+        operation: [
+            name
+            for name in module.algorithms_of(operation)
+            if name not in ("two_proc", "noncommutative") and not name.endswith("_replace")
+        ]
+        for operation in OPERATIONS
+    }
+    for place in range(max(map(len, algorithms.values()))):
+        yield [
+            AlgorithmRule(operation, ranks, 0, None, names[place % len(names)])
+            for operation, names in algorithms.items()
+            if names
+        ]
+
+
 def all_reduce(smallest_bytes, largest_bytes, algorithm, *, ranks=RANKS):
     return AlgorithmRule("all_reduce", ranks, smallest_bytes, largest_bytes, algorithm)
+
+
+def run_all(cclmark, program, variables):
+    """All operations, whose data cclmark verifies, with the files of rules."""
+    run = cclmark(
+        *("collectives", "--only", ",".join(OPERATIONS), "--ccl", "mpi"),
+        *("--devices", f"host:{RANKS}", "-b", "4K", "-e", "64K", "-f", "16", "-n", "1", "-w", "0"),
+        *("-o", "sum"),
+        env={"CCLMARK_MPIRUN": str(program.prefix / "bin" / "mpirun"), **variables},
+    )
+    statuses = {(result.case.operation, result.status) for result in run.journal.results}
+    assert statuses - {(name, "skipped") for name in OPERATIONS} == {
+        (name, "ok") for name in OPERATIONS
+    }
 
 
 class TestOpenMpi:
@@ -167,6 +203,11 @@ class TestOpenMpi:
             path.write_text(content)
         assert open_mpi.results(SMALL, **self.variables(path)) == open_mpi.results(SMALL)
 
+    @pytest.mark.exhaustive
+    def test_every_algorithm_is_one_of_the_library(self, open_mpi, cclmark, tmp_path):
+        for rules in every_algorithm(open_mpi_rules, RANKS):
+            run_all(cclmark, open_mpi, self.written(tmp_path / "rules", rules))
+
 
 class TestMpich:
     RULES = (
@@ -237,24 +278,16 @@ class TestMpich:
         assert done.returncode != 0
         assert f"{tmp_path}/general.json" in done.stdout + done.stderr
 
-    def test_a_file_of_whole_pages_is_read(self, mpich, tmp_path):
-        """MPICH reads a mapped file up to a zero, which such a file does not have at its end."""
-        variables = self.written(mpich, tmp_path, self.RULES)
-        path = tmp_path / "shared_memory.json"
-        for more in range(4096):
-            text = path.read_text() + " " * more
-            if len(text) % 4096 == 4095:
-                break
-        path.write_text(text)
-        expected = self.forced(mpich, "tree", SMALL)
-        assert mpich.results(SMALL, **variables) == expected
+    @pytest.mark.exhaustive
+    def test_every_algorithm_is_one_of_the_library(self, mpich, cclmark, tmp_path):
+        for rules in every_algorithm(mpich_selection, RANKS):
+            run_all(cclmark, mpich, self.written(mpich, tmp_path, rules))
 
-    def test_every_algorithm_of_rules_runs(self, mpich, tmp_path):
-        """With the parameters that are written, the results are those of the variables."""
-        for algorithm in ("recursive_multiplying", "reduce_scatter_allgather", "recexch", "ring"):
-            variables = self.written(mpich, tmp_path, [all_reduce(0, None, algorithm)])
-            expected = self.forced(mpich, algorithm, SMALL, LARGE)
-            assert mpich.results(SMALL, LARGE, **variables) == expected
+    @pytest.mark.parametrize("algorithm", mpich_selection.algorithms_of("all_reduce"))
+    def test_the_written_parameters_are_those_of_the_variables(self, mpich, tmp_path, algorithm):
+        variables = self.written(mpich, tmp_path, [all_reduce(0, None, algorithm)])
+        expected = self.forced(mpich, algorithm, SMALL, LARGE)
+        assert mpich.results(SMALL, LARGE, **variables) == expected
 
     def test_the_own_selection_of_the_library_changes_nothing(self, mpich, tmp_path):
         builtin = builtin_trees(mpich.library.read_bytes())

@@ -142,6 +142,11 @@ def selection(
     return Selection(_text(general), _text(shared))
 
 
+def algorithms_of(operation: str) -> tuple[str, ...]:
+    """The algorithms that rules can select, none for an operation without rules."""
+    return tuple(_ALGORITHMS.get(operation, ()))
+
+
 def algorithm_name(operation: str, algorithm: str) -> str:
     """The name of an algorithm of rules in the files, ``MPIR_Allreduce_intra_ring``."""
     return f"MPIR_{_COLLECTIVES[operation].capitalize()}_intra_{algorithm}"
@@ -154,7 +159,7 @@ def _check(rule: AlgorithmRule, version: str) -> None:
     check_algorithm(rule, f"MPIR_CVAR_{collective}_INTRA_ALGORITHM", version)
     algorithm = _ALGORITHMS[rule.operation].get(rule.algorithm)
     if algorithm is None:
-        names = ", ".join(_ALGORITHMS[rule.operation])
+        names = ", ".join(algorithms_of(rule.operation))
         raise UsageError(f"{rule.label}: '{rule.algorithm}' is not among {names}")
     if "power of two" in algorithm.conditions and rule.ranks & (rule.ranks - 1):
         raise UsageError(f"{rule.label}: {rule.algorithm} requires a power of two of ranks")
@@ -243,5 +248,5 @@ def _left_to_general(tree: Tree) -> Callable[[AlgorithmRule], Tree]:
 def _text(tree: Tree) -> str:
     text = json.dumps(tree, indent=1) + "\n"
     read(text, "MPICH's selection")
-    # MPICH maps the file and reads up to a zero, which only a partly filled last page has.
+    # MPICH maps the file and parses it up to a zero, which a full last page does not have.
     return text if len(text) % _PAGE_BYTES else text + "\n"

@@ -41,6 +41,12 @@ _KIND = re.compile(
     r"|is_node_consecutive)=(?:yes|no)",
     re.ASCII,
 )
+# What MPICH evaluates when a communicator is created, if nothing else is before it.
+_OF_COMMUNICATOR = re.compile(
+    r"(?:collective|comm_type|comm_size|comm_hierarchy|comm_avg_ppn|is_node_consecutive)[=<].*"
+    r"|any|[a-z_]+=any",
+    re.ASCII,
+)
 _ANY = re.compile(r"any|[a-z_]+=any", re.ASCII)
 _MOST_INT = (1 << 31) - 1
 _MOST_SHOWN = 60  # characters of a condition in a message
@@ -115,33 +121,42 @@ def read(text: str, source: str) -> Tree:
 
 def algorithm_of(tree: Tree, call: Call) -> str | None:
     """The name of the algorithm that a tree selects, None where it selects nothing."""
-    node = tree
-    while True:
-        key = next((one for one in node if _LEAF.fullmatch(one) or _holds(one, call)), None)
-        if key is None:
-            return None
-        if leaf := _LEAF.fullmatch(key):
-            return leaf[1]
-        node = node[key]
+    node: Tree | None = tree
+    is_search = False
+    while node is not None:
+        following = None
+        for key, below in node.items():
+            if leaf := _LEAF.fullmatch(key):
+                return leaf[1]
+            is_search = is_search or not _OF_COMMUNICATOR.fullmatch(key)
+            if _holds(key, call, is_search):
+                following = below
+                break
+        node = following
+    return None
 
 
-def resolved(tree: Tree, ranks: int) -> Tree:
+def resolved(tree: Tree, ranks: int, *, is_search: bool = False) -> Tree:
     """A tree without its conditions on the number of ranks, for a known number.
 
-    Conditions on the ranks of a host remain. MPICH compares ``comm_size<`` as ``<=`` below
-    conditions on messages, so a tree that is moved there must not contain it.
+    Conditions on the ranks of a host remain. A tree that is moved below a condition on messages
+    must not contain the others, because of ``comm_size<``: MPICH evaluates the conditions up to the
+    first one on a call when a communicator is created (prune_tree), the other ones (``is_search``)
+    at each call, and there compares with ``<=`` (MPIR_Csel_search).
     """
     found: Tree = {}
     for key, below in tree.items():
-        holds = _holds_for(key, ranks)
+        is_search = is_search or not _OF_COMMUNICATOR.fullmatch(key)
+        holds = _holds_for(key, ranks, is_search)
         if holds is False:
             continue
+        part = resolved(below, ranks, is_search=is_search)
         if holds:
             if not found:
-                return resolved(below, ranks)
-            found["comm_size=any"] = resolved(below, ranks)
+                return part
+            found["comm_size=any"] = part
             break
-        found[key] = resolved(below, ranks)
+        found[key] = part
     return found
 
 
@@ -196,7 +211,7 @@ def _check_leaf(node: dict[str, object], fail: Callable[[str], NoReturn]) -> Non
             fail(f"'{key[:_MOST_SHOWN]}' is not a parameter")
 
 
-def _holds_for(key: str, ranks: int) -> bool | None:
+def _holds_for(key: str, ranks: int, is_search: bool) -> bool | None:
     """Whether a condition on the number of ranks holds, None for another condition."""
     if key == "comm_size=any":
         return True
@@ -206,12 +221,12 @@ def _holds_for(key: str, ranks: int) -> bool | None:
     if limit is None or limit["name"] != "comm_size":
         return None
     number = int(limit["number"])
-    return ranks < number if limit["operator"] == "<" else ranks <= number
+    return ranks < number if limit["operator"] == "<" and not is_search else ranks <= number
 
 
-def _holds(key: str, call: Call) -> bool:
+def _holds(key: str, call: Call, is_search: bool) -> bool:
     """Whether a condition holds for a call among ranks on one host."""
-    holds = _holds_for(key, call.ranks)
+    holds = _holds_for(key, call.ranks, is_search)
     if holds is not None:
         return holds
     if _ANY.fullmatch(key):

@@ -93,6 +93,11 @@ def read(text: str, source: str) -> list[AlgorithmRule]:
     return _Reader(text, source).rules()
 
 
+def algorithms_of(operation: str) -> tuple[str, ...]:
+    """The algorithms that rules can select, none for an operation without rules."""
+    return tuple(_names(operation)[1:]) if operation in _COLLECTIVES else ()
+
+
 def _collective(operation: str) -> tuple[int, str]:
     if operation not in _COLLECTIVES:
         raise UsageError(f"Open MPI's rules file has no rules for {operation}")
@@ -103,7 +108,8 @@ def _setting_name(operation: str) -> str:
     return f"OMPI_MCA_coll_tuned_{_collective(operation)[1]}_algorithm"
 
 
-def _algorithms(operation: str) -> list[str]:
+def _names(operation: str) -> list[str]:
+    """The names of the algorithms, each at the place of its number."""
     setting = find_setting("mpi", _setting_name(operation))
     return setting.values if setting else []
 
@@ -146,13 +152,13 @@ def _message(rule: AlgorithmRule | int, version: str) -> list[str]:
     _check(rule, version)
     parameters = dict(rule.parameters)
     fan_out, segment_bytes = (parameters.get(name, 0) for name in PARAMETERS)
-    number = _algorithms(rule.operation).index(rule.algorithm)
+    number = _names(rule.operation).index(rule.algorithm)
     return [f"{rule.smallest_bytes} {number} {fan_out} {segment_bytes}  # {rule.algorithm}"]
 
 
 def _check(rule: AlgorithmRule, version: str) -> None:
     check_algorithm(rule, _setting_name(rule.operation), version)
-    if rule.algorithm not in _algorithms(rule.operation)[1:]:
+    if rule.algorithm not in algorithms_of(rule.operation):
         raise UsageError(f"{rule.label}: '{rule.algorithm}' is not the name of an algorithm")
     if rule.algorithm == _FOR_TWO_RANKS and rule.ranks != 2:
         raise UsageError(f"{rule.label}: {_FOR_TWO_RANKS} is for 2 ranks")
@@ -239,7 +245,7 @@ class _Reader:
         ]
 
     def _message(self, operation: str, ranks: int, smallest_bytes: int) -> AlgorithmRule | None:
-        names = _algorithms(operation)
+        names = _names(operation)
         number = self._number("algorithm", 0, len(names) - 1)
         values = [self._number(name, 0, _MOST_INT) for name in PARAMETERS]
         if number == _LIBRARYS_CHOICE:
