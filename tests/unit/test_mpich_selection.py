@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -100,6 +101,7 @@ COMPOSITIONS = {"collective=bcast": {"composition=MPIDI_Bcast_intra_composition_
 LIBRARY = b"\x7fELF\0" + b"\0".join(
     json.dumps(tree, separators=(",", ":")).encode() for tree in (SHARED, COMPOSITIONS, GENERAL)
 )
+FLAGS = ("is_commutative", "is_builtin", "is_in_place", "is_multi_threaded")
 BUILTIN = builtin_trees(LIBRARY + b"\0")
 
 
@@ -153,39 +155,59 @@ def can_run(rule, call):
     return True
 
 
+def called(operation, ranks, size_bytes, count, flags):
+    """A call with one of cclmark's sizes."""
+    has_blocks = operation in ("all_reduce", "broadcast", "reduce")
+    return Call(
+        *(COLLECTIVES[operation], ranks),
+        block_bytes=size_bytes if has_blocks else size_bytes // ranks,
+        total_bytes=size_bytes * ranks if has_blocks else size_bytes,
+        count=count,
+        **flags,
+    )
+
+
+def expected(rules, operation, size_bytes, call):
+    """The algorithm of the rule that is met, else MPICH's own choice."""
+    for rule in rules:
+        is_met = (rule.operation, rule.ranks) == (operation, call.ranks)
+        end = 1 << 62 if rule.largest_bytes is None else rule.largest_bytes
+        if is_met and rule.smallest_bytes <= size_bytes <= end and can_run(rule, call):
+            return algorithm_name(operation, rule.algorithm)
+    return what_runs(BUILTIN.general, BUILTIN.shared_memory, call)
+
+
 @settings(max_examples=examples(400))
 @given(rule_sets(), st.data())
 def test_rules_apply_in_their_ranges_and_mpichs_choice_elsewhere(rules, data):
     general, shared = made(*rules)
-    near = [
-        size
-        for rule in rules
-        for edge in (rule.smallest_bytes, rule.largest_bytes or 0)
-        for size in (edge - 1, edge, edge + 1)
-        if size >= 0
-    ]
-    operation = data.draw(st.sampled_from(sorted(COLLECTIVES)))
-    ranks = data.draw(st.integers(2, 18))
-    size_bytes = data.draw(st.one_of(st.sampled_from(near), st.integers(0, 1 << 40)))
-    has_blocks = operation in ("all_reduce", "broadcast", "reduce")
-    flags = {
-        name: data.draw(st.booleans(), name)
-        for name in ("is_commutative", "is_builtin", "is_in_place", "is_multi_threaded")
-    }
-    call = Call(
-        *(COLLECTIVES[operation], ranks),
-        block_bytes=size_bytes if has_blocks else size_bytes // ranks,
-        total_bytes=size_bytes * ranks if has_blocks else size_bytes,
-        count=data.draw(st.integers(0, 20)),
-        **flags,
-    )
-    expected = what_runs(BUILTIN.general, BUILTIN.shared_memory, call)
-    for rule in rules:
-        is_met = (rule.operation, rule.ranks) == (operation, ranks)
-        end = 1 << 62 if rule.largest_bytes is None else rule.largest_bytes
-        if is_met and rule.smallest_bytes <= size_bytes <= end and can_run(rule, call):
-            expected = algorithm_name(operation, rule.algorithm)
-    assert what_runs(general, shared, call) == expected
+    near = data.draw(st.sampled_from(rules))
+    operation = data.draw(st.sampled_from([near.operation, "broadcast", "alltoall"]))
+    ranks = data.draw(st.one_of(st.just(near.ranks), st.integers(2, 18)))
+    edges = {near.smallest_bytes, near.smallest_bytes - 1, near.largest_bytes or 1 << 40}
+    edges |= {edge + 1 for edge in edges}
+    sizes = st.sampled_from(sorted(edge for edge in edges if edge >= 0))
+    size_bytes = data.draw(st.one_of(sizes, st.integers(0, 1 << 40)))
+    flags = {name: data.draw(st.booleans(), name) for name in FLAGS}
+    call = called(operation, ranks, size_bytes, data.draw(st.integers(0, 20)), flags)
+    assert what_runs(general, shared, call) == expected(rules, operation, size_bytes, call)
+
+
+@pytest.mark.parametrize(
+    ("operation", "algorithm"),
+    [(operation, name) for operation in COLLECTIVES for name in algorithms_of(operation)],
+)
+def test_at_its_edges_every_algorithm_runs_where_it_can(operation, algorithm):
+    for rule_ranks in (4, 8):
+        rules = [AlgorithmRule(operation, rule_ranks, 100, 200, algorithm)]
+        general, shared = made(*rules)
+        cases = product(
+            *((rule_ranks - 1, rule_ranks, rule_ranks + 1), (99, 100, 200, 201), (3, 4, 7, 8)),
+            product((False, True), repeat=len(FLAGS)),
+        )
+        for ranks, size_bytes, count, flags in cases:
+            call = called(operation, ranks, size_bytes, count, dict(zip(FLAGS, flags, strict=True)))
+            assert what_runs(general, shared, call) == expected(rules, operation, size_bytes, call)
 
 
 @settings(max_examples=examples(100))
