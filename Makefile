@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 EXTRAS := $(if $(wildcard /dev/nvidia0),[cuda])
 JOBS ?= $(shell nproc)
 DEV_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja clang-format==23.1.3 httpx hypothesis \
-  mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow pytest pytest-rerunfailures pytest-timeout pytest-xdist \
+  mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow "pytest<9.2" pytest-rerunfailures pytest-timeout pytest-xdist \
   ruff axe-playwright-python matplotlib playwright starlette uvicorn
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')

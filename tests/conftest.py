@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,8 +92,10 @@ def examples(most: int) -> int:
     return max(10, most // _share)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist writes the groups down
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)  # else pytest-xdist has written the groups down before
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
     """Leaves out what only --all runs; what shares a fixture takes turns in one process."""
     if not config.getoption("--all"):
         left_out = [item for item in items if item.get_closest_marker("exhaustive")]
@@ -102,6 +104,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if group := _shared_by(item):
             item.add_marker(pytest.mark.xdist_group(group))
+    yield
+    if getattr(config.option, "loadgroup", False):
+        _assert_groups(items)
+
+
+def _assert_groups(items: Sequence[pytest.Item]) -> None:
+    """pytest-xdist 3.8 writes groups into node IDs, and with pytest 9.2 that has no effect: then
+    every process would make what its tests share, two networks of hosts of one name for example.
+    """
+    grouped = (item for item in items if item.get_closest_marker("xdist_group"))
+    if any("@" not in item.nodeid.rpartition("]")[2] for item in grouped):
+        raise pytest.UsageError("this pytest-xdist cannot group tests with this pytest")
 
 
 # Of these fixtures of a session, which take seconds to make, there are as many as processes else.
