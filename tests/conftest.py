@@ -351,7 +351,7 @@ def launch(
     suiting = None
     if source is not None and stdout == subprocess.PIPE:
         with default_signals():
-            suiting = source.of(words)
+            suiting = source.of(words, variables)
     if suiting is not None and suiting.suits(variables):
         process = suiting.start(words, directory, variables)
     else:
