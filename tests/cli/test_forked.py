@@ -11,6 +11,7 @@ import pytest
 from cclmark.results.journal import read_journal
 from conftest import environment, is_alive, launch, wait_until
 from forked import FAKES, Sources
+from patience import scaled
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,7 @@ def endless(own_source, tag, tmp_path):
 def test_a_signal_ends_it(endless):
     run, ranks = endless
     os.kill(run.pid, signal.SIGINT)
-    _, err = run.communicate(60)
+    _, err = run.communicate(scaled(60))
     assert run.returncode == 130
     assert b"cclmark: interrupted" in err
     assert not any(map(is_alive, ranks))
@@ -98,7 +99,7 @@ def test_its_ranks_end_with_it(endless):
 def test_a_rank_that_is_killed_is_named(endless):
     run, ranks = endless
     os.kill(ranks[1], signal.SIGKILL)
-    _, err = run.communicate(60)
+    _, err = run.communicate(scaled(60))
     assert run.returncode == 4
     assert b"rank 1" in err
     assert b"SIGKILL" in err
