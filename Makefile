@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 EXTRAS := $(if $(wildcard /dev/nvidia0),[cuda])
 JOBS ?= $(shell nproc)
 DEV_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja clang-format==23.1.3 httpx hypothesis \
-  mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow pytest pytest-rerunfailures pytest-timeout pytest-xdist \
+  mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow "pytest<9.2" pytest-timeout pytest-xdist \
   ruff axe-playwright-python matplotlib playwright starlette uvicorn
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')
@@ -101,8 +101,7 @@ build/oneccl/lib/libccl.so.2: | $(VENV)/tools
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl oneccl-cpu
 
 # Some tests wait for processes to start, for deadlines and for each other: there is one more at a
-# time than processors, and all have that much more patience. Tests of one group take turns. What
-# fails is tried again and reported: some signals and deadlines are late on a busy machine.
+# time than processors, and all have that much more patience. Tests of one group take turns.
 WORKERS ?= $(shell expr 1 + $(JOBS))
 PATIENCE ?= 4
 ALL ?=
@@ -113,7 +112,7 @@ PYTEST = CCLMARK_TEST_PATIENCE=$(PATIENCE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytes
 
 python-test: $(VENV)/tools engine-build kernels $(MPIS)
 	$(PYTEST) --collect-only -qq $(ALL_TESTS) >/dev/null # compiles them once, not in every process
-	$(PYTEST) --reruns 2 -rR -n $(WORKERS) --maxprocesses 8 $(ALL_TESTS)
+	$(PYTEST) -n $(WORKERS) --maxprocesses 8 $(ALL_TESTS)
 
 # Of these none starts a rank, and few wait.
 unit-test: $(VENV)/tools

@@ -32,6 +32,7 @@ import forked_ranks
 _LAUNCHERS = ("RANK", "LOCAL_", "WORLD_", "SLURM_", "OMPI_", "PMI")
 _AT_START = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "VIRTUAL_ENV", *_LAUNCHERS)
 _MOST_BYTES = 1 << 22
+FAKES = str(Path(__file__).parent / "fakes")  # backends of torch.distributed, among others
 _CHILD_SUBREAPER = 36  # of prctl
 _READY_S = 60.0
 
@@ -97,9 +98,15 @@ class Forked:
 class Source:
     """The process that is forked. It ends with its socket, so with the process that made it."""
 
-    def __init__(self, *modules: str) -> None:
-        """``modules``: what is imported besides the program, torch for example."""
-        self._environment = _at_start(os.environ)
+    def __init__(self, *modules: str, path: str = "") -> None:
+        """``modules``: what is imported besides the program, torch for example. ``path``: the
+        PYTHONPATH of its runs, if it is another than that of this process.
+        """
+        # Threads, which a fork loses, are not needed before a run has begun.
+        additions = {"OPENBLAS_NUM_THREADS": "1"} if modules else {}
+        if path:
+            additions["PYTHONPATH"] = path
+        self._environment = _at_start({**os.environ, **additions})
         self._processors = os.sched_getaffinity(0)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (self._socket, theirs):
@@ -110,8 +117,7 @@ class Source:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                # Threads, which a fork loses, are not needed before a run has begun.
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"} if modules else None,
+                env={**os.environ, **additions},
             )
         self._socket.settimeout(_READY_S)
         assert self._socket.recv(16) == b"ready"
@@ -157,15 +163,19 @@ class Sources:
     """Makes a Source of each kind when it is needed first: of the program, and with torch."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, ...], Source] = {}
+        self._made: dict[tuple[tuple[str, ...], str], Source] = {}
 
-    def of(self, arguments: Sequence[str]) -> Source:
-        """The one that has imported what a command with these arguments is about."""
+    def of(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Source:
+        """The one that has imported what a command with these arguments is about. It finds the
+        fake backends of torch where ``environment`` has them on its PYTHONPATH.
+        """
         about_torch = any("torch" in one for one in arguments) and find_spec("torch") is not None
         modules = ("torch", "torch.distributed") if about_torch else ()
-        if modules not in self._made:
-            self._made[modules] = Source(*modules)
-        return self._made[modules]
+        path = (environment or {}).get("PYTHONPATH", "")
+        kind = (modules, path if about_torch and path == FAKES else "")
+        if kind not in self._made:
+            self._made[kind] = Source(*modules, path=kind[1])
+        return self._made[kind]
 
     def living(self) -> dict[int, list[str]]:
         """The living processes of all of them."""

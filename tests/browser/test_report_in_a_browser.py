@@ -18,6 +18,7 @@ from cclmark.report.page.comparison_page import comparison_page
 from cclmark.report.page.page import Section, render
 from cclmark.report.page.run_page import page_of
 from cclmark.results.journal import Journal, read_journal
+from patience import scaled
 from reports import explained
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -311,7 +312,9 @@ def test_hundreds_of_devices_and_a_chart_that_cannot_be_drawn(seen, tmp_path):
     for key in ("large", "good"):
         figure = seen.page.locator(f"figure[data-chart={key}]")
         figure.scroll_into_view_if_needed()
-        seen.page.wait_for_selector(f"figure[data-chart={key}][data-drawn=yes]", timeout=60_000)
+        seen.page.wait_for_selector(
+            f"figure[data-chart={key}][data-drawn=yes]", timeout=scaled(60) * 1000
+        )
     assert "cannot be drawn" in seen.page.locator("figure[data-chart=broken] .plot").text_content()
     assert not [text for text in seen.said if text.startswith("error")]
 

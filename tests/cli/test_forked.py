@@ -10,17 +10,18 @@ import pytest
 
 from cclmark.results.journal import read_journal
 from conftest import environment, is_alive, launch, wait_until
-from forked import Sources
+from forked import FAKES, Sources
+from patience import scaled
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own_sources():
     made = Sources()
     yield made
     made.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own_source(own_sources):
     return own_sources.of([])
 
@@ -74,7 +75,7 @@ def endless(own_source, tag, tmp_path):
 def test_a_signal_ends_it(endless):
     run, ranks = endless
     os.kill(run.pid, signal.SIGINT)
-    _, err = run.communicate(60)
+    _, err = run.communicate(scaled(60))
     assert run.returncode == 130
     assert b"cclmark: interrupted" in err
     assert not any(map(is_alive, ranks))
@@ -98,15 +99,16 @@ def test_its_ranks_end_with_it(endless):
 def test_a_rank_that_is_killed_is_named(endless):
     run, ranks = endless
     os.kill(ranks[1], signal.SIGKILL)
-    _, err = run.communicate(60)
+    _, err = run.communicate(scaled(60))
     assert run.returncode == 4
     assert b"rank 1" in err
     assert b"SIGKILL" in err
 
 
 def test_one_that_takes_too_long_is_killed_with_its_ranks(own_sources, tag, tmp_path):
+    idle = [f"--inject=delay:rank={rank},ms=100" for rank in range(2)]
     with pytest.raises(pytest.fail.Exception, match="still running"):
-        launch(tag, tmp_path, *ENDLESS, timeout_s=2, source=own_sources)
+        launch(tag, tmp_path, *ENDLESS, *idle, timeout_s=2, source=own_sources)
     (path,) = tmp_path.rglob("*.jsonl")
     ranks = [device.pid for device in read_journal(path).header.devices]
     wait_until(lambda: not any(map(is_alive, ranks)), "its ranks are gone")
@@ -115,6 +117,15 @@ def test_one_that_takes_too_long_is_killed_with_its_ranks(own_sources, tag, tmp_
 def test_what_is_about_torch_has_it_imported(own_sources, torch):
     assert own_sources.of(["torch", "check"]) is own_sources.of(["--ccl", "shm,torch:gloo"])
     assert own_sources.of(["all_reduce"]) is not own_sources.of(["torch", "check"])
+
+
+def test_a_fake_backend_of_torch_is_found(own_sources, torch):
+    env = {**os.environ, "PYTHONPATH": FAKES}
+    found = own_sources.of(["torch", "check"], env)
+    assert found is not own_sources.of(["torch", "check"])
+    assert found.suits(env)
+    assert not found.suits(dict(os.environ))
+    assert own_sources.of(["all_reduce"], env) is own_sources.of(["all_reduce"])
 
 
 def test_another_start_is_not_forked(own_source, monkeypatch):

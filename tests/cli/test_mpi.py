@@ -213,7 +213,7 @@ class TestEveryMpi:
     def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(self, cclmark, mpi):
         run = cclmark(
             *("all_reduce", "--ccl", "mpi", "--devices", "host:2", "-b", "1K", "-e", "64K"),
-            *("-f", "8", "-n", "10", "-w", "2", *waits(3), "--inject", "hang:rank=1,case=1"),
+            *("-f", "8", "-n", "10", "-w", "2", *waits(2), "--inject", "hang:rank=1,case=1"),
             env=mpi,
             code=4,
         )

@@ -11,6 +11,8 @@ import hosts as host_room
 import pytest
 from hosts import program_of, wait_until
 
+from patience import scaled
+
 SERVER = """
 import socket, sys
 listening = socket.create_server((sys.argv[1], 7000))
@@ -83,9 +85,9 @@ def test_a_connection_waits_while_the_cable_is_cut(hosts):
     with pytest.raises(subprocess.TimeoutExpired):
         client.wait(2)
     hosts.mend()
-    out, err = client.communicate(timeout=30)
+    out, err = client.communicate(timeout=scaled(30))
     assert out == "heard\n", err
-    assert server.communicate(timeout=30)[0] == f"{hosts.first.address} alpha\nclosed\n"
+    assert server.communicate(timeout=scaled(30))[0] == f"{hosts.first.address} alpha\nclosed\n"
 
 
 def test_a_program_there_is_signalled_and_found(hosts):
@@ -97,7 +99,7 @@ def test_a_program_there_is_signalled_and_found(hosts):
         assert program_of(sleeping) not in hosts.first.processes()
     finally:
         os.kill(program_of(sleeping), 15)
-    assert sleeping.wait(10) == -15 or sleeping.returncode == 143
+    assert sleeping.wait(scaled(10)) == -15 or sleeping.returncode == 143
 
 
 def test_nothing_of_them_outlives_the_one_who_made_them(tmp_path):

@@ -201,7 +201,7 @@ class TestOnTwoHosts:
     @across("openmpi", "mpich", "srun-pmi2")
     def test_a_bridge_between_hosts_gives_what_a_library_would(self, on_two, background):
         command = ("collectives", "--ccl", "mpi,bridge", "-b", "1K", "-e", "24M", "-f", "24576")
-        arguments = (*command, "-n", "2", "-w", "1", "--placement", "out-of-place")
+        arguments = (*command, "-n", "1", "-w", "0", "--placement", "out-of-place")
         begun = background(*arguments, prefix=on_two.prefix, env=on_two.env)
         run = begun.finish(2 * SOON_S)
         assert run.code == 0, run.err

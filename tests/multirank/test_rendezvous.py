@@ -246,7 +246,7 @@ def greeting() -> st.SearchStrategy[bytes]:
 @given(content=greeting())
 def test_noise_on_the_port_does_not_disturb(server, content):
     port = int(server.endpoint.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
+    with socket.create_connection(("127.0.0.1", port), timeout=scaled(5)) as stranger:
         with contextlib.suppress(OSError):
             stranger.sendall(content)
         assert server.receive(0.002) == []
@@ -254,7 +254,7 @@ def test_noise_on_the_port_does_not_disturb(server, content):
 
 def test_noise_on_the_port_is_counted_and_the_run_goes_on(server):
     port = int(server.endpoint.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
+    with socket.create_connection(("127.0.0.1", port), timeout=scaled(5)) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
         refuses(server, 3.0)
 
@@ -292,7 +292,9 @@ def test_idle_connections_do_not_keep_a_rank_out():
         open_ones.callback(process.kill)
         port = int(process.stdout.readline())
         for _ in range(250):
-            open_ones.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+            open_ones.enter_context(
+                socket.create_connection(("127.0.0.1", port), timeout=scaled(5))
+            )
         access = keys.access(f"tcp://127.0.0.1:{port}")
         job = msgspec.structs.replace(BARE_JOB, access=access, token=keys.token)
         with connected(job) as client:
@@ -311,7 +313,7 @@ def test_a_rank_that_ends_before_its_first_word_is_no_stranger(server):
     with contextlib.closing(Connection(job_for(server).access)):
         hear(server, lambda _: server._strangers.silent == 1)
         assert server._strangers.silent == 1
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as stranger:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=scaled(5)) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
     hear(server, lambda _: not server._strangers)
     assert (server._strangers.silent, server.dropped) == (0, 1)
@@ -354,7 +356,7 @@ def test_a_descriptor_that_is_a_local_socket_by_now_is_left_alone():
 def test_connections_of_ranks_are_not_taken_for_strangers(server):
     """Also not where one that had a descriptor before was a stranger."""
     for _ in range(20):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as stranger:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=scaled(5)) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         with connected(job_for(server)) as client:
             client.send(Notice(0, server.token, "hello"))
@@ -401,7 +403,7 @@ def test_a_flood_that_nobody_looks_at_does_not_keep_it_from_closing():
     """As while the one who receives is busy: ZeroMQ has a thread of its own that must go on."""
     server = Server()
     for _ in range(3000):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as stranger:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=scaled(5)) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
     closing = threading.Thread(target=server.close, daemon=True)
     closing.start()
@@ -432,7 +434,7 @@ def test_a_run_counts_and_outlives_strangers(background, no_leaks):
     ]
     assert len(ports) == 1
     for _ in range(5):
-        with socket.create_connection(("127.0.0.1", ports[0]), timeout=5) as stranger:
+        with socket.create_connection(("127.0.0.1", ports[0]), timeout=scaled(5)) as stranger:
             stranger.sendall(b"\xff" * 100)
     ended = run.finish(60)
     assert ended.code == 0, ended.err

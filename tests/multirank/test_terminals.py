@@ -8,9 +8,12 @@ import select
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+from test_signals import waits_to_write
+
+from conftest import wait_until
+from patience import scaled
 
 PROGRAM = """
 import sys
@@ -40,9 +43,13 @@ def test_writing_ends_soon_after_a_signal(length):
         os.close(terminal)
         try:
             assert process.stderr.readline() == b"begun\n"
-            time.sleep(0.5)  # the terminal is full by now
+            wait_until(lambda: waits_to_write(process.pid), "the terminal is full")
             process.send_signal(signal.SIGTERM)
-            said = process.stderr.read() if select.select([process.stderr], [], [], 20)[0] else b""
+            said = (
+                process.stderr.read()
+                if select.select([process.stderr], [], [], scaled(20))[0]
+                else b""
+            )
         finally:
             process.kill()
             os.close(reader)
@@ -55,7 +62,7 @@ def test_all_of_a_long_text_arrives():
     with subprocess.Popen([sys.executable, "-c", text], stdout=terminal, stderr=subprocess.DEVNULL):
         os.close(terminal)
         found = b""
-        while select.select([reader], [], [], 20)[0]:
+        while select.select([reader], [], [], scaled(20))[0]:
             try:
                 found += os.read(reader, 1000)
             except OSError:  # the other end is closed

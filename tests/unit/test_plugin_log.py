@@ -143,6 +143,14 @@ def test_another_file_is_refused_by_name(content, tmp_path):
         read_plugin_log(tmp_path / "some.log")
 
 
+def test_only_what_is_written_of_a_log_is_read(tmp_path):
+    path = tmp_path / "sparse.log"
+    path.write_bytes(WHOLE)
+    with path.open("r+b") as file:
+        file.truncate(HEADER_BYTES + (128 << 28))  # 32 GiB, more than most machines could hold
+    assert read_plugin_log(path) == parse_plugin_log(WHOLE, "log")
+
+
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(UsageError, match="cannot read"):
         read_plugin_log(tmp_path / "absent")

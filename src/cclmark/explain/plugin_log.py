@@ -7,6 +7,7 @@ byte order of the machine that wrote it.
 from __future__ import annotations
 
 import os
+import stat
 import struct
 import sys
 from collections.abc import Iterator
@@ -224,7 +225,15 @@ def plugin_path() -> Path:
 def read_plugin_log(path: Path) -> PluginLog:
     """Reads a log. Raises UsageError if the file cannot be read or is not a log."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            header = file.read(HEADER_BYTES)
+            rest_bytes = -1
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode):
+                # The file has room for all records, most of which are usually not written.
+                places = parse_plugin_log(header, str(path), after=_MOST_RECORDS).places
+                rest_bytes = min(places * _RECORD.size, status.st_size)
+            content = header + file.read(rest_bytes)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     return parse_plugin_log(content, str(path))
