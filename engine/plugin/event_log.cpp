@@ -80,7 +80,7 @@ EventLog* EventLog::instance() {
 }
 
 EventLog* EventLog::if_recording() {
-  static const bool is_requested = is_set("CCLMARK_PLUGIN_LOG") || is_set("NCCL_PROFILER_PLUGIN");
+  static const bool is_requested = is_set("CCLMARK_PLUGIN_LOG");
   return is_requested || has_profiler.load(std::memory_order_relaxed) ? instance() : nullptr;
 }
 

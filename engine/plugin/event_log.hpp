@@ -112,8 +112,8 @@ class EventLog {
   static EventLog* instance();
 
   /// The same for a tuner, nullptr if nothing is recorded: a process that only applies a table
-  /// leaves no log behind. Events are recorded if NCCL has loaded or is to load a profiler, or if
-  /// CCLMARK_PLUGIN_LOG names a log.
+  /// leaves no log behind. Events are recorded if NCCL uses the profiler interface of this plug-in,
+  /// or if CCLMARK_PLUGIN_LOG names a log.
   static EventLog* if_recording();
 
   /// The profiler interface is in use.

@@ -12,9 +12,9 @@ from cclmark.errors import UsageError
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import REGISTRATION
-from cclmark.recording.trial_measuring import EndedError
+from cclmark.recording.trial_measuring import EndedError, Figures
 from cclmark.recording.tuning import (
-    CSV_FILE,
+    CONFIGURATION_FILE,
     ENVIRONMENT_FILE,
     TABLE_FILE,
     TuneRequest,
@@ -63,6 +63,7 @@ class Simulated:
         self._random = random.Random(seed)
         self._harm = harm
         self._fails = fails
+        self._times = {}
 
     def conditions(self, library):
         assert library == "nccl"
@@ -72,6 +73,8 @@ class Simulated:
         """What runs, from the variables and the file of the table."""
         variables = {one.name: one.value for one in trial.variant.assignments}
         size = trial.case.size_bytes
+        if trial.case.operation == "alltoall":
+            return usual_choice(size)
         widened = "NCCL_MIN_CTAS" in variables
         if path := variables.get("CCLMARK_TUNER_TABLE"):
             assert Path(path).is_absolute()
@@ -93,7 +96,9 @@ class Simulated:
     def measure(self, trials):
         self.seen += trials
         self.number += len(trials)
-        return {one: self._time(one) for one in trials}
+        found = {one: self._time(one) for one in trials}
+        self._times.update(found)
+        return found
 
     def _time(self, trial):
         choice = self.choice(trial)
@@ -106,6 +111,10 @@ class Simulated:
         if trial.stage == "proof" and trial.variant.assignments and trial.case.size_bytes == KIB:
             time_s *= 1 + self._harm
         return time_s * self._random.lognormvariate(0, NOISE)
+
+    def figures(self, trial):
+        time_s = self._times[trial]
+        return None if time_s is None else Figures(time_s)
 
     def observe(self, trials):
         found = {}
@@ -162,7 +171,8 @@ def test_a_gain_is_deployed_and_other_sizes_keep_what_ran(tmp_path):
             rule for rule in table.rules if rule.smallest_bytes <= size <= rule.largest_bytes
         ]
         assert (rule.algorithm, rule.protocol, rule.channels) == usual_choice(size)
-    assert (tmp_path / "tuned" / CSV_FILE).read_text().count("allreduce") == len(table.rules)
+    configuration = (tmp_path / "tuned" / CONFIGURATION_FILE).read_text().splitlines()
+    assert f"CCLMARK_TUNER_TABLE={result.variables['CCLMARK_TUNER_TABLE']}" in configuration
     text = "\n".join(tune_lines(result))
     assert "geometric mean of the speed-ups" in text
     assert f". {tmp_path / 'tuned' / ENVIRONMENT_FILE}" in text
@@ -183,6 +193,7 @@ def test_nothing_beats_the_default(tmp_path):
     assert result.files == []
     assert not (tmp_path / "tuned" / TABLE_FILE).exists()
     assert not (tmp_path / "tuned" / ENVIRONMENT_FILE).exists()
+    assert not (tmp_path / "tuned" / CONFIGURATION_FILE).exists()
     assert "nothing beats the default" in "\n".join(tune_lines(result))
 
 
@@ -195,6 +206,56 @@ def test_an_artifact_that_harms_another_size_is_withdrawn(tmp_path):
     text = "\n".join(tune_lines(result))
     assert "1 KiB has no rule and is slower with the artifact" in text
     assert "so no artifact is written" in text
+
+
+def test_an_artifact_that_fails_at_another_size_is_withdrawn(tmp_path):
+    class Failing(Simulated):
+        def _time(self, trial):
+            tuned = trial.stage == "proof" and trial.variant.assignments
+            failed = tuned and trial.case.size_bytes == KIB
+            return None if failed else super()._time(trial)
+
+    result = tuned(tmp_path / "tuned", Failing())
+    (one,) = result.operations
+    assert one.failed == [KIB]
+    assert result.files == []
+    assert not (tmp_path / "tuned" / TABLE_FILE).exists()
+    assert "the artifact failed at 1 KiB" in "\n".join(tune_lines(result))
+
+
+def test_rules_are_proven_again_without_those_that_were_dropped(tmp_path):
+    class Slower(Simulated):
+        """What the search found for the largest sizes is no gain in the proof."""
+
+        def _time(self, trial):
+            time_s = super()._time(trial)
+            tuned = trial.stage == "proof" and trial.variant.assignments
+            return time_s * 1.5 if tuned and trial.case.size_bytes > 256 * MIB else time_s
+
+    simulated = Slower()
+    result = tuned(tmp_path / "tuned", simulated)
+    (one,) = result.operations
+    # The dropped sizes are slower with the remaining rules too, so nothing is deployed.
+    assert one.proof.dropped
+    assert one.harmed
+    assert result.files == []
+    proofs = {trial.round for trial in simulated.seen if trial.stage == "proof"}
+    assert len(proofs) == 2 * 10
+
+
+def test_a_rule_that_did_not_run_is_dropped(tmp_path):
+    class Unavailable(Simulated):
+        """The library refuses the choice of every table, and runs its own with more channels."""
+
+        def choice(self, trial):
+            channels = super().choice(trial)[2]
+            usual = usual_choice(trial.case.size_bytes)
+            return (*usual[:2], channels) if trial.variant.assignments else usual
+
+    result = tuned(tmp_path / "tuned", Unavailable())
+    (one,) = result.operations
+    proven = [one.choices[each.rule.variant] for each in (one.proof.proven if one.proof else ())]
+    assert all((each.algorithm, each.protocol) == ("ring", "simple") for each in proven)
 
 
 def test_what_fails_is_not_deployed(tmp_path):

@@ -18,6 +18,7 @@ from cclmark.analysis.ratio import RatioEstimate, geometric_mean
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.plan.library_settings import find_setting
+from cclmark.plan.trials import PROOF
 from cclmark.plan.variants import LIBRARY, PLACEMENT, Assignment, Variant
 from cclmark.results.figures import AUTO
 from cclmark.results.kinds import TrialResult
@@ -104,6 +105,10 @@ class Experiment:
         ]
         return sorted(found, key=lambda one: one.estimate.ratio if one.estimate else math.inf)
 
+    def fastest(self, case: Case) -> VariantResult | None:
+        """The fastest variant that is certainly faster than the default; None without one."""
+        return next((one for one in self.ranked(case) if one.effect == "faster"), None)
+
     def overall(self, variant: Variant) -> float | None:
         """The geometric mean of the speed-ups over the cases; None unless it counts in all."""
         found = [self.compared.get((variant, case)) for case in self.cases]
@@ -118,6 +123,9 @@ class Experiment:
 def experiment_of(results: Iterable[TrialResult], timing: str) -> Experiment:
     """Compares the variants of a journal's results. ``timing``: the setting of the run."""
     every = list(results)
+    # Of a tuning run the proof counts: the search compares candidates with few rounds.
+    if any(one.trial.stage == PROOF for one in every):
+        every = [one for one in every if one.trial.stage == PROOF]
     varied = {one.name for result in every for one in result.trial.variant.assignments}
     by_place: dict[tuple[Variant, Case], dict[int, TrialResult]] = {}
     for result in every:
@@ -171,9 +179,12 @@ class _Pair:
             for number in sorted(own)
             if number in usual and own[number].is_measured and usual[number].is_measured
         ]
-        #: Device times are compared if one side has no other time of the device than replayed.
-        self.by_device = timing == AUTO and any(
-            one.device is not None for pair in measured for one in pair
+        #: Device times, if all are known: where only some are, a replayed time would be compared
+        #: with the cost of a call.
+        self.by_device = (
+            timing == AUTO
+            and bool(measured)
+            and all(one.device is not None for pair in measured for one in pair)
         )
         times = [
             (first, second)

@@ -82,7 +82,12 @@ class AttemptEnd:
             message += f"\n  {turned_away}"
         if said := parts.mpi.said():
             message += f"\n{indent(said, '  mpirun: ')}"
-        return Outcome(code, message, failure=None if lost else _failure(culprit))
+        return Outcome(
+            code,
+            message,
+            failure=None if lost else _failure(culprit),
+            case_index=-1 if lost else _case_index(culprit),
+        )
 
     def _abort_and_gather(self, stopped: set[int], patience_s: float) -> None:
         """Ends the waits of all ranks and waits for the reports of those that can respond."""
@@ -95,6 +100,13 @@ class AttemptEnd:
         ):
             parts.messages.receive(_POLL_S)
             parts.ranks.look(closely=False)
+
+
+def _case_index(culprit: RankState) -> int:
+    """The item that the culprit was working on, by its report or by the status board."""
+    if culprit.failure is not None:
+        return culprit.failure.case_index
+    return culprit.status.case_index
 
 
 def _failure(culprit: RankState) -> Failed | None:

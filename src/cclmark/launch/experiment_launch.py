@@ -42,7 +42,7 @@ class ExperimentLaunch:
         for number in sorted({self._trials[index].round for index in pending}):
             own = [index for index in pending if self._trials[index].round == number]
             for group in _in_turn(_groups(self._trials, own), number):
-                outcome = self._measure(group)
+                outcome = self._measure(group, number)
                 if outcome.exit_code != EXIT_OK:
                     return outcome
         return outcome
@@ -73,9 +73,9 @@ class ExperimentLaunch:
                 return outcome
         return Outcome(EXIT_OK)
 
-    def _measure(self, group: Sequence[int]) -> Outcome:
+    def _measure(self, group: Sequence[int], number: int = 0) -> Outcome:
         """Measures trials in one set of processes, and in new ones after a failure."""
-        todo = list(group)
+        todo = self._by_variant(group, number)
         while True:
             todo = [index for index in todo if not self._is_skipped(index)]
             if not todo:
@@ -83,49 +83,68 @@ class ExperimentLaunch:
             outcome = self._attempt(todo)
             if outcome.exit_code not in (EXIT_DIED, EXIT_MISSING):
                 return outcome
-            todo = [index for index in todo if index not in self._listener.done]
-            culprit = self._culprit(outcome, todo)
-            if culprit is None or self._trials[culprit].variant.is_default:
+            left = [index for index in todo if index not in self._listener.done]
+            culprit = self._culprit(outcome, todo, left)
+            variant = self._trials[culprit].variant
+            if variant.is_default:
                 return outcome
-            self._record_failure(culprit, outcome)
-            todo.remove(culprit)
+            # After its last result, a variant may still fail when its communicator is destroyed.
+            if culprit in left:
+                self._record_failure(culprit, outcome)
+                left.remove(culprit)
+            self._give_up(variant, outcome)
+            todo = left
+
+    def _by_variant(self, group: Sequence[int], number: int) -> list[int]:
+        """The trials, those of a variant together, each round beginning with another variant."""
+        variants = list(dict.fromkeys(self._trials[index].variant for index in group))
+        begin = number % len(variants)
+        order = {one: place for place, one in enumerate(variants[begin:] + variants[:begin])}
+        return sorted(group, key=lambda index: order[self._trials[index].variant])
 
     def _attempt(self, group: Sequence[int], *, explain: bool = False) -> Outcome:
         first = self._trials[group[0]].variant
         library = first.value_of(LIBRARY)
+        # A file of the command belongs to its library, not to another one.
+        path = library if "/" in library else "" if library else self._request.ccl_path
         self._listener.begin(group)
         own = replace(
             self._request,
             planned=[self._trials[index] for index in group],
             pending=(),
             environment={**self._request.environment, **_environment(first)},
-            ccl_path=library if "/" in library else self._request.ccl_path,
+            ccl_path=path,
             explain=explain,
             warnings=() if explain else self._request.warnings,
         )
         return Attempt(own, self._listener).run()
 
-    def _culprit(self, outcome: Outcome, todo: Sequence[int]) -> int | None:
-        """The trial that failed: a rank reported it, else the first one without a result."""
-        failure = outcome.failure
-        if failure is not None and failure.case_index >= 0:
-            reported = self._listener.index_of(failure.case_index)
-            if reported in todo:
-                return reported
-        return todo[0] if todo else None
+    def _culprit(self, outcome: Outcome, group: Sequence[int], left: Sequence[int]) -> int:
+        """A trial of the variant that failed.
+
+        The one that the culprit was working on. If it has a result already, the next trial of its
+        variant, or itself if there is none. Without that knowledge the first one without a result.
+        """
+        reported = self._listener.index_of(outcome.case_index)
+        if reported < 0:
+            return left[0] if left else group[-1]
+        variant = self._trials[reported].variant
+        own = [index for index in left if self._trials[index].variant == variant]
+        return reported if reported in left or not own else own[0]
 
     def _record_failure(self, index: int, outcome: Outcome) -> None:
-        trial = self._trials[index]
         kind = outcome.failure.kind if outcome.failure is not None else ""
         if outcome.exit_code == EXIT_MISSING:
             kind = "missing"
         reason = outcome.message.partition("\n")[0]
-        self._failed[trial.variant] = reason
         status = _STATUS.get(kind, "died")
+        trial = self._trials[index]
         self._listener.record(TrialResult(index, trial, status, reason, report=outcome.message))
-        self._listener.notice(
-            f"{trial.variant.describe()} is not measured any more: {outcome.message}"
-        )
+
+    def _give_up(self, variant: Variant, outcome: Outcome) -> None:
+        """Measures the variant no more."""
+        self._failed[variant] = outcome.message.partition("\n")[0]
+        self._listener.notice(f"{variant.describe()} is not measured any more: {outcome.message}")
 
     def _is_skipped(self, index: int) -> bool:
         """Records a trial of a variant that has failed before."""

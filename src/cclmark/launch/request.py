@@ -131,10 +131,11 @@ class Outcome:
     """The outcome of a run. ``message`` explains any exit code other than 0.
 
     ``phases_s``: the times of rank 0 by phase. ``failure``: the failure of the culprit, None if it
-    died or was stopped.
+    died or was stopped. ``case_index``: the item that the culprit was working on, -1 if unknown.
     """
 
     exit_code: int
     message: str = ""
     phases_s: dict[str, float] = field(default_factory=dict)
     failure: Failed | None = None
+    case_index: int = -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
@@ -17,6 +17,14 @@ from cclmark.results.kinds import Result, TrialResult
 from cclmark.results.schema import Condition, Explanation, Paths
 
 _USUAL_CHANNELS = "channels of collectives"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The times of a trial in seconds: of a call, and of the device where launches set that one."""
+
+    call_s: float
+    device_s: float | None = None
 
 
 class Measuring(Protocol):
@@ -35,6 +43,9 @@ class Measuring(Protocol):
 
     def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
         """The compared time of each trial in seconds, None if it failed. Raises EndedError."""
+
+    def figures(self, trial: Trial) -> Figures | None:
+        """The times of a measured trial, None if it failed."""
 
     def observe(self, trials: Sequence[Trial]) -> dict[Trial, Explanation]:
         """What the library runs in each trial. Raises EndedError."""
@@ -58,7 +69,10 @@ class TrialMeasuring:
         self, request: Request, listener: Listener, earlier: Collection[TrialResult] = ()
     ) -> None:
         self._request = request
-        self._results: dict[Trial, TrialResult] = {one.trial: one for one in earlier}
+        self._results = {
+            one.trial: msgspec.structs.replace(one, index=index)
+            for index, one in enumerate({one.trial: one for one in earlier}.values())
+        }
         self._listener = _Numbering(listener, len(self._results), self._results)
 
     @property
@@ -80,10 +94,17 @@ class TrialMeasuring:
         names = {device.name for device in surroundings.devices}
         if len(names) > 1:
             raise MissingError(f"the devices differ ({', '.join(sorted(names))}): tune them apart")
-        links = {one.count for one in surroundings.links if one.kind == "NVLink"}
-        known = bool(surroundings.links)
-        nvlinks = (max(links) if links else 0) if known else None
-        return version, names.pop(), nvlinks
+        counts = dict.fromkeys((one.rank for one in surroundings.devices), 0)
+        counts.update({one.device: one.count for one in surroundings.links if one.kind == "NVLink"})
+        if not surroundings.links:
+            return version, names.pop(), None
+        if len(set(counts.values())) > 1:
+            numbers = ", ".join(f"rank {rank}: {count}" for rank, count in sorted(counts.items()))
+            raise MissingError(
+                f"the devices have different numbers of active NVLinks ({numbers}): with one table "
+                "for all of them, ranks would decide differently"
+            )
+        return version, names.pop(), next(iter(counts.values()))
 
     def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
         """See Measuring."""
@@ -94,6 +115,10 @@ class TrialMeasuring:
                 raise EndedError(outcome)
         return {one: compared_time(self._results.get(one)) for one in trials}
 
+    def figures(self, trial: Trial) -> Figures | None:
+        """See Measuring."""
+        return figures_of(self._results.get(trial))
+
     def observe(self, trials: Sequence[Trial]) -> dict[Trial, Explanation]:
         """See Measuring."""
         launch = self._launch(trials)
@@ -101,7 +126,11 @@ class TrialMeasuring:
         outcome = launch.observe(range(len(trials)))
         if outcome.exit_code != EXIT_OK:
             raise EndedError(outcome)
-        return {trials[index]: one for index, one in self._listener.explanations.items()}
+        found = {trials[index]: one for index, one in self._listener.explanations.items()}
+        for trial, explanation in found.items():
+            if (result := self._results.get(trial)) is not None:
+                self._listener.explain(result.index, explanation)
+        return found
 
     def _launch(self, trials: Sequence[Trial]) -> ExperimentLaunch:
         request = replace(self._request, planned=trials, pending=())
@@ -112,11 +141,20 @@ class TrialMeasuring:
         )
 
 
-def compared_time(result: TrialResult | None) -> float | None:
-    """The device's time where launches determine the cost of a call, else the time of a call."""
+def figures_of(result: TrialResult | None) -> Figures | None:
+    """The times of a result, None if it has none or is wrong."""
     if result is None or result.summary is None or result.status != "ok":
         return None
-    return (result.summary if result.device is None else result.device.summary).time_s
+    device_s = None if result.device is None else result.device.summary.time_s
+    return Figures(result.summary.time_s, device_s)
+
+
+def compared_time(result: TrialResult | None) -> float | None:
+    """The device's time where launches determine the cost of a call, else the time of a call."""
+    found = figures_of(result)
+    if found is None:
+        return None
+    return found.call_s if found.device_s is None else found.device_s
 
 
 class _Numbering:
@@ -133,6 +171,8 @@ class _Numbering:
     def started(self, surroundings: Surroundings) -> None:
         self.surroundings = surroundings
         self._listener.started(surroundings)
+        for result in list(self._results.values()):  # of an interrupted run
+            self._listener.result(result)
 
     def result(self, result: Result) -> None:
         assert isinstance(result, TrialResult)
@@ -146,6 +186,10 @@ class _Numbering:
 
     def explanation(self, explanation: Explanation) -> None:
         self.explanations[explanation.index] = explanation
+
+    def explain(self, index: int, explanation: Explanation) -> None:
+        """Passes on what ran in the trial with this number."""
+        self._listener.explanation(msgspec.structs.replace(explanation, index=index))
 
     def paths(self, paths: Paths) -> None:
         if not self.parameters:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,26 +10,19 @@ from pathlib import Path
 
 from cclmark.analysis.paired import CONTROL as CONTROL_NUMBER
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
-from cclmark.analysis.paired import Times, paired_ratio
-from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.paired import Times
 from cclmark.analysis.statistics import median
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.explain.plugin_log import plugin_path
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.cases import Case
 from cclmark.plan.trials import PROOF, SEARCH, Trial
-from cclmark.plan.variants import (
-    COMMUNICATOR,
-    CONTROL,
-    DEFAULT,
-    PROCESS,
-    REGISTRATION,
-    Assignment,
-    Variant,
-)
+from cclmark.plan.variants import CONTROL, DEFAULT, Variant
 from cclmark.recording.atomic import write_whole
 from cclmark.recording.trial_measuring import EndedError, Measuring
+from cclmark.recording.tune_proof import Conditions, Proving
 from cclmark.results.schema import Explanation
+from cclmark.tune.environment_file import nccl_conf_text, shell_text
 from cclmark.tune.nccl_candidates import (
     Candidates,
     Choice,
@@ -38,21 +30,17 @@ from cclmark.tune.nccl_candidates import (
     table_of,
     variant_of,
 )
-from cclmark.tune.nccl_deployment import (
-    Deployment,
-    OperationPlan,
-    deployment_of,
-    variables_of,
-)
-from cclmark.tune.prove import Trio, prove
+from cclmark.tune.nccl_deployment import OperationPlan, deployment_of, variables_of
 from cclmark.tune.rules import Rule, rules_of
 from cclmark.tune.search import Batch, Found, search
-from cclmark.tune.table_file import Table, written
+from cclmark.tune.table_file import written
 from cclmark.tune.tune_result import OperationResult, TuneResult
-from cclmark.tune.tuner_csv import nccl_csv, rccl_csv
+from cclmark.tune.tuner_csv import rccl_csv
 
-TABLE_FILE, ENVIRONMENT_FILE, CSV_FILE = "tuner.table", "environment.sh", "tuner.csv"
+TABLE_FILE, ENVIRONMENT_FILE = "tuner.table", "environment.sh"
+CONFIGURATION_FILE, CSV_FILE = "nccl.conf", "rccl_tuner.csv"
 _CANDIDATES = "candidates"
+_PROBE = ".writable"
 _SHARE_OF_SEARCH = 0.62  # of the budget; the rest is for the proof
 # Predictions were off by up to 44 % on 2 × H100: what is predicted to take so many times as long is
 # not measured.
@@ -91,6 +79,7 @@ class Tuning:
         self._plug_in = str(plugin_path())
         self._begin_s = time.monotonic()
         self._number = 0
+        self._written: set[Path] = set()
 
     def run(self) -> tuple[TuneResult, Outcome]:
         """Searches and proves. The outcome is a failure of the default, or an interruption."""
@@ -100,25 +89,23 @@ class Tuning:
             for name, cases in tune.cases.items()
         ]
         result = TuneResult(results, proof_rounds=tune.proof_rounds)
+        outcome = Outcome(EXIT_OK)
         try:
-            self._observe(results, DEFAULT, tuned=False)
+            self._observe_usual(results)
             self._search(results)
             self._settle_boundaries(results)
             result.search_s = time.monotonic() - self._begin_s
             plans = [self._plan(one) for one in results]
             if any(plan.rules for plan in plans):
-                begin_s = time.monotonic()
-                self._prove(results, plans)
-                proven = [self._plan(one, proven=True) for one in results]
-                if any(plan.rules for plan in proven) and not any(one.harmed for one in results):
+                proven = self._proving().run(results, plans)
+                result.proof_s = time.monotonic() - self._begin_s - result.search_s
+                if any(plan.rules for plan in proven):
                     self._deploy(result, proven)
-                else:
-                    self._withdraw()
-                result.proof_s = time.monotonic() - begin_s
+            result.is_complete = True
         except EndedError as ended:
-            return result, ended.outcome
+            outcome = ended.outcome
         result.trials = self._measuring.number
-        return result, Outcome(EXIT_OK)
+        return result, outcome
 
     def _search(self, results: Sequence[OperationResult]) -> None:
         """Searches all operations in step: each round's processes measure the cells of all."""
@@ -149,7 +136,9 @@ class Tuning:
                     for cell in state.batch.cells
                 }
                 try:
-                    state.batch = state.process.send(None if expired else own)
+                    state.batch = state.process.send(own)
+                    if expired:
+                        state.process.send(None)
                 except StopIteration as end:
                     state.result.found = end.value
                     del running[operation]
@@ -178,7 +167,10 @@ class Tuning:
         """
         tune = self._tune
         plans = {
-            one.operation: (one, _boundaries(one, tune.cases[one.operation]))
+            one.operation: (
+                one,
+                _boundaries(one, tune.cases[one.operation], tune.proof_cases[one.operation]),
+            )
             for one in results
             if one.found is not None
         }
@@ -187,7 +179,7 @@ class Tuning:
         for operation, (_, boundaries) in plans.items():
             candidates = candidates_of(operation, app_changes=tune.app_changes)
             for case in tune.proof_cases[operation]:
-                low, high = boundaries.get(case.size_bytes, (DEFAULT_NUMBER, DEFAULT_NUMBER))
+                low, high = boundaries[case.size_bytes]
                 for number in {low, high, DEFAULT_NUMBER} if low != high else ():
                     trials_of[operation, case.size_bytes, number] = [
                         Trial(self._variant(candidates, number), self._number + each, case, SEARCH)
@@ -228,124 +220,99 @@ class Tuning:
 
     def _candidate_table(self, choice: Choice) -> Path:
         """The file of a candidate's table, which is written when it is first needed."""
-        directory = self._tune.directory / _CANDIDATES
-        path = directory / f"{choice.stem}.table"
-        if not choice.registration and not path.exists():
-            directory.mkdir(parents=True, exist_ok=True)
+        path = self._candidates_directory() / f"{choice.stem}.table"
+        if not choice.registration and path not in self._written:
+            self._written.add(path)
             table = table_of(choice, self._tune.cases, self._ranks, self._tune.library)
             write_whole(path, written(table).encode())
         return path.absolute()
+
+    def _candidates_directory(self) -> Path:
+        """The directory of tables that are not proven. Raises UsageError."""
+        directory = self._tune.directory / _CANDIDATES
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot create {directory}: {error.strerror}") from None
+        return directory
 
     @property
     def _ranks(self) -> int:
         return len(self._tune.request.processes)
 
-    def _plan(self, one: OperationResult, *, proven: bool = False) -> OperationPlan:
-        """What is to run for an operation: by the search, or by the proof."""
-        rules: Sequence[Rule] = one.rules
-        if proven:
-            rules = one.proof.rules if one.proof is not None else ()
+    def _plan(self, one: OperationResult) -> OperationPlan:
+        """What is to run for an operation, by the search."""
         sizes = [case.size_bytes for case in self._tune.proof_cases[one.operation]]
         usual = {
             size: choice
             for size, explanation in one.usual.items()
             if (choice := _choice_of(explanation)) is not None
         }
-        return OperationPlan(one.operation, sizes, usual, rules, one.choices)
+        return OperationPlan(one.operation, sizes, usual, one.rules, one.choices)
 
-    def _deployment(self, plans: Sequence[OperationPlan]) -> Deployment:
-        return deployment_of(plans, self._ranks, self._measuring.usual_channels)
-
-    def _prove(self, results: Sequence[OperationResult], plans: Sequence[OperationPlan]) -> None:
-        """Measures default, control and artifact at all sizes, each in fresh processes."""
+    def _proving(self) -> Proving:
         tune = self._tune
-        self._write(self._deployment(plans))
-        variables = variables_of(self._deployment(plans), str(self._table_path), self._plug_in)
-        tuned = tuple(Assignment(name, value, PROCESS) for name, value in variables.items())
-        rounds: list[dict[tuple[str, int], Trio]] = []
-        for number in range(tune.proof_rounds):
-            trials: dict[tuple[str, int], tuple[Trial, Trial, Trial]] = {}
-            for plan in plans:
-                if not plan.rules:
-                    continue
-                for case in tune.proof_cases[plan.operation]:
-                    variant = Variant((*tuned, *_registered(plan, case.size_bytes)))
-                    trials[plan.operation, case.size_bytes] = (
-                        Trial(DEFAULT, number, case, PROOF),
-                        Trial(CONTROL, number, case, PROOF),
-                        Trial(variant, number, case, PROOF),
-                    )
-            times = self._measuring.measure([one for trio in trials.values() for one in trio])
-            rounds.append(
-                {place: Trio(*(times.get(one) for one in trio)) for place, trio in trials.items()}
-            )
-            self._say(f"proof: round {number + 1} of {tune.proof_rounds}")
-        for one, plan in zip(results, plans, strict=True):
-            own = [
-                {size: trio for (name, size), trio in each.items() if name == one.operation}
-                for each in rounds
-            ]
-            if plan.rules:
-                one.proof = prove(plan.rules, own)
-                one.outside = _outside(plan, own)
+        return Proving(
+            self._measuring,
+            self._conditions(),
+            tune.proof_cases,
+            tune.proof_rounds,
+            self._candidates_directory(),
+            self._plug_in,
+            self._say,
+        )
+
+    def _conditions(self) -> Conditions:
+        version, device, nvlinks = self._measuring.conditions(self._tune.library)
+        return Conditions(self._tune.library, version, device, nvlinks, self._ranks)
 
     def _deploy(self, result: TuneResult, plans: Sequence[OperationPlan]) -> None:
-        """Writes the artifacts of the proven rules, loads them back and observes what runs."""
-        deployment = self._deployment(plans)
-        result.variables = variables_of(deployment, str(self._table_path), self._plug_in)
-        result.files = self._write(deployment)
-        assignments = [Assignment(name, value, PROCESS) for name, value in result.variables.items()]
-        self._observe(result.operations, Variant(tuple(assignments)), tuned=True)
-
-    @property
-    def _table_path(self) -> Path:
-        return (self._tune.directory / TABLE_FILE).absolute()
-
-    def _write(self, deployment: Deployment) -> list[Path]:
-        """Writes the artifacts. Raises UsageError, OutputError."""
-        tune, directory = self._tune, self._tune.directory
-        version, device, nvlinks = self._measuring.conditions(tune.library)
-        table = Table(tune.library, version, device, nvlinks, deployment.rules)
-        variables = variables_of(deployment, str(self._table_path), self._plug_in)
-        conditions = (
-            f"{tune.library} {version}, {self._ranks} ranks on one host, {device}",
-            "created by cclmark tune; load with: . environment.sh",
+        """Writes the artifacts of the proven rules. Raises UsageError, OutputError."""
+        directory, conditions = self._tune.directory, self._conditions()
+        usual_channels = self._measuring.usual_channels
+        deployment = deployment_of(plans, self._ranks, usual_channels)
+        path = (directory / TABLE_FILE).absolute()
+        result.variables = variables_of(deployment, str(path), self._plug_in)
+        first = result.operations[0].case
+        comments = (
+            f"{conditions.library} {conditions.version}, {self._ranks} ranks on one host, "
+            f"{conditions.device}",
+            f"proven for {first.dtype}"
+            f"{f' {first.reduction}' if first.reduction else ''} {first.placement}",
         )
         files: list[Path] = []
         if deployment.rules:
-            comments = [conditions[0]]
-            write_whole(directory / TABLE_FILE, written(table, comments=comments).encode())
-            to_csv = nccl_csv if tune.library == "nccl" else rccl_csv
-            write_whole(directory / CSV_FILE, to_csv(table).encode())
-            files += [directory / TABLE_FILE, directory / CSV_FILE]
-        write_whole(directory / ENVIRONMENT_FILE, environment_text(variables, conditions).encode())
-        return [directory / ENVIRONMENT_FILE, *files]
+            table = conditions.table(plans, usual_channels)
+            text = written(table, comments=comments)
+            write_whole(path, text.encode())
+            files.append(directory / TABLE_FILE)
+            if conditions.library == "rccl":
+                write_whole(directory / CSV_FILE, rccl_csv(table).encode())
+                files.append(directory / CSV_FILE)
+        if result.variables:
+            text = shell_text(result.variables, comments=comments)
+            write_whole(directory / ENVIRONMENT_FILE, text.encode())
+            files.insert(0, directory / ENVIRONMENT_FILE)
+            if conditions.library == "nccl":
+                text = nccl_conf_text(result.variables)
+                write_whole(directory / CONFIGURATION_FILE, text.encode())
+                files.append(directory / CONFIGURATION_FILE)
+        result.files = files
 
-    def _withdraw(self) -> None:
-        """Removes artifacts that were not proven."""
-        for name in (TABLE_FILE, CSV_FILE, ENVIRONMENT_FILE):
-            (self._tune.directory / name).unlink(missing_ok=True)
-
-    def _observe(
-        self, results: Sequence[OperationResult], variant: Variant, *, tuned: bool
-    ) -> None:
-        """Observes what the library runs at every size of the proof."""
+    def _observe_usual(self, results: Sequence[OperationResult]) -> None:
+        """Observes what the library runs by itself at every size of the proof."""
         trials = [
-            Trial(variant, 0, case, PROOF)
+            Trial(DEFAULT, 0, case, PROOF)
             for one in results
             for case in self._tune.proof_cases[one.operation]
         ]
         found = self._measuring.observe(trials)
         for one in results:
-            own = {
+            one.usual = {
                 trial.case.size_bytes: explanation
                 for trial, explanation in found.items()
                 if trial.case.operation == one.operation
             }
-            if tuned:
-                one.tuned = own
-            else:
-                one.usual = own
 
 
 @dataclass
@@ -358,14 +325,9 @@ class _Running:
     batch: Batch
 
 
-def environment_text(variables: Mapping[str, str], conditions: Sequence[str]) -> str:
-    """The lines of a shell's file that sets ``variables``."""
-    lines = [f"# {text}" for text in conditions]
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
-    return "\n".join([*lines, ""])
-
-
-def _boundaries(one: OperationResult, cases: Sequence[Case]) -> dict[int, tuple[int, int]]:
+def _boundaries(
+    one: OperationResult, cases: Sequence[Case], proof_cases: Sequence[Case]
+) -> dict[int, tuple[int, int]]:
     """The choices of the nearest measured sizes below and above, by size in bytes.
 
     For a measured size both are its own. Sizes between them are those at which they compete.
@@ -378,7 +340,7 @@ def _boundaries(one: OperationResult, cases: Sequence[Case]) -> dict[int, tuple[
         return next((rule.variant for rule in rules if rule.covers(size)), DEFAULT_NUMBER)
 
     found: dict[int, tuple[int, int]] = {}
-    for size in one.usual:
+    for size in (case.size_bytes for case in proof_cases):
         below = max((known for known in sizes if known <= size), default=size)
         above = min((known for known in sizes if known >= size), default=size)
         found[size] = (choice_at(below), choice_at(above))
@@ -413,27 +375,6 @@ def _choice_of(explanation: Explanation) -> Choice | None:
     return Choice(algorithm, protocol, explanation.channels)
 
 
-def _registered(plan: OperationPlan, size_bytes: int) -> list[Assignment]:
-    registration = plan.registered(size_bytes)
-    return [Assignment(REGISTRATION, registration, COMMUNICATOR)] if registration else []
-
-
-def _outside(plan: OperationPlan, rounds: Sequence[Mapping[int, Trio]]) -> dict[int, RatioEstimate]:
-    """The ratios of tuned and default times at the sizes without a rule."""
-    found: dict[int, RatioEstimate] = {}
-    for size in sorted({size for one in rounds for size in one}):
-        if any(rule.covers(size) for rule in plan.rules):
-            continue
-        logs = [
-            math.log(trio.tuned_s / trio.default_s)
-            for one in rounds
-            if (trio := one.get(size)) is not None and trio.tuned_s and trio.default_s
-        ]
-        if len(logs) >= 2:
-            found[size] = paired_ratio([logs])
-    return found
-
-
 def check_directory(directory: Path, *, resumes: bool) -> None:
     """Raises UsageError unless the directory is new or empty, or a run in it is resumed."""
     if directory.exists() and not directory.is_dir():
@@ -444,5 +385,7 @@ def check_directory(directory: Path, *, resumes: bool) -> None:
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        write_whole(directory / _PROBE, b"")
+        (directory / _PROBE).unlink()
     except OSError as error:
         raise UsageError(f"-O {directory}: cannot create it: {error.strerror}") from None

@@ -24,6 +24,7 @@ class OperationResult:
     the deployed rules.
 
     ``outside``: the ratio of the times with and without the artifact at sizes without a rule.
+    ``failed``: the sizes at which the artifact failed or was wrong.
     ``usual`` and ``tuned``: what ran by size, before and after.
     """
 
@@ -33,6 +34,7 @@ class OperationResult:
     rules: list[Rule] = field(default_factory=list)
     proof: Proof | None = None
     outside: dict[int, RatioEstimate] = field(default_factory=dict)
+    failed: list[int] = field(default_factory=list)
     usual: dict[int, Explanation] = field(default_factory=dict)
     tuned: dict[int, Explanation] = field(default_factory=dict)
 
@@ -43,29 +45,18 @@ class OperationResult:
 
     @property
     def mean_gain(self) -> float | None:
-        """The geometric mean of the speed-ups of all sizes of the proof, 1 where none is proven."""
-        if self.proof is None:
+        """The geometric mean of the speed-ups of all sizes, with and without a rule."""
+        if self.proof is None or not self.proof.proven:
             return None
-        proven = {
-            size: one.difference for each in self.proof.proven for size, one in each.by_size.items()
-        }
-        sizes = {
-            *self.outside,
-            *proven,
-            *(size for one in self.proof.dropped for size in self.usual if one.rule.covers(size)),
-        }
-        if not sizes:
-            return None
-        return math.exp(-math.fsum(proven.values()) / len(sizes))
+        differences = {size: one.difference for size, one in self.outside.items()}
+        for each in self.proof.proven:
+            differences.update({size: one.difference for size, one in each.by_size.items()})
+        return math.exp(-math.fsum(differences.values()) / len(differences))
 
     @property
     def harmed(self) -> dict[int, RatioEstimate]:
-        """The sizes without a rule that are slower with the artifact."""
-        return {
-            size: one
-            for size, one in self.outside.items()
-            if one.low > 1 and one.ratio > 1 + LARGEST_LOSS
-        }
+        """The sizes without a rule whose loss exceeds LARGEST_LOSS with its whole interval."""
+        return {size: one for size, one in self.outside.items() if one.low > 1 + LARGEST_LOSS}
 
 
 @dataclass
@@ -73,7 +64,7 @@ class TuneResult:
     """The result of tuning. ``files``: the artifacts, none if nothing beats the default.
 
     ``variables``: what the user has to set. ``search_s`` and ``proof_s``: their durations.
-    ``trials``: the number of measured trials.
+    ``trials``: the number of measured trials. ``is_complete``: search and proof have ended.
     """
 
     operations: list[OperationResult]
@@ -83,3 +74,4 @@ class TuneResult:
     proof_s: float = 0.0
     trials: int = 0
     proof_rounds: int = 0
+    is_complete: bool = False

@@ -27,7 +27,6 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.plan.cases import Case
 from cclmark.plan.durations import parse_duration
 from cclmark.plan.items import EXPERIMENT, items_of
-from cclmark.plan.libraries import plug_ins_of
 from cclmark.plan.operations import count_for_size, size_for_count
 from cclmark.plan.outline import differences, outline_of
 from cclmark.plan.trials import trials_of
@@ -41,11 +40,15 @@ from cclmark.report.kinds.tune_table import TuneTable
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import TrialResult
-from cclmark.tune.nccl_candidates import MIN_CTAS, PLUG_IN, TABLE, TUNED_OPERATIONS
+from cclmark.tune.nccl_candidates import ANYWHERE, MIN_CTAS, PLUG_IN, TABLE, TUNED_OPERATIONS
+from cclmark.tune.table_file import LIBRARIES
 
 _USUAL_DIRECTORY = Path("tuned")
 # Set by the user, they would decide instead of what is tuned.
-_DECIDING = (PLUG_IN, TABLE, MIN_CTAS, "NCCL_MAX_CTAS", "NCCL_ALGO", "NCCL_PROTO")
+_DECIDING = (
+    *(PLUG_IN, TABLE, ANYWHERE, MIN_CTAS, "NCCL_MAX_CTAS", "NCCL_MIN_NCHANNELS"),
+    *("NCCL_MAX_NCHANNELS", "NCCL_CTA_POLICY", "NCCL_ALGO", "NCCL_PROTO"),
+)
 
 
 def tune(flags: TuneFlags) -> int:
@@ -77,8 +80,6 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
 
     try:
         with _alone(), recording(place, printed, table, request.request, began_s) as recorder:
-            for one in earlier:
-                recorder.measured.add(one.index)
             measuring = TrialMeasuring(request.request, recorder, earlier)
             tuning = Tuning(replace(request, directory=directory), measuring, say)
             table.result, outcome = tuning.run()
@@ -96,12 +97,14 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     budget_s = parse_duration(flags.budget)
     request, plan = request_of(operations, flags, coordinator)
     ccl = plan.ccls[0]
-    if len(plan.ccls) > 1 or not plug_ins_of(ccl):
+    if len(plan.ccls) > 1 or ccl not in LIBRARIES:
         raise MissingError(
             "cclmark tune supports libraries with NCCL's tuner interface, not "
             f"{' and '.join(plan.ccls)}: compare its settings with cclmark experiment (see "
             "cclmark settings)"
         )
+    if plan.ranks < 2:
+        raise UsageError("tune requires two or more devices: one rank communicates with nobody")
     for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
         if len(values) > 1:
             raise UsageError(f"{flag}: tune one at a time: its rules are by operation and size")
@@ -158,7 +161,7 @@ def _earlier(path: Path | None, tune: TuneRequest) -> list[TrialResult]:
         found.append("it is not the journal of cclmark tune")
     if found:
         raise UsageError(f"{path} does not fit this command: {'; '.join(found)}")
-    return [one for one in journal.trials if one.status in ("ok", "wrong", "skipped")]
+    return list(journal.trials)
 
 
 @contextlib.contextmanager

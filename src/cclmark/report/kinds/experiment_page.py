@@ -45,11 +45,7 @@ def title_of_experiments(runs: Sequence[Run]) -> str:
 def headline_of_experiment(run: Run) -> str:
     """Returns the largest speed-up that counts; empty if nothing is faster."""
     experiment = _experiment(run)
-    faster = [
-        ranked[0]
-        for case in experiment.cases
-        if (ranked := experiment.ranked(case)) and ranked[0].effect == "faster"
-    ]
+    faster = [best for case in experiment.cases if (best := experiment.fastest(case)) is not None]
     if not faster:
         return "nothing is faster than the default"
     best = max(faster, key=lambda one: one.speed_up or 0.0)

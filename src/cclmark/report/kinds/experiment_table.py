@@ -119,7 +119,12 @@ class ExperimentTable(GatheredTrials):
             width=self._width,
         )
         lines = ["", self._paint(title, "bold"), *grid, ""]
-        lines.append("  The fastest variant of each size, with the 95 % interval of its speed-up:")
+        number = len(experiment.variants)
+        chosen = f" of {number} variants, an interval that the choice makes optimistic"
+        chosen = chosen if number > 1 else ""
+        lines.append(
+            f"  The fastest variant of each size, with the 95 % interval of its speed-up{chosen}:"
+        )
         return [*lines, *(f"    {line}" for line in best_lines(experiment, cases))]
 
     def _cell(self, experiment: Experiment, variant: Variant, case: Case) -> str:

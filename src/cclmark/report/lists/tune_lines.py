@@ -10,7 +10,7 @@ from cclmark.printable import plain
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import counted
 from cclmark.results.schema import Explanation
-from cclmark.tune.nccl_candidates import Choice
+from cclmark.tune.nccl_candidates import MIN_CTAS, Choice
 from cclmark.tune.prove import Dropped, Proven
 from cclmark.tune.tune_result import OperationResult, TuneResult
 
@@ -28,28 +28,45 @@ _TORCH = {
 def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
     """Returns a block for each operation, the artifacts and the commands that load them."""
     lines: list[str] = []
+    if not result.is_complete:
+        return ["", "  the run ended before its proof: continue it with --resume JOURNAL"]
     for one in result.operations:
         lines += ["", paint(_title(one), "bold"), *_operation_lines(one, paint)]
-    registrations = {
-        one.choices[proven.rule.variant].registration
-        for one in result.operations
-        if one.proof is not None
-        for proven in one.proof.proven
-    } - {""}
+    deployed = bool(result.variables) or bool(_registrations(result))
     lines.append("")
-    lines += [f"  program change: {_TORCH[name]}" for name in sorted(registrations)]
+    if not deployed:
+        lines.append(paint("  nothing beats the default", "bold"))
+    lines += [f"  program change: {_TORCH[name]}" for name in _registrations(result)]
     if result.files:
         lines += ["  artifacts", *(f"    {path}" for path in result.files)]
         names = " ".join(f"{name}={value}" for name, value in result.variables.items())
         lines.append(f"  use: . {result.files[0]}    which sets {plain(names)}")
-    elif not registrations:
-        lines.append(paint("  nothing beats the default", "bold"))
+    if MIN_CTAS in result.variables:
+        lines.append(
+            f"  {MIN_CTAS} applies to the whole program: groups of other sizes and other "
+            "operations get more channels and buffers too"
+        )
     lines.append(
         f"  search {result.search_s:.0f} s, proof {result.proof_s:.0f} s "
         f"({counted(result.proof_rounds, 'round')}, each in fresh processes); "
-        f"{counted(result.trials, 'trial')}, every output checked"
+        f"{counted(result.trials, 'trial')}"
     )
     return lines
+
+
+def _registrations(result: TuneResult) -> list[str]:
+    """The kinds of registration that the program has to do, if anything was deployed."""
+    if not any(one.proof for one in result.operations) or any(
+        one.failed or one.harmed for one in result.operations
+    ):
+        return []
+    found = {
+        one.choices[proven.rule.variant].registration
+        for one in result.operations
+        if one.proof is not None
+        for proven in one.proof.proven
+    }
+    return sorted(found - {""})
 
 
 def _title(one: OperationResult) -> str:
@@ -67,8 +84,8 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
     if one.found is not None and not one.found.complete:
         lines.append("  the search ended by its budget: more time may find more (--budget)")
     if one.proof is None:
-        return [*lines, "  the search found nothing that is faster than the default"]
-    if one.proof.proven:
+        lines.append("  the search found nothing that is faster than the default")
+    elif one.proof.proven:
         rows = [_HEADS, *(_row(one, proven) for proven in one.proof.proven)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for number, row in enumerate(rows):
@@ -78,18 +95,21 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
             lines.append(f"  geometric mean of the speed-ups over all sizes: {one.mean_gain:.3f}")
     else:
         lines.append("  nothing beats the default")
-    lines += [f"  the default stays {_dropped(one, each)}" for each in one.proof.dropped]
+    if one.proof is not None:
+        lines += [f"  the default stays {_dropped(one, each)}" for each in one.proof.dropped]
     if one.outside:
         worst = max(one.outside, key=lambda size: one.outside[size].ratio)
         lines.append(
             f"  sizes without a rule: at worst {_speed(one.outside[worst])} at {format_size(worst)}"
         )
-    for size, ratio in one.harmed.items():
-        text = f"  {format_size(size)} has no rule and is slower with the artifact: {_speed(ratio)}"
-        lines.append(paint(text, "red"))
-    if one.harmed:
-        lines.append(paint("  so no artifact is written", "red"))
-    return lines
+    problems = [
+        f"{format_size(size)} has no rule and is slower with the artifact: {_speed(ratio)}"
+        for size, ratio in one.harmed.items()
+    ]
+    problems += [f"the artifact failed at {format_size(size)}" for size in one.failed]
+    if problems:
+        problems.append("so no artifact is written")
+    return [*lines, *(paint(f"  {text}", "red") for text in problems)]
 
 
 def _row(one: OperationResult, proven: Proven) -> tuple[str, ...]:

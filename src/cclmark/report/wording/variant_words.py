@@ -75,9 +75,8 @@ def best_lines(experiment: Experiment, cases: Sequence[Case]) -> list[str]:
     """For each size the fastest variant with its interval and what ran, or that none is faster."""
     rows: list[tuple[str, str]] = []
     for case in cases:
-        ranked = experiment.ranked(case)
-        best = ranked[0] if ranked else None
-        if best is None or best.effect != "faster":
+        best = experiment.fastest(case)
+        if best is None:
             rows.append((size_text(case), "nothing is faster than the default"))
             continue
         ran = ""

@@ -88,10 +88,11 @@ class _Runner:
                     rank.report(result)
             gc.enable()
             del runner
-        rank.case_index = -1
+        # A failure while the communicator is destroyed is the variant's too.
         rank.enter("shutdown")
         del session
         communicator.leave()
+        rank.case_index = -1
 
     def _explain(
         self,
@@ -108,7 +109,6 @@ class _Runner:
         explainer = CaseExplainer(self._rank, session, self._rank.agreement, instruments)
         for index in indices:
             explainer.run(index, self.trials[index].case)
-        self._rank.case_index = -1
         if indices and variant.is_default:
             explainer.finish(self.trials[indices[0]].case.ccl, communicator)
 

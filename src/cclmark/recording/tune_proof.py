@@ -1,0 +1,271 @@
+"""The proof of a tuning run: what was found, deployed as it will be used, next to the default."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cclmark.analysis.paired import paired_ratio
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.plan.cases import Case
+from cclmark.plan.trials import PROOF, Trial
+from cclmark.plan.variants import (
+    COMMUNICATOR,
+    CONTROL,
+    DEFAULT,
+    PROCESS,
+    REGISTRATION,
+    Assignment,
+    Variant,
+)
+from cclmark.recording.atomic import write_whole
+from cclmark.recording.trial_measuring import Figures, Measuring
+from cclmark.results.schema import Explanation
+from cclmark.tune.nccl_candidates import Choice
+from cclmark.tune.nccl_deployment import OperationPlan, deployment_of, variables_of
+from cclmark.tune.prove import Dropped, Trio, prove
+from cclmark.tune.rules import Rule
+from cclmark.tune.table_file import Table, written
+from cclmark.tune.tune_result import OperationResult
+
+_MOST_PROOFS = 3  # of what is left of the rules
+_LEAST_ROUNDS = 2  # for a ratio
+
+Place = tuple[str, int]  # operation and size in bytes
+# The trials of the default, of the control and of the artifact.
+Trials = tuple[Trial, Trial, Trial]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a table is for: the library with its version, the device, its NVLinks, the ranks."""
+
+    library: str
+    version: str
+    device: str
+    nvlinks: int | None
+    ranks: int
+
+    def table(self, plans: Sequence[OperationPlan], usual_channels: int) -> Table:
+        """The table of the plans."""
+        rules = deployment_of(plans, self.ranks, usual_channels).rules
+        return Table(self.library, self.version, self.device, self.nvlinks, rules)
+
+
+class Proving:
+    """Proves plans until what is deployed is what was measured."""
+
+    def __init__(
+        self,
+        measuring: Measuring,
+        conditions: Conditions,
+        cases: Mapping[str, Sequence[Case]],
+        rounds: int,
+        directory: Path,
+        plug_in: str,
+        say: Callable[[str], None],
+    ) -> None:
+        """``cases``: by operation, of all sizes. ``directory``: of the tables to prove."""
+        self._measuring = measuring
+        self._conditions = conditions
+        self._cases = cases
+        self._rounds = rounds
+        self._directory = directory
+        self._plug_in = plug_in
+        self._say = say
+        self._number = 0
+
+    def run(
+        self, results: Sequence[OperationResult], plans: Sequence[OperationPlan]
+    ) -> list[OperationPlan]:
+        """Returns the plans with the rules that are proven together; without rules if none are.
+
+        All rules share a table and variables. So if a rule is dropped, the others are proven again
+        without it. Raises EndedError, UsageError, OutputError.
+        """
+        left = list(plans)
+        for attempt in range(_MOST_PROOFS):
+            if not any(plan.rules for plan in left):
+                break
+            self._prove(results, left, attempt)
+            if any(one.failed or one.harmed for one in results):
+                break
+            kept = [
+                replace(plan, rules=one.proof.rules if one.proof is not None else ())
+                for one, plan in zip(results, left, strict=True)
+            ]
+            if all(list(a.rules) == list(b.rules) for a, b in zip(kept, left, strict=True)):
+                return kept
+            left = kept
+        return [replace(plan, rules=()) for plan in plans]
+
+    def _prove(
+        self, results: Sequence[OperationResult], plans: Sequence[OperationPlan], attempt: int
+    ) -> None:
+        tuned = self._deployed(plans, attempt)
+        rounds = self._measured(plans, tuned)
+        for one, plan in zip(results, plans, strict=True):
+            own = [
+                {size: trio for (name, size), trio in each.items() if name == one.operation}
+                for each in rounds
+            ]
+            one.failed = _failed(own)
+            before = one.proof.dropped if one.proof is not None else ()
+            one.proof = prove(plan.rules, own) if plan.rules else None
+            if one.proof is not None:
+                one.proof = replace(one.proof, dropped=[*before, *one.proof.dropped])
+            one.outside = _outside(plan.rules, own)
+            one.tuned = self._observed(plan, tuned)
+            _drop_without_effect(one)
+
+    def _deployed(self, plans: Sequence[OperationPlan], attempt: int) -> tuple[Assignment, ...]:
+        """Writes the table of the plans and returns the settings that deploy it."""
+        deployment = deployment_of(plans, self._conditions.ranks, self._measuring.usual_channels)
+        path = (self._directory / f"deployment-{attempt}.table").absolute()
+        if deployment.rules:
+            table = self._conditions.table(plans, self._measuring.usual_channels)
+            write_whole(path, written(table).encode())
+        variables = variables_of(deployment, str(path), self._plug_in)
+        return tuple(Assignment(name, value, PROCESS) for name, value in variables.items())
+
+    def _trials(
+        self, plans: Sequence[OperationPlan], tuned: tuple[Assignment, ...], number: int
+    ) -> dict[Place, Trials]:
+        """The trials of a round, of all operations: what is deployed may change them all."""
+        trials: dict[Place, Trials] = {}
+        for plan in plans:
+            for case in self._cases[plan.operation]:
+                variant = Variant((*tuned, *_registered(plan, case.size_bytes)))
+                if not variant.is_default:
+                    trials[plan.operation, case.size_bytes] = (
+                        Trial(DEFAULT, number, case, PROOF),
+                        Trial(CONTROL, number, case, PROOF),
+                        Trial(variant, number, case, PROOF),
+                    )
+        return trials
+
+    def _measured(
+        self, plans: Sequence[OperationPlan], tuned: tuple[Assignment, ...]
+    ) -> list[dict[Place, Trio]]:
+        """Measures all rounds, each in fresh processes. Ends early if the artifact fails."""
+        rounds: list[dict[Place, tuple[Figures | None, ...]]] = []
+        for each in range(self._rounds):
+            trials = self._trials(plans, tuned, self._number)
+            self._number += 1
+            self._measuring.measure([one for trio in trials.values() for one in trio])
+            found = {
+                place: tuple(self._measuring.figures(one) for one in trio)
+                for place, trio in trials.items()
+            }
+            rounds.append(found)
+            self._say(f"proof: round {each + 1} of {self._rounds}")
+            if any(_is_failure(trio) for trio in found.values()):
+                break
+        return _by_one_clock(rounds)
+
+    def _observed(
+        self, plan: OperationPlan, tuned: tuple[Assignment, ...]
+    ) -> dict[int, Explanation]:
+        """What the library runs with the artifact, by size."""
+        trials = [
+            Trial(Variant(tuned), 0, case, PROOF)
+            for case in self._cases[plan.operation]
+            if tuned and not plan.registered(case.size_bytes)
+        ]
+        found = self._measuring.observe(trials) if trials else {}
+        return {trial.case.size_bytes: one for trial, one in found.items()}
+
+
+def _is_failure(trio: tuple[Figures | None, ...]) -> bool:
+    """Whether the artifact failed where the default did not."""
+    usual, control, tuned = trio
+    return tuned is None and usual is not None and control is not None
+
+
+def _by_one_clock(
+    rounds: Sequence[Mapping[Place, tuple[Figures | None, ...]]],
+) -> list[dict[Place, Trio]]:
+    """The times of each place by the same clock in all rounds.
+
+    Device times, if all of them are known: where only some are, a replayed time would be compared
+    with the cost of a call.
+    """
+    of_device: dict[Place, bool] = {}
+    for each in rounds:
+        for place, trio in each.items():
+            known = all(one is None or one.device_s is not None for one in trio)
+            of_device[place] = of_device.get(place, True) and known
+    return [
+        {
+            place: Trio(
+                *(
+                    None if one is None else one.device_s if of_device[place] else one.call_s
+                    for one in trio
+                )
+            )
+            for place, trio in each.items()
+        }
+        for each in rounds
+    ]
+
+
+def _failed(rounds: Sequence[Mapping[int, Trio]]) -> list[int]:
+    """The sizes at which the artifact failed and the default did not."""
+    return sorted({size for each in rounds for size, trio in each.items() if _is_failure_of(trio)})
+
+
+def _is_failure_of(trio: Trio) -> bool:
+    return trio.tuned_s is None and None not in (trio.default_s, trio.control_s)
+
+
+def _outside(
+    rules: Sequence[Rule], rounds: Sequence[Mapping[int, Trio]]
+) -> dict[int, RatioEstimate]:
+    """The ratios of tuned and default times at the sizes without a rule."""
+    found: dict[int, RatioEstimate] = {}
+    for size in sorted({size for one in rounds for size in one}):
+        if any(rule.covers(size) for rule in rules):
+            continue
+        logs = [
+            math.log(trio.tuned_s / trio.default_s)
+            for one in rounds
+            if (trio := one.get(size)) is not None and trio.tuned_s and trio.default_s
+        ]
+        if len(logs) >= _LEAST_ROUNDS:
+            found[size] = paired_ratio([logs])
+    return found
+
+
+def _registered(plan: OperationPlan, size_bytes: int) -> list[Assignment]:
+    registration = plan.registered(size_bytes)
+    return [Assignment(REGISTRATION, registration, COMMUNICATOR)] if registration else []
+
+
+def _drop_without_effect(one: OperationResult) -> None:
+    """Drops proven rules whose choice did not run at one of their sizes."""
+    if one.proof is None:
+        return
+    lost = []
+    for proven in one.proof.proven:
+        choice = one.choices[proven.rule.variant]
+        ran = [
+            explanation
+            for size, explanation in one.tuned.items()
+            if proven.rule.covers(size) and explanation.choice
+        ]
+        other = next((each for each in ran if not _is_choice(each, choice)), None)
+        if other is not None and not choice.registration:
+            reason = f"{other.choice_with_channels} ran instead"
+            lost.append((proven, Dropped(proven.rule, reason, proven.estimate)))
+    if lost:
+        gone = [proven for proven, _ in lost]
+        kept = [proven for proven in one.proof.proven if proven not in gone]
+        dropped = [*one.proof.dropped, *(each for _, each in lost)]
+        one.proof = replace(one.proof, proven=kept, dropped=dropped)
+
+
+def _is_choice(explanation: Explanation, choice: Choice) -> bool:
+    algorithm, protocol = explanation.algorithm.lower(), explanation.protocol.lower()
+    return (algorithm, protocol) == (choice.algorithm, choice.protocol)
