@@ -203,7 +203,7 @@ class TestEveryMpi:
         assert run.read().footer.exit_code == 4
 
     def test_a_stopped_rank_is_named(self, background, mpi):
-        run = background(*ENDLESS, "-N", "0", *waits(3), env=mpi)
+        run = background(*ENDLESS, "-N", "0", *waits(2), env=mpi)
         pids = run.wait_for_ranks(1)
         run.signal(pids[2], signal.SIGSTOP)
         ended = run.finish(SOON_S)
