@@ -124,6 +124,19 @@ int refuse_file(Logger log, const char* path, const char* problem) {
   return refuse(log, path, text);
 }
 
+/// Whether the number of the device's NVLinks is known and is the only difference. Links fail one
+/// by one, so other ranks may have all of theirs.
+bool has_other_links(const TunerTable& table, const Surroundings& found) {
+  if (table.nvlinks < 0 || found.nvlinks < 0 || table.nvlinks == found.nvlinks) {
+    return false;
+  }
+  Surroundings repaired = found;
+  repaired.nvlinks = table.nvlinks;
+  char others[kDifferenceBytes];
+  describe_differences(table, repaired, others, sizeof others);
+  return *others == '\0';
+}
+
 /// The first rule that NCCL_NVLS_ENABLE=0 excludes; nullptr if there is none.
 const Rule* excluded_rule(const TunerTable& table) {
   for (std::size_t number = 0; is_nvls_off() && number < table.rule_count; ++number) {
@@ -175,10 +188,24 @@ int CommunicatorRules::load(const void* caller, std::size_t ranks, std::size_t n
 /// Keeps the rules for this communicator if the conditions are met.
 int CommunicatorRules::choose(const TunerTable& table, const char* path, const void* caller,
                               std::size_t ranks, std::size_t nodes) {
+  const Surroundings found = surroundings_for(table, caller);
   char differences[kDifferenceBytes];
-  describe_differences(table, surroundings_for(table, caller), differences, sizeof differences);
+  describe_differences(table, found, differences, sizeof differences);
   char text[kTextBytes];
-  if (*differences != '\0' && std::strcmp(setting(kAnywhereVariable), "1") != 0) {
+  for (std::size_t number = 0; number < table.rule_count; ++number) {
+    count_ += table.rules[number].ranks == ranks && table.rules[number].nodes == nodes ? 1 : 0;
+  }
+  const bool is_forced = std::strcmp(setting(kAnywhereVariable), "1") == 0;
+  if (count_ > 0 && !is_forced && has_other_links(table, found)) {
+    count_ = 0;
+    std::snprintf(text, sizeof text,
+                  "%s: %s, although it is the table's device: ranks with all links would decide "
+                  "otherwise, and all would hang. Repair the links, or unset %s",
+                  path, differences, kPathVariable);
+    return refuse(log_, path, text);
+  }
+  if (*differences != '\0' && !is_forced) {
+    count_ = 0;
     std::snprintf(text, sizeof text, "%s: %s (%s=1 applies it nevertheless)", path, differences,
                   kAnywhereVariable);
     warn_once(log_, text);
@@ -186,9 +213,6 @@ int CommunicatorRules::choose(const TunerTable& table, const char* path, const v
     return kSuccess;
   }
   write_state(true, path, differences);
-  for (std::size_t number = 0; number < table.rule_count; ++number) {
-    count_ += table.rules[number].ranks == ranks && table.rules[number].nodes == nodes ? 1 : 0;
-  }
   if (count_ == 0) {
     std::snprintf(text, sizeof text, "%s has none with ranks %zu and nodes %zu", path, ranks,
                   nodes);

@@ -164,12 +164,22 @@ def test_all_differences_are_reported(bench):
     ) in run.err
 
 
-@pytest.mark.parametrize(("links", "is_applied"), [("12", True), ("18", False), ("0", False)])
-def test_nvlinks_are_counted(bench, links, is_applied):
+def test_nvlinks_are_counted(bench):
+    paths = {"LD_LIBRARY_PATH": bench.nvml, "CCLMARK_FAKE_NVLINKS": "12"}
+    assert kernels(bench.run(replace(TABLE, nvlinks=12), **paths)) == expected()
+
+
+@pytest.mark.parametrize("links", ["18", "0"])
+def test_a_device_with_other_links_creates_no_communicator(bench, links):
+    """Links fail one by one: ranks with all of theirs would apply the rules."""
     paths = {"LD_LIBRARY_PATH": bench.nvml, "CCLMARK_FAKE_NVLINKS": links}
-    run = bench.run(replace(TABLE, nvlinks=12), **paths)
-    assert kernels(run) == (expected() if is_applied else BY_SIZE)
-    assert (f"the device has {links} NVLinks, not 12" in run.err) == (not is_applied)
+    run = bench.run(replace(TABLE, nvlinks=12), code=4, **paths)
+    assert f"the device has {links} NVLinks, not 12, although it is the table's device" in run.err
+    forced = bench.run(replace(TABLE, nvlinks=12), CCLMARK_TUNER_ANYWHERE="1", **paths)
+    assert kernels(forced) == expected()
+    # A table without rules for this group changes nothing, and so is no danger.
+    other = replace(TABLE, nvlinks=12, rules=[replace(RING, ranks=4)])
+    assert kernels(bench.run(other, **paths)) == BY_SIZE
 
 
 @pytest.mark.parametrize(
@@ -184,6 +194,7 @@ def test_nvlinks_are_counted(bench, links, is_applied):
         ("x" * 257, "line 1: it is longer than 256 characters"),
         ("#\n" * (1 << 20), "it is larger than 1048576 bytes"),
     ],
+    ids=["empty", "word", "cut-off", "long-line", "large"],
 )
 @pytest.mark.parametrize("version", [WITHOUT_PROFILERS, 22700, 22809, 23003])
 def test_a_table_with_an_error_ends_the_run(bench, version, content, problem):
