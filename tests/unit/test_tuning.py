@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import shutil
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,9 +16,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.variants import REGISTRATION
 from cclmark.recording.trial_measuring import EndedError, Figures
 from cclmark.recording.tuning import (
-    CONFIGURATION_FILE,
     ENVIRONMENT_FILE,
-    TABLE_FILE,
     TuneRequest,
     Tuning,
     check_directory,
@@ -24,6 +24,7 @@ from cclmark.recording.tuning import (
 from cclmark.report.lists.tune_lines import tune_lines
 from cclmark.results.schema import Explanation
 from cclmark.tune import table_file
+from cclmark.tune.nccl_target import CONFIGURATION_FILE, TABLE_FILE, NcclTarget
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [KIB << (2 * step) for step in range(11)]  # 1 KiB to 1 GiB
@@ -126,6 +127,12 @@ class Simulated:
         return found
 
 
+def target_of(measuring, *, app_changes=False):
+    version, device, nvlinks = measuring.conditions("nccl")
+    channels = measuring.usual_channels
+    return NcclTarget("nccl", version, device, nvlinks, 2, channels, "/plug-in.so", app_changes)
+
+
 def tuned(directory, simulated, operations=("all_reduce",), *, app_changes=False, budget_s=1e6):
     from cclmark.cli.tune.tuning_run import _with_middles
 
@@ -134,11 +141,10 @@ def tuned(directory, simulated, operations=("all_reduce",), *, app_changes=False
         request=msgspec.defstruct("Devices", [("processes", list)])([[0], [1]]),
         cases=cases,
         proof_cases={name: _with_middles(own) for name, own in cases.items()},
-        library="nccl",
+        target=partial(target_of, app_changes=app_changes),
         directory=directory,
         budget_s=budget_s,
         proof_rounds=10,
-        app_changes=app_changes,
     )
     check_directory(directory, resumes=False)
     result, outcome = Tuning(request, simulated, lambda text: None).run()
@@ -286,7 +292,7 @@ def test_registered_buffers_are_proven_where_the_program_may_change(tmp_path):
 def test_operations_without_a_tuner_need_a_change_of_the_program(tmp_path):
     result = tuned(tmp_path / "tuned", Simulated(), ("all_reduce", "alltoall"))
     text = "\n".join(tune_lines(result))
-    assert "NCCL asks no tuner for it" in text
+    assert "nothing can be selected for this operation by files alone" in text
     table = table_file.read((tmp_path / "tuned" / TABLE_FILE).read_text(), TABLE_FILE)
     assert {rule.operation for rule in table.rules} == {"all_reduce"}
 
@@ -301,10 +307,7 @@ def test_the_same_times_lead_to_the_same_trials(tmp_path):
     """An interrupted run continues from the results in its journal."""
     first, again = Simulated(seed=3), Simulated(seed=3)
     tuned(tmp_path / "tuned", first)
-    for path in (tmp_path / "tuned").rglob("*"):
-        if path.is_file():
-            path.unlink()
-    (tmp_path / "tuned" / "candidates").rmdir()
+    shutil.rmtree(tmp_path / "tuned")
     tuned(tmp_path / "tuned", again)
     assert first.seen == again.seen
 
@@ -317,8 +320,7 @@ def test_a_failure_of_the_default_ends_the_run(tmp_path):
     cases = {"all_reduce": [case_of("all_reduce", size) for size in SIZES]}
     request = TuneRequest(
         msgspec.defstruct("Devices", [("processes", list)])([[0], [1]]),
-        *(cases, cases, "nccl", tmp_path, 10.0, 7),
-        app_changes=False,
+        *(cases, cases, target_of, tmp_path, 10.0, 7),
     )
     _, outcome = Tuning(request, Failing(), lambda text: None).run()
     assert outcome == Outcome(4, "rank 1 died")

@@ -14,7 +14,7 @@ from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.trials import Trial
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.kinds import Result, TrialResult
-from cclmark.results.schema import Condition, Explanation, Paths
+from cclmark.results.schema import Condition, Explanation, LibraryDescription, Paths
 
 _USUAL_CHANNELS = "channels of collectives"
 
@@ -37,6 +37,9 @@ class Measuring(Protocol):
     @property
     def usual_channels(self) -> int:
         """The channels of a communicator by default, 0 if unknown. Known after ``observe``."""
+
+    def library(self, name: str) -> LibraryDescription:
+        """The library of this name, as the ranks have loaded it."""
 
     def conditions(self, library: str) -> tuple[str, str, int | None]:
         """The library's version, the device's name and its NVLinks, None if unknown."""
@@ -86,11 +89,20 @@ class TrialMeasuring:
         text = self._listener.parameters.get(_USUAL_CHANNELS, "")
         return int(text) if text.isdecimal() else 0
 
+    def library(self, name: str) -> LibraryDescription:
+        """See Measuring. Raises MissingError if no rank has it."""
+        surroundings = self._listener.surroundings
+        assert surroundings is not None
+        for one in surroundings.libraries:
+            if one.name == name:
+                return one
+        raise MissingError(f"the ranks report no library {name}")
+
     def conditions(self, library: str) -> tuple[str, str, int | None]:
         """See Measuring. Raises MissingError if the devices differ."""
         surroundings = self._listener.surroundings
         assert surroundings is not None
-        version = next((one.version for one in surroundings.libraries if one.name == library), "")
+        version = self.library(library).version
         names = {device.name for device in surroundings.devices}
         if len(names) > 1:
             raise MissingError(f"the devices differ ({', '.join(sorted(names))}): tune them apart")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cclmark.analysis.paired import paired_ratio
@@ -15,19 +15,17 @@ from cclmark.plan.variants import (
     COMMUNICATOR,
     CONTROL,
     DEFAULT,
-    PROCESS,
     REGISTRATION,
     Assignment,
     Variant,
 )
-from cclmark.recording.atomic import write_whole
+from cclmark.recording.artifact_files import write_files
 from cclmark.recording.trial_measuring import Figures, Measuring
 from cclmark.results.schema import Explanation
-from cclmark.tune.nccl_candidates import Choice
-from cclmark.tune.nccl_deployment import OperationPlan, deployment_of, variables_of
+from cclmark.tune.choices import Choice, OperationPlan
 from cclmark.tune.prove import Dropped, Trio, prove
 from cclmark.tune.rules import Rule
-from cclmark.tune.table_file import Table, written
+from cclmark.tune.target import Target
 from cclmark.tune.tune_result import OperationResult
 
 _MOST_PROOFS = 3  # of what is left of the rules
@@ -38,42 +36,24 @@ Place = tuple[str, int]  # operation and size in bytes
 Trials = tuple[Trial, Trial, Trial]
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """What a table is for: the library with its version, the device, its NVLinks, the ranks."""
-
-    library: str
-    version: str
-    device: str
-    nvlinks: int | None
-    ranks: int
-
-    def table(self, plans: Sequence[OperationPlan], usual_channels: int) -> Table:
-        """The table of the plans."""
-        rules = deployment_of(plans, self.ranks, usual_channels).rules
-        return Table(self.library, self.version, self.device, self.nvlinks, rules)
-
-
 class Proving:
     """Proves plans until what is deployed is what was measured."""
 
     def __init__(
         self,
         measuring: Measuring,
-        conditions: Conditions,
+        target: Target,
         cases: Mapping[str, Sequence[Case]],
         rounds: int,
         directory: Path,
-        plug_in: str,
         say: Callable[[str], None],
     ) -> None:
-        """``cases``: by operation, of all sizes. ``directory``: of the tables to prove."""
+        """``cases``: by operation, of all sizes. ``directory``: of the files to prove."""
         self._measuring = measuring
-        self._conditions = conditions
+        self._target = target
         self._cases = cases
         self._rounds = rounds
         self._directory = directory
-        self._plug_in = plug_in
         self._say = say
         self._number = 0
 
@@ -121,14 +101,11 @@ class Proving:
             _drop_without_effect(one)
 
     def _deployed(self, plans: Sequence[OperationPlan], attempt: int) -> tuple[Assignment, ...]:
-        """Writes the table of the plans and returns the settings that deploy it."""
-        deployment = deployment_of(plans, self._conditions.ranks, self._measuring.usual_channels)
-        path = (self._directory / f"deployment-{attempt}.table").absolute()
-        if deployment.rules:
-            table = self._conditions.table(plans, self._measuring.usual_channels)
-            write_whole(path, written(table).encode())
-        variables = variables_of(deployment, str(path), self._plug_in)
-        return tuple(Assignment(name, value, PROCESS) for name, value in variables.items())
+        """Writes the files of the plans and returns the settings that deploy them."""
+        directory = self._directory / f"deployment-{attempt}"
+        artifact = self._target.deployment(plans, directory)
+        write_files(directory, artifact.files)
+        return artifact.assignments
 
     def _trials(
         self, plans: Sequence[OperationPlan], tuned: tuple[Assignment, ...], number: int

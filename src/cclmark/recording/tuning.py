@@ -13,32 +13,29 @@ from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
 from cclmark.analysis.paired import Times
 from cclmark.analysis.statistics import median
 from cclmark.errors import EXIT_OK, UsageError
-from cclmark.explain.plugin_log import plugin_path
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.cases import Case
 from cclmark.plan.trials import PROOF, SEARCH, Trial
-from cclmark.plan.variants import CONTROL, DEFAULT, Variant
-from cclmark.recording.atomic import write_whole
-from cclmark.recording.trial_measuring import EndedError, Measuring
-from cclmark.recording.tune_proof import Conditions, Proving
-from cclmark.results.schema import Explanation
-from cclmark.tune.environment_file import nccl_conf_text, shell_text
-from cclmark.tune.nccl_candidates import (
-    Candidates,
-    Choice,
-    candidates_of,
-    table_of,
-    variant_of,
+from cclmark.plan.variants import (
+    COMMUNICATOR,
+    CONTROL,
+    DEFAULT,
+    REGISTRATION,
+    Assignment,
+    Variant,
 )
-from cclmark.tune.nccl_deployment import OperationPlan, deployment_of, variables_of
+from cclmark.recording.artifact_files import write_files
+from cclmark.recording.trial_measuring import EndedError, Measuring
+from cclmark.recording.tune_proof import Proving
+from cclmark.results.schema import Explanation
+from cclmark.tune.choices import Candidates, Choice, OperationPlan
+from cclmark.tune.environment_file import shell_text
 from cclmark.tune.rules import Rule, rules_of
 from cclmark.tune.search import Batch, Found, search
-from cclmark.tune.table_file import written
+from cclmark.tune.target import Target
 from cclmark.tune.tune_result import OperationResult, TuneResult
-from cclmark.tune.tuner_csv import rccl_csv
 
-TABLE_FILE, ENVIRONMENT_FILE = "tuner.table", "environment.sh"
-CONFIGURATION_FILE, CSV_FILE = "nccl.conf", "rccl_tuner.csv"
+ENVIRONMENT_FILE = "environment.sh"
 _CANDIDATES = "candidates"
 _PROBE = ".writable"
 _SHARE_OF_SEARCH = 0.62  # of the budget; the rest is for the proof
@@ -53,19 +50,18 @@ class TuneRequest:
     """What to tune.
 
     ``request``: the devices and settings of the run. ``cases``: those of the search, for each
-    operation by size; ``proof_cases`` also contain sizes between them. ``library``: nccl or rccl.
-    ``directory``: of the artifacts. ``budget_s``: for search and proof. ``proof_rounds``: at least
-    seven. ``app_changes``: also try what the program has to do itself.
+    operation by size; ``proof_cases`` also contain sizes between them. ``target``: returns the
+    target, once the library has been observed. ``directory``: of the artifacts. ``budget_s``: for
+    search and proof. ``proof_rounds``: at least seven.
     """
 
     request: Request
     cases: Mapping[str, Sequence[Case]]
     proof_cases: Mapping[str, Sequence[Case]]
-    library: str
+    target: Callable[[Measuring], Target]
     directory: Path
     budget_s: float
     proof_rounds: int
-    app_changes: bool
 
 
 class Tuning:
@@ -76,22 +72,24 @@ class Tuning:
         self._tune = tune
         self._say = say
         self._measuring = measuring
-        self._plug_in = str(plugin_path())
+        self._target: Target | None = None
         self._begin_s = time.monotonic()
         self._number = 0
-        self._written: set[Path] = set()
+        self._candidates: dict[str, Candidates] = {}
+        self._variants: dict[Choice, Variant] = {}
 
     def run(self) -> tuple[TuneResult, Outcome]:
         """Searches and proves. The outcome is a failure of the default, or an interruption."""
         tune = self._tune
-        results = [
-            OperationResult(cases[0], candidates_of(name, app_changes=tune.app_changes).choices)
-            for name, cases in tune.cases.items()
-        ]
+        results = [OperationResult(cases[0]) for cases in tune.cases.values()]
         result = TuneResult(results, proof_rounds=tune.proof_rounds)
         outcome = Outcome(EXIT_OK)
         try:
             self._observe_usual(results)
+            self._target = tune.target(self._measuring)
+            for one in results:
+                self._candidates[one.operation] = self._target.candidates(one.operation)
+                one.choices = self._candidates[one.operation].choices
             self._search(results)
             self._settle_boundaries(results)
             result.search_s = time.monotonic() - self._begin_s
@@ -113,15 +111,15 @@ class Tuning:
         deadline_s = self._begin_s + _SHARE_OF_SEARCH * tune.budget_s
         running: dict[str, _Running] = {}
         for one in results:
-            candidates = candidates_of(one.operation, app_changes=tune.app_changes)
+            candidates = self._candidates[one.operation]
             if not candidates.choices:
                 continue
             process = search(candidates.space, candidates.first, len(tune.cases[one.operation]))
-            running[one.operation] = _Running(one, candidates, process, next(process))
+            running[one.operation] = _Running(one, process, next(process))
         while running:
             asked = {
                 operation: {
-                    cell: self._trial(operation, state.candidates, cell)
+                    cell: self._trial(operation, cell)
                     for cell in state.batch.cells
                     if not self._is_hopeless(state, cell)
                 }
@@ -151,7 +149,7 @@ class Tuning:
     def _is_hopeless(self, state: _Running, cell: tuple[int, int]) -> bool:
         """Whether the library predicts a much longer time than for its own choice."""
         number, size = cell
-        choice = state.candidates.choices.get(number)
+        choice = state.result.choices.get(number)
         case = self._tune.cases[state.result.operation][size]
         usual = state.result.usual.get(case.size_bytes)
         if choice is None or usual is None or not usual.predicted_s:
@@ -177,12 +175,11 @@ class Tuning:
         times: dict[Trial, float | None] = {}
         trials_of: dict[tuple[str, int, int], list[Trial]] = {}
         for operation, (_, boundaries) in plans.items():
-            candidates = candidates_of(operation, app_changes=tune.app_changes)
             for case in tune.proof_cases[operation]:
                 low, high = boundaries[case.size_bytes]
                 for number in {low, high, DEFAULT_NUMBER} if low != high else ():
                     trials_of[operation, case.size_bytes, number] = [
-                        Trial(self._variant(candidates, number), self._number + each, case, SEARCH)
+                        Trial(self._variant(operation, number), self._number + each, case, SEARCH)
                         for each in range(_BOUNDARY_ROUNDS)
                     ]
         for each in range(_BOUNDARY_ROUNDS):
@@ -203,42 +200,32 @@ class Tuning:
                     assigned[size] = min(medians, key=lambda number: medians[number])
             one.rules = _contiguous(assigned)
 
-    def _trial(self, operation: str, candidates: Candidates, cell: tuple[int, int]) -> Trial:
+    def _trial(self, operation: str, cell: tuple[int, int]) -> Trial:
         number, size = cell
         return Trial(
-            self._variant(candidates, number),
+            self._variant(operation, number),
             self._number,
             self._tune.cases[operation][size],
             SEARCH,
         )
 
-    def _variant(self, candidates: Candidates, number: int) -> Variant:
+    def _variant(self, operation: str, number: int) -> Variant:
+        """The variant that measures a choice. Its files are written when it is first needed."""
         if number in (DEFAULT_NUMBER, CONTROL_NUMBER):
             return DEFAULT if number == DEFAULT_NUMBER else CONTROL
-        choice = candidates.choices[number]
-        return variant_of(choice, str(self._candidate_table(choice)), self._plug_in)
+        choice = self._candidates[operation].choices[number]
+        if choice not in self._variants:
+            self._variants[choice] = self._variant_of(choice)
+        return self._variants[choice]
 
-    def _candidate_table(self, choice: Choice) -> Path:
-        """The file of a candidate's table, which is written when it is first needed."""
-        path = self._candidates_directory() / f"{choice.stem}.table"
-        if not choice.registration and path not in self._written:
-            self._written.add(path)
-            table = table_of(choice, self._tune.cases, self._ranks, self._tune.library)
-            write_whole(path, written(table).encode())
-        return path.absolute()
-
-    def _candidates_directory(self) -> Path:
-        """The directory of tables that are not proven. Raises UsageError."""
+    def _variant_of(self, choice: Choice) -> Variant:
+        if choice.registration:
+            return Variant((Assignment(REGISTRATION, choice.registration, COMMUNICATOR),))
+        assert self._target is not None
         directory = self._tune.directory / _CANDIDATES
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"cannot create {directory}: {error.strerror}") from None
-        return directory
-
-    @property
-    def _ranks(self) -> int:
-        return len(self._tune.request.processes)
+        artifact = self._target.candidate(choice, list(self._tune.cases), directory)
+        write_files(directory, artifact.files)
+        return Variant(artifact.assignments)
 
     def _plan(self, one: OperationResult) -> OperationPlan:
         """What is to run for an operation, by the search."""
@@ -252,51 +239,32 @@ class Tuning:
 
     def _proving(self) -> Proving:
         tune = self._tune
+        assert self._target is not None
+        directory = tune.directory / _CANDIDATES
         return Proving(
             self._measuring,
-            self._conditions(),
+            self._target,
             tune.proof_cases,
             tune.proof_rounds,
-            self._candidates_directory(),
-            self._plug_in,
+            directory,
             self._say,
         )
 
-    def _conditions(self) -> Conditions:
-        version, device, nvlinks = self._measuring.conditions(self._tune.library)
-        return Conditions(self._tune.library, version, device, nvlinks, self._ranks)
-
     def _deploy(self, result: TuneResult, plans: Sequence[OperationPlan]) -> None:
         """Writes the artifacts of the proven rules. Raises UsageError, OutputError."""
-        directory, conditions = self._tune.directory, self._conditions()
-        usual_channels = self._measuring.usual_channels
-        deployment = deployment_of(plans, self._ranks, usual_channels)
-        path = (directory / TABLE_FILE).absolute()
-        result.variables = variables_of(deployment, str(path), self._plug_in)
-        first = result.operations[0].case
+        assert self._target is not None
+        directory, first = self._tune.directory, result.operations[0].case
+        reduction = f" {first.reduction}" if first.reduction else ""
         comments = (
-            f"{conditions.library} {conditions.version}, {self._ranks} ranks on one host, "
-            f"{conditions.device}",
-            f"proven for {first.dtype}"
-            f"{f' {first.reduction}' if first.reduction else ''} {first.placement}",
+            self._target.words,
+            f"proven for {first.dtype}{reduction} {first.placement}",
         )
-        files: list[Path] = []
-        if deployment.rules:
-            table = conditions.table(plans, usual_channels)
-            text = written(table, comments=comments)
-            write_whole(path, text.encode())
-            files.append(directory / TABLE_FILE)
-            if conditions.library == "rccl":
-                write_whole(directory / CSV_FILE, rccl_csv(table).encode())
-                files.append(directory / CSV_FILE)
+        artifact = self._target.deployment(plans, directory, comments)
+        result.variables = dict(artifact.process)
+        files = write_files(directory, {**artifact.files, **artifact.extras})
         if result.variables:
             text = shell_text(result.variables, comments=comments)
-            write_whole(directory / ENVIRONMENT_FILE, text.encode())
-            files.insert(0, directory / ENVIRONMENT_FILE)
-            if conditions.library == "nccl":
-                text = nccl_conf_text(result.variables)
-                write_whole(directory / CONFIGURATION_FILE, text.encode())
-                files.append(directory / CONFIGURATION_FILE)
+            files = [*write_files(directory, {ENVIRONMENT_FILE: text}), *files]
         result.files = files
 
     def _observe_usual(self, results: Sequence[OperationResult]) -> None:
@@ -320,7 +288,6 @@ class _Running:
     """The search of one operation."""
 
     result: OperationResult
-    candidates: Candidates
     process: Generator[Batch, Times | None, Found]
     batch: Batch
 
@@ -383,9 +350,5 @@ def check_directory(directory: Path, *, resumes: bool) -> None:
         raise UsageError(
             f"-O {directory} is not empty: use a new directory, or --resume the journal of the run"
         )
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        write_whole(directory / _PROBE, b"")
-        (directory / _PROBE).unlink()
-    except OSError as error:
-        raise UsageError(f"-O {directory}: cannot create it: {error.strerror}") from None
+    [probe] = write_files(directory, {_PROBE: ""})
+    probe.unlink()

@@ -7,10 +7,9 @@ reduce the number of a communicator's channels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from cclmark.plan.variants import COMMUNICATOR, PROCESS, REGISTRATION, Assignment, Variant
+from cclmark.tune.choices import Candidates, Choice
 from cclmark.tune.space import Space
 from cclmark.tune.table_file import MOST_BYTES, Rule, Table
 
@@ -29,55 +28,20 @@ _FIRST_CHANNELS = (0, 32)
 _SYMMETRIC, _LOCAL = "symmetric", "local"
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What is to run: a cell of the library's table, or registered buffers (``registration``).
-
-    ``channels``: 0 for the library's choice.
-    """
-
-    algorithm: str = ""
-    protocol: str = ""
-    channels: int = 0
-    registration: str = ""
-
-    @property
-    def name(self) -> str:
-        """A name for reports: ``ring SIMPLE × 32``."""
-        if self.registration:
-            return f"registration {self.registration}"
-        number = f" × {self.channels}" if self.channels else ""
-        return f"{self.algorithm} {self.protocol.upper()}{number}"
-
-    @property
-    def stem(self) -> str:
-        """A name for files: ``ring-simple-32``; 0 for the library's number of channels."""
-        return f"{self.algorithm}-{self.protocol}-{self.channels}"
-
-    def rule(self, operation: str, ranks: int, smallest_bytes: int, largest_bytes: int) -> Rule:
-        """The rule of a table on one node."""
-        return Rule(
-            operation,
-            ranks,
-            1,
-            smallest_bytes,
-            largest_bytes,
-            self.algorithm,
-            self.protocol,
-            self.channels,
-        )
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """The candidates of one operation by number, from 1; 0 is the default.
-
-    ``first``: those with which the search begins. ``space``: which ones are near each other.
-    """
-
-    choices: dict[int, Choice]
-    first: Sequence[int]
-    space: Space
+def rule_of(
+    choice: Choice, operation: str, ranks: int, smallest_bytes: int, largest_bytes: int
+) -> Rule:
+    """The rule of a table on one node."""
+    return Rule(
+        operation,
+        ranks,
+        1,
+        smallest_bytes,
+        largest_bytes,
+        choice.algorithm,
+        choice.protocol,
+        choice.channels,
+    )
 
 
 def candidates_of(operation: str, *, app_changes: bool) -> Candidates:
@@ -114,23 +78,9 @@ def table_of(choice: Choice, operations: Iterable[str], ranks: int, library: str
     Its conditions are not those of this machine: it requires CCLMARK_TUNER_ANYWHERE.
     """
     rules = [
-        choice.rule(operation, ranks, 0, MOST_BYTES)
+        rule_of(choice, operation, ranks, 0, MOST_BYTES)
         for operation in operations
         if operation in TUNED_OPERATIONS
         and choice.algorithm in _ALGORITHMS.get(operation, _USUAL_ALGORITHMS)
     ]
     return Table(library, "0.0.1", "candidate of a search", None, rules)
-
-
-def variant_of(choice: Choice, table: str, plug_in: str) -> Variant:
-    """The variant that measures a choice. ``table``: the path of its table."""
-    if choice.registration:
-        return Variant((Assignment(REGISTRATION, choice.registration, COMMUNICATOR),))
-    return Variant(
-        (
-            Assignment(PLUG_IN, plug_in, PROCESS),
-            Assignment(ANYWHERE, "1", PROCESS),
-            Assignment(MIN_CTAS, str(MOST_CHANNELS), PROCESS),
-            Assignment(TABLE, table, COMMUNICATOR),
-        )
-    )

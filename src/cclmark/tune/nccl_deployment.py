@@ -5,38 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cclmark.tune.nccl_candidates import (
-    MIN_CTAS,
-    MOST_CHANNELS,
-    PLUG_IN,
-    TABLE,
-    TUNED_OPERATIONS,
-    Choice,
-)
-from cclmark.tune.rules import Rule as SizeRule
+from cclmark.tune.choices import OperationPlan
+from cclmark.tune.nccl_candidates import MIN_CTAS, MOST_CHANNELS, TUNED_OPERATIONS, rule_of
 from cclmark.tune.table_file import MOST_BYTES, Rule
-
-
-@dataclass(frozen=True)
-class OperationPlan:
-    """What is to run for one operation.
-
-    ``sizes_bytes``: the sizes at which ``usual`` is known, ascending: what the library chooses by
-    itself. ``rules``: ranges of sizes with the number of a choice. ``choices``: by number.
-    """
-
-    operation: str
-    sizes_bytes: Sequence[int]
-    usual: Mapping[int, Choice]
-    rules: Sequence[SizeRule]
-    choices: Mapping[int, Choice]
-
-    def registered(self, size_bytes: int) -> str:
-        """The registration that a rule requires of the program at this size, empty for none."""
-        for rule in self.rules:
-            if rule.covers(size_bytes):
-                return self.choices[rule.variant].registration
-        return ""
 
 
 @dataclass(frozen=True)
@@ -73,7 +44,7 @@ def deployment_of(plans: Sequence[OperationPlan], ranks: int, usual_channels: in
 def _bare(plan: OperationPlan, ranks: int) -> list[Rule]:
     """The rules alone."""
     return [
-        plan.choices[rule.variant].rule(plan.operation, ranks, rule.low_bytes, rule.high_bytes)
+        rule_of(plan.choices[rule.variant], plan.operation, ranks, rule.low_bytes, rule.high_bytes)
         for rule in plan.rules
         if not plan.choices[rule.variant].registration
     ]
@@ -90,12 +61,12 @@ def _pinned(plan: OperationPlan, ranks: int) -> list[Rule]:
         low = 0 if place == 0 else size
         if own is not None and choice is not None and not choice.registration:
             high = following if own.covers(following + 1) and not last else size
-            found.append(choice.rule(plan.operation, ranks, size, high))
+            found.append(rule_of(choice, plan.operation, ranks, size, high))
             low = high + 1
             if place == 0 and (before := plan.usual.get(size)) is not None and size > 0:
-                found.append(before.rule(plan.operation, ranks, 0, size - 1))
+                found.append(rule_of(before, plan.operation, ranks, 0, size - 1))
         if low <= following and (usual := plan.usual.get(size)) is not None:
-            found.append(usual.rule(plan.operation, ranks, low, following))
+            found.append(rule_of(usual, plan.operation, ranks, low, following))
     return _joined(sorted(found, key=lambda rule: rule.smallest_bytes))
 
 
@@ -113,10 +84,3 @@ def _joined(rules: Sequence[Rule]) -> list[Rule]:
 def _continues(before: Rule, after: Rule) -> bool:
     same = replace(after, smallest_bytes=before.smallest_bytes, largest_bytes=before.largest_bytes)
     return before == same and before.largest_bytes + 1 == after.smallest_bytes
-
-
-def variables_of(deployment: Deployment, table: str, plug_in: str) -> dict[str, str]:
-    """The variables of the environment that deploy a table at an absolute path."""
-    if not deployment.rules:
-        return dict(deployment.environment)
-    return {PLUG_IN: plug_in, TABLE: table, **deployment.environment}

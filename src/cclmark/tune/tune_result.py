@@ -10,7 +10,7 @@ from pathlib import Path
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.plan.cases import Case
 from cclmark.results.schema import Explanation
-from cclmark.tune.nccl_candidates import Choice
+from cclmark.tune.choices import Choice
 from cclmark.tune.prove import Proof
 from cclmark.tune.rules import LARGEST_LOSS, Rule
 from cclmark.tune.search import Found
@@ -29,7 +29,7 @@ class OperationResult:
     """
 
     case: Case
-    choices: Mapping[int, Choice]
+    choices: Mapping[int, Choice] = field(default_factory=dict)
     found: Found | None = None
     rules: list[Rule] = field(default_factory=list)
     proof: Proof | None = None

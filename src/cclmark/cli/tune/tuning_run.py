@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,10 +24,12 @@ from cclmark.cli.collective.measuring import (
 from cclmark.cli.experiment.experimenting import chosen_operations
 from cclmark.cli.tune.tune_options import TuneFlags
 from cclmark.errors import MissingError, UsageError
+from cclmark.explain.plugin_log import plugin_path
 from cclmark.launch.coordinator import Coordinator
 from cclmark.plan.cases import Case
 from cclmark.plan.durations import parse_duration
 from cclmark.plan.items import EXPERIMENT, items_of
+from cclmark.plan.libraries import MPI
 from cclmark.plan.operations import count_for_size, size_for_count
 from cclmark.plan.outline import differences, outline_of
 from cclmark.plan.trials import trials_of
@@ -34,14 +37,19 @@ from cclmark.plan.variants import DEFAULT
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import new_journal, recording
-from cclmark.recording.trial_measuring import TrialMeasuring
+from cclmark.recording.trial_measuring import Measuring, TrialMeasuring
 from cclmark.recording.tuning import TuneRequest, Tuning, check_directory
 from cclmark.report.kinds.tune_table import TuneTable
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import TrialResult
+from cclmark.tune import mpich_selection, open_mpi_rules
+from cclmark.tune.mpi_target import MpichTarget, OpenMpiTarget
+from cclmark.tune.mpich_tree import builtin_trees
 from cclmark.tune.nccl_candidates import ANYWHERE, MIN_CTAS, PLUG_IN, TABLE, TUNED_OPERATIONS
+from cclmark.tune.nccl_target import NcclTarget
 from cclmark.tune.table_file import LIBRARIES
+from cclmark.tune.target import Target
 
 _USUAL_DIRECTORY = Path("tuned")
 # Set by the user, they would decide instead of what is tuned.
@@ -71,7 +79,7 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
     check_directory(directory, resumes=flags.resume is not None)
     printed = Output(None)
     table = TuneTable(paint=ansi if printed.takes_colours else unpainted)
-    place = flags.journal or new_journal(f"tune-{'-'.join(operations)}-{request.library}")
+    place = flags.journal or new_journal(f"tune-{'-'.join(operations)}")
     watched = sys.stderr.isatty()
 
     def say(text: str) -> None:
@@ -97,24 +105,27 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     budget_s = parse_duration(flags.budget)
     request, plan = request_of(operations, flags, coordinator)
     ccl = plan.ccls[0]
-    if len(plan.ccls) > 1 or ccl not in LIBRARIES:
+    if len(plan.ccls) > 1 or ccl not in (*LIBRARIES, MPI):
         raise MissingError(
-            "cclmark tune supports libraries with NCCL's tuner interface, not "
+            "cclmark tune supports nccl, rccl and mpi, not "
             f"{' and '.join(plan.ccls)}: compare its settings with cclmark experiment (see "
             "cclmark settings)"
         )
+    of_nccl = ccl in LIBRARIES
     if plan.ranks < 2:
         raise UsageError("tune requires two or more devices: one rank communicates with nobody")
     for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
         if len(values) > 1:
             raise UsageError(f"{flag}: tune one at a time: its rules are by operation and size")
-    for name in _DECIDING:
+    for name in _DECIDING if of_nccl else open_mpi_rules.VARIABLES | mpich_selection.VARIABLES:
         if name in os.environ:
             raise UsageError(
                 f"{name}={os.environ[name]} is set in the environment and decides instead of what "
                 "is tuned: unset it"
             )
-    if flags.app_changes == "no" and not set(operations) & set(TUNED_OPERATIONS):
+    if not of_nccl and flags.app_changes == "yes":
+        raise UsageError("--app-changes yes requires nccl or rccl: it registers buffers")
+    if of_nccl and flags.app_changes == "no" and not set(operations) & set(TUNED_OPERATIONS):
         raise UsageError(
             f"NCCL asks no tuner for {' and '.join(operations)}: use --app-changes yes, or vary "
             "variables with cclmark experiment"
@@ -126,11 +137,33 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
         request=replace(request, kind=EXPERIMENT, planned=nominal),
         cases=by_operation,
         proof_cases={name: _with_middles(own) for name, own in by_operation.items()},
-        library=ccl,
+        target=partial(_target_of, ccl, plan.ranks, flags.app_changes == "yes"),
         directory=_USUAL_DIRECTORY,
         budget_s=budget_s,
         proof_rounds=flags.proof_rounds,
-        app_changes=flags.app_changes == "yes",
+    )
+
+
+def _target_of(ccl: str, ranks: int, app_changes: bool, measuring: Measuring) -> Target:
+    """The target, by what the ranks have reported. Raises MissingError."""
+    if ccl == MPI:
+        library = measuring.library(ccl)
+        if "open mpi" in library.version.lower():
+            return OpenMpiTarget(library.version, ranks)
+        if "mpich" in library.version.lower():
+            content = Path(library.path).read_bytes()
+            return MpichTarget(library.version, ranks, builtin_trees(content))
+        raise MissingError(f"tune supports Open MPI and MPICH, not {library.version}")
+    version, device, nvlinks = measuring.conditions(ccl)
+    return NcclTarget(
+        ccl,
+        version,
+        device,
+        nvlinks,
+        ranks,
+        measuring.usual_channels,
+        str(plugin_path()),
+        app_changes,
     )
 
 

@@ -10,7 +10,8 @@ from cclmark.printable import plain
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import counted
 from cclmark.results.schema import Explanation
-from cclmark.tune.nccl_candidates import MIN_CTAS, Choice
+from cclmark.tune.choices import Choice
+from cclmark.tune.nccl_candidates import MIN_CTAS
 from cclmark.tune.prove import Dropped, Proven
 from cclmark.tune.tune_result import OperationResult, TuneResult
 
@@ -76,9 +77,8 @@ def _title(one: OperationResult) -> str:
 def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
     if not one.choices:
         return [
-            "  nothing can be deployed for this operation without a change of the program: NCCL "
-            "asks no tuner for it; see --app-changes yes, or vary its variables with cclmark "
-            "experiment"
+            "  nothing can be selected for this operation by files alone (NCCL asks no tuner for "
+            "it): see --app-changes yes, or vary its variables with cclmark experiment"
         ]
     lines: list[str] = []
     if one.found is not None and not one.found.complete:

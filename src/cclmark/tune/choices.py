@@ -1,0 +1,71 @@
+"""What a tuning run chooses between, and what it plans for an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cclmark.tune.rules import Rule
+from cclmark.tune.space import Space
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is to run: an algorithm, or registered buffers (``registration``).
+
+    ``protocol`` and ``channels``: of NCCL and RCCL; 0 channels for the library's own number.
+    """
+
+    algorithm: str = ""
+    protocol: str = ""
+    channels: int = 0
+    registration: str = ""
+
+    @property
+    def name(self) -> str:
+        """A name for reports: ``ring SIMPLE × 32``."""
+        if self.registration:
+            return f"registration {self.registration}"
+        number = f" × {self.channels}" if self.channels else ""
+        return f"{self.algorithm} {self.protocol.upper()}".strip() + number
+
+    @property
+    def stem(self) -> str:
+        """A name for files: ``ring-simple-32``."""
+        words = [self.algorithm, self.protocol]
+        words += [str(self.channels)] if self.protocol else []
+        return "-".join(filter(None, words))
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The candidates of one operation by number, from 1; 0 is the default.
+
+    ``first``: those with which the search begins. ``space``: which ones are near each other.
+    """
+
+    choices: Mapping[int, Choice] = field(default_factory=dict)
+    first: Sequence[int] = ()
+    space: Space = field(default_factory=lambda: Space({}, ()))
+
+
+@dataclass(frozen=True)
+class OperationPlan:
+    """What is to run for one operation.
+
+    ``sizes_bytes``: the sizes at which ``usual`` is known, ascending: what the library chooses by
+    itself. ``rules``: ranges of sizes with the number of a choice. ``choices``: by number.
+    """
+
+    operation: str
+    sizes_bytes: Sequence[int]
+    usual: Mapping[int, Choice]
+    rules: Sequence[Rule]
+    choices: Mapping[int, Choice]
+
+    def registered(self, size_bytes: int) -> str:
+        """The registration that a rule requires of the program at this size, empty for none."""
+        for rule in self.rules:
+            if rule.covers(size_bytes):
+                return self.choices[rule.variant].registration
+        return ""
