@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -81,3 +82,29 @@ def test_invalid_requests(cclmark, fakes, arguments, variables, message):
 def test_other_libraries_are_not_tuned(cclmark):
     refused = cclmark("tune", "all_reduce", "--devices", "host:2", code=3)
     assert "supports nccl, rccl and mpi, not shm" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("openmpi", ["ring.rules"]),
+        ("mpich", ["ring-mpich_coll.json", "ring-mpich_posix_coll.json"]),
+    ],
+)
+def test_an_mpi_is_tuned_by_its_own_files(cclmark, tmp_path, name, files):
+    """Every candidate runs with its files; tests/unit/test_tuning.py has gains."""
+    mpirun = Path(__file__).parents[2] / "build" / "mpi" / name / "bin" / "mpirun"
+    if not mpirun.is_file():
+        pytest.skip(f"{mpirun} is not there")
+    run = cclmark(
+        *("tune", "all_reduce", "--ccl", "mpi", "--devices", "host:2", "-b", "1K", "-e", "1K"),
+        *("-n", "1", "-w", "0", "--budget", "1s", "-O", "t"),
+        env={"CCLMARK_MPIRUN": str(mpirun), "TMPDIR": str(tmp_path)},
+    )
+    directory = run.directory / "t" / "candidates"
+    assert all((directory / file).is_file() for file in files)
+    trials = run.journal.trials
+    assert all(one.status == "ok" and one.is_checked for one in trials)
+    variants = {one.trial.variant for one in trials if not one.trial.variant.is_default}
+    paths = {one.value for variant in variants for one in variant.assignments}
+    assert {str(directory / file) for file in files} <= paths

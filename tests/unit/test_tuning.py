@@ -23,7 +23,8 @@ from cclmark.recording.tuning import (
 )
 from cclmark.report.lists.tune_lines import tune_lines
 from cclmark.results.schema import Explanation
-from cclmark.tune import table_file
+from cclmark.tune import open_mpi_rules, table_file
+from cclmark.tune.mpi_target import RULES_FILE, OpenMpiTarget
 from cclmark.tune.nccl_target import CONFIGURATION_FILE, TABLE_FILE, NcclTarget
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -133,7 +134,15 @@ def target_of(measuring, *, app_changes=False):
     return NcclTarget("nccl", version, device, nvlinks, 2, channels, "/plug-in.so", app_changes)
 
 
-def tuned(directory, simulated, operations=("all_reduce",), *, app_changes=False, budget_s=1e6):
+def tuned(
+    directory,
+    simulated,
+    operations=("all_reduce",),
+    *,
+    target=None,
+    app_changes=False,
+    budget_s=1e6,
+):
     from cclmark.cli.tune.tuning_run import _with_middles
 
     cases = {name: [case_of(name, size) for size in SIZES] for name in operations}
@@ -141,7 +150,7 @@ def tuned(directory, simulated, operations=("all_reduce",), *, app_changes=False
         request=msgspec.defstruct("Devices", [("processes", list)])([[0], [1]]),
         cases=cases,
         proof_cases={name: _with_middles(own) for name, own in cases.items()},
-        target=partial(target_of, app_changes=app_changes),
+        target=target or partial(target_of, app_changes=app_changes),
         directory=directory,
         budget_s=budget_s,
         proof_rounds=10,
@@ -333,3 +342,59 @@ def test_a_directory_with_content_is_refused(tmp_path):
     check_directory(tmp_path, resumes=True)
     with pytest.raises(UsageError, match="is not a directory"):
         check_directory(tmp_path / "something", resumes=True)
+
+
+class SimulatedMpi(Simulated):
+    """Open MPI, whose algorithm follows from its rules file."""
+
+    def choice(self, trial):
+        variables = {one.name: one.value for one in trial.variant.assignments}
+        path = variables.get("OMPI_MCA_coll_tuned_dynamic_rules_filename")
+        if path is None:
+            return "nonoverlapping"
+        assert Path(path).is_absolute()
+        assert variables["OMPI_MCA_coll_tuned_use_dynamic_rules"] == "1"
+        for rule in open_mpi_rules.read(Path(path).read_text(), path):
+            largest = rule.largest_bytes or 1 << 62
+            if rule.smallest_bytes <= trial.case.size_bytes <= largest:
+                assert (rule.operation, rule.ranks) == ("all_reduce", 2)
+                return rule.algorithm
+        return "nonoverlapping"
+
+    def _time(self, trial):
+        latency_s, rate = {
+            "nonoverlapping": (4e-6, 5e9),
+            "recursive_doubling": (2e-6, 4e9),
+            "ring": (6e-6, 9e9),
+        }.get(self.choice(trial), (8e-6, 3e9))
+        time_s = latency_s + trial.case.size_bytes / rate
+        return time_s * self._random.lognormvariate(0, NOISE)
+
+    def observe(self, trials):
+        return {one: Explanation(0, reason="no MPI reports what ran") for one in trials}
+
+
+def test_open_mpi_is_tuned_by_its_rules_file(tmp_path):
+    result = tuned(
+        tmp_path / "tuned",
+        SimulatedMpi(),
+        target=lambda measuring: OpenMpiTarget("Open MPI v5.0.11", 2),
+    )
+    path = tmp_path / "tuned" / RULES_FILE
+    assert result.variables == {
+        "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+        "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(path),
+    }
+    rules = open_mpi_rules.read(path.read_text(), str(path))
+    algorithms = {
+        size: rule.algorithm
+        for rule in rules
+        for size in SIZES
+        if rule.smallest_bytes <= size <= (rule.largest_bytes or 1 << 62)
+    }
+    assert algorithms[KIB] == "recursive_doubling"
+    assert algorithms[16 * MIB] == "ring"
+    assert result.operations[0].mean_gain > 1.3
+    text = "\n".join(tune_lines(result))
+    assert "recursive_doubling" in text
+    assert "NCCL_MIN_CTAS" not in text
