@@ -384,7 +384,8 @@ class TestWhatDiffers:
         found = run.journal.results[0].explanation  # of the other ranks
         assert (found.source, found.kernel) == ("log", "recursive doubling")
         assert found.reason == (
-            "rank 0 reported no operation: the log of oneccl contains no line about the algorithm"
+            "rank 0 reported no operation: the log of oneccl contains no line about the algorithm; "
+            "CCL_ALLREDUCE is not set: the library decides"
         )
 
     def test_oneccl_beside_shm(self, cclmark) -> None:

@@ -14,7 +14,6 @@ from cclmark.rendezvous.messages import Failed
 
 _POLL_S = 0.02
 _GATHER_FAILURES_S = 1.5  # wait for the other ranks to report their state
-_SHORT_OF_TIME_S = 0.05  # a launcher that ends a run sends SIGKILL shortly afterwards
 
 
 class AttemptEnd:
@@ -47,7 +46,8 @@ class AttemptEnd:
         parts = self._parts
         parts.messages.receive(0.0)
         if parts.coordinator.placement is not None and parts.processes.has_lost_one():
-            return self.fail(_SHORT_OF_TIME_S)
+            # Within 50 ms an mpirun may send SIGKILL: no time to wait for what the others report.
+            return self.fail(patience_s=0.0)
         parts.introduction.wait()
         return Outcome(EXIT_INTERRUPTED, str(interruption) or "interrupted")
 

@@ -33,8 +33,7 @@ Communicator::Communicator(const UniqueId& id, int ranks, int rank)
       ranks_(ranks),
       device_(Runtime::instance().current_device()),
       architecture_(Runtime::instance().architecture()),
-      limit_(wait_limit()),
-      plugins_(control_->nonce, ranks, rank) {
+      limit_(wait_limit()) {
   take_seat();
   wait(
       [&] {
@@ -44,10 +43,12 @@ Communicator::Communicator(const UniqueId& id, int ranks, int rank)
         return true;
       },
       "all ranks to join");
+  // As in NCCL, plug-ins begin when all ranks are connected: each reports its own plug-in's error.
+  plugins_.emplace(control_->nonce, ranks, rank);
   require_different_devices();
   log_connections(rank, ranks);
   // Over the memory of the host there are fewer channels, as in NCCL.
-  if (lacks_access()) plugins_.limit_channels(2);
+  if (lacks_access()) plugins_->limit_channels(2);
   take_memory("CCLMARK_FAKE_NCCL_CREATION");
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "common/handle_table.hpp"
@@ -27,7 +28,7 @@ class Communicator {
   int architecture() const { return architecture_; }
   Result async_error() const { return async_error_; }
 
-  Plugins& plugins() { return plugins_; }
+  Plugins& plugins() { return *plugins_; }
 
   /// Takes the device memory of CCLMARK_FAKE_NCCL_FIRST_USE, once. To be called by the thread that
   /// enqueues. Raises Failure.
@@ -77,7 +78,7 @@ class Communicator {
   const int device_;
   const int architecture_;
   const std::chrono::seconds limit_;
-  Plugins plugins_;
+  std::optional<Plugins> plugins_;  // until all ranks came, none
   std::atomic<bool> stop_{false};
   std::atomic<Result> async_error_{kSuccess};
 
