@@ -125,7 +125,7 @@ int refuse_file(Logger log, const char* path, const char* problem) {
 }
 
 /// Whether the number of the device's NVLinks is known and is the only difference. Links fail one
-/// by one, so other ranks may have all of theirs.
+/// by one, so other ranks may have all NVLinks.
 bool has_other_links(const TunerTable& table, const Surroundings& found) {
   if (table.nvlinks < 0 || found.nvlinks < 0 || table.nvlinks == found.nvlinks) {
     return false;

@@ -171,7 +171,7 @@ def test_nvlinks_are_counted(bench):
 
 @pytest.mark.parametrize("links", ["18", "0"])
 def test_a_device_with_other_links_creates_no_communicator(bench, links):
-    """Links fail one by one: ranks with all of theirs would apply the rules."""
+    """Links fail one by one: ranks with all NVLinks would apply the rules."""
     paths = {"LD_LIBRARY_PATH": bench.nvml, "CCLMARK_FAKE_NVLINKS": links}
     run = bench.run(replace(TABLE, nvlinks=12), code=4, **paths)
     assert f"the device has {links} NVLinks, not 12, although it is the table's device" in run.err

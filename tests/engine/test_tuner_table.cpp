@@ -57,7 +57,7 @@ void log(int level, unsigned long, const char*, int, const char* format, ...) {
   last_warning = text.data();
 }
 
-/// A copy of the plug-in, which has states of its own, and a table for it.
+/// A copy of the plug-in with separate state, and a table for it.
 class Bench {
  public:
   Bench()

@@ -103,7 +103,7 @@ class ConfigurationFiles(
 
 
 class Inherits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Another library whose settings this one has too; a setting of its own replaces one of them.
+    """Another library whose settings this one inherits; settings of this file replace them.
 
     ``same_versions``: the library has the other one's versions. ``loads``: it loads the other one,
     which reads its own configuration files.

@@ -37,7 +37,7 @@ _CLOSE = 0.85
 def settings_of(ccl: str) -> list[LibrarySetting]:
     """The settings of a library, in the order of its file, then those that it inherits.
 
-    A setting of its own that replaces an inherited one has the place of that one.
+    A setting of the file that replaces an inherited one takes its place.
     A backend of torch has the settings of the library with its name; torch reports the version of
     NCCL only. Empty for an unknown library.
     """

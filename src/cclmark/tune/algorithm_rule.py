@@ -56,7 +56,7 @@ def check_algorithm(rule: AlgorithmRule, setting_name: str, version: str) -> Non
     """
     setting = find_setting("mpi", setting_name)
     if setting is None:
-        raise UsageError(f"{rule.label}: {setting_name} is no setting of MPI")
+        raise UsageError(f"{rule.label}: {setting_name} does not apply to MPI")
     try:
         check_value(setting, rule.algorithm, version)
     except UsageError as error:

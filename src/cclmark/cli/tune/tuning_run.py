@@ -113,7 +113,7 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
         )
     of_nccl = ccl in LIBRARIES
     if plan.ranks < 2:
-        raise UsageError("tune requires two or more devices: one rank communicates with nobody")
+        raise UsageError("tune requires two or more devices: a single rank has no partner")
     for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
         if len(values) > 1:
             raise UsageError(f"{flag}: tune one at a time: its rules are by operation and size")
