@@ -33,7 +33,7 @@ from cclmark.results.journal import Journal
 _LATENCY_BYTES = 64 << 10
 _LATENCY_ADVICE = (
     "With messages this small the time depends more on the processors that launch operations than "
-    "on links: it is no evidence of a slow link."
+    "on links. It does not indicate a slow link."
 )
 
 
