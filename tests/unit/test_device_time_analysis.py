@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.analysis.device_time import (
+    SHARE_OF_COMPARED_LAUNCHES,
     converged,
     is_launch_bound,
     judged_summary,
@@ -61,6 +64,13 @@ def result(time_us, device_us=None, *, size_bytes=8, reason=""):
 )
 def test_launches_determine_what_the_host_enqueues_no_faster(enqueue_us, device_us, expected):
     assert launches_determine(samples(enqueue_us, device_us)) is expected
+
+
+def test_what_is_compared_has_device_times_wherever_launches_may_matter():
+    compared = partial(launches_determine, share=SHARE_OF_COMPARED_LAUNCHES)
+    assert not launches_determine(samples(5.0, 10.0))
+    assert compared(samples(5.0, 10.0))
+    assert not compared(samples(5.0, 50.0))
 
 
 def test_one_rank_without_device_times_is_enough_not_to_know():

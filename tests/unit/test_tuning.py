@@ -220,7 +220,8 @@ def test_an_artifact_that_harms_another_size_is_withdrawn(tmp_path):
     assert not (tmp_path / "tuned" / TABLE_FILE).exists()
     text = "\n".join(tune_lines(result))
     assert "1 KiB has no rule and is slower with the artifact" in text
-    assert "so no artifact is written" in text
+    assert "no artifact is written" in text
+    assert "nothing beats the default" not in text
 
 
 def test_an_artifact_that_fails_at_another_size_is_withdrawn(tmp_path):
@@ -256,6 +257,54 @@ def test_rules_are_proven_again_without_those_that_were_dropped(tmp_path):
     assert result.files == []
     proofs = {trial.round for trial in simulated.seen if trial.stage == "proof"}
     assert len(proofs) == 2 * 10
+
+
+class SlowWhereTuned(Simulated):
+    """The rule of one more size is a loss in each proof: ``sizes``, in this order."""
+
+    def __init__(self, sizes, *, rounds=10):
+        super().__init__()
+        self._sizes, self._rounds = sizes, rounds
+
+    def _time(self, trial):
+        time_s = super()._time(trial)
+        size, attempt = trial.case.size_bytes, trial.round // self._rounds
+        if trial.stage != "proof" or not trial.variant.assignments or attempt >= len(self._sizes):
+            return time_s
+        is_own = self.choice(trial) != usual_choice(size)
+        return time_s * 30 if size == self._sizes[attempt] and is_own else time_s
+
+
+def test_a_rule_is_judged_by_all_rounds_that_measured_it(tmp_path):
+    simulated = SlowWhereTuned([16 * MIB])
+    result = tuned(tmp_path / "tuned", simulated)
+    (one,) = result.operations
+    assert [each.rule.low_bytes for each in one.proof.dropped] == [16 * MIB]
+    assert one.proof.proven and result.files
+    assert len({trial.round for trial in simulated.seen if trial.stage == "proof"}) == 2 * 10
+    # Twice the rounds: the interval of the same noise is narrower than from the first ten alone.
+    once = tuned(tmp_path / "once", Simulated()).operations[0].proof.proven[-1]
+    again = one.proof.proven[-1]
+    assert again.rule.high_bytes == once.rule.high_bytes
+    assert again.by_size[max(SIZES)].high - again.by_size[max(SIZES)].low < (
+        once.by_size[max(SIZES)].high - once.by_size[max(SIZES)].low
+    )
+    assert 16 * MIB in one.outside
+    assert not one.unmeasured
+
+
+def test_the_rules_that_are_left_after_the_last_proof_are_deployed(tmp_path):
+    slow = [4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
+    result = tuned(tmp_path / "tuned", SlowWhereTuned(slow))
+    (one,) = result.operations
+    assert [each.rule.low_bytes for each in one.proof.dropped] == slow
+    assert result.files
+    rules = table_file.read((tmp_path / "tuned" / TABLE_FILE).read_text(), TABLE_FILE).rules
+    applies = [rule for rule in rules if rule.smallest_bytes <= 256 * MIB <= rule.largest_bytes]
+    assert [(each.protocol, each.channels) for each in applies] == [("simple", 24)]
+    assert one.unmeasured == [256 * MIB]
+    text = "\n".join(tune_lines(result))
+    assert "the default stays, but was not measured with these files, at 256 MiB" in text
 
 
 def test_a_rule_that_did_not_run_is_dropped(tmp_path):

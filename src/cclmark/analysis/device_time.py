@@ -16,13 +16,16 @@ from cclmark.results.schema import Samples, Summary
 # Operations that wait for the host follow each other as fast as the host enqueues them. A batch
 # lasts a little longer than its enqueuing: its last operation still has to be executed.
 _SHARE_OF_LAUNCHES = 0.85
+#: The share from which launches may determine the time of another trial of the same case: another
+#: process may launch more slowly, and another setting may need less of the device's time.
+SHARE_OF_COMPARED_LAUNCHES = 0.3
 
 
-def launches_determine(samples: Samples) -> bool:
+def launches_determine(samples: Samples, share: float = _SHARE_OF_LAUNCHES) -> bool:
     """Whether the host takes as long to enqueue operations as the devices to execute them.
 
-    Compares medians over samples, of the rank that takes longest. False if times of devices are
-    missing.
+    Compares medians over samples, of the rank that takes longest. ``share``: of the time of the
+    devices, from which enqueuing counts as long. False if times of devices are missing.
     """
     device_s: list[float] = []
     for row in samples.device_s:
@@ -31,7 +34,7 @@ def launches_determine(samples: Samples) -> bool:
             return False
         device_s.append(max(known))
     enqueue_s = [max(row) for row in samples.enqueue_s]
-    return bool(device_s) and median(enqueue_s) >= _SHARE_OF_LAUNCHES * median(device_s)
+    return bool(device_s) and median(enqueue_s) >= share * median(device_s)
 
 
 def is_launch_bound(result: CaseResult) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
 from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.plan.cases import Case
@@ -28,12 +29,26 @@ from cclmark.tune.rules import Rule
 from cclmark.tune.target import Target
 from cclmark.tune.tune_result import OperationResult
 
-_MOST_PROOFS = 3  # of what is left of the rules
+_MOST_PROOFS = 4  # of what is left of the rules
 _LEAST_ROUNDS = 2  # for a ratio
 
 Place = tuple[str, int]  # operation and size in bytes
-# The trials of the default, of the control and of the artifact.
+# The trials of the default, of the control and of the artifact, and their times.
 Trials = tuple[Trial, Trial, Trial]
+Times = tuple[Figures | None, ...]
+
+
+@dataclass(frozen=True)
+class _Round:
+    """One round of a proof.
+
+    ``settings``: those deployed, without the place of the files. ``choices``: the number of the
+    choice at each place, the default's where no rule applies. ``figures``: by place.
+    """
+
+    settings: Sequence[tuple[str, str]]
+    choices: Mapping[Place, int]
+    figures: Mapping[Place, Times]
 
 
 class Proving:
@@ -56,20 +71,25 @@ class Proving:
         self._directory = directory
         self._say = say
         self._number = 0
+        self._done: list[_Round] = []
+        #: The reason why rules that were proven are not deployed, empty if there is none.
+        self.withheld = ""
 
     def run(
         self, results: Sequence[OperationResult], plans: Sequence[OperationPlan]
     ) -> list[OperationPlan]:
         """Returns the plans with the rules that are proven together; without rules if none are.
 
-        All rules share a table and variables. So if a rule is dropped, the others are proven again
-        without it. Raises EndedError, UsageError, OutputError.
+        All rules share files and variables. So if a rule is dropped, the others are proven again
+        without it: then the sizes that it applied to are measured with the others' files too. The
+        rounds before count for a size as long as neither its choice nor a variable has changed.
+        Raises EndedError, UsageError, OutputError.
         """
         left = list(plans)
         for attempt in range(_MOST_PROOFS):
             if not any(plan.rules for plan in left):
                 break
-            self._prove(results, left, attempt)
+            settings = self._prove(results, left, attempt)
             if any(one.failed or one.harmed for one in results):
                 break
             kept = [
@@ -78,14 +98,34 @@ class Proving:
             ]
             if all(list(a.rules) == list(b.rules) for a, b in zip(kept, left, strict=True)):
                 return kept
+            last = attempt == _MOST_PROOFS - 1
+            if last and self._settings(kept, attempt + 1) == settings:
+                for one, before, after in zip(results, left, kept, strict=True):
+                    one.unmeasured = _no_longer_covered(before, after)
+                return kept
             left = kept
+        else:
+            if any(plan.rules for plan in left):
+                self.withheld = (
+                    f"no files are written: {_MOST_PROOFS} proofs each dropped rules, and what is "
+                    "left requires other variables, with which it was not measured. Run tune again"
+                )
         return [replace(plan, rules=()) for plan in plans]
 
     def _prove(
         self, results: Sequence[OperationResult], plans: Sequence[OperationPlan], attempt: int
-    ) -> None:
+    ) -> Sequence[tuple[str, str]]:
+        """Measures the rounds of a proof and judges. Returns the settings that were deployed."""
         tuned = self._deployed(plans, attempt)
-        rounds = self._measured(plans, tuned)
+        settings = _without_place(tuned, self._place(attempt))
+        choices = {
+            (plan.operation, case.size_bytes): _choice_at(plan, case.size_bytes)
+            for plan in plans
+            for case in self._cases[plan.operation]
+        }
+        for figures in self._measured(plans, tuned):
+            self._done.append(_Round(settings, choices, figures))
+        rounds = _by_one_clock([_comparable(one, settings, choices) for one in self._done])
         for one, plan in zip(results, plans, strict=True):
             own = [
                 {size: trio for (name, size), trio in each.items() if name == one.operation}
@@ -99,10 +139,19 @@ class Proving:
             one.outside = _outside(plan.rules, own)
             one.tuned = self._observed(plan, tuned)
             _drop_without_effect(one)
+        return settings
+
+    def _place(self, attempt: int) -> Path:
+        return self._directory / f"deployment-{attempt}"
+
+    def _settings(self, plans: Sequence[OperationPlan], attempt: int) -> Sequence[tuple[str, str]]:
+        """The settings that would deploy the plans."""
+        place = self._place(attempt)
+        return _without_place(self._target.deployment(plans, place).assignments, place)
 
     def _deployed(self, plans: Sequence[OperationPlan], attempt: int) -> tuple[Assignment, ...]:
         """Writes the files of the plans and returns the settings that deploy them."""
-        directory = self._directory / f"deployment-{attempt}"
+        directory = self._place(attempt)
         artifact = self._target.deployment(plans, directory)
         write_files(directory, artifact.files)
         return artifact.assignments
@@ -125,9 +174,9 @@ class Proving:
 
     def _measured(
         self, plans: Sequence[OperationPlan], tuned: tuple[Assignment, ...]
-    ) -> list[dict[Place, Trio]]:
+    ) -> list[dict[Place, Times]]:
         """Measures all rounds, each in fresh processes. Ends early if the artifact fails."""
-        rounds: list[dict[Place, tuple[Figures | None, ...]]] = []
+        rounds: list[dict[Place, Times]] = []
         for each in range(self._rounds):
             trials = self._trials(plans, tuned, self._number)
             self._number += 1
@@ -140,7 +189,7 @@ class Proving:
             self._say(f"proof: round {each + 1} of {self._rounds}")
             if any(_is_failure(trio) for trio in found.values()):
                 break
-        return _by_one_clock(rounds)
+        return rounds
 
     def _observed(
         self, plan: OperationPlan, tuned: tuple[Assignment, ...]
@@ -155,14 +204,46 @@ class Proving:
         return {trial.case.size_bytes: one for trial, one in found.items()}
 
 
-def _is_failure(trio: tuple[Figures | None, ...]) -> bool:
+def _choice_at(plan: OperationPlan, size_bytes: int) -> int:
+    """The number of the choice of the rule that applies, the default's if none does."""
+    return next((one.variant for one in plan.rules if one.covers(size_bytes)), DEFAULT_NUMBER)
+
+
+def _without_place(assignments: Sequence[Assignment], place: Path) -> Sequence[tuple[str, str]]:
+    """Names and values, without the directory of the files, which differs between proofs."""
+    return [(one.name, one.value.replace(str(place), "")) for one in assignments]
+
+
+def _comparable(
+    one: _Round, settings: Sequence[tuple[str, str]], choices: Mapping[Place, int]
+) -> dict[Place, Times]:
+    """The times of a round at the places where the same was deployed as now."""
+    if one.settings != settings:
+        return {}
+    return {
+        place: times
+        for place, times in one.figures.items()
+        if one.choices[place] == choices.get(place)
+    }
+
+
+def _no_longer_covered(before: OperationPlan, after: OperationPlan) -> list[int]:
+    """The sizes whose rule was dropped."""
+    return [
+        size
+        for size in before.sizes_bytes
+        if _choice_at(before, size) != DEFAULT_NUMBER and _choice_at(after, size) == DEFAULT_NUMBER
+    ]
+
+
+def _is_failure(trio: Times) -> bool:
     """Whether the artifact failed where the default did not."""
     usual, control, tuned = trio
     return tuned is None and usual is not None and control is not None
 
 
 def _by_one_clock(
-    rounds: Sequence[Mapping[Place, tuple[Figures | None, ...]]],
+    rounds: Sequence[Mapping[Place, Times]],
 ) -> list[dict[Place, Trio]]:
     """The times of each place by the same clock in all rounds.
 

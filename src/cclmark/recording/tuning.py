@@ -95,7 +95,9 @@ class Tuning:
             result.search_s = time.monotonic() - self._begin_s
             plans = [self._plan(one) for one in results]
             if any(plan.rules for plan in plans):
-                proven = self._proving().run(results, plans)
+                proving = self._proving()
+                proven = proving.run(results, plans)
+                result.withheld = proving.withheld
                 result.proof_s = time.monotonic() - self._begin_s - result.search_s
                 if any(plan.rules for plan in proven):
                     self._deploy(result, proven)

@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from cclmark import _engine as engine
-from cclmark.analysis.device_time import launches_determine
+from cclmark.analysis.device_time import SHARE_OF_COMPARED_LAUNCHES, launches_determine
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
 from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
 from cclmark.plan.cases import Case
@@ -55,8 +55,14 @@ class CaseRunner:
         settings: Settings,
         injections: Sequence[Injection],
         enter: Callable[[str, int], None],
+        *,
+        compares: bool = False,
     ) -> None:
-        """``agreement``: a group of the ranks of ``session`` with separate slots."""
+        """``agreement``: a group of the ranks of ``session`` with separate slots.
+
+        ``compares``: results of the same case are compared with each other, and so the device's
+        time is measured wherever launches may determine one of them.
+        """
         self._session = session
         self._agreement = agreement
         checked = agreement.gather([1.0 if session.checked_on_host else 0.0])
@@ -69,6 +75,11 @@ class CaseRunner:
         )
         self._tried = False  # whether all ranks have completed an operation of this case
         self._settings = settings
+        self._decides = (
+            partial(launches_determine, share=SHARE_OF_COMPARED_LAUNCHES)
+            if compares
+            else launches_determine
+        )
         self._enter = enter
         delays_ms = [entry.value for entry in injections if entry.kind == "delay"]
         self._delay_s = sum(delays_ms) * 1e-3
@@ -139,11 +150,11 @@ class CaseRunner:
     def _device_time(
         self, case: Case, iterations: int, samples: Samples
     ) -> tuple[DeviceTime | None, str]:
-        """The device time of a case whose time is determined by launches, or the reason for none.
+        """The device time of a case whose time launches determine, or the reason for none.
 
         All ranks have the same samples, so all ranks decide alike.
         """
-        if self._settings.timing != "auto" or not launches_determine(samples):
+        if self._settings.timing != "auto" or not self._decides(samples):
             return None, ""
         if self._no_graphs:
             return None, self._no_graphs

@@ -24,7 +24,8 @@ class OperationResult:
     the deployed rules.
 
     ``outside``: the ratio of the times with and without the artifact at sizes without a rule.
-    ``failed``: the sizes at which the artifact failed or was wrong.
+    ``failed``: the sizes at which the artifact failed or was wrong. ``unmeasured``: the sizes that
+    lost their rule last, and were not measured with the files that are left.
     ``usual`` and ``tuned``: what ran by size, before and after.
     """
 
@@ -35,6 +36,7 @@ class OperationResult:
     proof: Proof | None = None
     outside: dict[int, RatioEstimate] = field(default_factory=dict)
     failed: list[int] = field(default_factory=list)
+    unmeasured: list[int] = field(default_factory=list)
     usual: dict[int, Explanation] = field(default_factory=dict)
     tuned: dict[int, Explanation] = field(default_factory=dict)
 
@@ -65,6 +67,7 @@ class TuneResult:
 
     ``variables``: what the user has to set. ``search_s`` and ``proof_s``: their durations.
     ``trials``: the number of measured trials. ``is_complete``: search and proof have ended.
+    ``withheld``: the reason why proven rules are not deployed, empty if there is none.
     """
 
     operations: list[OperationResult]
@@ -75,3 +78,4 @@ class TuneResult:
     trials: int = 0
     proof_rounds: int = 0
     is_complete: bool = False
+    withheld: str = ""

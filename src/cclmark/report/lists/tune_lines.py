@@ -35,7 +35,11 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
         lines += ["", paint(_title(one), "bold"), *_operation_lines(one, paint)]
     deployed = bool(result.variables) or bool(_registrations(result))
     lines.append("")
-    if not deployed:
+    if result.withheld:
+        lines.append(paint(f"  {result.withheld}", "red"))
+    elif any(one.failed or one.harmed for one in result.operations):
+        lines.append(paint("  no artifact is written: see above", "bold"))
+    elif not deployed:
         lines.append(paint("  nothing beats the default", "bold"))
     lines += [f"  program change: {_TORCH[name]}" for name in _registrations(result)]
     if result.files:
@@ -102,13 +106,16 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
         lines.append(
             f"  sizes without a rule: at worst {_speed(one.outside[worst])} at {format_size(worst)}"
         )
+    if one.unmeasured:
+        lines.append(
+            "  the default stays, but was not measured with these files, at "
+            f"{', '.join(map(format_size, one.unmeasured))}"
+        )
     problems = [
         f"{format_size(size)} has no rule and is slower with the artifact: {_speed(ratio)}"
         for size, ratio in one.harmed.items()
     ]
     problems += [f"the artifact failed at {format_size(size)}" for size in one.failed]
-    if problems:
-        problems.append("so no artifact is written")
     return [*lines, *(paint(f"  {text}", "red") for text in problems)]
 
 

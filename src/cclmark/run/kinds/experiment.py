@@ -74,7 +74,9 @@ class _Runner:
             fitting = [index for index in indices if self.trials[index].case not in too_large]
             self._explain(session, communicator, variant, fitting)
         else:
-            runner = CaseRunner(session, rank.agreement, job.settings, [], rank.enter)
+            runner = CaseRunner(
+                session, rank.agreement, job.settings, [], rank.enter, compares=True
+            )
             gc.collect()
             gc.disable()
             for index in indices:
