@@ -293,6 +293,62 @@ def test_a_rule_is_judged_by_all_rounds_that_measured_it(tmp_path):
     assert not one.unmeasured
 
 
+class LaunchBound(Simulated):
+    """Launches determine the cost of a call below 16 MiB: ``per_channel_s`` for each channel.
+
+    The times of the simulation are those of the device.
+    """
+
+    def __init__(self, *, per_channel_s):
+        super().__init__()
+        self._per_channel_s = per_channel_s
+
+    def figures(self, trial):
+        device_s = self._times[trial]
+        launch_s = 80e-6 + self._per_channel_s * self.choice(trial)[2]
+        if device_s is None or trial.case.size_bytes >= 16 * MIB:
+            return None if device_s is None else Figures(device_s)
+        return Figures(max(device_s, launch_s * self._random.lognormvariate(0, 0.02)), device_s)
+
+
+def test_a_rule_whose_calls_cost_more_is_dropped_where_launches_determine_them(tmp_path):
+    def covered(per_channel_s):
+        simulated = LaunchBound(per_channel_s=per_channel_s)
+        result = tuned(tmp_path / f"{per_channel_s}", simulated)
+        (one,) = result.operations
+        sizes = {size for size in SIZES for each in one.proof.proven if each.rule.covers(size)}
+        return sizes, [each.reason for each in one.proof.dropped], "\n".join(tune_lines(result))
+
+    cheap, _, text = covered(0.0)
+    assert 4 * MIB in cheap
+    assert "a call costs" not in text
+    costly, reasons, text = covered(1e-6)
+    assert 4 * MIB not in costly
+    assert max(SIZES) in costly
+    assert any("but a call costs" in reason for reason in reasons)
+
+
+def test_calls_that_cost_more_at_sizes_without_a_rule_are_reported(tmp_path):
+    class Slow(LaunchBound):
+        """A communicator with more channels costs the host more in every call."""
+
+        def figures(self, trial):
+            found = super().figures(trial)
+            widened = any(one.name == "NCCL_MIN_CTAS" for one in trial.variant.assignments)
+            if not widened or found is None or found.device_s is None:
+                return found
+            return Figures(found.call_s * 1.2, found.device_s)
+
+    result = tuned(tmp_path / "tuned", Slow(per_channel_s=0.0))
+    (one,) = result.operations
+    size, ratio = one.calls_outside
+    assert size < 16 * MIB
+    assert ratio.ratio == pytest.approx(1.2, rel=0.05)
+    text = "\n".join(tune_lines(result))
+    assert "whose time launches determine: a call costs +" in text
+    assert result.files
+
+
 def test_the_rules_that_are_left_after_the_last_proof_are_deployed(tmp_path):
     slow = [4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
     result = tuned(tmp_path / "tuned", SlowWhereTuned(slow))

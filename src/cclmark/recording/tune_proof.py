@@ -125,18 +125,17 @@ class Proving:
         }
         for figures in self._measured(plans, tuned):
             self._done.append(_Round(settings, choices, figures))
-        rounds = _by_one_clock([_comparable(one, settings, choices) for one in self._done])
+        comparable = [_comparable(one, settings, choices) for one in self._done]
+        rounds, calls = _by_one_clock(comparable), _calls(comparable)
         for one, plan in zip(results, plans, strict=True):
-            own = [
-                {size: trio for (name, size), trio in each.items() if name == one.operation}
-                for each in rounds
-            ]
+            own, own_calls = _of_operation(rounds, one), _of_operation(calls, one)
             one.failed = _failed(own)
             before = one.proof.dropped if one.proof is not None else ()
-            one.proof = prove(plan.rules, own) if plan.rules else None
+            one.proof = prove(plan.rules, own, _ratios(own_calls)) if plan.rules else None
             if one.proof is not None:
                 one.proof = replace(one.proof, dropped=[*before, *one.proof.dropped])
-            one.outside = _outside(plan.rules, own)
+            one.outside = _ratios(_without_rule(plan.rules, own))
+            one.calls_outside = _together(_without_rule(plan.rules, own_calls))
             one.tuned = self._observed(plan, tuned)
             _drop_without_effect(one)
         return settings
@@ -242,29 +241,56 @@ def _is_failure(trio: Times) -> bool:
     return tuned is None and usual is not None and control is not None
 
 
-def _by_one_clock(
-    rounds: Sequence[Mapping[Place, Times]],
-) -> list[dict[Place, Trio]]:
+def _by_one_clock(rounds: Sequence[Mapping[Place, Times]]) -> list[dict[Place, Trio]]:
     """The times of each place by the same clock in all rounds.
 
     Device times, if all of them are known: where only some are, a replayed time would be compared
     with the cost of a call.
     """
-    of_device: dict[Place, bool] = {}
-    for each in rounds:
-        for place, trio in each.items():
-            known = all(one is None or one.device_s is not None for one in trio)
-            of_device[place] = of_device.get(place, True) and known
+    of_device = _of_device(rounds)
     return [
         {
             place: Trio(
                 *(
-                    None if one is None else one.device_s if of_device[place] else one.call_s
-                    for one in trio
+                    None if one is None else one.device_s if place in of_device else one.call_s
+                    for one in times
                 )
             )
-            for place, trio in each.items()
+            for place, times in each.items()
         }
+        for each in rounds
+    ]
+
+
+def _calls(rounds: Sequence[Mapping[Place, Times]]) -> list[dict[Place, Trio]]:
+    """The costs of a call at the places that are judged by device times."""
+    of_device = _of_device(rounds)
+    return [
+        {
+            place: Trio(*(None if one is None else one.call_s for one in times))
+            for place, times in each.items()
+            if place in of_device
+        }
+        for each in rounds
+    ]
+
+
+def _of_device(rounds: Sequence[Mapping[Place, Times]]) -> set[Place]:
+    """The places where the device times of all rounds are known."""
+    unknown = {
+        place
+        for each in rounds
+        for place, times in each.items()
+        if any(one is not None and one.device_s is None for one in times)
+    }
+    return {place for each in rounds for place in each} - unknown
+
+
+def _of_operation(
+    rounds: Sequence[Mapping[Place, Trio]], result: OperationResult
+) -> list[dict[int, Trio]]:
+    return [
+        {size: trio for (name, size), trio in each.items() if name == result.operation}
         for each in rounds
     ]
 
@@ -278,22 +304,39 @@ def _is_failure_of(trio: Trio) -> bool:
     return trio.tuned_s is None and None not in (trio.default_s, trio.control_s)
 
 
-def _outside(
+def _without_rule(
     rules: Sequence[Rule], rounds: Sequence[Mapping[int, Trio]]
-) -> dict[int, RatioEstimate]:
-    """The ratios of tuned and default times at the sizes without a rule."""
-    found: dict[int, RatioEstimate] = {}
-    for size in sorted({size for one in rounds for size in one}):
-        if any(rule.covers(size) for rule in rules):
-            continue
-        logs = [
-            math.log(trio.tuned_s / trio.default_s)
-            for one in rounds
-            if (trio := one.get(size)) is not None and trio.tuned_s and trio.default_s
-        ]
-        if len(logs) >= _LEAST_ROUNDS:
-            found[size] = paired_ratio([logs])
-    return found
+) -> list[dict[int, Trio]]:
+    return [
+        {size: trio for size, trio in each.items() if not any(rule.covers(size) for rule in rules)}
+        for each in rounds
+    ]
+
+
+def _logs(rounds: Sequence[Mapping[int, Trio]]) -> dict[int, list[float]]:
+    """The logarithms of the ratios of tuned and default times by size, if there are enough."""
+    found: dict[int, list[float]] = {}
+    for each in rounds:
+        for size, trio in sorted(each.items()):
+            if trio.tuned_s and trio.default_s:
+                found.setdefault(size, []).append(math.log(trio.tuned_s / trio.default_s))
+    return {size: logs for size, logs in sorted(found.items()) if len(logs) >= _LEAST_ROUNDS}
+
+
+def _ratios(rounds: Sequence[Mapping[int, Trio]]) -> dict[int, RatioEstimate]:
+    """The ratios of tuned and default times by size."""
+    return {size: paired_ratio([logs]) for size, logs in _logs(rounds).items()}
+
+
+def _together(rounds: Sequence[Mapping[int, Trio]]) -> tuple[int, RatioEstimate] | None:
+    """The largest size and the ratio of tuned and default times over all sizes.
+
+    None without times. Sizes with fewer rounds than others are left out.
+    """
+    logs = _logs(rounds)
+    most = max(map(len, logs.values()), default=0)
+    whole = {size: one for size, one in logs.items() if len(one) == most}
+    return (max(whole), paired_ratio(list(whole.values()))) if whole else None
 
 
 def _registered(plan: OperationPlan, size_bytes: int) -> list[Assignment]:

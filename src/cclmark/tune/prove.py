@@ -7,6 +7,9 @@ once more (the control).
 - A size of a rule is *guarded*: the 95 % interval of its ratio must exclude a loss of LARGEST_LOSS.
   If it does not, the default stays at this size, and the remaining parts of the rule are judged
   as rules of their own.
+- Where the judged times are those of the device, a call must not cost more either: a rule with more
+  channels takes the device less time and the host more. Calls vary too much between processes to
+  exclude a small loss, so the estimate decides.
 - A rule is *proven* if it is faster than the default over all its sizes, beyond the noise floor,
   and by chance with at most FALSE_SHARE over all rules together (Bonferroni).
 
@@ -101,9 +104,15 @@ class Proof:
 
 
 def prove(
-    rules: Sequence[Rule], rounds: Sequence[ProofRound], false_share: float = FALSE_SHARE
+    rules: Sequence[Rule],
+    rounds: Sequence[ProofRound],
+    calls: Mapping[int, RatioEstimate] | None = None,
+    false_share: float = FALSE_SHARE,
 ) -> Proof:
     """Judges rules by rounds that the search has not used, LEAST_ROUNDS of each size or more.
+
+    ``calls``: the ratios of the costs of a call, at the sizes whose times in ``rounds`` are those
+    of the device.
 
     A rule is judged by all measured sizes that it covers, including sizes that the search has not
     measured. A rule whose tuned run failed once is dropped. Rounds without the default or its
@@ -116,7 +125,7 @@ def prove(
         if isinstance(measured, Dropped):
             dropped.append(measured)
             continue
-        kept, lost = _guarded(measured)
+        kept, lost = _guarded(measured, calls or {})
         parts += kept
         dropped += lost
     share = false_share / max(1, len(rules), len(parts))
@@ -202,20 +211,33 @@ def _measured(rule: Rule, rounds: Sequence[ProofRound]) -> _Measured | Dropped:
     return _Measured(rule, tuned, control)
 
 
-def _guarded(measured: _Measured) -> tuple[list[_Measured], list[Dropped]]:
+def _guarded(
+    measured: _Measured, calls: Mapping[int, RatioEstimate]
+) -> tuple[list[_Measured], list[Dropped]]:
     """The parts of a rule without the sizes that may be slower than the default, and these."""
     by_size = {size: paired_ratio([logs]) for size, logs in measured.tuned.items()}
+    objections = {size: _objection(one, calls.get(size)) for size, one in by_size.items()}
     kept, lost = [], []
-    groups = groupby(by_size, lambda size: by_size[size].excludes_slower_by(LARGEST_LOSS))
-    for passes, group in groups:
+    for passes, group in groupby(by_size, lambda size: not objections[size]):
         if passes:
             kept.append(measured.part(list(group)))
             continue
         for size in group:
-            one = by_size[size]
-            reason = f"{_change(one)}: a loss of {LARGEST_LOSS:.0%} is not excluded"
-            lost.append(Dropped(Rule(size, size, measured.rule.variant), reason, one))
+            rule = Rule(size, size, measured.rule.variant)
+            lost.append(Dropped(rule, objections[size], by_size[size]))
     return kept, lost
+
+
+def _objection(ratio: RatioEstimate, call: RatioEstimate | None) -> str:
+    """The reason why a size may be slower with the rule; empty without one."""
+    if not ratio.excludes_slower_by(LARGEST_LOSS):
+        return f"{_change(ratio)}: a loss of {LARGEST_LOSS:.0%} is not excluded"
+    if call is not None and call.ratio > 1 + LARGEST_LOSS:
+        return (
+            f"the device needs {_change(ratio)}, but a call costs {_change(call)}, because "
+            "launches determine its time"
+        )
+    return ""
 
 
 def _change(ratio: RatioEstimate) -> str:

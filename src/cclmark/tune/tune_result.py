@@ -24,6 +24,8 @@ class OperationResult:
     the deployed rules.
 
     ``outside``: the ratio of the times with and without the artifact at sizes without a rule.
+    ``calls_outside``: the largest size without a rule whose time launches determine, and the ratio
+    of the costs of a call with and without the artifact over all such sizes.
     ``failed``: the sizes at which the artifact failed or was wrong. ``unmeasured``: the sizes that
     lost their rule last, and were not measured with the files that are left.
     ``usual`` and ``tuned``: what ran by size, before and after.
@@ -35,6 +37,7 @@ class OperationResult:
     rules: list[Rule] = field(default_factory=list)
     proof: Proof | None = None
     outside: dict[int, RatioEstimate] = field(default_factory=dict)
+    calls_outside: tuple[int, RatioEstimate] | None = None
     failed: list[int] = field(default_factory=list)
     unmeasured: list[int] = field(default_factory=list)
     usual: dict[int, Explanation] = field(default_factory=dict)

@@ -106,6 +106,13 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
         lines.append(
             f"  sizes without a rule: at worst {_speed(one.outside[worst])} at {format_size(worst)}"
         )
+    if one.calls_outside is not None and one.calls_outside[1].low > 1:
+        size, ratio = one.calls_outside
+        lines.append(
+            f"  sizes without a rule up to {format_size(size)}, whose time launches determine: a "
+            f"call costs {ratio.ratio - 1:+.1%} ({ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}) "
+            "with the artifact"
+        )
     if one.unmeasured:
         lines.append(
             "  the default stays, but was not measured with these files, at "
