@@ -14,6 +14,15 @@ def scaled(patience_s: float) -> float:
     return patience_s * PATIENCE
 
 
+def deadline_s(patience_s: float) -> float:
+    """How long the program waits here for what a test makes hang, and so the test in any case.
+
+    This grows more slowly: a deadline need not cover several slow steps, only one. At least 4 s
+    where patience allows it.
+    """
+    return max(patience_s * PATIENCE**0.5, min(scaled(patience_s), 4.0))
+
+
 def waits(patience_s: float) -> tuple[str, str]:
     """The option for what the program itself is to wait for, as long."""
-    return "--timeout", f"{scaled(patience_s):g}"
+    return "--timeout", f"{deadline_s(patience_s):g}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
-from patience import scaled, waits
+from patience import deadline_s, waits
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHORT = ("-n", "2", "-w", "1")
@@ -378,7 +378,7 @@ class TestFaults:
         env = ascend.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce")
         arguments = ("collectives", "--only", "broadcast,all_reduce", *TWO, *waits(3))
         run = cclmark(*arguments, code=4, env=env, timeout_s=30)
-        assert f"waited {scaled(3):g} s" in run.message
+        assert f"waited {deadline_s(3):g} s" in run.message
         found = [(result.case.operation, result.status) for result in run.journal.results]
         assert found == [("broadcast", "ok"), *[("all_reduce", "timeout")] * 2]
 

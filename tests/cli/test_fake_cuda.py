@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
-from patience import scaled, waits
+from patience import deadline_s, waits
 
 SHORT = ("-n", "2", "-w", "1")
 TWO = ("-g", "2", "-b", "64", "-e", "64", *SHORT)
@@ -231,7 +231,7 @@ class TestFaults:
         env = fake_cuda.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce")
         arguments = ("collectives", "--only", "broadcast,all_reduce", *TWO, *waits(3))
         run = cclmark(*arguments, code=4, env=env, timeout_s=30)
-        assert f"waited {scaled(3):g} s" in run.message
+        assert f"waited {deadline_s(3):g} s" in run.message
         assert "all_reduce 64 B float32 sum out-of-place" in run.message
         journal = run.journal
         found = [(result.case.operation, result.status) for result in journal.results]

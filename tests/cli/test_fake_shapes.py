@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
-from patience import scaled, waits
+from patience import deadline_s, waits
 
 BUILD = Path(__file__).parents[2] / "build" / "tests"
 GROUPED = "grouped send/recv"
@@ -264,7 +264,7 @@ class TestWords:
         # Calls of oneCCL return when their work is done, so nobody looks at the clock meanwhile but
         # the launcher.
         assert (
-            "did not get any further than" if shape is ONECCL else f"waited {scaled(3):g} s"
+            "did not get any further than" if shape is ONECCL else f"waited {deadline_s(3):g} s"
         ) in run.err
 
 

@@ -10,7 +10,7 @@ import signal
 
 import pytest
 
-from patience import scaled, waits
+from patience import deadline_s, waits
 
 SHORT = ("-b", "64", "-e", "4K", "-f", "8", "-n", "2", "-w", "1")
 ONE = (*SHORT, "--only", "all_reduce")
@@ -291,7 +291,7 @@ class TestWhatGoesWrongOnAccelerators:
     @pytest.mark.parametrize(
         ("fault", "status", "sign", "words"),
         [
-            ("HANG", "timeout", "hung", f"waited {scaled(2):g} s for the device"),
+            ("HANG", "timeout", "hung", f"waited {deadline_s(2):g} s for the device"),
             ("FAIL", "died", "died", "AllReduce"),
         ],
     )

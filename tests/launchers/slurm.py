@@ -6,6 +6,7 @@ Its nodes are hosts of their own, or two daemons of this machine.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -47,6 +48,7 @@ ReturnToService=2
 KillWait=2
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
+_ALIVE = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "unknown")
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,21 @@ class Slurm:
             cwd=self.directory,
             env={**outside(), **self.environment, **(env or {})},
         )
+
+    def state_at_end(self, job: str, timeout_s: float) -> str:
+        """The state of a job of sbatch when it has ended. ``sbatch --wait`` looks for it after 2,
+        10 and 42 seconds only. TimeoutError if it does not end.
+        """
+        states: list[str] = []
+
+        def has_ended() -> bool:
+            shown = self.run("scontrol", "-o", "show", "job", job).stdout
+            found = re.search(r"JobState=(\w+)", shown)
+            states.append(found[1] if found else "unknown")
+            return states[-1] not in _ALIVE
+
+        wait_until(has_ended, f"job {job} has ended", timeout_s)
+        return states[-1]
 
 
 def outside() -> dict[str, str]:

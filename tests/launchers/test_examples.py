@@ -58,13 +58,14 @@ def submit(slurm, name, directory, env, *options_and_arguments):
     options, arguments = options_and_arguments[:split], options_and_arguments[split + 1 :]
     said = directory / "said"
     done = slurm.run(
-        *("sbatch", "--wait", f"--chdir={directory}", f"--output={said}", NO_DEVICES, *options),
+        *("sbatch", "--parsable", f"--chdir={directory}", f"--output={said}", NO_DEVICES, *options),
         *(str(EXAMPLES / "slurm" / name), *arguments),
-        timeout_s=SOON_S,
         env=env,
     )
+    assert done.returncode == 0, done.stderr
+    state = slurm.state_at_end(done.stdout.strip(), SOON_S)
     text = said.read_text() if said.exists() else ""
-    assert done.returncode == 0, done.stderr + text
+    assert state == "COMPLETED", text
     return text
 
 

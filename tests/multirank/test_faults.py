@@ -18,7 +18,7 @@ import pytest
 from cclmark.rendezvous.board import PHASES
 from conftest import default_signals
 from holding import held
-from patience import scaled, waits
+from patience import deadline_s, scaled, waits
 
 RANKS = 3
 ENDLESS = (
@@ -113,7 +113,7 @@ def test_a_rank_that_stops(background, rank):
     found = blamed(ended, rank, pids[rank], "is stopped (SIGSTOP or a debugger) in")
     assert found[2], "the case is not named"
     kept(ended)
-    assert f"{scaled(3):g} s" in ended.message, "the message does not say what was waited for"
+    assert f"{deadline_s(3):g} s" in ended.message, "the message does not say what was waited for"
 
 
 def test_a_rank_that_stops_at_once(background):

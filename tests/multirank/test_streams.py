@@ -46,7 +46,7 @@ from cclmark.results.kinds import CaseResult
 from cclmark.results.machine import describe_host
 from cclmark.results.schema import Condition, DeviceDescription, LibraryDescription, Link
 from conftest import wait_until
-from patience import scaled
+from patience import deadline_s, scaled
 
 STREAMS = 5000
 RANKS = 2
@@ -302,7 +302,7 @@ def test_a_run_takes_ten_thousand_of_them_and_ends_well(tag, tmp_path, handshake
     env = {"CCLMARK_SECRET": SECRET, "CCLMARK_ADDRESS": f"127.0.0.1:{port}"}
     # The ranks mostly sleep meanwhile: the processors are for the connections.
     idle = [f"--inject=delay:rank={rank},ms=100" for rank in range(RANKS)]
-    length = ("--duration", f"{scaled(12):g}", "--max-time", "0.1")
+    length = ("--duration", f"{deadline_s(12):g}", "--max-time", "0.1")
     sweep = (*SWEEP[:-4], *idle, *length, "--format", "csv")
     with pods_in(tmp_path, tag) as pods:
         first, second = (pods.start(rank, RANKS, *sweep, **env) for rank in range(RANKS))
