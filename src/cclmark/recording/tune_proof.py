@@ -125,7 +125,7 @@ class Proving:
         }
         for figures in self._measured(plans, tuned):
             self._done.append(_Round(settings, choices, figures))
-        rounds = _by_one_clock([_comparable(one, settings, choices) for one in self._done])
+        rounds = by_one_clock([_comparable(one, settings, choices) for one in self._done])
         for one, plan in zip(results, plans, strict=True):
             own = [
                 {size: trio for (name, size), trio in each.items() if name == one.operation}
@@ -242,7 +242,7 @@ def _is_failure(trio: Times) -> bool:
     return tuned is None and usual is not None and control is not None
 
 
-def _by_one_clock(
+def by_one_clock(
     rounds: Sequence[Mapping[Place, Times]],
 ) -> list[dict[Place, Trio]]:
     """The times of each place by the same clock in all rounds.

@@ -129,6 +129,26 @@ def prove(
     return Proof(proven, sorted(dropped, key=lambda one: one.rule.low_bytes))
 
 
+def objection(estimate: RatioEstimate, control: RatioEstimate, largest_chance: float) -> str:
+    """The reason why a ratio is not proven to be a gain; empty if it is.
+
+    The arguments are those of paired.improves. ``largest_chance`` is that of one of several rules.
+    """
+    if improves(estimate, control, largest_chance):
+        return ""
+    ratio, floor = at_least_as_uncertain(estimate, control), noise_floor(control)
+    if ratio.difference >= 0:
+        return f"not faster than the default: {change(ratio)}"
+    if -ratio.difference <= floor:
+        largest = f"{math.expm1(floor):.1%}"
+        return f"{change(ratio)} is within the noise of the default, up to {largest}"
+    chance = chance_of_gain(ratio)
+    return (
+        f"{change(ratio)} is chance with a probability of {chance:.2g}, more than the "
+        f"{largest_chance:.2g} allowed: more rounds may prove it"
+    )
+
+
 @dataclass(frozen=True)
 class _Measured:
     """A rule with the logarithms of ratios to the default by size, of the same rounds."""
@@ -151,19 +171,7 @@ class _Measured:
 
     def objection(self, largest_chance: float) -> str:
         """The reason why this is not proven to be a gain; empty if it is."""
-        if improves(self.ratio, self.floor, largest_chance):
-            return ""
-        ratio, floor = self.certain, noise_floor(self.floor)
-        if ratio.difference >= 0:
-            return f"not faster than the default: {_change(ratio)}"
-        if -ratio.difference <= floor:
-            largest = f"{math.expm1(floor):.1%}"
-            return f"{_change(ratio)} is within the noise of the default, up to {largest}"
-        chance = chance_of_gain(ratio)
-        return (
-            f"{_change(ratio)} is chance with a probability of {chance:.2g}, more than the "
-            f"{largest_chance:.2g} allowed for each rule: more rounds may prove it"
-        )
+        return objection(self.ratio, self.floor, largest_chance)
 
     def part(self, sizes: Sequence[int]) -> _Measured:
         return _Measured(
@@ -213,12 +221,12 @@ def _guarded(measured: _Measured) -> tuple[list[_Measured], list[Dropped]]:
             continue
         for size in group:
             one = by_size[size]
-            reason = f"{_change(one)}: a loss of {LARGEST_LOSS:.0%} is not excluded"
+            reason = f"{change(one)}: a loss of {LARGEST_LOSS:.0%} is not excluded"
             lost.append(Dropped(Rule(size, size, measured.rule.variant), reason, one))
     return kept, lost
 
 
-def _change(ratio: RatioEstimate) -> str:
+def change(ratio: RatioEstimate) -> str:
     """The change of the time with its 95 % interval."""
     low, high = ratio.low - 1, ratio.high - 1
     return f"{ratio.ratio - 1:+.1%} of the time ({low:+.1%} to {high:+.1%})"

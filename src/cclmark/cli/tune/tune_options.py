@@ -20,8 +20,8 @@ class TuneFlags(Flags):
 
     without: ClassVar[frozenset[str]] = frozenset(
         {
-            *("explain", "cycles", "duration", "summary_every", "references", "inject", "islands"),
-            *("through_host", "modules", "register", "register_number", "format", "check"),
+            *("explain", "cycles", "duration", "summary_every", "references", "inject"),
+            *("modules", "register", "register_number", "format", "check"),
         }
     )
 
