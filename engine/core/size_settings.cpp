@@ -17,7 +17,7 @@ std::string range_of(const SizeSetting& setting) {
   std::string words = "a size in bytes from " + std::to_string(setting.least) + " to " +
                       std::to_string(setting.most);
   if (setting.multiple > 1) words += ", a multiple of " + std::to_string(setting.multiple);
-  return words + ", for example 4096 or 256K";
+  return words + "; K, M, G and T are allowed after a number";
 }
 
 /// The ranks with each value: `256 on ranks 0 and 2, 512 on rank 1`.

@@ -207,7 +207,7 @@ class TestInheritance:
         with pytest.raises(UsageError, match=f"inherits.settings_of: '{name}' is not a library"):
             libraries.add_library_files([file])
 
-    @pytest.mark.parametrize("name", ["shm", "bridge", "no-such", "torch:gloo", "torch:no-such"])
+    @pytest.mark.parametrize("name", ["cncl", "no-such", "torch:gloo", "torch:no-such"])
     def test_no_settings(self, name):
         assert settings_of(name) == []
 

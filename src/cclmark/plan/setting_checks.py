@@ -246,7 +246,7 @@ def _range(setting: LibrarySetting, version: str) -> str:
     unit = "bytes" if setting.form == "size" else setting.unit
     what = f"an integer, in {unit}," if unit else "an integer"
     if setting.suffixes:
-        what = "a size, for example 4096 or 256K,"
+        what = "a size in bytes, also with K, M, G or T,"
     if setting.form == "size" and least is None:
         least = 0
     if least is not None and most is not None:

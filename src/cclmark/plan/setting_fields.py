@@ -90,7 +90,7 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     ``requires``: variables without which it has no effect, with the values that it needs.
     ``observed``: what an explanation shows of the value, by which an experiment recognises that it
     took effect. ``kept_values``: values that cclmark never overrides if the environment has one of
-    them. ``not_tuned``: the reason why ``cclmark tune`` does not try other values, empty if it does.
+    them. ``not_tuned``: the reason why ``cclmark tune`` does not try other values; empty: it does.
     """
 
     name: str

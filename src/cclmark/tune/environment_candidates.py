@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
+
 from cclmark.errors import UsageError
 from cclmark.plan.libraries import library_called, listed_settings
 from cclmark.plan.library_settings import (
@@ -41,16 +43,24 @@ class EnvironmentCandidates:
 
 
 def candidates_of(
-    ccl: str, version: str, operations: Collection[str], environment: Mapping[str, str]
+    ccl: str,
+    version: str,
+    operations: Collection[str],
+    environment: Mapping[str, str],
+    *,
+    varies_set: bool = False,
 ) -> EnvironmentCandidates:
     """The candidates on one host.
 
     ``version``: the library's own text about its version. ``environment``: the variables that the
-    user has set: they stay as they are.
+    user has set. They stay as they are, or with ``varies_set`` their values are the defaults.
     """
     axes, refused = [], {}
-    for setting in settings_of(ccl):
-        reason = _refusal(ccl, setting, version, operations, environment)
+    kept = {} if varies_set else environment
+    for listed in settings_of(ccl):
+        value = environment.get(listed.name, listed.default)
+        setting = msgspec.structs.replace(listed, default=value) if varies_set else listed
+        reason = _refusal(ccl, setting, version, operations, kept)
         axis = None if reason else axis_of(setting, _is_possible_alone(setting, version))
         if axis is None:
             refused[setting.name] = reason or "no values are known, or no default"
@@ -128,12 +138,13 @@ def _refusal(
     library = library_called(ccl)
     own = {one.name for one in listed_settings(library)} if library is not None else set()
     missing = missing_requirements(setting, environment)
+    absence = absence_of(setting, version)
     reasons = {
         f"{setting.name}={environment.get(setting.name)} is set in the environment and stays as it "
         "is": setting.name in environment,
         setting.not_tuned: bool(setting.not_tuned),
         "cclmark never sets it": bool(setting.kept_values),
-        absence_of(setting, version): bool(absence_of(setting, version)),
+        absence: bool(absence),
         "no variable of the environment deploys it": _ENVIRONMENT not in setting.deployed_by,
         "it has an effect between hosts only": setting.between_hosts,
         f"it affects {', '.join(setting.operations)} only": bool(setting.operations)

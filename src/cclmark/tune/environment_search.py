@@ -46,7 +46,7 @@ from cclmark.tune.rules import LARGEST_LOSS, LEAST_COST
 from cclmark.tune.search import Batch, deviation_of, typical
 
 # The rounds of each step of a race, and how many values of a setting stay candidates after it.
-_STEPS = ((2, 2), (4, 1), (8, 1), (16, 1))
+_STEPS = ((2, 2), (4, 1), (8, 1), (16, 1), (24, 1))
 _ROUNDS_TO_JUDGE = 8  # a candidate is accepted or refused after so many, at the earliest
 _LEAST_ROUNDS_TO_KEEP = 4  # of a candidate, if the search ends early
 _LEAST_VALUES = 2  # of a ratio with an interval

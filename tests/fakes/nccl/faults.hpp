@@ -12,6 +12,7 @@ namespace fake_nccl {
 /// ncclInternalError. Raises that Failure.
 void fail_if_asked(int rank, const char* call);
 /// CCLMARK_FAKE_NCCL_ENQUEUE_US=N - every call takes the host so many microseconds.
+/// CCLMARK_FAKE_SLOW_UNLESS=NAME=VALUE:US - and so many more unless that variable has the value.
 void take_time_if_asked();
 /// CCLMARK_FAKE_NCCL_HANG=rank:call - the operation never completes.
 bool asked_to_hang(int rank, const char* call);

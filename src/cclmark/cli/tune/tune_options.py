@@ -48,6 +48,14 @@ class TuneFlags(Flags):
         type=click.Choice(["no", "yes"]),
         help="Also try registered buffers, which the program has to allocate itself [no].",
     )
+    set_variables: str = option(
+        OPERATION,
+        "--set-variables",
+        default="keep",
+        type=click.Choice(["keep", "vary"]),
+        help="Variables of the library that are set already: keep them as they are, or vary them "
+        "too, beginning with their values. Not for nccl, rccl and mpi [keep].",
+    )
     begin: str = changed(_SHARED["begin"], "1K", shown="1K")
     end: str = changed(_SHARED["end"], "256M", shown="256M")
     factor: float | None = changed(_SHARED["factor"], 4.0, shown="4")

@@ -127,8 +127,11 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: tune one library at a time")
     of_nccl, by_size = ccl in LIBRARIES, ccl in (*LIBRARIES, MPI)
+    varies_set = flags.set_variables == "vary"
+    if by_size and varies_set:
+        raise UsageError(f"--set-variables vary is not supported for {ccl}: unset the variables")
     if not by_size:
-        _require_candidates(ccl, operations)
+        _require_candidates(ccl, operations, varies_set=varies_set)
     if plan.ranks < 2:
         raise UsageError("tune requires two or more devices: a single rank has no partner")
     for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
@@ -160,20 +163,20 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     if by_size:
         target = partial(_target_of, ccl, plan.ranks, flags.app_changes == "yes")
         return TuneRequest(*sweeps, target, *limits)
-    environment = partial(_environment_of, ccl, plan.ranks, operations)
+    environment = partial(_environment_of, ccl, plan.ranks, operations, varies_set)
     return EnvironmentRequest(*sweeps, environment, *limits)
 
 
-def _require_candidates(ccl: str, operations: Sequence[str]) -> None:
+def _require_candidates(ccl: str, operations: Sequence[str], *, varies_set: bool) -> None:
     """Raises an error if no setting of the library can be tried, whatever its version."""
     if torch_backend_of(ccl) is None:
-        found = candidates_of(ccl, _UNKNOWN_VERSION, operations, os.environ)
+        found = candidates_of(ccl, _UNKNOWN_VERSION, operations, os.environ, varies_set=varies_set)
         if found.space.axes:
             return
         if kept := [name for name in found.refused if name in os.environ]:
             raise UsageError(
                 f"{', '.join(kept)}: set in the environment, and nothing else of {ccl} can be "
-                "tuned: unset it"
+                "tuned: unset it, or use --set-variables vary"
             )
     raise MissingError(
         f"cclmark tune has nothing to try for {ccl}: the values of its settings are unknown, or "
@@ -183,7 +186,11 @@ def _require_candidates(ccl: str, operations: Sequence[str]) -> None:
 
 
 def _environment_of(
-    ccl: str, ranks: int, operations: Sequence[str], measuring: Measuring
+    ccl: str,
+    ranks: int,
+    operations: Sequence[str],
+    varies_set: bool,
+    measuring: Measuring,
 ) -> EnvironmentTarget:
     """The target of a library whose settings hold for a whole process."""
     version = measuring.library(ccl).version
@@ -191,7 +198,7 @@ def _environment_of(
     names = {setting.name for setting in settings_of(ccl)}
     return EnvironmentTarget(
         f"{ccl} {version}, {ranks} ranks on one host, {devices}",
-        candidates_of(ccl, version, operations, os.environ),
+        candidates_of(ccl, version, operations, os.environ, varies_set=varies_set),
         {name: value for name, value in os.environ.items() if name in names},
     )
 
