@@ -5,7 +5,7 @@
 
 namespace cclmark {
 
-/// Sets a variable of the environment until it is destroyed. No rank may run at either time.
+/// A variable of the environment while this exists. No rank may run when it is created or destroyed.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {

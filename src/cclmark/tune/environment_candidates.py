@@ -63,7 +63,7 @@ def candidates_of(
         reason = _refusal(ccl, setting, version, operations, kept)
         axis = None if reason else axis_of(setting, _is_possible_alone(setting, version))
         if axis is None:
-            refused[setting.name] = reason or "no values are known, or no default"
+            refused[setting.name] = reason or "without known values, or without a known default"
         else:
             axes.append(axis)
     possible = partial(_is_possible, ccl, version, dict(environment))
@@ -140,19 +140,20 @@ def _refusal(
     missing = missing_requirements(setting, environment)
     absence = absence_of(setting, version)
     reasons = {
-        f"{setting.name}={environment.get(setting.name)} is set in the environment and stays as it "
-        "is": setting.name in environment,
+        "set in the environment already, where they stay as they are": setting.name in environment,
         setting.not_tuned: bool(setting.not_tuned),
-        "cclmark never sets it": bool(setting.kept_values),
+        "which cclmark never sets": bool(setting.kept_values),
         absence: bool(absence),
-        "no variable of the environment deploys it": _ENVIRONMENT not in setting.deployed_by,
-        "it has an effect between hosts only": setting.between_hosts,
-        f"it affects {', '.join(setting.operations)} only": bool(setting.operations)
+        "which are no variables of the environment": _ENVIRONMENT not in setting.deployed_by,
+        "with an effect between hosts only": setting.between_hosts,
+        f"which affect {', '.join(setting.operations)} only": bool(setting.operations)
         and not set(setting.operations) & set(operations),
-        "of the library below, only algorithms, protocols and channels are tried": (
+        "which are neither algorithm, protocol nor channels of the library below": (
             setting.name not in own and not setting.observed and "SMs" not in setting.costs
         ),
-        f"it requires {' '.join(f'{name}={one}' for name, one in missing.items())}": bool(missing),
+        f"which require {' '.join(f'{name}={one}' for name, one in missing.items())}": bool(
+            missing
+        ),
     }
     return next((reason for reason, applies in reasons.items() if applies), "")
 
