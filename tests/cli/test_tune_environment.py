@@ -159,10 +159,11 @@ def test_variables_that_are_set_stay_as_they_are(cclmark, env):
         ((*SHM, "--app-changes", "yes"), "--app-changes yes requires nccl or rccl"),
         ((*SHM, "-d", "float32,int8"), "-d: tune one at a time"),
         (("--ccl", "shm", "--devices", "host:1"), "requires two or more devices"),
-        (("--ccl", "mpi", "--devices", "host:2", "--set-variables", "vary"), "not supported for"),
+        (("--ccl", "nccl", "-g", "2", "--set-variables", "vary"), "not supported for nccl"),
+        (("--ccl", "nccl,flagcx", "-g", "2"), "--ccl: tune one library at a time"),
     ],
 )
 def test_invalid_requests(cclmark, env, arguments, message):
-    refused = cclmark("tune", "all_reduce", *arguments, env=env["shm"], code=2)
+    refused = cclmark("tune", "all_reduce", *arguments, env=env["flagcx"], code=2)
     assert message in refused.message
     assert refused.written() == []
