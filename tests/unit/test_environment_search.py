@@ -158,10 +158,11 @@ def test_a_setting_can_return_to_its_default():
     assert difference((), ((0, 4),)) == ((0, None),)
 
 
-def test_values_beside_the_best_are_adjacent():
+def test_values_beside_the_best_are_one_and_two_steps_away():
     assert [SPACE.variables(one) for one in SPACE.around(((0, 3), (2, 1)))] == [
         {"WORD": "b"},
         {"LADDER": "16", "WORD": "b"},
+        {"LADDER": "2", "WORD": "b"},
     ]
 
 

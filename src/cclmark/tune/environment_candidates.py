@@ -29,7 +29,7 @@ from cclmark.tune.environment_space import Axis, EnvironmentSpace
 # powers of two, to _REACH steps in both directions.
 _FIRST_SIZES = (-4, -2, -1, 1, 2, 4)
 _FIRST_NUMBERS = (-2, -1, 1, 2, 3)
-_REACH = 6
+_REACH = 8
 _MOST_FIRST = 6  # values of a setting
 _ENVIRONMENT = "environment"
 

@@ -57,10 +57,13 @@ class EnvironmentSpace:
                 yield tuple(one for one in base if one[0] != number)
 
     def around(self, base: Combination) -> Iterator[Combination]:
-        """``base`` with the value before or after its own, of each axis that has an order."""
+        """``base`` with one of the two values before or after its own, of each axis with an order.
+
+        Two, because adjacent values are often alike: a threshold between two measured sizes.
+        """
         for number, at in base:
             axis = self.axes[number]
-            for beside in (at - 1, at + 1) if axis.ordered else ():
+            for beside in (at - 1, at + 1, at - 2, at + 2) if axis.ordered else ():
                 if 0 <= beside < len(axis.values):
                     other = self.changed(base, [(number, beside)])
                     if self.possible(self.variables(other)):
