@@ -73,12 +73,12 @@ def tuned(
     ccl="shm",
     operations=("all_reduce",),
     environment=None,
-    varies_set=False,
+    only=(),
     budget_s=1e6,
     expected=Outcome(0),  # noqa: B008
 ):
     environment = environment or {}
-    candidates = candidates_of(ccl, "", operations, environment, varies_set=varies_set)
+    candidates = candidates_of(ccl, "", operations, environment, only=only)
     cases = {name: [case_of(ccl, name, size) for size in SIZES] for name in operations}
     request = EnvironmentRequest(
         request=msgspec.defstruct("Devices", [("processes", list)])([[0], [1]]),
@@ -268,7 +268,7 @@ def test_the_thresholds_of_bridge_are_found_again(tmp_path, seed, whole, slot):
         Simulated(time_of, seed=seed),
         ccl="bridge",
         environment=environment,
-        varies_set=True,
+        only=(WHOLE, SLOT),
     )
     found = {**environment, **result.variables}
     assert 128 * KIB <= int(found[WHOLE]) <= 512 * KIB

@@ -48,18 +48,21 @@ def candidates_of(
     operations: Collection[str],
     environment: Mapping[str, str],
     *,
-    varies_set: bool = False,
+    only: Collection[str] = (),
 ) -> EnvironmentCandidates:
     """The candidates on one host.
 
     ``version``: the library's own text about its version. ``environment``: the variables that the
-    user has set. They stay as they are, or with ``varies_set`` their values are the defaults.
+    user has set, which stay as they are. ``only``: the settings to try, all if it is empty; the
+    value of one that is set counts as its default.
     """
     axes, refused = [], {}
-    kept = {} if varies_set else environment
+    kept = {name: value for name, value in environment.items() if name not in only}
     for listed in settings_of(ccl):
+        if only and listed.name not in only:
+            continue
         value = environment.get(listed.name, listed.default)
-        setting = msgspec.structs.replace(listed, default=value) if varies_set else listed
+        setting = msgspec.structs.replace(listed, default=value) if only else listed
         reason = _refusal(ccl, setting, version, operations, kept)
         axis = None if reason else axis_of(setting, _is_possible_alone(setting, version))
         if axis is None:

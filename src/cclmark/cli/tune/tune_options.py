@@ -48,13 +48,13 @@ class TuneFlags(Flags):
         type=click.Choice(["no", "yes"]),
         help="Also try registered buffers, which the program has to allocate itself [no].",
     )
-    set_variables: str = option(
+    settings: str = option(
         OPERATION,
-        "--set-variables",
-        default="keep",
-        type=click.Choice(["keep", "vary"]),
-        help="Variables of the library that are set already: keep them as they are, or vary them "
-        "too, beginning with their values. Not for nccl, rccl and mpi [keep].",
+        "--settings",
+        default="",
+        metavar="NAME[,NAME...]",
+        help="The variables to try, also those that are set already, which begin with their value; "
+        "not for nccl, rccl and mpi [all that are not set].",
     )
     begin: str = changed(_SHARED["begin"], "1K", shown="1K")
     end: str = changed(_SHARED["end"], "256M", shown="256M")

@@ -22,6 +22,11 @@ from cclmark.cli.collective.measuring import (
     request_of,
 )
 from cclmark.cli.experiment.experimenting import chosen_operations
+from cclmark.cli.tune.environment_request import (
+    environment_of,
+    named_settings,
+    require_candidates,
+)
 from cclmark.cli.tune.tune_options import TuneFlags
 from cclmark.errors import MissingError, UsageError
 from cclmark.explain.plugin_log import plugin_path
@@ -30,8 +35,7 @@ from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.durations import parse_duration
 from cclmark.plan.items import EXPERIMENT, items_of
-from cclmark.plan.libraries import MPI, torch_backend_of
-from cclmark.plan.library_settings import settings_of
+from cclmark.plan.libraries import MPI
 from cclmark.plan.operations import count_for_size, size_for_count
 from cclmark.plan.outline import differences, outline_of
 from cclmark.plan.trials import trials_of
@@ -47,9 +51,7 @@ from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import TrialResult
 from cclmark.tune import mpich_selection, open_mpi_rules
-from cclmark.tune.environment_candidates import candidates_of
 from cclmark.tune.environment_result import EnvironmentResult
-from cclmark.tune.environment_target import EnvironmentTarget
 from cclmark.tune.mpi_target import MpichTarget, OpenMpiTarget
 from cclmark.tune.mpich_tree import builtin_trees
 from cclmark.tune.nccl_candidates import ANYWHERE, MIN_CTAS, PLUG_IN, TABLE, TUNED_OPERATIONS
@@ -59,7 +61,6 @@ from cclmark.tune.target import Target
 from cclmark.tune.tune_result import TuneResult
 
 _USUAL_DIRECTORY = Path("tuned")
-_UNKNOWN_VERSION = ""
 AnyRequest = TuneRequest[Target] | EnvironmentRequest
 # Set by the user, they would decide instead of what is tuned.
 _DECIDING = (
@@ -127,11 +128,11 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: tune one library at a time")
     of_nccl, by_size = ccl in LIBRARIES, ccl in (*LIBRARIES, MPI)
-    varies_set = flags.set_variables == "vary"
-    if by_size and varies_set:
-        raise UsageError(f"--set-variables vary is not supported for {ccl}: unset the variables")
+    only = named_settings(flags.settings)
+    if by_size and only:
+        raise UsageError(f"--settings is not supported for {ccl}, whose files select by size")
     if not by_size:
-        _require_candidates(ccl, operations, varies_set=varies_set)
+        require_candidates(ccl, operations, only)
     if plan.ranks < 2:
         raise UsageError("tune requires two or more devices: a single rank has no partner")
     for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
@@ -163,44 +164,8 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     if by_size:
         target = partial(_target_of, ccl, plan.ranks, flags.app_changes == "yes")
         return TuneRequest(*sweeps, target, *limits)
-    environment = partial(_environment_of, ccl, plan.ranks, operations, varies_set)
+    environment = partial(environment_of, ccl, plan.ranks, operations, only)
     return EnvironmentRequest(*sweeps, environment, *limits)
-
-
-def _require_candidates(ccl: str, operations: Sequence[str], *, varies_set: bool) -> None:
-    """Raises an error if no setting of the library can be tried, whatever its version."""
-    if torch_backend_of(ccl) is None:
-        found = candidates_of(ccl, _UNKNOWN_VERSION, operations, os.environ, varies_set=varies_set)
-        if found.space.axes:
-            return
-        if kept := [name for name in found.refused if name in os.environ]:
-            raise UsageError(
-                f"{', '.join(kept)}: set in the environment, and nothing else of {ccl} can be "
-                "tuned: unset it, or use --set-variables vary"
-            )
-    raise MissingError(
-        f"cclmark tune has nothing to try for {ccl}: the values of its settings are unknown, or "
-        "none applies to these operations on one host: compare values with cclmark experiment "
-        "(see cclmark settings)"
-    )
-
-
-def _environment_of(
-    ccl: str,
-    ranks: int,
-    operations: Sequence[str],
-    varies_set: bool,
-    measuring: Measuring,
-) -> EnvironmentTarget:
-    """The target of a library whose settings hold for a whole process."""
-    version = measuring.library(ccl).version
-    devices = " and ".join(measuring.device_names)
-    names = {setting.name for setting in settings_of(ccl)}
-    return EnvironmentTarget(
-        f"{ccl} {version}, {ranks} ranks on one host, {devices}",
-        candidates_of(ccl, version, operations, os.environ, varies_set=varies_set),
-        {name: value for name, value in os.environ.items() if name in names},
-    )
 
 
 def _target_of(ccl: str, ranks: int, app_changes: bool, measuring: Measuring) -> Target:
