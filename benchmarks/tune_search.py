@@ -9,6 +9,9 @@ of the sizes that launches do not set); the shares with a false gain and with a 
 slower by more than 2 %; the mean number of measured cells and of proven rules; and the gain of the
 proven rules and the possible one. Then the chance to prove rules without any effect, and rules with
 a gain, in 7, 10 and 15 rounds.
+
+The last table is of tuned environments (tests/environment_tables.py): one combination for all
+sizes. It has the mean number of measured combinations over all rounds instead of cells and rules.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from cclmark.tune.prove import Trio, prove
 from cclmark.tune.rules import Rule
+from environment_tables import RESPONSES as ENVIRONMENTS
+from environment_tables import Table as EnvironmentTable
+from environment_tables import judged as judged_environment
 from response_tables import LAUNCH_BOUND, NOISE, OUTLIERS, RESPONSES, Table, judged
 
 KINDS = {"steady": {}, "drift": {"drift": 2e-6}, "two levels": {"level": 0.19}}
@@ -90,8 +96,28 @@ def proofs(trials: int) -> None:
             print(f"| {number} x {width} | {rounds} | {' | '.join(shares)} |", flush=True)
 
 
+def environments(seeds: int) -> None:
+    print("| response | noise | optimum | false gain | slow size | measured | gain | possible |")
+    print("| :--- | :--- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for name in ENVIRONMENTS:
+        for kind in ("steady", "drift"):
+            tables = (EnvironmentTable(name, seed, **KINDS[kind]) for seed in range(seeds))
+            found = [judged_environment(table) for table in tables]
+            print(
+                f"| {name} | {kind} | {sum(one.found for one in found) / seeds:.1%} "
+                f"| {sum(one.false_gain for one in found) / seeds:.1%} "
+                f"| {sum(one.slow for one in found) / seeds:.1%} "
+                f"| {sum(one.arms for one in found) / seeds:.0f} "
+                f"| {1 - math.exp(sum(one.gain for one in found) / seeds):.1%} "
+                f"| {1 - math.exp(sum(one.possible for one in found) / seeds):.1%} |",
+                flush=True,
+            )
+
+
 if __name__ == "__main__":
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     searches(seeds)
     print()
     proofs(10 * seeds)
+    print()
+    environments(seeds)

@@ -111,6 +111,7 @@ NB_MODULE(_engine, m) {
   auto base = nb::exception<Error>(m, "EngineError", PyExc_RuntimeError);
   nb::exception<MissingError>(m, "MissingError", base);
   nb::exception<UnsupportedError>(m, "UnsupportedError", base);
+  nb::exception<UsageError>(m, "UsageError", base);
   nb::exception<OutOfMemoryError>(m, "OutOfMemoryError", base);
   nb::exception<TimeoutError>(m, "DeadlineError", base);
   nb::exception<AbortedError>(m, "AbortedError", base);

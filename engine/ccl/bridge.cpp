@@ -33,6 +33,7 @@
 #include "ccl/bridge_steps.hpp"
 #include "ccl/remote_slots.hpp"
 #include "ccl/slots.hpp"
+#include "core/size_settings.hpp"
 #include "core/waiting.hpp"
 #include "device/host.hpp"
 #include "device/peer_blocks.hpp"
@@ -51,12 +52,8 @@ constexpr size_t kAheadThroughHost = 3;
 static_assert(kAheadThroughHost < kSlots);
 /// Streams that take in turns, so that what flags cost on one is hidden behind copies on the other.
 constexpr size_t kTakers = 2;
-/// Large enough that the overhead of a step is small (on two H200, some 20 us), small enough that
-/// outgoing and incoming data of a device overlap soon: a link between devices is
-/// some seven times as fast as one to the host. A library's operations within an island gain from
-/// more (on four H200, 9 % at 4 GiB), so there is room for it where there are enough steps even so.
-constexpr size_t kDirectSlotBytes = size_t{64} << 20;
-constexpr size_t kOverlappingBytes = size_t{32} << 20;
+/// A library's operations within an island gain from slots that are larger than a step has to be
+/// (on four H200, 9 % at 4 GiB), so there is room for it where there are enough steps even so.
 constexpr size_t kEnoughSteps = 8;
 /// Host memory that is written and read again soon stays in the processors' caches, which give more
 /// than memory does where several devices use it at once: slots of all ranks together have this
@@ -68,12 +65,41 @@ constexpr size_t kMostHostSlotBytes = size_t{6} << 20;
 constexpr size_t kLeastHostSlotBytes = size_t{256} << 10;
 /// Pinned for the slots of ranks on other hosts, unless a slot becomes smaller than the minimum.
 constexpr size_t kMirroredBytes = size_t{512} << 20;
-/// From this size on, operations of several steps have separate streams for outgoing and incoming
-/// data. Below it, streams would wait for each other longer than they could overlap.
-constexpr size_t kApartBytes = size_t{4} << 20;
-/// Up to this size a kernel copies, above it a copy engine.
-constexpr size_t kKernelBytes = size_t{512} << 10;
 constexpr size_t kPageBytes = 4096;
+
+constexpr size_t kAnyBytes = size_t{1} << 40;
+constexpr size_t kLeastSlotBytes = size_t{64} << 10;
+constexpr size_t kMostSlotBytes = size_t{256} << 20;
+
+/// What a user can set, in the order of BridgeSizes; the same values on all ranks.
+/// src/cclmark/libraries/ bridge.toml describes them for users.
+constexpr SizeSetting kBridgeSettings[] = {
+    {"CCLMARK_BRIDGE_WHOLE_BYTES", 0, kAnyBytes, kUsualWholeBytes},
+    // A link between devices is some seven times as fast as one to the host, so that slots for peer
+    // copies are larger.
+    {"CCLMARK_BRIDGE_DIRECT_SLOT_BYTES", kLeastSlotBytes, kMostSlotBytes, size_t{64} << 20,
+     kPageBytes},
+    // By default by the number of ranks: see Bridge::usual_host_slot_bytes.
+    {"CCLMARK_BRIDGE_HOST_SLOT_BYTES", kLeastSlotBytes, kMostSlotBytes, 0, kPageBytes},
+    // Large enough that the overhead of a step is small (on two H200, some 20 us), small enough
+    // that outgoing and incoming data of a device overlap soon.
+    {"CCLMARK_BRIDGE_STEP_BYTES", kLeastSlotBytes, kMostSlotBytes, size_t{32} << 20, kPageBytes},
+    // From this size on, operations of several steps have separate streams for outgoing and
+    // incoming data. Below it, streams would wait for each other longer than they could overlap.
+    {"CCLMARK_BRIDGE_APART_BYTES", 0, kAnyBytes, size_t{4} << 20},
+    // Up to this size a kernel copies, above it a copy engine.
+    {"CCLMARK_BRIDGE_KERNEL_BYTES", 0, kAnyBytes, size_t{512} << 10},
+};
+
+struct BridgeSizes {
+  size_t whole, direct_slot, host_slot, step, apart, kernel;
+
+  /// A collective call. Raises UsageError.
+  static BridgeSizes agreed(RankGroup& rank_group) {
+    std::vector<size_t> values = agreed_sizes(kBridgeSettings, rank_group);
+    return {values[0], values[1], values[2], values[3], values[4], values[5]};
+  }
+};
 
 /// Memory for the data that a rank of another host publishes. Raises OutOfMemoryError.
 std::byte* new_mirror(size_t bytes) {
@@ -182,6 +208,7 @@ class Bridge final : public Communicator {
   friend class BridgeCall;
 
   void choose_way(bool through_host);
+  size_t usual_host_slot_bytes() const;
   void open_blocks(HostExchange* host_exchange);
   void pin(HostBlock& block);
   void prove_streams();
@@ -198,7 +225,7 @@ class Bridge final : public Communicator {
   /// The part of a slot that the steps of an operation fill.
   size_t stretch_bytes(const Operation& op) const {
     size_t bytes = op.count * size_bytes(op.dtype);
-    return std::min(slot_bytes_, std::max(kOverlappingBytes, bytes / kEnoughSteps));
+    return std::min(slot_bytes_, std::max(sizes_.step, bytes / kEnoughSteps));
   }
   size_t place(uint32_t sequence) const { return layout().place(sequence); }
   /// The size of the pieces taken in one step, each beginning at a whole vector.
@@ -240,6 +267,7 @@ class Bridge final : public Communicator {
   IslandMap map_;
   int rank_;
   int mine_;  ///< this rank's island
+  BridgeSizes sizes_;
 
   bool direct_ = false;
   bool on_streams_ = false;
@@ -281,6 +309,7 @@ Bridge::Bridge(Device& device, RankGroup& rank_group, const Islands& islands, Co
       map_(islands.firsts, rank_group.size()),
       rank_(rank_group.rank()),
       mine_(map_.island_of(rank_)),
+      sizes_(BridgeSizes::agreed(rank_group)),
       hosts_(static_cast<size_t>(rank_group.size())),
       blocks_({&device}, rank_group),
       peers_(static_cast<size_t>(rank_group.size())),
@@ -334,7 +363,7 @@ void Bridge::choose_way(bool through_host) {
   if (everybody(possible)) {
     bool opened = true;
     try {
-      blocks_.reserve(kSlots * kDirectSlotBytes);
+      blocks_.reserve(kSlots * sizes_.direct_slot);
     } catch (const UnsupportedError&) {
       opened = false;
     } catch (const OutOfMemoryError&) {
@@ -351,17 +380,9 @@ void Bridge::choose_way(bool through_host) {
     direct_ = everybody(opened);
     if (!direct_) blocks_.leave();
   }
-  auto share_of = [&](size_t bytes) {
-    return bytes / (kSlots * static_cast<size_t>(map_.ranks()));
-  };
-  slot_bytes_ = direct_ ? kDirectSlotBytes
-                        : std::clamp(share_of(kCachedBytes) / kPageBytes * kPageBytes,
-                                     kLeastCachedSlotBytes, kMostHostSlotBytes);
-  if (!rank_group_.on_one_host()) {
-    // The slots of all far ranks are mirrored here.
-    slot_bytes_ =
-        std::clamp(std::bit_floor(share_of(kMirroredBytes)), kLeastHostSlotBytes, slot_bytes_);
-  }
+  slot_bytes_ = direct_                 ? sizes_.direct_slot
+                : sizes_.host_slot != 0 ? sizes_.host_slot
+                                        : usual_host_slot_bytes();
   if (direct_) {
     slots_ = peers_[static_cast<size_t>(rank_)];
   } else {
@@ -369,6 +390,17 @@ void Bridge::choose_way(bool through_host) {
     own_slots_ = Buffer(device_, kSlots * slot_bytes_);
     slots_ = own_slots_.data();
   }
+}
+
+size_t Bridge::usual_host_slot_bytes() const {
+  auto share_of = [&](size_t bytes) {
+    return bytes / (kSlots * static_cast<size_t>(map_.ranks()));
+  };
+  size_t cached = std::clamp(share_of(kCachedBytes) / kPageBytes * kPageBytes,
+                             kLeastCachedSlotBytes, kMostHostSlotBytes);
+  if (rank_group_.on_one_host()) return cached;
+  // The slots of all far ranks are mirrored here.
+  return std::clamp(std::bit_floor(share_of(kMirroredBytes)), kLeastHostSlotBytes, cached);
 }
 
 /// Maps the flags, and without peer copies the slots, of this rank and of those in other islands.
@@ -463,7 +495,7 @@ std::vector<MemoryBlock> Bridge::memory_blocks() const {
   };
   MemoryPlace place = place_of_allocations(device_);
   if (direct_) {
-    add("slots of this rank", place, kSlots * kDirectSlotBytes, slots_, false);
+    add("slots of this rank", place, kSlots * slot_bytes_, slots_, false);
   } else {
     add("slots of this rank", place, own_slots_.size_bytes(), own_slots_.data(), false);
     add("data taken from other islands", place, landings_.size_bytes(), landings_.data(), false);
@@ -472,8 +504,8 @@ std::vector<MemoryBlock> Bridge::memory_blocks() const {
     const HostBlock& block = hosts_[static_cast<size_t>(peer)];
     bool own = peer == rank_;
     if (direct_ && !own && peers_[static_cast<size_t>(peer)] != nullptr) {
-      add("slots of another rank", place, kSlots * kDirectSlotBytes,
-          peers_[static_cast<size_t>(peer)], true);
+      add("slots of another rank", place, kSlots * slot_bytes_, peers_[static_cast<size_t>(peer)],
+          true);
     }
     if (block.base == nullptr) continue;
     MemoryPlace where = block.pinned_by != nullptr ? MemoryPlace::pinned_host
@@ -654,7 +686,7 @@ void Bridge::enqueue_part(Call& call, const void* from, void* to) {
 }
 
 void Bridge::copy(std::byte* to, const std::byte* from, size_t bytes, void* stream) {
-  if (copies_ == nullptr || bytes > kKernelBytes) {
+  if (copies_ == nullptr || bytes > sizes_.kernel) {
     device_.copy_async(to, from, bytes, stream);
     return;
   }
@@ -720,15 +752,16 @@ class BridgeCall final : public Call {
       : bridge_(bridge),
         op_(op),
         stream_(stream),
-        steps_(plan_between_islands(
-            {bridge.island_, bridge.map_, bridge.rank_, bridge.stretch_bytes(op), stream}, op)) {
+        steps_(plan_between_islands({bridge.island_, bridge.map_, bridge.rank_,
+                                     bridge.stretch_bytes(op), stream, bridge.sizes_.whole},
+                                    op)) {
     size_t bytes = 0, steps = 0;
     for (const Step& step : steps_) {
       if (step.publishes) bytes += step.bytes;
       for (const Take& piece : step.takes) bytes += piece.bytes;
       steps += step.publishes || !step.takes.empty();
     }
-    apart_ = bridge.on_streams_ && steps > 1 && bytes > kApartBytes;
+    apart_ = bridge.on_streams_ && steps > 1 && bytes > bridge.sizes_.apart;
   }
 
   std::string kernel() const override { return bridge_.route(op_); }
@@ -738,7 +771,7 @@ class BridgeCall final : public Call {
     std::vector<std::vector<Step>> of_island;
     for (int i = 0; i < map.ranks_of(bridge_.mine_); ++i) {
       int rank = map.first_of(bridge_.mine_) + i;
-      PlanSite site{nullptr, map, rank, bridge_.stretch_bytes(op_), nullptr};
+      PlanSite site{nullptr, map, rank, bridge_.stretch_bytes(op_), nullptr, bridge_.sizes_.whole};
       of_island.push_back(plan_between_islands(site, op_));
     }
     return described({map, bridge_.rank_, steps_, of_island,

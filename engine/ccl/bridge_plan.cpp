@@ -11,10 +11,6 @@
 namespace cclmark {
 namespace {
 
-/// Up to this size every rank takes whole results of the other islands: a second operation within
-/// the island costs more time than taking less data saves.
-constexpr size_t kWholeBytes = size_t{256} << 10;
-
 class Planner {
  public:
   Planner(const PlanSite& site, const Operation& op)
@@ -145,7 +141,7 @@ class Planner {
   }
   /// The number of elements that ranks share out, in stretches of at most `most`.
   size_t shared_elements(size_t most) const {
-    if (most == 0 || op_.count * width_ <= kWholeBytes) return 0;
+    if (most == 0 || op_.count * width_ <= site_.whole_bytes) return 0;
     return op_.count / evenly_ * evenly_;
   }
 

@@ -83,6 +83,10 @@ struct Step {
   bool on_main() const { return follows_work || !work.empty(); }
 };
 
+/// Up to this size every rank takes whole results of the other islands: a second operation within
+/// the island costs more time than taking less data saves.
+inline constexpr size_t kUsualWholeBytes = size_t{256} << 10;
+
 /// The rank and the resources that an operation is planned for.
 struct PlanSite {
   /// nullptr for a rank that is alone in its island, and for a plan that is not to be executed.
@@ -91,6 +95,7 @@ struct PlanSite {
   int rank;
   size_t stretch_bytes;  ///< the bytes of a slot that a step may use
   void* stream;
+  size_t whole_bytes = kUsualWholeBytes;  ///< up to this size results are not shared out
 };
 
 /// An operation of all ranks, as the steps of one: every rank plans the same steps, each its part.

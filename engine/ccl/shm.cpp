@@ -26,6 +26,7 @@
 #include "ccl/communicator.hpp"
 #include "ccl/shm_kernels.hpp"
 #include "collective/table.hpp"
+#include "core/size_settings.hpp"
 #include "core/waiting.hpp"
 #include "device/host.hpp"
 
@@ -50,9 +51,15 @@ const ShmKernels& shm_kernels() {
 namespace {
 
 constexpr uint64_t kDepth = 64;
-constexpr size_t kInlineBytes = 2048;
-/// From here on results go past the cache: larger ones would push everything else out of it.
-constexpr size_t kStreamBytes = size_t{2} << 20;
+/// What a user can set, in the order of ShmSizes; the same values on all ranks.
+/// src/cclmark/libraries/ shm.toml describes them for users.
+constexpr SizeSetting kShmSettings[] = {
+    // An announcement has room for so many bytes.
+    {"CCLMARK_SHM_INLINE_BYTES", 0, size_t{64} << 10, 2048},
+    // From here on results go past the cache: larger ones would push everything else out of it.
+    {"CCLMARK_SHM_STREAM_BYTES", 0, size_t{1} << 40, size_t{2} << 20},
+};
+constexpr size_t kLineBytes = 64;
 constexpr size_t kMappingsPerPeer = 8;
 
 /// Where a buffer lies: which file of its owner, and where in it.
@@ -68,20 +75,35 @@ struct Buffers {
   Location receive;
 };
 
-/// A rank's announcement for one operation: its buffers, or the input itself.
-struct alignas(64) Announcement {
+/// A rank's announcement for one operation: its buffers, or the input itself, which may be longer
+/// than this structure.
+struct alignas(kLineBytes) Announcement {
   std::atomic<uint64_t> sequence;  // the operation that this is for; written last
-  union {
-    Buffers buffers;
-    std::byte payload[kInlineBytes];
-  };
-};
-static_assert(offsetof(Announcement, buffers) + sizeof(Buffers) <= 64);
+  Buffers buffers;
 
+  std::byte* payload() { return reinterpret_cast<std::byte*>(this) + sizeof(sequence); }
+  const std::byte* payload() const {
+    return reinterpret_cast<const std::byte*>(this) + sizeof(sequence);
+  }
+};
+static_assert(sizeof(Announcement) == kLineBytes);
+
+/// A rank's part of the common memory. Its ring of announcements follows.
 struct Slot {
-  alignas(64) std::atomic<uint64_t> done;
-  alignas(64) std::atomic<int> pid;
-  alignas(64) Announcement ring[kDepth];
+  alignas(kLineBytes) std::atomic<uint64_t> done;
+  alignas(kLineBytes) std::atomic<int> pid;
+};
+
+/// What a user can set, and what follows for the common memory.
+struct ShmSizes {
+  size_t inlined;  ///< up to so many bytes travel in announcements
+  size_t stream;
+
+  size_t announcement_bytes() const {
+    size_t bytes = std::max(sizeof(Announcement), sizeof(uint64_t) + inlined);
+    return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
+  }
+  size_t slot_bytes() const { return sizeof(Slot) + kDepth * announcement_bytes(); }
 };
 
 /// The id that rank 0 distributes: the location of the common memory.
@@ -154,13 +176,16 @@ struct Slice {
 
 class ShmCommunicator final : public Communicator {
  public:
-  ShmCommunicator(Device& device, const Id& id, RankGroup& rank_group)
+  ShmCommunicator(Device& device, const Id& id, RankGroup& rank_group, const ShmSizes& sizes)
       : rank_group_(rank_group),
         device_(device),
         kernels_(shm_kernels()),
         rank_(rank_group.rank()),
         size_(rank_group.size()),
-        common_(id.pid, id.fd, bytes_for(size_)),
+        sizes_(sizes),
+        announcement_bytes_(sizes.announcement_bytes()),
+        slot_bytes_(sizes.slot_bytes()),
+        common_(id.pid, id.fd, bytes_for(size_, sizes)),
         peers_(static_cast<size_t>(size_)),
         known_done_(static_cast<size_t>(size_)),
         send_(static_cast<size_t>(size_)),
@@ -172,7 +197,9 @@ class ShmCommunicator final : public Communicator {
     }
   }
 
-  static size_t bytes_for(int ranks) { return sizeof(Slot) * static_cast<size_t>(ranks); }
+  static size_t bytes_for(int ranks, const ShmSizes& sizes) {
+    return sizes.slot_bytes() * static_cast<size_t>(ranks);
+  }
 
   std::unique_ptr<Call> bind(const Operation& operation, void*) override;
 
@@ -212,9 +239,9 @@ class ShmCommunicator final : public Communicator {
                         .of_library = true});
     };
     // One file for all ranks: each rank's slot counts as its own.
-    add("announcements of this rank", sizeof(Slot), &slot(rank_), false);
+    add("announcements of this rank", slot_bytes_, &slot(rank_), false);
     if (size_ > 1) {
-      add("announcements of the other ranks", common_.size_bytes() - sizeof(Slot), common_.data(),
+      add("announcements of the other ranks", common_.size_bytes() - slot_bytes_, common_.data(),
           true);
     }
     for (const PeerMemory& peer : peers_) {
@@ -228,7 +255,9 @@ class ShmCommunicator final : public Communicator {
  private:
   friend class ShmCall;
 
-  Slot& slot(int rank) const { return reinterpret_cast<Slot*>(common_.data())[rank]; }
+  Slot& slot(int rank) const {
+    return *reinterpret_cast<Slot*>(common_.data() + static_cast<size_t>(rank) * slot_bytes_);
+  }
 
   template <typename Ready>
   void wait_for(SlotAction cause, int peer, uint64_t sequence, Ready ready) const {
@@ -254,7 +283,10 @@ class ShmCommunicator final : public Communicator {
   void publish() { announcement(rank_).sequence.store(sequence_, std::memory_order_release); }
   void done() { slot(rank_).done.store(sequence_, std::memory_order_release); }
 
-  Announcement& announcement(int rank) const { return slot(rank).ring[sequence_ % kDepth]; }
+  Announcement& announcement(int rank) const {
+    std::byte* ring = reinterpret_cast<std::byte*>(&slot(rank)) + sizeof(Slot);
+    return *reinterpret_cast<Announcement*>(ring + sequence_ % kDepth * announcement_bytes_);
+  }
 
   const Announcement& await_published(int peer) const {
     const Announcement& theirs = announcement(peer);
@@ -323,6 +355,9 @@ class ShmCommunicator final : public Communicator {
   const ShmKernels& kernels_;
   int rank_;
   int size_;
+  ShmSizes sizes_;
+  size_t announcement_bytes_;
+  size_t slot_bytes_;
   Mapping common_;
   std::vector<PeerMemory> peers_;
   std::vector<uint64_t> known_done_;  // what was last seen in the peers' slots
@@ -353,8 +388,8 @@ class ShmCall final : public Call {
         users_.push_back(peer);
       }
     }
-    inline_ = largest <= kInlineBytes;
-    stream_ = largest >= kStreamBytes;
+    inline_ = largest <= comm.sizes_.inlined;
+    stream_ = largest >= comm.sizes_.stream;
     if (row.reduces) {
       plan_reduction(segments);
     } else {
@@ -441,7 +476,7 @@ class ShmCall final : public Call {
     auto give = [&] {
       comm_.during<kRecords>(SlotAction::publish, -1, send_bytes_, [&] {
         if (inline_) {
-          std::memcpy(own.payload, send, send_bytes_);
+          std::memcpy(own.payload(), send, send_bytes_);
         } else {
           own.buffers = {ShmCommunicator::locate(send), {}};
         }
@@ -452,7 +487,7 @@ class ShmCall final : public Call {
     const Announcement& theirs = comm_.await_published(peer);
     comm_.during<kRecords>(SlotAction::read, peer, receive_bytes_, [&] {
       if (inline_) {
-        std::memcpy(receive, theirs.payload, receive_bytes_);
+        std::memcpy(receive, theirs.payload(), receive_bytes_);
       } else {
         comm_.kernels_.copy(receive, comm_.resolve(peer, theirs.buffers.send), receive_bytes_,
                             stream_);
@@ -495,13 +530,13 @@ class ShmCall final : public Call {
   void run_inline(const void* send, std::byte* receive) {
     Announcement& own = comm_.next_announcement();
     comm_.during<kRecords>(SlotAction::publish, -1, send_bytes_, [&] {
-      if (send_bytes_ > 0) std::memcpy(own.payload, send, send_bytes_);
+      if (send_bytes_ > 0) std::memcpy(own.payload(), send, send_bytes_);
       comm_.publish();
     });
     if (reduction_.count > 0) {
       for (int peer = 0; peer < comm_.size_; ++peer) {
         comm_.send_[static_cast<size_t>(peer)] =
-            comm_.await_published(peer).payload + reduction_.from * width_;
+            comm_.await_published(peer).payload() + reduction_.from * width_;
       }
       std::byte* to = receive + reduction_.to * width_;
       comm_.during<kRecords>(SlotAction::reduce, -1, reduction_.count * width_, [&] {
@@ -510,7 +545,7 @@ class ShmCall final : public Call {
       });
     }
     for (const Segment& segment : copies_) {
-      const std::byte* from = comm_.await_published(segment.source).payload;
+      const std::byte* from = comm_.await_published(segment.source).payload();
       std::byte* to = receive + segment.output_element * width_;
       comm_.during<kRecords>(SlotAction::read, segment.source, segment.count * width_, [&] {
         std::memcpy(to, from + segment.source_element * width_, segment.count * width_);
@@ -643,14 +678,15 @@ class ShmLibrary final : public Ccl {
   std::vector<uint8_t> make_id(int ranks) override {
     int fd = memfd_create("cclmark-shm", MFD_CLOEXEC);
     if (fd >= 0) made_.push_back(fd);
-    if (fd < 0 || ftruncate(fd, static_cast<off_t>(ShmCommunicator::bytes_for(ranks))) != 0) {
+    size_t bytes = ShmCommunicator::bytes_for(ranks, own_sizes());
+    if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
       throw Error(Error::describe("creating shared memory", errno, std::strerror(errno)));
     }
     Id id;
     id.pid = getpid();
     id.fd = fd;
-    auto bytes = reinterpret_cast<const uint8_t*>(&id);
-    return {bytes, bytes + sizeof(id)};
+    auto content = reinterpret_cast<const uint8_t*>(&id);
+    return {content, content + sizeof(id)};
   }
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> bytes,
@@ -663,13 +699,19 @@ class ShmLibrary final : public Ccl {
       throw Error("the communicator id is not an id of shm");
     }
     std::memcpy(&id, bytes.data(), sizeof(id));
-    auto communicator = std::make_unique<ShmCommunicator>(device, id, rank_group);
+    std::vector<size_t> agreed = agreed_sizes(kShmSettings, rank_group);
+    ShmSizes sizes{agreed[0], agreed[1]};
+    auto communicator = std::make_unique<ShmCommunicator>(device, id, rank_group, sizes);
     // The constructor waits for all ranks, so no rank requires the file any more.
     if (rank_group.rank() == 0 && std::erase(made_, id.fd) > 0) close(id.fd);
     return communicator;
   }
 
  private:
+  static ShmSizes own_sizes() {
+    return {size_from_environment(kShmSettings[0]), size_from_environment(kShmSettings[1])};
+  }
+
   CclInfo info_;
   std::vector<int> made_;  // for groups that have not met yet
 };

@@ -48,6 +48,12 @@ class OutOfMemoryError : public Error {
   using Error::Error;
 };
 
+/// A setting of the user is invalid.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A wait reached its deadline.
 class TimeoutError : public Error {
  public:

@@ -63,6 +63,8 @@ class RankGroup {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  /// The number by which messages call a rank: that of the group that this one is part of.
+  int number_of(int rank) const { return numbers_[static_cast<size_t>(rank)]; }
   bool oversubscribed() const { return oversubscribed_; }
   /// Whether a rank of this group is on the same host as this one.
   bool here(int rank) const { return here_[static_cast<size_t>(rank)]; }

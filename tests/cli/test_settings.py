@@ -104,7 +104,7 @@ def test_of_the_version_that_is_here(cclmark, fake_cuda):
 
 def test_the_default_is_the_library_of_the_devices(cclmark):
     run = cclmark("settings", env={"CCLMARK_CUDA_LIBRARY": "/nonexistent/libcuda.so.1"})
-    assert run.out == "shm has no known settings.\n"
+    assert run.out.startswith("shm: 2 settings, 0 of them changed\n")
 
 
 def test_a_backend_of_torch(cclmark):

@@ -79,9 +79,26 @@ def test_invalid_requests(cclmark, fakes, arguments, variables, message):
     assert refused.written() == []
 
 
-def test_other_libraries_are_not_tuned(cclmark):
-    refused = cclmark("tune", "all_reduce", "--devices", "host:2", code=3)
-    assert "supports nccl, rccl and mpi, not shm" in refused.message
+def test_libraries_without_known_settings_are_not_tuned(cclmark, fakes, fake_cuda, tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text(f"""
+name = "own"
+shape = "nccl"
+devices = ["cuda"]
+prefix = "nccl"
+files = ["{fake_cuda.nccl}"]
+[types]
+float32 = 7
+[reductions]
+sum = 0
+""")
+    refused = cclmark(
+        *("tune", "all_reduce", "--ccl", "own", "--ccl-file", file, "-g", "2"),
+        env=fakes(),
+        code=3,
+    )
+    assert "cclmark tune has nothing to try for own" in refused.message
+    assert refused.written() == ["own.toml"]
 
 
 @pytest.mark.parametrize(

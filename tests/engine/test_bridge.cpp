@@ -13,6 +13,7 @@
 #include "ccl/bridge.hpp"
 #include "ccl/bridge_plan.hpp"
 #include "ccl/call_of.hpp"
+#include "environment.hpp"
 #include "lazy_device.hpp"
 #include "measure/session.hpp"
 #include "ranks.hpp"
@@ -424,6 +425,53 @@ TEST_CASE("between many islands of unlike sizes nothing is shared out") {
     PlanSite site{&island, map, 7, size_t{1} << 20, nullptr};
     CHECK(plan_between_islands(site, op).size() < 20);
   }
+}
+
+TEST_CASE("above a size that can be set, results are shared out within an island") {
+  IslandMap map({0, 2}, 4);
+  Idle island;
+  Operation op;
+  op.count = 65'536;
+  auto takes_of = [&](size_t whole_bytes) {
+    PlanSite site{&island, map, 0, size_t{1} << 20, nullptr, whole_bytes};
+    size_t bytes = 0;
+    for (const Step& step : plan_between_islands(site, op)) {
+      for (const Take& take : step.takes) bytes += take.bytes;
+    }
+    return bytes;
+  };
+  CHECK(takes_of(op.count * 4) == op.count * 4);
+  CHECK(takes_of(op.count * 4 - 1) == op.count * 2);
+  CHECK(takes_of(kUsualWholeBytes) == op.count * 4);
+}
+
+TEST_CASE("the sizes of slots, steps and thresholds between islands can be set") {
+  auto slot_bytes_of = [](bool through_host) {
+    size_t bytes = 0;
+    on_islands({0, 2}, 4, through_host, [&](Session& session, RankGroup& rank_group) {
+      for (Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
+                                    Collective::broadcast, Collective::alltoall}) {
+        Operation op;
+        op.collective = collective;
+        op.count = 100'003;
+        session.prepare(op, false, 7);
+        session.run({Timing::throughput, 2});
+        CHECK(wrong(session.verify({})) == 0);
+      }
+      if (rank_group.rank() != 0) return;
+      for (const MemoryBlock& block : session.memory_blocks()) {
+        if (std::string(block.purpose) == "slots of this rank") bytes = block.bytes;
+      }
+    });
+    return bytes;
+  };
+  CHECK(slot_bytes_of(true) == 4 * (size_t{3} << 20));
+  Variable host("CCLMARK_BRIDGE_HOST_SLOT_BYTES", "64K"), whole("CCLMARK_BRIDGE_WHOLE_BYTES", "0");
+  Variable direct("CCLMARK_BRIDGE_DIRECT_SLOT_BYTES", "128K"),
+      step("CCLMARK_BRIDGE_STEP_BYTES", "64K");
+  Variable apart("CCLMARK_BRIDGE_APART_BYTES", "0"), kernel("CCLMARK_BRIDGE_KERNEL_BYTES", "0");
+  CHECK(slot_bytes_of(true) == 4 * (size_t{64} << 10));
+  CHECK(slot_bytes_of(false) == 4 * (size_t{128} << 10));
 }
 
 TEST_CASE("between islands every type is reduced in every way" * doctest::skip(kWatched)) {

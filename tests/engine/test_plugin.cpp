@@ -14,7 +14,11 @@
 #include <thread>
 #include <vector>
 
+#include "environment.hpp"
+
 namespace {
+
+using cclmark::Variable;
 
 constexpr int kCollective = 2, kPointToPoint = 4, kProxy = 8, kKernel = 64;
 constexpr int kThreads = 4, kEvents = 500;
@@ -78,20 +82,6 @@ void drive(const Profiler& profiler, void* context, std::atomic<int>& without_ha
     previous = collective;
   }
 }
-
-/// A variable of the environment while this exists.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);
-  }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
 
 }  // namespace
 

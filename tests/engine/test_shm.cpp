@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "environment.hpp"
 #include "measure/session.hpp"
 #include "ranks.hpp"
 #include "shapes.hpp"
@@ -74,6 +75,63 @@ TEST_CASE("every collective gives right data, in place and not, at any size and 
       }
     });
   }
+}
+
+TEST_CASE("what travels in announcements, and what goes past the cache, can be set") {
+  auto kernel_of = [](size_t bytes) {
+    std::string kernel;
+    with_shm(2, size_t{8} << 20, [&](RankGroup& rank_group, Session& session) {
+      Operation op;
+      op.count = bytes / 4;
+      expect_right(session, op, false);
+      if (rank_group.rank() == 0) kernel = session.kernel();
+    });
+    return kernel;
+  };
+  const std::string inlined = "inline in announcements", sliced = "each rank reduces one slice";
+  CHECK(kernel_of(2048) == inlined);
+  CHECK(kernel_of(2052) == sliced);
+  {
+    Variable less("CCLMARK_SHM_INLINE_BYTES", "0");
+    CHECK(kernel_of(4) == sliced);
+  }
+  {
+    Variable most("CCLMARK_SHM_INLINE_BYTES", "64K");
+    CHECK(kernel_of(65536) == inlined);
+    CHECK(kernel_of(65540) == sliced);
+  }
+  CHECK(kernel_of(size_t{2} << 20) == sliced + ", past the cache");
+  Variable all("CCLMARK_SHM_STREAM_BYTES", "0");
+  CHECK(kernel_of(4096) == sliced + ", past the cache");
+}
+
+TEST_CASE("every operation gives right data whatever travels in announcements") {
+  for (const char* bytes : {"0", "1", "72", "5000", "64K"}) {
+    Variable variable("CCLMARK_SHM_INLINE_BYTES", bytes);
+    with_shm(3, size_t{4} << 20, [&](RankGroup&, Session& session) {
+      for (size_t c = 0; c < kCollectives.size(); ++c) {
+        if (static_cast<Collective>(c) == Collective::ping_pong) continue;
+        for (size_t count : {size_t{1}, size_t{18}, size_t{1250}, size_t{16384}, size_t{16385}}) {
+          Operation op;
+          op.collective = static_cast<Collective>(c);
+          op.count = op.collective == Collective::barrier ? 0 : count;
+          if (op.collective == Collective::alltoallv) op.matrix.assign(9, count);
+          expect_right(session, op, false);
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("a communicator with a size that is not allowed is not created") {
+  auto ccl = open_ccl(shape_of("shm"), {});
+  std::vector<uint8_t> id = ccl->make_id(2);
+  Variable variable("CCLMARK_SHM_INLINE_BYTES", "1M");
+  CHECK_THROWS_AS(ccl->make_id(2), UsageError);
+  run_ranks(2, [&](RankGroup& rank_group) {
+    auto device = open_host_device(rank_group.rank());
+    CHECK_THROWS_AS(ccl->join(*device, id, rank_group), UsageError);
+  });
 }
 
 TEST_CASE("a ping-pong requires two ranks") {

@@ -24,6 +24,8 @@ from cclmark.plan.library_settings import (
     find_setting,
     is_kept,
     missing_requirements,
+    number_of,
+    requires_new_processes,
     settings_of,
     unknown_setting_notice,
 )
@@ -207,7 +209,7 @@ class TestInheritance:
         with pytest.raises(UsageError, match=f"inherits.settings_of: '{name}' is not a library"):
             libraries.add_library_files([file])
 
-    @pytest.mark.parametrize("name", ["shm", "bridge", "no-such", "torch:gloo", "torch:no-such"])
+    @pytest.mark.parametrize("name", ["cncl", "no-such", "torch:gloo", "torch:no-such"])
     def test_no_settings(self, name):
         assert settings_of(name) == []
 
@@ -632,3 +634,33 @@ def test_settings_are_the_last_part_of_a_shipped_file():
         whole = parse_library(path.read_bytes(), path.name)
         assert libraries.shipped()[whole.name] == msgspec.structs.replace(whole, settings=[])
         assert libraries.listed_settings(libraries.shipped()[whole.name]) == whole.settings
+
+
+@pytest.mark.parametrize(
+    ("ccl", "name", "expected"),
+    [
+        ("nccl", "NCCL_PROTO", False),
+        ("nccl", "NCCL_NVLS_ENABLE", True),
+        ("nccl", "NCCL_UNKNOWN", True),
+        ("hccl", "HCCL_BUFFSIZE", True),  # its documents do not state it
+        ("flagcx", "FLAGCX_USE_HOST_COMM", False),
+        ("shm", "CCLMARK_SHM_INLINE_BYTES", False),
+        ("bridge", "CCLMARK_BRIDGE_WHOLE_BYTES", True),  # one communicator in a process
+        ("torch:nccl", "NCCL_PROTO", True),
+    ],
+)
+def test_variables_that_require_new_processes(ccl, name, expected):
+    assert requires_new_processes(ccl, name) == expected
+
+
+def test_sizes_with_units():
+    setting = known("shm", "CCLMARK_SHM_INLINE_BYTES")
+    assert [number_of(setting, text) for text in ("0", "512", "4K", "1.5K", "many", "")] == [
+        *(0, 512, 4096, 1536, None, None)
+    ]
+    assert number_of(known("hccl", "HCCL_BUFFSIZE"), "4K") is None
+    check_value(setting, "64K", "")
+    with pytest.raises(UsageError, match="not a size: choose a size in bytes, also with K"):
+        check_value(setting, "many", "")
+    with pytest.raises(UsageError, match="out of range: choose a size in bytes"):
+        check_value(setting, "65K", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from textwrap import indent
 
-from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK
+from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK, EXIT_USAGE
 from cclmark.launch.attempt_parts import AttemptParts
 from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
 from cclmark.launch.ranks import kill_ranks
@@ -14,6 +14,7 @@ from cclmark.rendezvous.messages import Failed
 
 _POLL_S = 0.02
 _GATHER_FAILURES_S = 1.5  # wait for the other ranks to report their state
+_EXIT_CODES = {"usage": EXIT_USAGE, "missing": EXIT_MISSING}  # by the kind of a failure
 
 
 class AttemptEnd:
@@ -68,7 +69,7 @@ class AttemptEnd:
         lost = parts.processes.lost()
         states = parts.ranks.states(stopped, parts.processes.silence_s())
         culprit = culprit_of(states)
-        code = EXIT_MISSING if exit_kind(states) == "missing" and not lost else EXIT_DIED
+        code = EXIT_DIED if lost else _EXIT_CODES.get(exit_kind(states), EXIT_DIED)
         stalled = parts.stalls.explanation(culprit, failed_s)
         message = diagnose(states, parts.request.items, cause_is_known=bool(stalled))
         message += parts.ras.answer(parts.messages.receive)

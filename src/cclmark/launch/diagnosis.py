@@ -113,7 +113,7 @@ def _stack(state: RankState, seen: dict[str, int]) -> list[str]:
 
 
 def exit_kind(states: Sequence[RankState]) -> str:
-    """The kind of the failure that ended the run: missing, error, timeout or died."""
+    """The kind of the failure that ended the run: usage, missing, error, timeout or died."""
     culprit = culprit_of(states)
     if culprit.failure is not None and culprit.failure.kind != "aborted":
         return culprit.failure.kind
@@ -131,7 +131,7 @@ def culprit_of(states: Sequence[RankState]) -> RankState:
         return state.exit_status is not None and state.failure is None
 
     def failed(state: RankState) -> bool:
-        return state.failure is not None and state.failure.kind in ("error", "missing")
+        return state.failure is not None and state.failure.kind in ("usage", "error", "missing")
 
     for blame in (lambda s: died_silently(s) and s.exit_status != 0, lambda s: s.stopped, failed):
         blamed = [state for state in states if blame(state)]
@@ -167,7 +167,7 @@ def _name(state: RankState) -> str:
 
 
 def _what_happened(state: RankState) -> str:
-    if state.failure is not None and state.failure.kind in ("error", "missing"):
+    if state.failure is not None and state.failure.kind in ("usage", "error", "missing"):
         return "failed during"
     if state.stopped:
         return "is stopped (SIGSTOP or a debugger) in"

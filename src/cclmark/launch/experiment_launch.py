@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK
+from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK, EXIT_USAGE
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.trials import Trial
@@ -81,7 +81,7 @@ class ExperimentLaunch:
             if not todo:
                 return Outcome(EXIT_OK)
             outcome = self._attempt(todo)
-            if outcome.exit_code not in (EXIT_DIED, EXIT_MISSING):
+            if outcome.exit_code not in (EXIT_DIED, EXIT_MISSING, EXIT_USAGE):
                 return outcome
             left = [index for index in todo if index not in self._listener.done]
             culprit = self._culprit(outcome, todo, left)

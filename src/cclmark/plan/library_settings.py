@@ -10,9 +10,22 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cclmark.plan.libraries import library_called, listed_settings, title_of
+from cclmark.plan.libraries import (
+    BRIDGE,
+    MPI,
+    library_called,
+    listed_settings,
+    title_of,
+    torch_backend_of,
+)
 from cclmark.plan.library_files import ConfigurationFiles
-from cclmark.plan.setting_checks import absence_of, allowed_values, check_value, is_kept
+from cclmark.plan.setting_checks import (
+    absence_of,
+    allowed_values,
+    check_value,
+    is_kept,
+    number_of,
+)
 from cclmark.plan.setting_fields import LibrarySetting
 
 __all__ = [
@@ -26,6 +39,8 @@ __all__ = [
     "find_setting",
     "is_kept",
     "missing_requirements",
+    "number_of",
+    "requires_new_processes",
     "settings_of",
     "unknown_setting_notice",
 ]
@@ -99,6 +114,17 @@ def missing_requirements(setting: LibrarySetting, environment: Mapping[str, str]
     return {
         name: values[0] for name, values in setting.requires.items() if not environment.get(name)
     }
+
+
+def requires_new_processes(ccl: str, name: str) -> bool:
+    """Whether ranks have to be started with the variable: also if that is unknown.
+
+    A communicator of MPI, of bridge and of a backend of torch is created once in a process.
+    """
+    if ccl in (BRIDGE, MPI) or torch_backend_of(ccl) is not None:
+        return True
+    setting = find_setting(ccl, name)
+    return setting is None or setting.scope not in ("call", "communicator")
 
 
 def unknown_setting_notice(ccl: str, name: str) -> str:

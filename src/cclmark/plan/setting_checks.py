@@ -10,6 +10,7 @@ from cclmark.errors import UsageError
 from cclmark.plan.library_fields import find_version, parse_version
 from cclmark.plan.setting_fields import IMPLEMENTATIONS, LibrarySetting
 from cclmark.plan.setting_lists import function_of, parse_list
+from cclmark.plan.sizes import parse_size
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _SIZE_RANGE = re.compile(r"(?:\d{1,19})-(?:\d{1,19}|max)", re.ASCII)
@@ -27,6 +28,18 @@ def check_value(
     are possible. ``environment``: the variables with which the value would be used.
     """
     _Check(setting, value, version, environment or {}).run()
+
+
+def number_of(setting: LibrarySetting, text: str) -> int | None:
+    """The number that a text means as the value of an integer or a size, None for none."""
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if not setting.suffixes:
+        return None
+    try:
+        return parse_size(text)
+    except UsageError:
+        return None
 
 
 def is_kept(setting: LibrarySetting, environment: Mapping[str, str]) -> bool:
@@ -124,9 +137,10 @@ class _Check:
 
     def _check_number(self) -> None:
         allowed = _range(self.setting, self.version)
-        if not _INTEGER.fullmatch(self.value):
-            raise self._refused(f"not an integer: choose {allowed}")
-        number = int(self.value)
+        number = number_of(self.setting, self.value)
+        if number is None:
+            what = "a size" if self.setting.suffixes else "an integer"
+            raise self._refused(f"not {what}: choose {allowed}")
         least = 0 if self.setting.form == "size" else None
         least = self.setting.minimum if self.setting.minimum is not None else least
         most = _maximum(self.setting, self.version)
@@ -231,6 +245,8 @@ def _range(setting: LibrarySetting, version: str) -> str:
     most = _maximum(setting, version)
     unit = "bytes" if setting.form == "size" else setting.unit
     what = f"an integer, in {unit}," if unit else "an integer"
+    if setting.suffixes:
+        what = "a size in bytes, also with K, M, G or T,"
     if setting.form == "size" and least is None:
         least = 0
     if least is not None and most is not None:

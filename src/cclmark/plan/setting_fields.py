@@ -77,6 +77,7 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     ``form``: ``choice``, one of ``values``; ``integer``, from ``minimum`` to ``maximum``; ``size``,
     the same in bytes; ``list``, some of ``values`` in NCCL's syntax, see plan.setting_lists;
     ``text``, anything.
+    ``suffixes``: a size may be written as 256K or 1MiB.
     ``any_case``: small and capital letters are alike. ``numbered``: the place of a word in
     ``values``, from 0, is allowed too. ``by_size``: oneCCL's ``ring:0-8192;direct:8193-max``.
     ``since`` and ``until``: the first version with the setting and the first one without it.
@@ -89,7 +90,7 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     ``requires``: variables without which it has no effect, with the values that it needs.
     ``observed``: what an explanation shows of the value, by which an experiment recognises that it
     took effect. ``kept_values``: values that cclmark never overrides if the environment has one of
-    them.
+    them. ``not_tuned``: the reason why ``cclmark tune`` does not try other values; empty: it does.
     """
 
     name: str
@@ -99,6 +100,7 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     any_case: bool = False
     numbered: bool = False
     by_size: bool = False
+    suffixes: bool = False
     minimum: int | None = None
     maximum: int | None = None
     unit: str = ""
@@ -124,6 +126,7 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     conflicts: list[Conflict] = []
     kept_values: list[str] = []
     observed: str = ""
+    not_tuned: str = ""
 
 
 def check_settings(settings: Sequence[LibrarySetting]) -> None:
@@ -148,7 +151,7 @@ def check_setting_name(field: str, name: str) -> None:
 
 def _check_one(setting: LibrarySetting, place: str) -> None:
     check_choice(f"{place}.form", setting.form, FORMS)
-    for field in ("effect", "unit", "default", "option"):
+    for field in ("effect", "unit", "default", "option", "not_tuned"):
         check_line(f"{place}.{field}", getattr(setting, field))
     if not setting.effect:
         raise WrongFieldError(f"{place}.effect", "is empty", "write one sentence")
@@ -186,7 +189,7 @@ def _check_values(setting: LibrarySetting, place: str) -> None:
             raise WrongFieldError(
                 f"{place}.values", f"{shown(word)} is not a value", "write words without , and ;"
             )
-    for field, form in (("numbered", "choice"), ("by_size", "choice")):
+    for field, form in (("numbered", "choice"), ("by_size", "choice"), ("suffixes", "size")):
         if getattr(setting, field) and setting.form != form:
             raise WrongFieldError(
                 f"{place}.{field}", f"has no meaning with form {setting.form!r}", f"use {form!r}"

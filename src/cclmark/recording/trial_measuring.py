@@ -44,6 +44,10 @@ class Measuring(Protocol):
     def conditions(self, library: str) -> tuple[str, str, int | None]:
         """The library's version, the device's name and its NVLinks, None if unknown."""
 
+    @property
+    def device_names(self) -> list[str]:
+        """The name of each kind of device. Known after ``observe``."""
+
     def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
         """The compared time of each trial in seconds, None if it failed. Raises EndedError."""
 
@@ -117,6 +121,13 @@ class TrialMeasuring:
                 "for all of them, ranks would decide differently"
             )
         return version, names.pop(), next(iter(counts.values()))
+
+    @property
+    def device_names(self) -> list[str]:
+        """See Measuring."""
+        surroundings = self._listener.surroundings
+        assert surroundings is not None
+        return list(dict.fromkeys(device.name for device in surroundings.devices))
 
     def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
         """See Measuring."""

@@ -126,7 +126,7 @@ class Proving:
         for figures in self._measured(plans, tuned):
             self._done.append(_Round(settings, choices, figures))
         comparable = [_comparable(one, settings, choices) for one in self._done]
-        rounds, calls = _by_one_clock(comparable), _calls(comparable)
+        rounds, calls = by_one_clock(comparable), _calls(comparable)
         for one, plan in zip(results, plans, strict=True):
             own, own_calls = _of_operation(rounds, one), _of_operation(calls, one)
             one.failed = _failed(own)
@@ -241,7 +241,7 @@ def _is_failure(trio: Times) -> bool:
     return tuned is None and usual is not None and control is not None
 
 
-def _by_one_clock(rounds: Sequence[Mapping[Place, Times]]) -> list[dict[Place, Trio]]:
+def by_one_clock(rounds: Sequence[Mapping[Place, Times]]) -> list[dict[Place, Trio]]:
     """The times of each place by the same clock in all rounds.
 
     Device times, if all of them are known: where only some are, a replayed time would be compared

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from cclmark.analysis.paired import CONTROL as CONTROL_NUMBER
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
@@ -38,15 +39,18 @@ from cclmark.tune.tune_result import OperationResult, TuneResult
 ENVIRONMENT_FILE = "environment.sh"
 _CANDIDATES = "candidates"
 _PROBE = ".writable"
-_SHARE_OF_SEARCH = 0.62  # of the budget; the rest is for the proof
+SHARE_OF_SEARCH = 0.62  # of the budget; the rest is for the proof
 # Predictions were off by up to 44 % on 2 × H100: what is predicted to take so many times as long is
 # not measured.
 _HOPELESS = 2.5
 _BOUNDARY_ROUNDS = 3
 
 
+TargetT = TypeVar("TargetT")
+
+
 @dataclass(frozen=True)
-class TuneRequest:
+class TuneRequest(Generic[TargetT]):
     """What to tune.
 
     ``request``: the devices and settings of the run. ``cases``: those of the search, for each
@@ -58,7 +62,7 @@ class TuneRequest:
     request: Request
     cases: Mapping[str, Sequence[Case]]
     proof_cases: Mapping[str, Sequence[Case]]
-    target: Callable[[Measuring], Target]
+    target: Callable[[Measuring], TargetT]
     directory: Path
     budget_s: float
     proof_rounds: int
@@ -67,7 +71,9 @@ class TuneRequest:
 class Tuning:
     """One tuning run."""
 
-    def __init__(self, tune: TuneRequest, measuring: Measuring, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, tune: TuneRequest[Target], measuring: Measuring, say: Callable[[str], None]
+    ) -> None:
         """``say`` receives the progress."""
         self._tune = tune
         self._say = say
@@ -110,7 +116,7 @@ class Tuning:
     def _search(self, results: Sequence[OperationResult]) -> None:
         """Searches all operations in step: each round's processes measure the cells of all."""
         tune = self._tune
-        deadline_s = self._begin_s + _SHARE_OF_SEARCH * tune.budget_s
+        deadline_s = self._begin_s + SHARE_OF_SEARCH * tune.budget_s
         running: dict[str, _Running] = {}
         for one in results:
             candidates = self._candidates[one.operation]

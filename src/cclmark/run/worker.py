@@ -103,6 +103,8 @@ def _kind(error: BaseException) -> str:
         return "aborted"
     if isinstance(error, engine.DeadlineError):
         return "timeout"
+    if isinstance(error, engine.UsageError):
+        return "usage"
     if isinstance(error, (engine.MissingError, engine.UnsupportedError)):
         return "missing"
     return "error"

@@ -138,6 +138,26 @@ def prove(
     return Proof(proven, sorted(dropped, key=lambda one: one.rule.low_bytes))
 
 
+def objection(estimate: RatioEstimate, control: RatioEstimate, largest_chance: float) -> str:
+    """The reason why a ratio is not proven to be a gain; empty if it is.
+
+    The arguments are those of paired.improves. ``largest_chance`` is that of one of several rules.
+    """
+    if improves(estimate, control, largest_chance):
+        return ""
+    ratio, floor = at_least_as_uncertain(estimate, control), noise_floor(control)
+    if ratio.difference >= 0:
+        return f"not faster than the default: {change(ratio)}"
+    if -ratio.difference <= floor:
+        largest = f"{math.expm1(floor):.1%}"
+        return f"{change(ratio)} is within the noise of the default, up to {largest}"
+    chance = chance_of_gain(ratio)
+    return (
+        f"{change(ratio)} is chance with a probability of {chance:.2g}, more than the "
+        f"{largest_chance:.2g} allowed: more rounds may prove it"
+    )
+
+
 @dataclass(frozen=True)
 class _Measured:
     """A rule with the logarithms of ratios to the default by size, of the same rounds."""
@@ -160,19 +180,7 @@ class _Measured:
 
     def objection(self, largest_chance: float) -> str:
         """The reason why this is not proven to be a gain; empty if it is."""
-        if improves(self.ratio, self.floor, largest_chance):
-            return ""
-        ratio, floor = self.certain, noise_floor(self.floor)
-        if ratio.difference >= 0:
-            return f"not faster than the default: {_change(ratio)}"
-        if -ratio.difference <= floor:
-            largest = f"{math.expm1(floor):.1%}"
-            return f"{_change(ratio)} is within the noise of the default, up to {largest}"
-        chance = chance_of_gain(ratio)
-        return (
-            f"{_change(ratio)} is chance with a probability of {chance:.2g}, more than the "
-            f"{largest_chance:.2g} allowed for each rule: more rounds may prove it"
-        )
+        return objection(self.ratio, self.floor, largest_chance)
 
     def part(self, sizes: Sequence[int]) -> _Measured:
         return _Measured(
@@ -231,16 +239,16 @@ def _guarded(
 def _objection(ratio: RatioEstimate, call: RatioEstimate | None) -> str:
     """The reason why a size may be slower with the rule; empty without one."""
     if not ratio.excludes_slower_by(LARGEST_LOSS):
-        return f"{_change(ratio)}: a loss of {LARGEST_LOSS:.0%} is not excluded"
+        return f"{change(ratio)}: a loss of {LARGEST_LOSS:.0%} is not excluded"
     if call is not None and call.ratio > 1 + LARGEST_LOSS:
         return (
-            f"the device needs {_change(ratio)}, but a call costs {_change(call)}, because "
+            f"the device needs {change(ratio)}, but a call costs {change(call)}, because "
             "launches determine its time"
         )
     return ""
 
 
-def _change(ratio: RatioEstimate) -> str:
+def change(ratio: RatioEstimate) -> str:
     """The change of the time with its 95 % interval."""
     low, high = ratio.low - 1, ratio.high - 1
     return f"{ratio.ratio - 1:+.1%} of the time ({low:+.1%} to {high:+.1%})"

@@ -150,11 +150,11 @@ class _Search:
         found: list[dict[int, Score]] = [{} for _ in range(self.sizes)]
         for (variant, size), logs in self.logs.items():
             if variant != CONTROL and (variant, size) not in self.failed:
-                found[size][variant] = Score(_middle(logs), len(logs))
+                found[size][variant] = Score(typical(logs), len(logs))
         return found
 
     def noise(self) -> list[float | None]:
-        return [_deviation(self.logs.get((CONTROL, size), [])) for size in range(self.sizes)]
+        return [deviation_of(self.logs.get((CONTROL, size), [])) for size in range(self.sizes)]
 
     def _affordable_rounds(self, cells: int) -> int:
         """The rounds of each rung: all together measure about twice the cells of the first."""
@@ -226,7 +226,7 @@ class _Search:
     def _ranked(self, size: int, variants: Iterable[int]) -> list[int]:
         """The variants with a score, the fastest first."""
         scored = [
-            (_middle(logs), one)
+            (typical(logs), one)
             for one in variants
             if one > CONTROL
             and (one, size) not in self.failed
@@ -249,12 +249,12 @@ def _faster_default(times: Times, size: int) -> float | None:
     return min((time_s for time_s in both if time_s is not None), default=None)
 
 
-def _middle(logs: Sequence[float]) -> float:
+def typical(logs: Sequence[float]) -> float:
     """The mean of the values between the first quartile and the median."""
     kept = sorted(logs)[len(logs) // 4 : (len(logs) + 1) // 2]
     return math.fsum(kept) / len(kept)
 
 
-def _deviation(logs: Sequence[float]) -> float | None:
+def deviation_of(logs: Sequence[float]) -> float | None:
     """The standard deviation of ratios without a difference, not moved by outliers."""
     return _MAD_TO_SIGMA * median([abs(one) for one in logs]) if len(logs) > 1 else None

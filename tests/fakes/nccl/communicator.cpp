@@ -159,6 +159,7 @@ void Communicator::run(const std::vector<Operation>& batch) noexcept {
     std::vector<Operation> exchanged;
     for (const Operation& operation : batch) {
       if (operation.hangs) hang();
+      std::this_thread::sleep_for(operation.delay);
       if (is_point_to_point(operation.kind)) {
         exchanged.push_back(operation);
       } else {

@@ -60,6 +60,19 @@ void take_time_if_asked() {
   if (time_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(time_us));
 }
 
+std::chrono::microseconds asked_to_take() {
+  const char* text = std::getenv("CCLMARK_FAKE_SLOW_UNLESS");
+  if (text == nullptr) return {};
+  static const std::regex form("([A-Z0-9_]{1,60})=([^:]{1,60}):(\\d{1,7})");
+  std::cmatch parts;
+  if (!std::regex_match(text, parts, form)) {
+    std::fprintf(stderr, "CCLMARK_FAKE_SLOW_UNLESS is not NAME=VALUE:US: %s\n", text);
+    std::abort();
+  }
+  if (fake_common::environment_is(parts[1].str().c_str(), parts[2].str().c_str())) return {};
+  return std::chrono::microseconds(std::stol(parts[3]));
+}
+
 bool asked_to_hang(int rank, const char* call) {
   return concerns(read("CCLMARK_FAKE_NCCL_HANG", Number::absent), rank, call);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 
@@ -13,6 +14,9 @@ namespace fake_nccl {
 void fail_if_asked(int rank, const char* call);
 /// CCLMARK_FAKE_NCCL_ENQUEUE_US=N - every call takes the host so many microseconds.
 void take_time_if_asked();
+/// CCLMARK_FAKE_SLOW_UNLESS=NAME=VALUE:US - every operation takes the device so many microseconds
+/// longer unless that variable has the value.
+std::chrono::microseconds asked_to_take();
 /// CCLMARK_FAKE_NCCL_HANG=rank:call - the operation never completes.
 bool asked_to_hang(int rank, const char* call);
 /// CCLMARK_FAKE_NCCL_CORRUPT=rank:call:element - all bits of that element of the output flip.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -41,6 +42,7 @@ struct Operation {
   Place send_place{};
   Place receive_place{};
   bool hangs = false;                     ///< injected
+  std::chrono::microseconds delay{};      ///< injected
   std::optional<size_t> corrupt_element;  ///< injected
 
   /// How many elements `rank` of `ranks` reads and writes; none where NCCL ignores the pointer.

@@ -22,11 +22,12 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import EXPERIMENT, items_of
-from cclmark.plan.libraries import BRIDGE, all_libraries, torch_backend_of
+from cclmark.plan.libraries import BRIDGE, MPI, all_libraries, torch_backend_of
 from cclmark.plan.library_settings import (
     check_value,
     find_setting,
     is_kept,
+    requires_new_processes,
     unknown_setting_notice,
 )
 from cclmark.plan.operations import COLLECTIVES
@@ -55,8 +56,6 @@ from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import TrialResult
 
-# Their communicators are created once in a process.
-_ONCE = (BRIDGE, "mpi")
 _UNKNOWN_VERSION = ""
 
 
@@ -133,8 +132,7 @@ def _bisect(
         raise UsageError("--bisect prints a table: use cclmark export for its journal")
     name, low, high, keep = parse_bisect(flags.bisect, flags.keep)
     notices = _checked([(name, [str(low), str(high)])], ccl)
-    once = ccl in _ONCE or torch_backend_of(ccl) is not None
-    scope = PROCESS if once else _scope_of(ccl, name)
+    scope = _scope_of(ccl, name)
     nominal = trials_of(cases, [DEFAULT], 1)
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
     printed = Output(None)
@@ -168,22 +166,18 @@ def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str
     names = [name for name, _ in varied]
     if REGISTRATION in names and (flags.register or flags.register_number is not None):
         raise UsageError("-R and --register exclude --vary registration")
-    once = ccl in _ONCE or torch_backend_of(ccl) is not None
     return (
-        variants_of(
-            varied,
-            lambda name: PROCESS if once else _scope_of(ccl, name),
-            one_at_a_time=flags.one_at_a_time,
-        ),
+        variants_of(varied, lambda name: _scope_of(ccl, name), one_at_a_time=flags.one_at_a_time),
         notices,
     )
 
 
 def _scope_of(ccl: str, name: str) -> str:
+    if ccl in (BRIDGE, MPI) or torch_backend_of(ccl) is not None:
+        return PROCESS  # their communicators are created once in a process
     if name in (REGISTRATION, PLACEMENT):
         return COMMUNICATOR
-    setting = find_setting(ccl, name)
-    return COMMUNICATOR if setting is not None and setting.scope != PROCESS else PROCESS
+    return PROCESS if requires_new_processes(ccl, name) else COMMUNICATOR
 
 
 def _checked(varied: Sequence[tuple[str, Sequence[str]]], ccl: str) -> list[str]:

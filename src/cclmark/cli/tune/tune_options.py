@@ -20,8 +20,8 @@ class TuneFlags(Flags):
 
     without: ClassVar[frozenset[str]] = frozenset(
         {
-            *("explain", "cycles", "duration", "summary_every", "references", "inject", "islands"),
-            *("through_host", "modules", "register", "register_number", "format", "check"),
+            *("explain", "cycles", "duration", "summary_every", "references", "inject"),
+            *("modules", "register", "register_number", "format", "check"),
         }
     )
 
@@ -47,6 +47,14 @@ class TuneFlags(Flags):
         default="no",
         type=click.Choice(["no", "yes"]),
         help="Also try registered buffers, which the program has to allocate itself [no].",
+    )
+    settings: str = option(
+        OPERATION,
+        "--settings",
+        default="",
+        metavar="NAME[,NAME...]",
+        help="The variables to try, also those that are set already, which begin with their value; "
+        "not for nccl, rccl and mpi [all that are not set].",
     )
     begin: str = changed(_SHARED["begin"], "1K", shown="1K")
     end: str = changed(_SHARED["end"], "256M", shown="256M")

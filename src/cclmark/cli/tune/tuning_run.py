@@ -8,7 +8,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,10 +22,16 @@ from cclmark.cli.collective.measuring import (
     request_of,
 )
 from cclmark.cli.experiment.experimenting import chosen_operations
+from cclmark.cli.tune.environment_request import (
+    environment_of,
+    named_settings,
+    require_candidates,
+)
 from cclmark.cli.tune.tune_options import TuneFlags
 from cclmark.errors import MissingError, UsageError
 from cclmark.explain.plugin_log import plugin_path
 from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.durations import parse_duration
 from cclmark.plan.items import EXPERIMENT, items_of
@@ -34,6 +40,7 @@ from cclmark.plan.operations import count_for_size, size_for_count
 from cclmark.plan.outline import differences, outline_of
 from cclmark.plan.trials import trials_of
 from cclmark.plan.variants import DEFAULT
+from cclmark.recording.environment_tuning import EnvironmentRequest, EnvironmentTuning
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import new_journal, recording
@@ -44,19 +51,24 @@ from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import TrialResult
 from cclmark.tune import mpich_selection, open_mpi_rules
+from cclmark.tune.environment_result import EnvironmentResult
 from cclmark.tune.mpi_target import MpichTarget, OpenMpiTarget
 from cclmark.tune.mpich_tree import builtin_trees
 from cclmark.tune.nccl_candidates import ANYWHERE, MIN_CTAS, PLUG_IN, TABLE, TUNED_OPERATIONS
 from cclmark.tune.nccl_target import NcclTarget
 from cclmark.tune.table_file import LIBRARIES
 from cclmark.tune.target import Target
+from cclmark.tune.tune_result import TuneResult
 
 _USUAL_DIRECTORY = Path("tuned")
+AnyRequest = TuneRequest[Target] | EnvironmentRequest
 # Set by the user, they would decide instead of what is tuned.
 _DECIDING = (
     *(PLUG_IN, TABLE, ANYWHERE, MIN_CTAS, "NCCL_MAX_CTAS", "NCCL_MIN_NCHANNELS"),
     *("NCCL_MAX_NCHANNELS", "NCCL_CTA_POLICY", "NCCL_ALGO", "NCCL_PROTO"),
 )
+
+_DECIDING_MPI = (*open_mpi_rules.VARIABLES, *mpich_selection.VARIABLES)
 
 
 def tune(flags: TuneFlags) -> int:
@@ -75,6 +87,7 @@ def tune(flags: TuneFlags) -> int:
 def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, began_s: float) -> int:
     request = _request(operations, flags, coordinator)
     directory = flags.output or _USUAL_DIRECTORY
+    tune = replace(request, directory=directory)
     earlier = _earlier(flags.resume, request)
     check_directory(directory, resumes=flags.resume is not None)
     printed = Output(None)
@@ -89,14 +102,21 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
     try:
         with _alone(), recording(place, printed, table, request.request, began_s) as recorder:
             measuring = TrialMeasuring(request.request, recorder, earlier)
-            tuning = Tuning(replace(request, directory=directory), measuring, say)
-            table.result, outcome = tuning.run()
+            table.result, outcome = _result(tune, measuring, say)
             return recorder.finish(outcome)
     finally:
         printed.close()
 
 
-def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) -> TuneRequest:
+def _result(
+    tune: AnyRequest, measuring: Measuring, say: Callable[[str], None]
+) -> tuple[TuneResult | EnvironmentResult, Outcome]:
+    if isinstance(tune, EnvironmentRequest):
+        return EnvironmentTuning(tune, measuring, say).run()
+    return Tuning(tune, measuring, say).run()
+
+
+def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) -> AnyRequest:
     if coordinator.placement is not None:
         raise UsageError(
             "tune starts its ranks itself, several times: run it without "
@@ -105,19 +125,21 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     budget_s = parse_duration(flags.budget)
     request, plan = request_of(operations, flags, coordinator)
     ccl = plan.ccls[0]
-    if len(plan.ccls) > 1 or ccl not in (*LIBRARIES, MPI):
-        raise MissingError(
-            "cclmark tune supports nccl, rccl and mpi, not "
-            f"{' and '.join(plan.ccls)}: compare its settings with cclmark experiment (see "
-            "cclmark settings)"
-        )
-    of_nccl = ccl in LIBRARIES
+    if len(plan.ccls) > 1:
+        raise UsageError("--ccl: tune one library at a time")
+    of_nccl, by_size = ccl in LIBRARIES, ccl in (*LIBRARIES, MPI)
+    only = named_settings(flags.settings)
+    if by_size and only:
+        raise UsageError(f"--settings is not supported for {ccl}, whose files select by size")
+    if not by_size:
+        require_candidates(ccl, operations, only)
     if plan.ranks < 2:
         raise UsageError("tune requires two or more devices: a single rank has no partner")
     for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
         if len(values) > 1:
             raise UsageError(f"{flag}: tune one at a time: its rules are by operation and size")
-    for name in _DECIDING if of_nccl else open_mpi_rules.VARIABLES | mpich_selection.VARIABLES:
+    deciding = _DECIDING if of_nccl else _DECIDING_MPI if ccl == MPI else ()
+    for name in deciding:
         if name in os.environ:
             raise UsageError(
                 f"{name}={os.environ[name]} is set in the environment and decides instead of what "
@@ -133,15 +155,17 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     cases = items_of(request.planned, Case)
     by_operation = {name: [case for case in cases if case.operation == name] for name in operations}
     nominal = trials_of(cases, [DEFAULT], 1)
-    return TuneRequest(
-        request=replace(request, kind=EXPERIMENT, planned=nominal),
-        cases=by_operation,
-        proof_cases={name: _with_middles(own) for name, own in by_operation.items()},
-        target=partial(_target_of, ccl, plan.ranks, flags.app_changes == "yes"),
-        directory=_USUAL_DIRECTORY,
-        budget_s=budget_s,
-        proof_rounds=flags.proof_rounds,
+    sweeps = (
+        replace(request, kind=EXPERIMENT, planned=nominal),
+        by_operation,
+        {name: _with_middles(own) for name, own in by_operation.items()},
     )
+    limits = (_USUAL_DIRECTORY, budget_s, flags.proof_rounds)
+    if by_size:
+        target = partial(_target_of, ccl, plan.ranks, flags.app_changes == "yes")
+        return TuneRequest(*sweeps, target, *limits)
+    environment = partial(environment_of, ccl, plan.ranks, operations, only)
+    return EnvironmentRequest(*sweeps, environment, *limits)
 
 
 def _target_of(ccl: str, ranks: int, app_changes: bool, measuring: Measuring) -> Target:
@@ -182,7 +206,7 @@ def _with_middles(cases: Sequence[Case]) -> list[Case]:
     return found
 
 
-def _earlier(path: Path | None, tune: TuneRequest) -> list[TrialResult]:
+def _earlier(path: Path | None, tune: AnyRequest) -> list[TrialResult]:
     """The results of an interrupted run. Raises UsageError for one of another plan."""
     if path is None:
         return []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from cclmark.report.kinds.experiment_table import GatheredTrials
+from cclmark.report.lists.environment_lines import environment_lines
 from cclmark.report.lists.tune_lines import tune_lines
 from cclmark.report.wording.head import method_of, opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.remarks import ending
 from cclmark.results.schema import Footer, Header
+from cclmark.tune.environment_result import EnvironmentResult
 from cclmark.tune.tune_result import TuneResult
 
 
@@ -17,7 +19,7 @@ class TuneTable(GatheredTrials):
     def __init__(self, *, paint: Paint = unpainted) -> None:
         super().__init__()
         self._paint = paint
-        self.result: TuneResult | None = None
+        self.result: TuneResult | EnvironmentResult | None = None
 
     def opening(self, header: Header) -> str:
         """Returns the devices, their links, the library and the method."""
@@ -26,7 +28,9 @@ class TuneTable(GatheredTrials):
     def end(self, footer: Footer | None) -> str:
         """Returns the rules, their proof and the artifacts."""
         lines: list[str] = []
-        if self.result is not None:
+        if isinstance(self.result, EnvironmentResult):
+            lines += environment_lines(self.result, self._paint)
+        elif self.result is not None:
             lines += tune_lines(self.result, self._paint)
         if footer is None or footer.message:
             lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))

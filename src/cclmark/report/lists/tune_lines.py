@@ -103,9 +103,8 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
         lines += [f"  the default stays {_dropped(one, each)}" for each in one.proof.dropped]
     if one.outside:
         worst = max(one.outside, key=lambda size: one.outside[size].ratio)
-        lines.append(
-            f"  sizes without a rule: at worst {_speed(one.outside[worst])} at {format_size(worst)}"
-        )
+        speed = speed_up(one.outside[worst])
+        lines.append(f"  sizes without a rule: at worst {speed} at {format_size(worst)}")
     if one.calls_outside is not None and one.calls_outside[1].low > 1:
         size, ratio = one.calls_outside
         lines.append(
@@ -119,7 +118,7 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
             f"{', '.join(map(format_size, one.unmeasured))}"
         )
     problems = [
-        f"{format_size(size)} has no rule and is slower with the artifact: {_speed(ratio)}"
+        f"{format_size(size)} has no rule and is slower with the artifact: {speed_up(ratio)}"
         for size, ratio in one.harmed.items()
     ]
     problems += [f"the artifact failed at {format_size(size)}" for size in one.failed]
@@ -133,7 +132,7 @@ def _row(one: OperationResult, proven: Proven) -> tuple[str, ...]:
         format_size(rule.low_bytes),
         format_size(rule.high_bytes),
         one.choices[rule.variant].name,
-        _speed(proven.estimate),
+        speed_up(proven.estimate),
         f"{1 / proven.by_size[worst].ratio:.3f} at {format_size(worst)}",
         _ran(one.usual, rule.low_bytes, rule.high_bytes),
         _after(one, rule.low_bytes, rule.high_bytes, one.choices[rule.variant]),
@@ -147,14 +146,18 @@ def _after(one: OperationResult, low: int, high: int, choice: Choice) -> str:
 def _ran(found: Mapping[int, Explanation], low: int, high: int) -> str:
     """What ran at the sizes of a range: each different choice once."""
     choices = dict.fromkeys(
-        one.choice_with_channels or "unknown"
-        for size, one in sorted(found.items())
-        if low <= size <= high
+        what_ran(one) for size, one in sorted(found.items()) if low <= size <= high
     )
     return ", ".join(choices) or "unknown"
 
 
-def _speed(ratio: RatioEstimate) -> str:
+def what_ran(explanation: Explanation | None) -> str:
+    """What the library ran, as far as it is known."""
+    return (explanation and explanation.choice_with_channels) or "unknown"
+
+
+def speed_up(ratio: RatioEstimate) -> str:
+    """The default's time over the other one's, with the interval."""
     return f"{1 / ratio.ratio:.3f} ({1 / ratio.high:.3f} to {1 / ratio.low:.3f})"
 
 

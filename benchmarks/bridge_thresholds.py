@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Does `cclmark tune` find the thresholds of bridge again, beginning with wrong ones?
+
+    python benchmarks/bridge_thresholds.py --devices cuda:0-3 --islands 0-1,2-3 [--through-host]
+        [--operations all_reduce] [--budget 4m] [--out DIR]
+
+Sets variables of bridge to values far from the built-in ones, as a user would, and lets
+`cclmark tune --settings` search from there and prove the result. For each variable it prints the
+built-in value, the one at the beginning and the one found, in steps of a factor of two from the
+built-in one. CCLMARK_BRIDGE_WHOLE_BYTES has an effect only with two ranks or more in an island.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cclmark.tune.environment_file import read_shell
+
+KIB, MIB = 1 << 10, 1 << 20
+WHOLE = "CCLMARK_BRIDGE_WHOLE_BYTES"
+HOST_SLOT, DIRECT_SLOT = "CCLMARK_BRIDGE_HOST_SLOT_BYTES", "CCLMARK_BRIDGE_DIRECT_SLOT_BYTES"
+BUILT_IN = {WHOLE: 256 * KIB, DIRECT_SLOT: 64 * MIB}
+# Of a group through host memory on one host: 48 MiB for the four slots of all ranks.
+HOST_SLOTS = {2: 6 * MIB, 3: 4 * MIB}
+LEAST_HOST_SLOT = 3 * MIB
+WRONG = {WHOLE: (16 * KIB, 8 * MIB), HOST_SLOT: (256 * KIB, 64 * MIB), DIRECT_SLOT: (2 * MIB,)}
+
+
+def ranks_of(islands: str) -> list[int]:
+    """The number of ranks of each island, such as 0-1,2-3."""
+    spans = [part.partition("=")[0].partition("-") for part in islands.split(",")]
+    return [int(last or first) - int(first) + 1 for first, _, last in spans]
+
+
+def steps(value: int, built_in: int) -> float:
+    """How many factors of two a value is away."""
+    return math.log2(value / built_in) if value else -math.inf
+
+
+def found_values(args: argparse.Namespace, wrong: dict[str, int], number: int) -> dict[str, str]:
+    """The variables that tune writes, none if nothing beats the wrong ones."""
+    directory = args.out / f"tuned-{number}"
+    command = [
+        *(sys.executable, "-m", "cclmark", "tune", args.operations, "--ccl", "bridge"),
+        *("--devices", args.devices, "--islands", args.islands, "-b", args.begin, "-e", args.end),
+        *("--settings", ",".join(wrong), "--budget", args.budget, "-O", str(directory)),
+        *("--journal", str(args.out / f"tune-{number}.jsonl")),
+    ]
+    if args.through_host:
+        command.append("--through-host")
+    variables = {name: str(value) for name, value in wrong.items()}
+    print(" ".join(f"{name}={value}" for name, value in variables.items()), *command[2:])
+    subprocess.run(command, env={**os.environ, **variables}, check=True)
+    file = directory / "environment.sh"
+    return read_shell(file.read_text(), str(file)) if file.exists() else {}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--devices", required=True)
+    parser.add_argument("--islands", required=True)
+    parser.add_argument("--through-host", action="store_true")
+    parser.add_argument("--operations", default="all_reduce")
+    parser.add_argument("--begin", default="16K")
+    parser.add_argument("--end", default="256M")
+    parser.add_argument("--budget", default="4m")
+    parser.add_argument("--out", type=Path, default=Path("bridge_thresholds"))
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    islands = ranks_of(args.islands)
+    slot = HOST_SLOT if args.through_host else DIRECT_SLOT
+    built_in = {**BUILT_IN, HOST_SLOT: HOST_SLOTS.get(sum(islands), LEAST_HOST_SLOT)}
+    names = [WHOLE, slot] if max(islands) > 1 else [slot]
+    rows = []
+    for number in range(max(len(WRONG[name]) for name in names)):
+        wrong = {name: WRONG[name][number % len(WRONG[name])] for name in names}
+        found = found_values(args, wrong, number)
+        for name, begin in wrong.items():
+            value = int(found.get(name, begin))
+            rows.append((name, built_in[name], begin, value, steps(value, built_in[name])))
+    print("| variable | built-in | beginning | found | steps |")
+    print("| :--- | ---: | ---: | ---: | ---: |")
+    for name, usual, begin, value, distance in rows:
+        print(f"| `{name}` | {usual} | {begin} | {value} | {distance:+.1f} |")
+
+
+if __name__ == "__main__":
+    main()

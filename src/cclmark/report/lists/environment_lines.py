@@ -1,0 +1,130 @@
+"""The result of tuning an environment as lines: its variables, their proof, the file."""
+
+from __future__ import annotations
+
+from cclmark.plan.cases import Case
+from cclmark.plan.setting_fields import LibrarySetting
+from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
+from cclmark.report.lists.tune_lines import speed_up, what_ran
+from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.report.wording.text import aligned, counted
+from cclmark.tune.environment_proof import EnvironmentProof, Place
+from cclmark.tune.environment_result import EnvironmentResult
+from cclmark.tune.environment_search import in_words
+from cclmark.tune.rules import LARGEST_LOSS
+
+_HEADS = ("size", "speed-up (95 %)", "before", "after")
+
+
+def environment_lines(result: EnvironmentResult, paint: Paint = unpainted) -> list[str]:
+    """Returns the settings, a table for each operation, the file and the command that loads it."""
+    if not result.is_complete:
+        return ["", "  the run ended before its proof: continue it with --resume JOURNAL"]
+    lines: list[str] = []
+    proof = result.proof
+    for case in result.cases:
+        lines += ["", paint(case.series().group_words(), "bold")]
+        if proof is not None and proof.by_place:
+            lines += _table(case, result, proof, paint)
+    lines.append("")
+    if proof is not None:
+        lines += _verdict(result, proof, paint)
+    if not result.files:
+        lines.append(paint("  nothing beats the default", "bold"))
+    if result.found is not None and not result.found.complete:
+        lines.append("  the search ended by its budget: more time may find more (--budget)")
+    lines += _search(result)
+    if result.files:
+        names = plain(in_words(result.variables))
+        lines += ["  artifacts", *(f"    {path}" for path in result.files)]
+        lines += [
+            f"  use: . {result.files[0]}    which sets {names}",
+            "  the variables apply to the whole program: operations and sizes that were not "
+            "measured have them too",
+        ]
+    lines.append(
+        f"  search {result.search_s:.0f} s, proof {result.proof_s:.0f} s "
+        f"({counted(result.proof_rounds, 'round')}, each in fresh processes); "
+        f"{counted(result.trials, 'trial')}"
+    )
+    return lines
+
+
+def _table(
+    case: Case, result: EnvironmentResult, proof: EnvironmentProof, paint: Paint
+) -> list[str]:
+    rows: list[tuple[str, ...]] = [_HEADS]
+    for place, ratio in proof.by_place.items():
+        if place[0] != case.operation:
+            continue
+        before, after = result.usual.get(place), result.tuned.get(place)
+        rows.append((format_size(place[1]), speed_up(ratio), what_ran(before), what_ran(after)))
+    lines = aligned(rows, "<" * len(_HEADS))
+    return [paint(lines[0], "dim"), *lines[1:]]
+
+
+def _verdict(result: EnvironmentResult, proof: EnvironmentProof, paint: Paint) -> list[str]:
+    known = {one.name: one for one in result.tried}
+    lines = [
+        f"  {plain(name)}={plain(value)}{_remark(known.get(name))}"
+        for name, value in result.variables.items()
+    ]
+    if proof.estimate is not None:
+        lines.append(
+            f"  geometric mean of the speed-ups over all sizes: {speed_up(proof.estimate)}"
+        )
+    if proof.objection:
+        lines.append(f"  not proven: {proof.objection}")
+    problems = [
+        f"slower at {_words(place, result)}: {speed_up(ratio)}"
+        for place, ratio in proof.harmed.items()
+    ]
+    problems += [f"failed at {_words(place, result)}" for place in proof.failed]
+    if proof.harmed or proof.failed:
+        problems.append("no file is written: an environment applies to all sizes")
+    lines += [paint(f"  {text}", "red") for text in problems]
+    if proof.is_proven and proof.unguarded:
+        worst = ", ".join(
+            f"{_words(place, result)}: {speed_up(ratio)}"
+            for place, ratio in proof.unguarded.items()
+        )
+        lines.append(f"  a loss of {LARGEST_LOSS:.0%} is not excluded at {worst}")
+    return lines
+
+
+def _remark(setting: LibrarySetting | None) -> str:
+    if setting is None:
+        return ""
+    words = [f"default {setting.default or 'of the library'}"]
+    if setting.costs:
+        words.append(f"costs {', '.join(setting.costs)}")
+    return f" ({'; '.join(words)})"
+
+
+def _words(place: Place, result: EnvironmentResult) -> str:
+    size = format_size(place[1])
+    return size if len(result.cases) == 1 else f"{place[0]} {size}"
+
+
+def _search(result: EnvironmentResult) -> list[str]:
+    found = result.found
+    if found is None:
+        return []
+    lines = [
+        f"  tried: {counted(found.tried, 'combination')} of "
+        f"{', '.join(one.name for one in result.tried)}"
+    ]
+    if found.harmful:
+        lines.append(
+            f"  faster, but slower than the default by more than {LARGEST_LOSS:.0%} at a size: "
+            f"{counted(len(found.harmful), 'combination')}"
+        )
+    lines += [f"  failed: {plain(one)}" for one in result.failures]
+    reasons: dict[str, list[str]] = {}
+    for name, reason in result.refused.items():
+        reasons.setdefault(reason, []).append(name)
+    lines += [
+        f"  not tried, {plain(reason)}: {', '.join(names)}" for reason, names in reasons.items()
+    ]
+    return lines

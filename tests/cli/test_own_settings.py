@@ -1,0 +1,134 @@
+"""Variables of the built-in libraries shm and bridge: their effect, and values that are wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from cclmark.plan.library_settings import settings_of
+
+KIB, MIB = 1 << 10, 1 << 20
+SHORT = ("-n", "1", "-w", "0")
+SHM = ("all_reduce", "--ccl", "shm", "--devices", "host:2")
+BRIDGE = ("all_reduce", "--ccl", "bridge", "--devices", "host:4", "--islands", "0-1=shm,2-3=shm")
+
+
+def kernels(run) -> dict[int, str]:
+    """What ran, by size."""
+    return {one.case.size_bytes: one.explanation.kernel for one in run.journal.results}
+
+
+@pytest.mark.parametrize(
+    ("variables", "inlined", "past_cache"),
+    [
+        ({}, {KIB}, {4 * MIB}),
+        ({"CCLMARK_SHM_INLINE_BYTES": "64K"}, {KIB, 64 * KIB}, {4 * MIB}),
+        ({"CCLMARK_SHM_INLINE_BYTES": "0", "CCLMARK_SHM_STREAM_BYTES": "65536"}, set(),
+         {64 * KIB, 4 * MIB}),
+    ],
+)  # fmt: skip
+def test_shm_explains_what_the_variables_change(cclmark, variables, inlined, past_cache):
+    run = cclmark(
+        *(*SHM, "-b", "1K", "-e", "4M", "-f", "64", *SHORT, "--placement", "out-of-place"),
+        "--explain",
+        env=variables,
+    )
+    ran = kernels(run)
+    assert {size for size, text in ran.items() if text.startswith("inline")} == inlined
+    assert {size for size, text in ran.items() if text.endswith("past the cache")} == past_cache
+    assert all(result.verification.wrong == 0 for result in run.journal.results)
+    assert variables.items() <= run.journal.header.environment.items()
+
+
+def test_variants_of_an_experiment_are_observed(cclmark):
+    run = cclmark(
+        *("experiment", *SHM, "--vary", "CCLMARK_SHM_INLINE_BYTES=512,8K"),
+        *("-b", "4K", "-e", "4K", "--rounds", "2", *SHORT),
+    )
+    ran = {
+        one.trial.variant.describe(): one.explanation.kernel
+        for one in run.journal.trials
+        if one.explanation is not None
+    }
+    assert ran == {
+        "default": "each rank reduces one slice",
+        "CCLMARK_SHM_INLINE_BYTES=512": "each rank reduces one slice",
+        "CCLMARK_SHM_INLINE_BYTES=8K": "inline in announcements",
+    }
+
+
+def test_the_slots_of_a_bridge_have_the_size_that_is_set(cclmark):
+    run = cclmark(
+        *("memory", *BRIDGE, "-b", "1M", "--through-host"),
+        env={"CCLMARK_BRIDGE_HOST_SLOT_BYTES": "128K"},
+    )
+    for result in run.journal.results:
+        sizes = [it.size_bytes for it in result.buffers if it.purpose == "slots of this rank"]
+        assert sizes == [4 * 128 * KIB]
+
+
+@pytest.mark.parametrize(("whole", "taken"), [("64K", 64 * KIB), ("32K", 32 * KIB)])
+def test_the_steps_of_a_bridge_follow_from_the_threshold(cclmark, tmp_path, whole, taken):
+    cclmark(
+        *(
+            "trace",
+            *BRIDGE,
+            "-b",
+            "64K",
+            "-n",
+            "2",
+            "-w",
+            "0",
+            "--steps",
+            "-O",
+            tmp_path / "t.json",
+        ),
+        *("--format", "chrome"),
+        env={"CCLMARK_BRIDGE_WHOLE_BYTES": whole},
+    )
+    with (tmp_path / "t.steps.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["phase"] == "between islands"]
+    of_rank = sum(int(row["size_bytes"]) for row in rows if row["destination"] == "0")
+    assert of_rank == taken
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "value", "words"),
+    [
+        (
+            SHM,
+            "CCLMARK_SHM_INLINE_BYTES",
+            "many",
+            "not a size: set a size in bytes from 0 to 65536",
+        ),
+        (SHM, "CCLMARK_SHM_INLINE_BYTES", "1M", "not allowed: set a size in bytes from 0 to 65536"),
+        (SHM, "CCLMARK_SHM_STREAM_BYTES", "-1", "not a size"),
+        (BRIDGE, "CCLMARK_BRIDGE_HOST_SLOT_BYTES", "100000", "a multiple of 4096"),
+        (BRIDGE, "CCLMARK_BRIDGE_DIRECT_SLOT_BYTES", "1K", "from 65536 to 268435456"),
+        (BRIDGE, "CCLMARK_BRIDGE_WHOLE_BYTES", "", "not a size"),
+    ],
+)
+def test_a_value_that_is_not_allowed_ends_the_run(cclmark, command, name, value, words):
+    run = cclmark(*command, "-b", "1K", "-e", "1K", *SHORT, env={name: value}, code=2)
+    assert f"{name}={value}: " in run.message
+    assert words in run.message
+
+
+def test_values_are_checked_before_an_experiment_starts(cclmark):
+    refused = cclmark("experiment", *SHM, "--vary", "CCLMARK_SHM_INLINE_BYTES=1K,1M", code=2)
+    assert "out of range: choose a size in bytes, also with K, M, G or T, from 0 to 65536" in (
+        refused.message
+    )
+    assert refused.written() == []
+
+
+@pytest.mark.parametrize("ccl", ["shm", "bridge"])
+def test_settings_lists_values_in_effect(cclmark, ccl):
+    [first, *_] = settings_of(ccl)
+    run = cclmark("settings", "--ccl", ccl, "--format", "json", env={first.name: "4K"})
+    listed = {one["name"]: one for one in json.loads(run.out)["settings"]}
+    assert (listed[first.name]["value"], listed[first.name]["source"]) == ("4K", "environment")
+    assert set(listed) == {one.name for one in settings_of(ccl)}
+    assert all(one["source"] == "default" for name, one in listed.items() if name != first.name)

@@ -1,0 +1,278 @@
+"""Tuning of simulated libraries whose times follow from the variables of their processes alone."""
+
+from __future__ import annotations
+
+import math
+import random
+import subprocess
+
+import msgspec
+import pytest
+
+from cclmark.errors import UsageError
+from cclmark.launch.request import Outcome
+from cclmark.plan.cases import Case
+from cclmark.plan.variants import COMMUNICATOR, PROCESS
+from cclmark.recording.environment_tuning import EnvironmentRequest, EnvironmentTuning
+from cclmark.recording.trial_measuring import EndedError, Figures
+from cclmark.recording.tuning import ENVIRONMENT_FILE
+from cclmark.report.lists.environment_lines import environment_lines
+from cclmark.results.schema import Explanation
+from cclmark.tune.environment_candidates import candidates_of
+from cclmark.tune.environment_target import EnvironmentTarget
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = [KIB << (2 * step) for step in range(10)]  # 1 KiB to 256 MiB
+NOISE = 0.003
+WHOLE, SLOT = "CCLMARK_BRIDGE_WHOLE_BYTES", "CCLMARK_BRIDGE_HOST_SLOT_BYTES"
+
+
+def case_of(ccl, operation, size):
+    return Case(operation, ccl, 2, "float32", size, size // 4, False, reduction="sum")
+
+
+class Simulated:
+    """See recording.tuning.Measuring. ``time_of``: seconds by variables, operation and size."""
+
+    usual_channels = 0
+    device_names = ("Device",)
+
+    def __init__(self, time_of, *, seed=0, fails=lambda trial: False):
+        self.number = 0
+        self.seen = []
+        self._time_of = time_of
+        self._random = random.Random(seed)
+        self._fails = fails
+        self._times = {}
+
+    def measure(self, trials):
+        self.seen += trials
+        self.number += len(trials)
+        self._times.update({one: self._time(one) for one in trials})
+        return {one: self._times[one] for one in trials}
+
+    def _time(self, trial):
+        if trial.variant.assignments and self._fails(trial):
+            return None
+        variables = {one.name: one.value for one in trial.variant.assignments}
+        time_s = self._time_of(variables, trial.case.operation, trial.case.size_bytes)
+        return time_s * self._random.lognormvariate(0, NOISE)
+
+    def figures(self, trial):
+        time_s = self._times[trial]
+        return None if time_s is None else Figures(time_s)
+
+    def observe(self, trials):
+        return {one: Explanation(0, kernel="copies") for one in trials}
+
+
+def tuned(
+    directory,
+    simulated,
+    *,
+    ccl="shm",
+    operations=("all_reduce",),
+    environment=None,
+    only=(),
+    budget_s=1e6,
+    expected=Outcome(0),  # noqa: B008
+):
+    environment = environment or {}
+    candidates = candidates_of(ccl, "", operations, environment, only=only)
+    cases = {name: [case_of(ccl, name, size) for size in SIZES] for name in operations}
+    request = EnvironmentRequest(
+        request=msgspec.defstruct("Devices", [("processes", list)])([[0], [1]]),
+        cases=cases,
+        proof_cases=cases,
+        target=lambda _: EnvironmentTarget(f"{ccl} 1, 2 ranks", candidates, environment),
+        directory=directory,
+        budget_s=budget_s,
+        proof_rounds=7,
+    )
+    result, outcome = EnvironmentTuning(request, simulated, lambda text: None).run()
+    assert outcome == expected
+    return result
+
+
+def flat(variables, _operation, size):
+    """Small messages in announcements gain; past the cache has no effect."""
+    limit = int(variables.get("CCLMARK_SHM_INLINE_BYTES", 2048))
+    latency_s = 1e-6 if size <= limit else 2e-6
+    return latency_s + limit * 1e-11 + size / 1e10
+
+
+def test_a_gain_is_deployed_in_fresh_processes(tmp_path):
+    simulated = Simulated(flat)
+    result = tuned(tmp_path / "t", simulated)
+    assert set(result.variables) == {"CCLMARK_SHM_INLINE_BYTES"}
+    assert 4096 <= int(result.variables["CCLMARK_SHM_INLINE_BYTES"]) <= 16384
+    file = tmp_path / "t" / ENVIRONMENT_FILE
+    assert result.files == [file]
+    done = subprocess.run(
+        ["sh", "-c", f'. "{file}"; echo $CCLMARK_SHM_INLINE_BYTES'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == result.variables["CCLMARK_SHM_INLINE_BYTES"]
+    scopes = {
+        stage: {
+            one.scope
+            for trial in simulated.seen
+            if trial.stage == stage
+            for one in trial.variant.assignments
+        }
+        for stage in ("search", "proof")
+    }
+    assert scopes == {"search": {COMMUNICATOR}, "proof": {PROCESS}}
+    text = "\n".join(environment_lines(result))
+    assert "(default 2048; costs host memory)" in text
+    assert f"use: . {file}" in text
+    assert text.count("copies") == 2 * len(SIZES)
+
+
+def test_nothing_beats_the_default(tmp_path):
+    result = tuned(tmp_path / "t", Simulated(lambda *_: 1e-5))
+    assert result.variables == {}
+    assert result.files == ()
+    assert not (tmp_path / "t" / ENVIRONMENT_FILE).exists()
+    text = "\n".join(environment_lines(result))
+    assert "nothing beats the default" in text
+    assert "12 combinations of CCLMARK_SHM_INLINE_BYTES, CCLMARK_SHM_STREAM_BYTES" in text
+
+
+def test_a_size_that_loses_in_the_proof_withholds_the_file(tmp_path):
+    class Slower(Simulated):
+        def _time(self, trial):
+            time_s = super()._time(trial)
+            deployed = trial.stage == "proof" and trial.variant.assignments
+            return time_s * 1.1 if deployed and trial.case.size_bytes == MIB else time_s
+
+    result = tuned(tmp_path / "t", Slower(flat))
+    assert set(result.proof.harmed) == {("all_reduce", MIB)}
+    assert result.files == ()
+    assert not (tmp_path / "t" / ENVIRONMENT_FILE).exists()
+    text = "\n".join(environment_lines(result))
+    assert "slower at 1 MiB" in text
+    assert "no file is written: an environment applies to all sizes" in text
+
+
+def test_what_fails_in_the_proof_is_not_deployed(tmp_path):
+    def fails(trial):
+        return trial.stage == "proof" and trial.case.size_bytes == MIB
+
+    simulated = Simulated(flat, fails=fails)
+    result = tuned(tmp_path / "t", simulated)
+    assert result.proof.failed == [("all_reduce", MIB)]
+    assert result.files == ()
+    assert "failed at 1 MiB" in "\n".join(environment_lines(result))
+    # It does not help to repeat that.
+    assert {trial.round for trial in simulated.seen if trial.stage == "proof"} == {0}
+
+
+def test_what_fails_in_the_search_is_reported(tmp_path):
+    def fails(trial):
+        return trial.variant.value_of("CCLMARK_SHM_STREAM_BYTES") == "131072"
+
+    result = tuned(tmp_path / "t", Simulated(flat, fails=fails))
+    assert result.files
+    assert "failed: CCLMARK_SHM_STREAM_BYTES=131072" in "\n".join(environment_lines(result))
+
+
+def test_all_operations_count(tmp_path):
+    """What one operation gains another one loses."""
+
+    def opposed(variables, operation, size):
+        time_s = flat(variables, operation, size)
+        return 2 * flat({}, "", size) - time_s if operation == "all_gather" else time_s
+
+    result = tuned(tmp_path / "t", Simulated(opposed), operations=("all_reduce", "all_gather"))
+    assert result.files == ()
+
+
+def test_variables_of_the_user_are_named_in_the_file(tmp_path):
+    environment = {"CCLMARK_SHM_STREAM_BYTES": "4M"}
+    tuned(tmp_path / "t", Simulated(flat), environment=environment)
+    text = (tmp_path / "t" / ENVIRONMENT_FILE).read_text()
+    assert "# measured with CCLMARK_SHM_STREAM_BYTES=4M, which this file does not set\n" in text
+    assert "export CCLMARK_SHM_STREAM_BYTES" not in text
+    assert "export CCLMARK_SHM_INLINE_BYTES=" in text
+
+
+def test_a_deadline_ends_the_search(tmp_path):
+    result = tuned(tmp_path / "t", Simulated(flat), budget_s=0.0)
+    assert not result.found.complete
+    assert "the search ended by its budget" in "\n".join(environment_lines(result))
+
+
+def test_the_same_times_lead_to_the_same_trials(tmp_path):
+    """An interrupted run continues from the results in its journal."""
+    first, again = Simulated(flat, seed=3), Simulated(flat, seed=3)
+    tuned(tmp_path / "t", first)
+    tuned(tmp_path / "u", again)
+    assert first.seen == again.seen
+
+
+def test_a_failure_of_the_default_ends_the_run(tmp_path):
+    class Failing(Simulated):
+        def measure(self, trials):
+            raise EndedError(Outcome(4, "rank 1 died"))
+
+    tuned(tmp_path / "t", Failing(flat), expected=Outcome(4, "rank 1 died"))
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_variable_with_control_characters_is_not_written(tmp_path):
+    environment = {"CCLMARK_SHM_STREAM_BYTES": "4M\x1b"}
+    with pytest.raises(UsageError, match="not one printable line"):
+        tuned(tmp_path / "t", Simulated(flat), environment=environment)
+
+
+def bridge(variables, _operation, size):
+    """Seconds of an all_reduce between two islands through host memory, on a model of two H200.
+
+    Whole results cost the time of twice the data, and parts a second operation in the island. Each
+    slot that is passed costs some microseconds, and the first one overlaps with nothing.
+    """
+    whole, slot = int(variables[WHOLE]), int(variables[SLOT])
+    rate = 20e9
+    if size <= whole:
+        return 30e-6 + 2 * size / rate
+    part = size / 2
+    return 40e-6 + (2.05 * part + min(part, slot)) / rate + 6e-6 * part / slot
+
+
+def best_slot_bytes():
+    """The size of slots with the smallest geometric mean, with the right threshold."""
+
+    def mean(slot):
+        variables = {WHOLE: str(256 * KIB), SLOT: str(slot)}
+        return sum(math.log(bridge(variables, "", size)) for size in SIZES)
+
+    return min((64 * KIB << step for step in range(13)), key=mean)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("whole", "slot"), [(16 * KIB, 64 * KIB), (16 * MIB, 64 * KIB), (8 * MIB, 128 * MIB)]
+)
+def test_the_thresholds_of_bridge_are_found_again(tmp_path, seed, whole, slot):
+    """From wrong values, which are set like a user's, within one step of a factor of two."""
+    environment = {WHOLE: str(whole), SLOT: str(slot)}
+
+    def time_of(variables, operation, size):
+        return bridge({**environment, **variables}, operation, size)
+
+    result = tuned(
+        tmp_path / "t",
+        Simulated(time_of, seed=seed),
+        ccl="bridge",
+        environment=environment,
+        only=(WHOLE, SLOT),
+    )
+    found = {**environment, **result.variables}
+    assert 128 * KIB <= int(found[WHOLE]) <= 512 * KIB
+    best = best_slot_bytes()
+    assert MIB <= best <= 8 * MIB
+    assert best // 2 <= int(found[SLOT]) <= best * 2
+    assert result.files
