@@ -35,7 +35,7 @@ from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.report.formats.exporter import Connects, Explains, Exporter, Observer
 from cclmark.results.journal import JournalWriter
-from cclmark.results.kinds import CaseResult, Result, TrialResult
+from cclmark.results.kinds import CaseResult, Result, VariedResult
 from cclmark.results.machine import kept_environment, readable
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -182,7 +182,7 @@ class Recorder:
         """Shows the results that waited for their explanations."""
         self._shows_later = False
         for result in self._to_show:
-            if isinstance(result, CaseResult | TrialResult):
+            if isinstance(result, CaseResult | VariedResult):
                 result.explanation = self._explanations.get(result.index, result.explanation)
             self._show(result)
         self._to_show.clear()

@@ -1,0 +1,27 @@
+"""``cclmark overlap``: collectives beside compute."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from cclmark.cli.options import command
+from cclmark.cli.overlap.overlap_options import OverlapFlags
+
+
+def overlap_command(name: str) -> click.Command:
+    """Returns the command."""
+    return command(
+        name,
+        "Measure a collective and a matrix product alone and at the same time: the slow-down of "
+        "each, by size and setting.",
+        OverlapFlags,
+        _measure,
+    )
+
+
+def _measure(flags: OverlapFlags) -> None:
+    from cclmark.cli.overlap.overlapping import measure_overlap
+
+    sys.exit(measure_overlap(flags))
