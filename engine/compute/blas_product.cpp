@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "compute/tiled_matrices.hpp"
@@ -38,10 +40,14 @@ struct Heuristic {
 static_assert(sizeof(Heuristic) == 96);
 
 struct Blas {
-  Library library = Library::open(
-      "cuBLASLt, which multiplies matrices on CUDA devices (pip install nvidia-cublas, or "
-      "nvidia-cublas-cu12 for CUDA 12; torch and CUDA toolkits bring it along),",
-      candidates(), kVariable);
+  /// `driver`: the version of CUDA that the driver supports; newer libraries do not work with it.
+  explicit Blas(const std::string& driver)
+      : library(Library::open(
+            "cuBLASLt, which multiplies matrices on CUDA devices (pip install nvidia-cublas, or "
+            "nvidia-cublas-cu12 for CUDA 12; torch and CUDA toolkits contain it),",
+            candidates(driver), kVariable)) {}
+
+  Library library;
 
 #define CCLMARK_BLAS(name, symbol, ...) \
   Status (*name)(__VA_ARGS__) = library.require<Status(__VA_ARGS__)>(symbol)
@@ -68,13 +74,19 @@ struct Blas {
 
   static constexpr const char* kVariable = "CCLMARK_CUBLASLT_LIBRARY";
 
-  static std::vector<std::string> candidates() {
+  static std::vector<std::string> candidates(const std::string& driver) {
     if (const char* chosen = setting(kVariable)) return {chosen};
     std::vector<std::string> found = setting_list("CCLMARK_CUBLASLT_WHEELS");
-    for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11",
-                             "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so"}) {
-      found.emplace_back(name);
+    for (const char* directory : {"", "/usr/local/cuda/lib64/"}) {
+      for (const char* name :
+           {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so"}) {
+        found.push_back(std::string(directory) + name);
+      }
     }
+    const int newest = std::atoi(driver.c_str());
+    std::erase_if(found, [newest](const std::string& name) {
+      return std::atoi(name.c_str() + name.rfind('.') + 1) > newest;
+    });
     return found;
   }
 
@@ -87,8 +99,9 @@ struct Blas {
   }
 };
 
-const Blas& blas() {
-  static const Blas loaded;
+/// The library that the first call loads.
+const Blas& load_blas(const Device& device) {
+  static const Blas loaded(device.info().driver_version);
   return loaded;
 }
 
@@ -107,56 +120,58 @@ class Owned {
 };
 
 template <typename... Parameters, typename... Arguments>
-void* created(Status (*create)(void**, Parameters...), const char* call, Arguments... arguments) {
+void* created(const Blas& blas, Status (*create)(void**, Parameters...), const char* call,
+              Arguments... arguments) {
   void* object = nullptr;
-  blas().check(create(&object, static_cast<Parameters>(arguments)...), call);
+  blas.check(create(&object, static_cast<Parameters>(arguments)...), call);
   return object;
 }
 
 class BlasProduct final : public Compute {
  public:
   BlasProduct(Device& device, size_t order)
-      : library_(created(blas().create, "cublasLtCreate"), blas().destroy),
-        operation_(
-            created(blas().create_operation, "cublasLtMatmulDescCreate", kCompute32F, kReal32F),
-            blas().destroy_operation),
-        layout_(created(blas().create_layout, "cublasLtMatrixLayoutCreate", kReal16BF, order, order,
-                        order),
-                blas().destroy_layout),
+      : blas_(load_blas(device)),
+        library_(created(blas_, blas_.create, "cublasLtCreate"), blas_.destroy),
+        operation_(created(blas_, blas_.create_operation, "cublasLtMatmulDescCreate", kCompute32F,
+                           kReal32F),
+                   blas_.destroy_operation),
+        layout_(created(blas_, blas_.create_layout, "cublasLtMatrixLayoutCreate", kReal16BF, order,
+                        order, order),
+                blas_.destroy_layout),
         matrices_(device, order, MatrixType::bfloat16),
         workspace_(device, kWorkspaceBytes) {
-    Owned preference(created(blas().create_preference, "cublasLtMatmulPreferenceCreate"),
-                     blas().destroy_preference);
+    Owned preference(created(blas_, blas_.create_preference, "cublasLtMatmulPreferenceCreate"),
+                     blas_.destroy_preference);
     prefer(preference, kPreferredWorkspaceBytes, kWorkspaceBytes);
     prefer(preference, kPreferredReductions, kReduceInComputeType);
     int found = 0;
-    blas().check(
-        blas().find_algorithms(library_.get(), operation_.get(), layout_.get(), layout_.get(),
-                               layout_.get(), layout_.get(), preference.get(), 1, &chosen_, &found),
+    blas_.check(
+        blas_.find_algorithms(library_.get(), operation_.get(), layout_.get(), layout_.get(),
+                              layout_.get(), layout_.get(), preference.get(), 1, &chosen_, &found),
         "cublasLtMatmulAlgoGetHeuristic");
     if (found == 0) throw UnsupportedError("cuBLASLt has no algorithm for this product");
-    blas().check(chosen_.state, "cublasLtMatmulAlgoGetHeuristic");
+    blas_.check(chosen_.state, "cublasLtMatmulAlgoGetHeuristic");
   }
 
   void enqueue(void* stream) override {
     constexpr float kOne = 1, kZero = 0;
     std::byte* product = matrices_.product();
-    blas().check(blas().multiply(library_.get(), operation_.get(), &kOne, matrices_.first(),
-                                 layout_.get(), matrices_.second(), layout_.get(), &kZero, product,
-                                 layout_.get(), product, layout_.get(), chosen_.algorithm,
-                                 workspace_.data(), workspace_.size_bytes(), stream),
-                 "cublasLtMatmul");
+    blas_.check(blas_.multiply(library_.get(), operation_.get(), &kOne, matrices_.first(),
+                               layout_.get(), matrices_.second(), layout_.get(), &kZero, product,
+                               layout_.get(), product, layout_.get(), chosen_.algorithm,
+                               workspace_.data(), workspace_.size_bytes(), stream),
+                "cublasLtMatmul");
   }
 
   double work() const override { return product_work(matrices_.order()); }
 
   std::string implementation() const override {
-    size_t number = blas().version != nullptr ? blas().version() : 0;
+    size_t number = blas_.version != nullptr ? blas_.version() : 0;
     if (number < kFirstOfSixDigits) return "cuBLASLt";
     return "cuBLASLt " + std::to_string(number / 10000) + "." +
            std::to_string(number % 10000 / 100) + "." + std::to_string(number % 100);
   }
-  std::string path() const override { return blas().library.path(); }
+  std::string path() const override { return blas_.library.path(); }
 
   void poison(void* stream) override { matrices_.poison(stream); }
   ComputeFinding check(void* stream, const std::function<void()>& wait) override {
@@ -165,11 +180,12 @@ class BlasProduct final : public Compute {
 
  private:
   template <typename Value>
-  static void prefer(const Owned& preference, int attribute, const Value& value) {
-    blas().check(blas().set_preference(preference.get(), attribute, &value, sizeof(value)),
-                 "cublasLtMatmulPreferenceSetAttribute");
+  void prefer(const Owned& preference, int attribute, const Value& value) const {
+    blas_.check(blas_.set_preference(preference.get(), attribute, &value, sizeof(value)),
+                "cublasLtMatmulPreferenceSetAttribute");
   }
 
+  const Blas& blas_;
   Owned library_, operation_, layout_;
   TiledMatrices matrices_;
   Buffer workspace_;

@@ -44,7 +44,8 @@ class OverlapSummary:
     ``communication`` and ``compute`` are None without figures, for ``reason``. ``status``: ok, or
     the first other one of the rounds. ``evaluated``: the smallest shares of the operations of the
     collective and of the compute that ran entirely beside the other work. ``launch_bound``: whether
-    launches set the time of the collective in most rounds. ``explanation``: what ran.
+    launches set the time of the collective in most rounds. ``implementation`` and its path: the
+    software that computes. ``explanation``: what ran.
     """
 
     variant: Variant
@@ -57,6 +58,7 @@ class OverlapSummary:
     evaluated: tuple[float, float] = (0.0, 0.0)
     launch_bound: bool = False
     implementation: str = ""
+    implementation_path: str = ""
     explanation: Explanation | None = None
 
     @property
@@ -138,6 +140,7 @@ def _summary(
         ),
         2 * sum(one.launch_bound for one in measured) > len(measured),
         next(one.implementation for one in results if one.figures is not None),
+        next(one.implementation_path for one in results if one.figures is not None),
         explanation,
     )
 

@@ -13,7 +13,6 @@ from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import Variant
 
 MATMUL, TRIAD = "matmul", "memory"
-COMPUTES = (MATMUL, TRIAD)
 
 _TRIAD_ARRAYS = 3
 

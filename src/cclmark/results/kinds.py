@@ -278,7 +278,8 @@ class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
 
     ``communication_alone``, ``compute_alone`` and ``together``: the times of the events of all
     ranks, from which ``figures`` are computed (analysis.overlap_intervals). ``implementation``: the
-    software that computes. ``compute_findings``: wrong elements of its output by rank.
+    software that computes, ``implementation_path``: its file, empty for the engine's own.
+    ``compute_findings``: wrong elements of its output by rank.
     ``explanation``: of the overlaps of the first round; a journal stores it in a separate line.
     """
 
@@ -289,6 +290,7 @@ class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
     started_at_s: float = 0.0
     duration_s: float = 0.0
     implementation: str = ""
+    implementation_path: str = ""
     communication_alone: OverlapTimes | None = None
     compute_alone: OverlapTimes | None = None
     together: OverlapTimes | None = None

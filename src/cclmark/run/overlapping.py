@@ -87,6 +87,7 @@ class OverlapRunner:
             started_at_s=started_at_s,
             duration_s=time.monotonic() - begin_s,
             implementation=self._compute.implementation,
+            implementation_path=self._compute.path,
             communication_alone=communication,
             compute_alone=compute,
             together=together,

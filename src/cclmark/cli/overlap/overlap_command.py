@@ -14,8 +14,7 @@ def overlap_command(name: str) -> click.Command:
     """Returns the command."""
     return command(
         name,
-        "Measure a collective and a matrix product alone and at the same time: the slow-down of "
-        "each, by size and setting.",
+        "Measure a collective and a matrix product alone and at once: the slow-down of each.",
         OverlapFlags,
         _measure,
     )

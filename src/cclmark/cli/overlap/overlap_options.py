@@ -8,7 +8,6 @@ from typing import ClassVar
 import click
 
 from cclmark.cli.options import METHOD, OPERATION, Flags, argument, changed, option
-from cclmark.plan.overlaps import COMPUTES, MATMUL
 
 _SHARED = Flags.__dataclass_fields__
 USUAL_ROUNDS = 5
@@ -33,8 +32,8 @@ class OverlapFlags(Flags):
     compute: str = option(
         OPERATION,
         "--compute",
-        default=MATMUL,
-        type=click.Choice(COMPUTES),
+        default="matmul",
+        type=click.Choice(["matmul", "memory"]),
         help="The work beside the collective: matmul, a matrix product (cuBLASLt on CUDA devices, "
         "a loop on the host; other devices have none); memory, a triad that is bound by the memory "
         "[matmul].",

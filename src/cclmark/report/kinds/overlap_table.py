@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from cclmark.analysis.overlaps import OverlapSummary, summaries_of
 from cclmark.printable import plain
-from cclmark.report.wording.head import opening_lines
+from cclmark.report.wording.head import labelled, opening_lines
 from cclmark.report.wording.overlap_words import (
     cells_of,
+    computed_by,
     group_title,
     grouped,
     head_of,
@@ -78,6 +79,7 @@ class OverlapTable(GatheredOverlaps):
         """Returns the tables and the remarks."""
         summaries = summaries_of(self._results)
         lines: list[str] = []
+        lines += labelled("compute", computed_by(summaries))
         for group in grouped(summaries):
             lines += self._section(group)
         lines += [""]
@@ -125,7 +127,8 @@ class OverlapMarkdown(GatheredOverlaps):
                 for one in group
             ]
             lines.append("")
-        notes = [*remarks_of(summaries), *wrong_lines(self._results)[:_MOST_WRONG]]
+        notes = [f"Computed by {text}" for text in computed_by(summaries)]
+        notes += [*remarks_of(summaries), *wrong_lines(self._results)[:_MOST_WRONG]]
         if share := share_text(summaries):
             notes.append(share)
         lines += [f"- {note}" for note in [*notes, self.outcome()]]

@@ -37,8 +37,13 @@ def grouped(summaries: Iterable[OverlapSummary]) -> list[list[OverlapSummary]]:
 
 def group_title(one: OverlapSummary) -> str:
     """The collective and the work beside it: the title of a group."""
-    by = f" ({one.implementation})" if one.implementation else ""
-    return f"{one.case.series().group_words()}, beside {one.work.describe()}{by}"
+    return f"{one.case.series().group_words()}, beside {one.work.describe()}"
+
+
+def computed_by(summaries: Iterable[OverlapSummary]) -> list[str]:
+    """The software that computes, with its file."""
+    found = (f"{one.implementation}  {one.implementation_path}".rstrip() for one in summaries)
+    return [plain(text) for text in dict.fromkeys(found) if text]
 
 
 def size_text(case: Case) -> str:
