@@ -114,9 +114,14 @@ def _charts(group: Sequence[OverlapSummary], keys: set[str]) -> list[Chart]:
     ]
 
 
+def _name(group: Sequence[OverlapSummary]) -> str:
+    case = group[0].case
+    return f"{case.operation} {case.placement}"
+
+
 def _trade_off(group: Sequence[OverlapSummary], keys: set[str]) -> Lines:
     """The bandwidth of the collective against the compute that remains, a curve for each size."""
-    title = f"{group_title(group[0])}: bandwidth against remaining compute"
+    title = f"{_name(group)}: bandwidth against remaining compute"
     series = []
     for number, case in enumerate(dict.fromkeys(one.case for one in group)):
         own = sorted(
@@ -124,7 +129,7 @@ def _trade_off(group: Sequence[OverlapSummary], keys: set[str]) -> Lines:
         )
         series.append(
             Series(
-                name=f"{size_text(case)} {case.placement}",
+                name=size_text(case),
                 x=[(one.remaining_compute or 0) * _PERCENT for one in own],
                 y=[(one.busbw_beside or 0) / BYTES_PER_GB for one in own],
                 colour=number,
@@ -138,7 +143,8 @@ def _trade_off(group: Sequence[OverlapSummary], keys: set[str]) -> Lines:
     return Lines(
         key=key_of(f"overlap {group[0].case.series().group_words()}", keys),
         title=title,
-        says=f"{title}, a curve for each message size and a point for each variant.",
+        says=f"{group_title(group[0])}: the bandwidth against the compute that remains, a curve for "
+        "each message size and a point for each variant.",
         x_title="compute that remains beside the collective, % of its rate alone",
         y_title="bus bandwidth beside the compute, GB/s",
         series=series,
@@ -153,7 +159,7 @@ def _by_size(
     of: Callable[[OverlapSummary], SlowDown | None],
 ) -> Lines:
     """The slow-down of the collective or the compute by message size, a curve for each variant."""
-    title = f"{group_title(group[0])}: slow-down of the {name}"
+    title = f"{_name(group)}: slow-down of the {name}"
     series = []
     for number, variant in enumerate(dict.fromkeys(one.variant for one in group)):
         own = [
@@ -175,11 +181,13 @@ def _by_size(
     return Lines(
         key=key_of(f"overlap {name} {group[0].case.series().group_words()}", keys),
         title=title,
-        says=f"{title}: the time beside the other work over the time alone, by message size.",
+        says=f"{group_title(group[0])}: the time of the {name} beside the other work over its time "
+        "alone, by message size.",
         x_title="message size",
         y_title="time beside the other work / time alone",
         series=series,
         levels=[Level("alone", 1.0)],
+        zero_based=False,
     )
 
 

@@ -15,6 +15,7 @@ from cclmark.results.kinds import OverlapResult
 from cclmark.results.schema import Header
 
 _TERA = 1e12
+_PRECISE = 100.0  # smaller rates are printed with three digits
 _FEW = 0.5  # a smaller share of the operations that count is reported
 
 
@@ -28,7 +29,7 @@ def method_of_overlaps(header: Header) -> str:
 
 
 def grouped(summaries: Iterable[OverlapSummary]) -> list[list[OverlapSummary]]:
-    """The summaries of each series of cases, whatever their placement."""
+    """The summaries of each series of cases."""
     groups: dict[str, list[OverlapSummary]] = {}
     for one in summaries:
         groups.setdefault(group_title(one), []).append(one)
@@ -61,7 +62,7 @@ def rate_text(rate: float | None, one: OverlapSummary) -> str:
     if rate is None:
         return "-"
     value = rate / (_TERA if one.work.name == MATMUL else BYTES_PER_GB)
-    return f"{value:.3f}" if value < 1 else f"{value:.1f}"
+    return f"{value:.3g}" if value < _PRECISE else f"{value:.1f}"
 
 
 def bandwidth_text(bytes_per_s: float | None) -> str:
