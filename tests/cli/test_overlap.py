@@ -137,7 +137,7 @@ def test_an_operation_that_is_unknown(cclmark):
 def test_matrices_that_do_not_fit(cclmark, fake_cuda):
     run = cclmark(
         *("overlap", "-g", "2", *SMALL, "--matrix", "32768"),
-        env=fake_cuda.env(),
+        env=fake_cuda.env(products=True),
         code=3,
     )
     assert "matmul 32768 x 32768 x 32768 bfloat16 requires 6 GiB of memory per rank" in run.err
@@ -148,7 +148,7 @@ def test_a_product_on_devices_is_that_of_cublaslt(cclmark, fake_cuda):
     run = cclmark(
         *("overlap", "-g", "2", "-b", "64K", "-e", "64K", "--rounds", "2", "--matrix", "62"),
         *("--vary", "NCCL_PROTO=LL,Simple", "--explain"),
-        env=fake_cuda.env(),
+        env=fake_cuda.env(products=True),
     )
     results = run.journal.overlaps
     assert {one.status for one in results} <= {"ok", "skipped"}
@@ -170,7 +170,7 @@ def test_a_product_on_devices_is_that_of_cublaslt(cclmark, fake_cuda):
 
 @pytest.mark.parametrize("misread", ["factors", "transposed"])
 def test_an_interface_that_is_misread_shows(cclmark, fake_cuda, misread):
-    env = fake_cuda.env(CCLMARK_FAKE_CUBLASLT_MISREAD=misread)
+    env = fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_MISREAD=misread)
     run = cclmark(*ON_FAKES, env=env, code=1)
     assert all(one.status == "wrong" for one in run.journal.overlaps)
     for one in run.journal.overlaps:
@@ -179,7 +179,9 @@ def test_an_interface_that_is_misread_shows(cclmark, fake_cuda, misread):
 
 
 def test_one_wrong_element_of_a_product_is_found_with_its_rank(cclmark, fake_cuda):
-    run = cclmark(*ON_FAKES, env=fake_cuda.env(CCLMARK_FAKE_CUBLASLT_WRONG="1"), code=1)
+    run = cclmark(
+        *ON_FAKES, env=fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_WRONG="1"), code=1
+    )
     for one in run.journal.overlaps:
         assert one.verification.wrong == 0
         (finding,) = one.compute_findings
@@ -189,7 +191,7 @@ def test_one_wrong_element_of_a_product_is_found_with_its_rank(cclmark, fake_cud
 
 
 def test_wrong_data_of_the_collective_beside_compute_is_found(cclmark, fake_cuda):
-    env = fake_cuda.env(CCLMARK_FAKE_NCCL_CORRUPT="1:AllReduce:7")
+    env = fake_cuda.env(products=True, CCLMARK_FAKE_NCCL_CORRUPT="1:AllReduce:7")
     run = cclmark(*ON_FAKES, env=env, code=1)
     for one in run.journal.overlaps:
         assert [(entry.rank, entry.first_element) for entry in one.verification.findings] == [
@@ -200,15 +202,16 @@ def test_wrong_data_of_the_collective_beside_compute_is_found(cclmark, fake_cuda
 
 
 def test_a_missing_cublaslt_says_what_to_install(cclmark, fake_cuda):
-    env = {**fake_cuda.env(), "CCLMARK_CUBLASLT_LIBRARY": "/nonexistent/libcublasLt.so"}
-    run = cclmark(*ON_FAKES, env=env, code=3)
+    run = cclmark(*ON_FAKES, env=fake_cuda.env(), code=3)
     assert "pip install nvidia-cublas" in run.err
     assert "CCLMARK_CUBLASLT_LIBRARY is set to this path: correct or unset it" in run.err
     assert run.journal.overlaps == []
 
 
 def test_a_device_without_bfloat16_is_refused(cclmark, fake_cuda):
-    run = cclmark(*ON_FAKES, env=fake_cuda.env(CCLMARK_FAKE_ARCHITECTURE="70"), code=3)
+    run = cclmark(
+        *ON_FAKES, env=fake_cuda.env(products=True, CCLMARK_FAKE_ARCHITECTURE="70"), code=3
+    )
     assert "cublasLtMatmulAlgoGetHeuristic" in run.err
     assert "not supported" in run.err
 
@@ -216,7 +219,7 @@ def test_a_device_without_bfloat16_is_refused(cclmark, fake_cuda):
 def test_a_variant_that_dies_is_recorded_and_the_others_go_on(cclmark, fake_cuda):
     run = cclmark(
         *(*ON_FAKES, "--vary", "CCLMARK_FAKE_NCCL_FAIL=1:AllReduce"),
-        env=fake_cuda.env(),
+        env=fake_cuda.env(products=True),
     )
     statuses = {
         name: [one.status for one in run.journal.overlaps if one.overlap.variant.describe() == name]
@@ -233,6 +236,6 @@ def test_a_variant_that_dies_is_recorded_and_the_others_go_on(cclmark, fake_cuda
 
 
 def test_an_explained_journal_is_complete(cclmark, fake_cuda):
-    run = cclmark(*ON_FAKES, "--explain", env=fake_cuda.env())
+    run = cclmark(*ON_FAKES, "--explain", env=fake_cuda.env(products=True))
     found = read_journal(run.journal_path).overlaps
     assert [one.explanation is not None for one in found] == [True, True, False, False]

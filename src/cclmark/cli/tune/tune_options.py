@@ -12,6 +12,7 @@ from cclmark.cli.options import METHOD, OPERATION, Flags, argument, changed, opt
 
 _SHARED = Flags.__dataclass_fields__
 LEAST_ROUNDS = 7
+USUAL_ROWS = 8192  # of the matrices
 
 
 @dataclass
@@ -47,6 +48,15 @@ class TuneFlags(Flags):
         default="no",
         type=click.Choice(["no", "yes"]),
         help="Also try registered buffers, which the program has to allocate itself [no].",
+    )
+    sm_cost: int = option(
+        METHOD,
+        "--sm-cost",
+        default=USUAL_ROWS,
+        type=click.IntRange(min=0, max=65536),
+        metavar="N",
+        help="On CUDA devices, measure the slow-down of an N x N matrix product beside the tuned "
+        f"collectives, before and after; 0: not [{USUAL_ROWS}].",
     )
     begin: str = changed(_SHARED["begin"], "1K", shown="1K")
     end: str = changed(_SHARED["end"], "256M", shown="256M")

@@ -37,9 +37,11 @@ from cclmark.plan.variants import DEFAULT
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import new_journal, recording
+from cclmark.recording.sm_cost import measure_sm_cost
 from cclmark.recording.trial_measuring import Measuring, TrialMeasuring
 from cclmark.recording.tuning import TuneRequest, Tuning, check_directory
 from cclmark.report.kinds.tune_table import TuneTable
+from cclmark.report.lists.sm_cost_lines import sm_cost_lines
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import TrialResult
@@ -78,7 +80,8 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
     earlier = _earlier(flags.resume, request)
     check_directory(directory, resumes=flags.resume is not None)
     printed = Output(None)
-    table = TuneTable(paint=ansi if printed.takes_colours else unpainted)
+    paint = ansi if printed.takes_colours else unpainted
+    table = TuneTable(paint=paint)
     place = flags.journal or new_journal(f"tune-{'-'.join(operations)}")
     watched = sys.stderr.isatty()
 
@@ -91,6 +94,12 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
             measuring = TrialMeasuring(request.request, recorder, earlier)
             tuning = Tuning(replace(request, directory=directory), measuring, say)
             table.result, outcome = tuning.run()
+            if flags.sm_cost and table.result.files and coordinator.devices.runtime == "cuda":
+                say("measuring the slow-down of a matrix product")
+                cost = measure_sm_cost(
+                    request.request, request.proof_cases, table.result, directory, flags.sm_cost
+                )
+                table.cost = sm_cost_lines(cost, paint)
             return recorder.finish(outcome)
     finally:
         printed.close()

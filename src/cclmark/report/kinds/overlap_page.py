@@ -143,7 +143,7 @@ def _trade_off(group: Sequence[OverlapSummary], keys: set[str]) -> Lines:
     return Lines(
         key=key_of(f"overlap {group[0].case.series().group_words()}", keys),
         title=title,
-        says=f"{group_title(group[0])}: the bandwidth against the compute that remains, a curve for "
+        says=f"{group_title(group[0])}: bandwidth against the compute that remains, a curve for "
         "each message size and a point for each variant.",
         x_title="compute that remains beside the collective, % of its rate alone",
         y_title="bus bandwidth beside the compute, GB/s",
