@@ -18,7 +18,6 @@ from cclmark.recording.output import Output
 from cclmark.recording.recorder import recording
 from cclmark.results.kinds import OverlapResult
 from cclmark.results.schema import Footer, Header
-from cclmark.run import locate
 
 
 def measure_beside(
@@ -35,14 +34,7 @@ def measure_beside(
     ``journal``. Raises UsageError if it cannot be created.
     """
     planned = overlaps_of(cases, variants, rounds, compute)
-    own = replace(
-        request,
-        kind=OVERLAP,
-        planned=planned,
-        pending=(),
-        warnings=(),
-        ccl_wheels={**request.ccl_wheels, "cublaslt": locate.wheel_files("cublaslt")},
-    )
+    own = replace(request, kind=OVERLAP, planned=planned, pending=(), warnings=())
     kept = _Keeping()
     output = Output(None)
     try:

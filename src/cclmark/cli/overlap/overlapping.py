@@ -31,7 +31,6 @@ from cclmark.report.kinds.overlap_table import OverlapTable
 from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import OverlapResult
-from cclmark.run import locate
 
 _LEAST_ARRAY_BYTES = 4096
 # By runtime; the other ones are accelerators.
@@ -97,7 +96,6 @@ def _measure(
         kind=OVERLAP,
         planned=overlaps_of(cases, [DEFAULT, *variants], flags.rounds, compute),
         warnings=[*request.warnings, *notices],
-        ccl_wheels={**request.ccl_wheels, "cublaslt": locate.wheel_files("cublaslt")},
     )
     name = operations[0] if len(operations) == 1 else "collectives"
     return record(
