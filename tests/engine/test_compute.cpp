@@ -52,9 +52,9 @@ class FailingCompute final : public Compute {
 };
 
 /// A library without operations; `blocking`: whether its calls return when their work is done.
-class Idle final : public Communicator {
+class WithoutOperations final : public Communicator {
  public:
-  explicit Idle(bool blocking) : blocking_(blocking) {}
+  explicit WithoutOperations(bool blocking) : blocking_(blocking) {}
   std::unique_ptr<Call> bind(const Operation&, void*) override { throw UnsupportedError("none"); }
   std::string route(const Operation&) const override { return "none"; }
   void* allocate(size_t, Registration) override { throw UnsupportedError("none"); }
@@ -172,7 +172,7 @@ TEST_CASE("a triad is checked in full") {
 TEST_CASE("both kinds of work run as often as requested, with an event after each span") {
   run_ranks(2, [](RankGroup& rank_group) {
     auto device = open_host_device(rank_group.rank());
-    Idle library(true);
+    WithoutOperations library(true);
     auto triad = make_triad(*device, 1 << 12);
     Concurrency concurrency(*device, rank_group, library, nullptr);
     size_t issued = 0;
@@ -201,7 +201,7 @@ TEST_CASE("both kinds of work run as often as requested, with an event after eac
 TEST_CASE("an error of either kind of work is raised, and the thread is joined") {
   run_ranks(1, [](RankGroup& rank_group) {
     auto device = open_host_device(0);
-    Idle library(true);
+    WithoutOperations library(true);
     Concurrency concurrency(*device, rank_group, library, nullptr);
     FailingCompute failing(3);
     CHECK_THROWS_WITH_AS(
@@ -216,7 +216,7 @@ TEST_CASE("an error of either kind of work is raised, and the thread is joined")
 TEST_CASE("work of a device is not timed beside calls that return when their work is done") {
   run_ranks(1, [](RankGroup& rank_group) {
     LazyDevice device(0, 1, -1);
-    Idle blocking(true);
+    WithoutOperations blocking(true);
     Stream stream(device);
     Concurrency concurrency(device, rank_group, blocking, stream.get());
     FailingCompute compute(0);
