@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from cclmark.analysis.overlaps import summaries_of
@@ -145,6 +146,15 @@ def test_failures_and_doubts_are_reported():
     from cclmark.plan.trials import Trial
 
     assert isinstance(failed(0, Trial(FEW, 0, LARGE), "died", ""), TrialResult)
+
+
+def test_figures_of_no_time_are_rejected():
+    line = msgspec.json.encode(result(0, 0))
+    assert msgspec.json.decode(line, type=OverlapResult).figures is not None
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(
+            line.replace(b'"compute_s":0.002', b'"compute_s":0.0'), type=OverlapResult
+        )
 
 
 def test_wrong_data_is_attributed_to_the_collective_or_to_the_compute():

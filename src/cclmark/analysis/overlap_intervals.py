@@ -65,7 +65,7 @@ def figures_of(
 ) -> OverlapFigures | None:
     """The times of one operation alone and beside the other work, of the slowest rank each.
 
-    None if no operation ran entirely beside the other work.
+    None if no operation ran entirely beside the other work, or if the clock is too coarse.
     """
     selection = select(together)
     if selection is None:
@@ -76,11 +76,14 @@ def figures_of(
         _mean(marks, *span)
         for marks, span in zip(together.compute_s, selection.compute, strict=True)
     )
+    sent_alone_s = _alone(communication.communication_s)
+    computed_alone_s = _alone(compute.compute_s)
+    if min(sent_s, computed_s, sent_alone_s, computed_alone_s) <= 0:
+        return None
     return OverlapFigures(
-        communication_alone_s=_alone(communication.communication_s)
-        / communication.communication_operations,
+        communication_alone_s=sent_alone_s / communication.communication_operations,
         communication_s=sent_s / together.communication_operations,
-        compute_alone_s=_alone(compute.compute_s) / compute.compute_operations,
+        compute_alone_s=computed_alone_s / compute.compute_operations,
         compute_s=computed_s / together.compute_operations,
         communication_evaluated=(end - first) / (len(together.communication_s[0]) - 1),
         compute_evaluated=min(

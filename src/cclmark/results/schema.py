@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cclmark.explain.paths import Route
-from cclmark.plan.counts import Count
+from cclmark.plan.counts import Count, Duration
 from cclmark.plan.islands import Island
 from cclmark.plan.outline import Outline
 
@@ -469,10 +469,10 @@ class OverlapFigures(msgspec.Struct, omit_defaults=True):
     execute them, so that its launches set the times.
     """
 
-    communication_alone_s: float
-    communication_s: float
-    compute_alone_s: float
-    compute_s: float
+    communication_alone_s: Duration
+    communication_s: Duration
+    compute_alone_s: Duration
+    compute_s: Duration
     communication_evaluated: float
     compute_evaluated: float
     launch_bound: bool = False
