@@ -570,14 +570,18 @@ class FakeCuda:
     nvrtc: Path
     nccl: Path
     old_nccl: Path
+    cublaslt: Path
     cache: Path
 
-    def env(self, *, old: bool = False, **extra: str) -> dict[str, str]:
-        """The environment; ``old`` takes the NCCL without its optional functions."""
+    def env(self, *, old: bool = False, products: bool = False, **extra: str) -> dict[str, str]:
+        """The environment; ``old`` takes the NCCL without its optional functions, ``products`` the
+        cuBLASLt, which computes so slowly that only small matrices can be multiplied.
+        """
         return {
             "CCLMARK_CUDA_LIBRARY": str(self.cuda),
             "CCLMARK_NVRTC_LIBRARY": str(self.nvrtc),
             "CCLMARK_NCCL_LIBRARY": str(self.old_nccl if old else self.nccl),
+            "CCLMARK_CUBLASLT_LIBRARY": str(self.cublaslt) if products else "/none/libcublasLt.so",
             "CCLMARK_CACHE_DIR": str(self.cache),
             **extra,
         }
@@ -603,6 +607,7 @@ def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
         nvrtc=_built(directory, "libnvrtc.so*"),
         nccl=_built(directory, "libnccl.so.2"),
         old_nccl=_built(directory, "libnccl.so.2", old=True),
+        cublaslt=_built(directory, "libcublasLt.so.12"),
         cache=tmp_path_factory.mktemp("kernels"),
     )
 

@@ -22,6 +22,7 @@
 #include "ccl/bridge.hpp"
 #include "ccl/communicator.hpp"
 #include "collective/values.hpp"
+#include "compute/compute.hpp"
 #include "core/counter.hpp"
 #include "core/stack.hpp"
 #include "device/device.hpp"
@@ -453,6 +454,28 @@ NB_MODULE(_engine, m) {
       .def_ro("writes", &PlannedStep::writes)
       .def_ro("combines", &PlannedStep::combines)
       .def_ro("medium", &PlannedStep::medium);
+  nb::class_<Compute>(m, "Compute")
+      .def_prop_ro("work", &Compute::work)
+      .def_prop_ro("implementation", &Compute::implementation)
+      .def_prop_ro("path", &Compute::path);
+  m.def("make_product", &make_product, "device"_a, "order"_a, nb::keep_alive<0, 1>(),
+        nb::call_guard<nb::gil_scoped_release>());
+  m.def("product_bytes", &product_bytes, "device"_a, "order"_a);
+  m.def("make_triad", &make_triad, "device"_a, "size_bytes"_a, nb::keep_alive<0, 1>(),
+        nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<ComputeFinding>(m, "ComputeFinding")
+      .def_ro("wrong", &ComputeFinding::wrong)
+      .def_ro("first_element", &ComputeFinding::first_element)
+      .def_ro("expected", &ComputeFinding::expected)
+      .def_ro("actual", &ComputeFinding::actual);
+  const Spans spans;
+  bind_struct<Spans>(m, "Spans", field("count"_a = spans.count, &Spans::count),
+                     field("operations"_a = spans.operations, &Spans::operations));
+  nb::class_<ConcurrentTimes>(m, "ConcurrentTimes")
+      .def_ro("communication_s", &ConcurrentTimes::communication_s)
+      .def_ro("compute_s", &ConcurrentTimes::compute_s)
+      .def_ro("enqueue_s", &ConcurrentTimes::enqueue_s)
+      .def_ro("host_s", &ConcurrentTimes::host_s);
   nb::class_<Session>(m, "Session")
       .def(nb::init<Device&, RankGroup&, Communicator&, OperationCounter*>(), "device"_a,
            "rank_group"_a, "communicator"_a, "counter"_a.none() = nb::none(),
@@ -472,6 +495,12 @@ NB_MODULE(_engine, m) {
       .def("steps", &Session::steps)
       .def("run", &Session::run, "batch"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("trace", &Session::trace, "operations"_a, "events"_a,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("run_beside", &Session::run_beside, "operations"_a, "products"_a, "compute"_a,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("verify_beside", &Session::verify_beside, "products"_a, "compute"_a, "corrupt"_a.none(),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("check_compute", &Session::check_compute, "compute"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def("capture", &Session::capture, "batch"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Session::verify, "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())

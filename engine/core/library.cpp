@@ -70,6 +70,19 @@ const char* setting(const char* variable) {
   return text != nullptr && *text != '\0' ? text : nullptr;
 }
 
+std::vector<std::string> setting_list(const char* variable) {
+  std::vector<std::string> parts;
+  const char* text = setting(variable);
+  if (text == nullptr) return parts;
+  const std::string list = text;
+  for (size_t start = 0; start < list.size();) {
+    size_t end = std::min(list.find(':', start), list.size());
+    parts.push_back(list.substr(start, end - start));
+    start = end + 1;
+  }
+  return parts;
+}
+
 Library Library::open(const std::string& what, const std::vector<std::string>& candidates,
                       const std::string& variable, Symbols symbols) {
   int visible = symbols == Symbols::for_all ? RTLD_GLOBAL : RTLD_LOCAL;

@@ -9,6 +9,8 @@ namespace cclmark {
 
 /// The value of an environment variable; nullptr if it is not set, or empty.
 const char* setting(const char* variable);
+/// The parts of such a value between colons; none if it is not set.
+std::vector<std::string> setting_list(const char* variable);
 
 /// A vendor's shared library, loaded once and never unloaded: vendors keep threads and exit
 /// handlers inside, and unmapping their code under them crashes at exit.

@@ -519,6 +519,9 @@ class CudaDevice final : public Device {
     if (kernel == "cclmark_fill" || kernel == "cclmark_verify") return "pattern";
     if (kernel == "cclmark_reduce" || kernel == "cclmark_take") return "reduce";
     if (kernel == "cclmark_clock") return "clock";
+    if (kernel.ends_with("tile") || kernel.ends_with("tiles") || kernel.ends_with("triad")) {
+      return "compute";
+    }
     return "transfer";
   }
 

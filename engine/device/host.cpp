@@ -44,6 +44,8 @@ void cclmark_relax() {
 }
 
 #include "kernels/dialect.cu"
+// before all of them
+#include "kernels/compute.cu"
 #include "kernels/pattern.cu"
 #include "kernels/reduce.cu"
 #include "kernels/transfer.cu"
@@ -56,6 +58,11 @@ constexpr Kernel entry(const char* name) {
 const Kernel kKernels[] = {
     entry<cclmark_fill, PatternArguments>("cclmark_fill"),
     entry<cclmark_verify, PatternArguments>("cclmark_verify"),
+    entry<cclmark_tile, TiledArguments>("cclmark_tile"),
+    entry<cclmark_check_tiles, TiledArguments>("cclmark_check_tiles"),
+    entry<cclmark_fill_triad, TriadArguments>("cclmark_fill_triad"),
+    entry<cclmark_triad, TriadArguments>("cclmark_triad"),
+    entry<cclmark_check_triad, TriadArguments>("cclmark_check_triad"),
     entry<cclmark_reduce, ReduceArguments>("cclmark_reduce"),
     entry<cclmark_take, ReduceArguments>("cclmark_take"),
     entry<cclmark_copy_cache, CopyArguments>("cclmark_copy_cache"),

@@ -40,16 +40,8 @@ struct Nvrtc {
 
   static std::vector<std::string> candidates() {
     if (const char* chosen = setting(kVariable)) return {chosen};
-    std::vector<std::string> found;
     // First the wheels that the Python side has found, then the loader's path, then the toolkit.
-    if (const char* wheels = setting("CCLMARK_NVRTC_WHEELS")) {
-      std::string list = wheels;
-      for (size_t start = 0; start < list.size();) {
-        size_t end = std::min(list.find(':', start), list.size());
-        found.push_back(list.substr(start, end - start));
-        start = end + 1;
-      }
-    }
+    std::vector<std::string> found = setting_list("CCLMARK_NVRTC_WHEELS");
     for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"})
       found.emplace_back(name);
     for (const char* name : {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"})

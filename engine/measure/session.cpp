@@ -292,6 +292,36 @@ TracedOperations Session::trace(size_t operations, bool events) {
   return traced;
 }
 
+Concurrency& Session::concurrency() {
+  if (concurrency_ == nullptr) {
+    concurrency_ =
+        std::make_unique<Concurrency>(device_, rank_group_, communicator_, stream_.get());
+  }
+  return *concurrency_;
+}
+
+ConcurrentTimes Session::run_beside(const Spans& operations, const Spans& products,
+                                    Compute& compute) {
+  Batch batch;
+  batch.iterations = operations.count * operations.operations;
+  begin(batch);
+  counter_.begin_batch();
+  StreamTimes own = concurrency().run(operations, [this] { issue_next(); }, products, &compute);
+  counter_.complete();
+  auto by_rank = [this](const std::vector<double>& values) {
+    std::vector<std::vector<double>> rows(static_cast<size_t>(ranks()));
+    if (values.empty()) return rows;
+    std::vector<double> all = rank_group_.gather(values);
+    for (size_t rank = 0; rank < rows.size(); ++rank) {
+      auto first = all.begin() + static_cast<std::ptrdiff_t>(rank * values.size());
+      rows[rank].assign(first, first + static_cast<std::ptrdiff_t>(values.size()));
+    }
+    return rows;
+  };
+  return {by_rank(own.communication_s), by_rank(own.compute_s),
+          rank_group_.gather({&own.enqueue_s, 1}), rank_group_.gather({&own.host_s, 1})};
+}
+
 std::string Session::no_graphs() const {
   std::string of_library = communicator_.no_graphs();
   return of_library.empty() ? device_.no_graphs() : of_library;
@@ -334,6 +364,21 @@ VerificationResult Session::verify(std::optional<size_t> corrupt) {
     communicator_.check();
   };
   return verification_.verify(buffers_, run_once, corrupt);
+}
+
+VerificationResult Session::verify_beside(const Spans& products, Compute& compute,
+                                          std::optional<size_t> corrupt) {
+  concurrency().poison(compute);
+  auto run_once = [&] {
+    ready(1);
+    concurrency().run({.count = 1, .operations = 1}, [this] { issue(0); }, products, &compute);
+    counter_.complete();
+  };
+  return verification_.verify(buffers_, run_once, corrupt);
+}
+
+ComputeFinding Session::check_compute(Compute& compute) {
+  return concurrency().check(compute);
 }
 
 }  // namespace cclmark

@@ -11,6 +11,7 @@
 #include "core/rank_group.hpp"
 #include "device/device.hpp"
 #include "measure/captured_graph.hpp"
+#include "measure/concurrency.hpp"
 #include "measure/event_reference.hpp"
 #include "measure/message_buffers.hpp"
 #include "measure/verification.hpp"
@@ -58,6 +59,12 @@ struct TracedOperations {
   int64_t complete_ns = 0;  ///< when all were complete
 };
 
+/// The times of all ranks, by rank. `compute_s` and `communication_s` as in StreamTimes.
+struct ConcurrentTimes {
+  std::vector<std::vector<double>> communication_s, compute_s;
+  std::vector<double> enqueue_s, host_s;
+};
+
 /// One rank's part in measuring: the operation being measured and the timed loop.
 ///
 /// All calls are collective: every rank makes the same ones with the same arguments. Waits end at
@@ -87,12 +94,22 @@ class Session {
   /// clock, which delays what follows an event.
   TracedOperations trace(size_t operations, bool events);
 
+  /// Runs the operation and a compute at the same time, or one of them alone if the other has no
+  /// spans. Raises UnsupportedError as `run` does, and if the two cannot be timed beside each
+  /// other.
+  ConcurrentTimes run_beside(const Spans& operations, const Spans& products, Compute& compute);
+
   /// Captures the operations of a batch that is to be replayed, unless they are already. Local to
   /// this rank: nothing is executed. Raises UnsupportedError when that cannot be done.
   void capture(const Batch& batch);
 
   /// Runs the operation once and checks its output. See Verification.
   VerificationResult verify(std::optional<size_t> corrupt);
+  /// The same while operations of a compute run, whose output is overwritten before.
+  VerificationResult verify_beside(const Spans& products, Compute& compute,
+                                   std::optional<size_t> corrupt);
+  /// Checks the output of the last operation of a compute on this rank.
+  ComputeFinding check_compute(Compute& compute);
 
   int ranks() const { return rank_group_.size(); }
   /// The library's route for the prepared operation: "native", or its composition.
@@ -127,6 +144,7 @@ class Session {
   Samples run_singly(const Batch& batch);
   Samples run_with_events(const Batch& batch);
   double elapsed_s(const Event& from, const Event& to);
+  Concurrency& concurrency();
   void begin(const Batch& batch);
   void upload_graph(const Batch& batch);
 
@@ -151,6 +169,7 @@ class Session {
   // Members are destroyed from the last to the first: the graph, the buffers, then the calls.
   MessageBuffers buffers_;
   CapturedGraph graph_;
+  std::unique_ptr<Concurrency> concurrency_;  ///< once a compute was measured
 };
 
 }  // namespace cclmark

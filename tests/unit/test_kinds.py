@@ -9,7 +9,17 @@ import pytest
 import cclmark
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
-from cclmark.plan.items import CHECK, COLLECTIVE, EXPERIMENT, MEMORY, P2P, PAIRS, items_of
+from cclmark.plan.items import (
+    CHECK,
+    COLLECTIVE,
+    EXPERIMENT,
+    MEMORY,
+    OVERLAP,
+    P2P,
+    PAIRS,
+    items_of,
+)
+from cclmark.plan.overlaps import Compute, Overlap
 from cclmark.plan.rank_memory import RankMemory
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
@@ -28,6 +38,7 @@ PLANS = {
     CHECK: [Check("barrier", "gloo")],
     MEMORY: [CASE],
     EXPERIMENT: [Trial(Variant((Assignment("NCCL_PROTO", "LL"),)), 1, CASE)],
+    OVERLAP: [Overlap(Variant(), 1, CASE, Compute("matmul", "bfloat16", 8192))],
 }
 
 

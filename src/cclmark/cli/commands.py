@@ -60,6 +60,11 @@ COMMANDS = {
         "tune_command",
         "Search settings of a library that beat its default, prove them, and write their files.",
     ),
+    "overlap": Entry(
+        "overlap.overlap_command",
+        "overlap_command",
+        "Measure a collective and a matrix product alone and at once: the slow-down of each.",
+    ),
     "p2p": Entry(
         "p2p.p2p_command", "p2p_command", "Bandwidth and latency between every pair of devices."
     ),

@@ -1,4 +1,4 @@
-"""Runs the trials of an experiment: round after round, with the processes that variants require."""
+"""Runs trials and overlaps: round after round, with the processes that variants require."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import msgspec
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK, EXIT_USAGE
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
-from cclmark.plan.trials import Trial
 from cclmark.plan.variants import LIBRARY, Assignment, Variant
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.results.kinds import Result, TrialResult
+from cclmark.results.kinds import Result, Varied, VariedResult, failed
 from cclmark.results.schema import Condition, Explanation, Paths
 
 _STATUS = {"timeout": "timeout", "missing": "skipped"}
@@ -27,7 +26,7 @@ class ExperimentLaunch:
         """``begun``: the listener has received the surroundings."""
         self._request = request
         self._listener = _InTurn(listener, begun=begun)
-        self._trials = [one for one in request.items if isinstance(one, Trial)]
+        self._trials = [one for one in request.items if isinstance(one, Varied)]
         #: Why a variant is not measured any more.
         self._failed: dict[Variant, str] = {}
 
@@ -139,7 +138,7 @@ class ExperimentLaunch:
         reason = outcome.message.partition("\n")[0]
         status = _STATUS.get(kind, "died")
         trial = self._trials[index]
-        self._listener.record(TrialResult(index, trial, status, reason, report=outcome.message))
+        self._listener.record(failed(index, trial, status, reason, outcome.message))
 
     def _give_up(self, variant: Variant, outcome: Outcome) -> None:
         """Measures the variant no more."""
@@ -153,7 +152,7 @@ class ExperimentLaunch:
         if reason is None:
             return False
         text = f"the variant failed before: {reason}"
-        self._listener.record(TrialResult(index, trial, "skipped", text))
+        self._listener.record(failed(index, trial, "skipped", text))
         return True
 
 
@@ -174,7 +173,7 @@ def _environment(variant: Variant) -> dict[str, str]:
     return {one.name: one.value for one in variant.process if one.is_variable}
 
 
-def _groups(trials: Sequence[Trial], indices: Sequence[int]) -> dict[Processes, list[int]]:
+def _groups(trials: Sequence[Varied], indices: Sequence[int]) -> dict[Processes, list[int]]:
     """The trials that share processes, in the order of the plan.
 
     The control has its own processes if some variants require their own: the noise between
@@ -217,7 +216,7 @@ class _InTurn:
         """The index in the whole plan of a trial of the current attempt; -1 for none."""
         return self._group[place] if 0 <= place < len(self._group) else -1
 
-    def record(self, result: TrialResult) -> None:
+    def record(self, result: VariedResult) -> None:
         """Passes on a result with an index of the whole plan."""
         self.done.add(result.index)
         self._listener.result(result)
@@ -228,7 +227,7 @@ class _InTurn:
             self._listener.started(surroundings)
 
     def result(self, result: Result) -> None:
-        assert isinstance(result, TrialResult)
+        assert isinstance(result, VariedResult)
         self.record(msgspec.structs.replace(result, index=self.index_of(result.index)))
 
     def condition(self, condition: Condition) -> None:

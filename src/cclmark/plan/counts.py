@@ -1,4 +1,4 @@
-"""Integers with a lower bound, which msgspec checks when it decodes a file."""
+"""Numbers with a lower bound, which msgspec checks when it decodes a file."""
 
 from __future__ import annotations
 
@@ -8,3 +8,5 @@ import msgspec
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
+#: Seconds that something takes: journals with other values are rejected.
+Duration = Annotated[float, msgspec.Meta(gt=0)]

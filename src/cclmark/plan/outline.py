@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cclmark.plan.items import Item
+from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.rank_memory import RankMemories
 from cclmark.plan.sizes import format_size
@@ -41,6 +42,7 @@ _NAMES = {
     "name": "checks (--only)",
     "variant": "settings (--vary)",
     "round": "rounds (--rounds)",
+    "compute": "work beside the collective (--compute, --matrix, --array)",
     "backend": "backends",
 }
 _MOST_LISTED = 6
@@ -62,11 +64,13 @@ def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
         listed = items.cases
     values: dict[str, list[Value]] = {"devices": [devices], "processes": [processes]}
     parts: list[Item] = [*listed]
-    trials = [one for one in listed if isinstance(one, Trial)]
+    trials = [one for one in listed if isinstance(one, Trial | Overlap)]
     if trials:
         parts = [one.case for one in trials]
         values["variant"] = [*dict.fromkeys(one.variant.describe() for one in trials)]
         values["round"] = [len({one.round for one in trials})]
+    if overlaps := [one for one in listed if isinstance(one, Overlap)]:
+        values["compute"] = [*dict.fromkeys(one.compute.describe() for one in overlaps)]
     for name in _NAMES:
         found = dict.fromkeys(
             getattr(one, name) for one in parts if name in type(one).__annotations__

@@ -35,7 +35,7 @@ from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.report.formats.exporter import Connects, Explains, Exporter, Observer
 from cclmark.results.journal import JournalWriter
-from cclmark.results.kinds import CaseResult, Result, TrialResult
+from cclmark.results.kinds import CaseResult, Result, VariedResult
 from cclmark.results.machine import kept_environment, readable
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -182,7 +182,7 @@ class Recorder:
         """Shows the results that waited for their explanations."""
         self._shows_later = False
         for result in self._to_show:
-            if isinstance(result, CaseResult | TrialResult):
+            if isinstance(result, CaseResult | VariedResult):
                 result.explanation = self._explanations.get(result.index, result.explanation)
             self._show(result)
         self._to_show.clear()
@@ -205,8 +205,11 @@ class Recorder:
         """Shows the progress of the run on a terminal."""
         self._progress.show(rank_status)
 
-    def finish(self, outcome: Outcome) -> int:
-        """Writes the footer, prints the path of the journal and returns the exit code."""
+    def finish(self, outcome: Outcome, *, quiet: bool = False) -> int:
+        """Writes the footer, prints the path of the journal and returns the exit code.
+
+        ``quiet``: neither messages nor the path are printed.
+        """
         code = outcome.exit_code
         if code == EXIT_OK and self._hung:
             code = EXIT_DIED
@@ -231,6 +234,8 @@ class Recorder:
                 self._print(self._exporter.end(printable(footer)))
             except UnreadError:
                 code = EXIT_INTERRUPTED  # the output has the reason, the journal the results
+        if quiet:
+            return code
         messages = [outcome.message, *self._hung, self._output.failure]
         if code == EXIT_MISSING and not self.measured:
             messages += [f"nothing was measured: {reason}" for reason in self._reasons]
@@ -305,12 +310,15 @@ def recording(
     began_s: float,
     resumed: Resumed | None = None,
     explain: bool = False,
+    *,
+    within: bool = False,
 ) -> Iterator[Recorder]:
     """A recorder with the new file ``journal``. Raises UsageError if it cannot be created.
 
-    On a signal, the ranks' supervisor ends the run, so that the journal is kept.
+    On a signal, the ranks' supervisor ends the run, so that the journal is kept. ``within``: the
+    run is a part of another one, which alone repeats a journal's run.
     """
-    repetition = Repetition.at_hand()
+    repetition = None if within else Repetition.at_hand()
     with deferred():
         written = JournalWriter(journal)
         if repetition is not None:

@@ -24,9 +24,11 @@ from cclmark.results.kinds import (
     CheckResult,
     Line,
     MemoryResult,
+    OverlapResult,
     Result,
     TransferResult,
     TrialResult,
+    VariedResult,
 )
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -207,6 +209,11 @@ class Journal:
         return [result for result in self.results if isinstance(result, TrialResult)]
 
     @property
+    def overlaps(self) -> list[OverlapResult]:
+        """The results of ``cclmark overlap``."""
+        return [result for result in self.results if isinstance(result, OverlapResult)]
+
+    @property
     def memories(self) -> list[MemoryResult]:
         """The results of ``cclmark memory``."""
         return [result for result in self.results if isinstance(result, MemoryResult)]
@@ -283,7 +290,8 @@ def _attach(observed: Iterable[Condition | Explanation | Paths], journal: Journa
             journal.paths.append(one)
         else:
             explanations[one.index] = one
-    explained: list[CaseResult | TrialResult] = [*journal.cases, *journal.trials]
+    explained: list[CaseResult | VariedResult] = [*journal.cases, *journal.trials]
+    explained += journal.overlaps
     for result in explained:
         result.explanation = explanations.get(result.index, result.explanation)
 

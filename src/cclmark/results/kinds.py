@@ -10,7 +10,8 @@ import msgspec
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.counts import Count
-from cclmark.plan.items import CHECK, COLLECTIVE, EXPERIMENT, MEMORY, P2P, PAIRS, Item
+from cclmark.plan.items import CHECK, COLLECTIVE, EXPERIMENT, MEMORY, OVERLAP, P2P, PAIRS, Item
+from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases, falls_with_pair
 from cclmark.plan.rank_memory import RankMemories, RankMemory
 from cclmark.plan.transfers import Transfer
@@ -19,11 +20,14 @@ from cclmark.results.schema import (
     Condition,
     DeviceTime,
     Explanation,
+    Finding,
     Footer,
     Header,
     LibraryChannels,
     MemoryBuffer,
     MemoryStage,
+    OverlapFigures,
+    OverlapTimes,
     Paths,
     Samples,
     Summary,
@@ -269,7 +273,72 @@ class TrialResult(msgspec.Struct, tag="trial", omit_defaults=True):
         return True
 
 
-Result = CaseResult | TransferResult | CheckResult | MemoryResult | TrialResult
+class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
+    """A case beside a compute and its outcome. ``status`` and ``reason``: as those of TrialResult.
+
+    ``communication_alone``, ``compute_alone`` and ``together``: the times of the events of all
+    ranks, from which ``figures`` are computed (analysis.overlap_intervals). ``implementation``: the
+    software that computes, ``implementation_path``: its file, empty for the engine's own.
+    ``compute_findings``: wrong elements of its output by rank.
+    ``explanation``: of the overlaps of the first round; a journal stores it in a separate line.
+    """
+
+    index: Count
+    overlap: Overlap
+    status: str
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    implementation: str = ""
+    implementation_path: str = ""
+    communication_alone: OverlapTimes | None = None
+    compute_alone: OverlapTimes | None = None
+    together: OverlapTimes | None = None
+    figures: OverlapFigures | None = None
+    verification: Verification | None = None
+    compute_findings: list[Finding] = []
+    report: str = ""
+    explanation: Explanation | None = None
+
+    @property
+    def item(self) -> Overlap:
+        """The measured overlap."""
+        return self.overlap
+
+    @property
+    def cycle(self) -> int:
+        """0: rounds are part of the plan."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are figures."""
+        return self.figures is not None
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the output was compared with the expected one."""
+        return self.verification is not None
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
+
+#: Results of items that are measured with variants, and these items.
+VariedResult = TrialResult | OverlapResult
+Varied = Trial | Overlap
+
+
+def failed(index: int, item: Varied, status: str, reason: str, report: str = "") -> VariedResult:
+    """The result of an item that has no figures."""
+    if isinstance(item, Overlap):
+        return OverlapResult(index, item, status, reason, report=report)
+    return TrialResult(index, item, status, reason, report=report)
+
+
+Result = CaseResult | TransferResult | CheckResult | MemoryResult | TrialResult | OverlapResult
 Line = Header | Result | Condition | Explanation | Paths | Trace | Footer
 
 
@@ -338,4 +407,5 @@ KINDS: dict[str, Kind] = {
     CHECK: Kind(Check, CheckResult, "checks"),
     MEMORY: Kind(Case, MemoryResult, "memory", items=_of_every_rank),
     EXPERIMENT: Kind(Trial, TrialResult, "trials", failures_are_results=True),
+    OVERLAP: Kind(Overlap, OverlapResult, "overlaps", failures_are_results=True),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cclmark.explain.paths import Route
-from cclmark.plan.counts import Count
+from cclmark.plan.counts import Count, Duration
 from cclmark.plan.islands import Island
 from cclmark.plan.outline import Outline
 
@@ -441,6 +441,41 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
     bytes_per_s: float = 0.0
     flow_bytes_per_s: list[float] = []
     half_width: float | None = None
+
+
+class OverlapTimes(msgspec.Struct):
+    """The times at which the streams of all ranks passed their events.
+
+    ``communication_s``, ``compute_s``: by rank, in seconds on the clock of its device since a
+    moment of this rank; an event before the first operation, then one after each span of
+    ``communication_operations`` or ``compute_operations``. A stream without work has none.
+    ``enqueue_s``: by rank, from the barrier until the last call had returned, by the host's clock;
+    empty for devices that work inside the call.
+    """
+
+    communication_s: list[list[float]]
+    compute_s: list[list[float]]
+    enqueue_s: list[float]
+    communication_operations: Count
+    compute_operations: Count
+
+
+class OverlapFigures(msgspec.Struct, omit_defaults=True):
+    """The figures of a case beside a compute, of the slowest rank each.
+
+    Times are seconds for one operation. ``communication_evaluated``, ``compute_evaluated``: the
+    smallest share of the operations that ran beside the other work that counts.
+    ``launch_bound``: the host enqueues the operations of the collective no faster than the devices
+    execute them, so that its launches set the times.
+    """
+
+    communication_alone_s: Duration
+    communication_s: Duration
+    compute_alone_s: Duration
+    compute_s: Duration
+    communication_evaluated: float
+    compute_evaluated: float
+    launch_bound: bool = False
 
 
 class MemoryReading(msgspec.Struct, omit_defaults=True):

@@ -27,23 +27,31 @@ _MPI_LIBRARIES = {
 }
 _ANY_LIBRARY = list(dict.fromkeys(name for names in _MPI_LIBRARIES.values() for name in names))
 
-# Below site-packages.
-_NVRTC_FILES = (
-    "nvidia/cu13/lib/libnvrtc.so.13",
-    "nvidia/cuda_nvrtc/lib/libnvrtc.so.13",
-    "nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
-)
+# Below site-packages: libraries that are no CCLs.
+_OTHER_FILES = {
+    "nvrtc": (
+        "nvidia/cu13/lib/libnvrtc.so.13",
+        "nvidia/cuda_nvrtc/lib/libnvrtc.so.13",
+        "nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
+    ),
+    "cublaslt": (
+        "nvidia/cu13/lib/libcublasLt.so.13",
+        "nvidia/cublas/lib/libcublasLt.so.13",
+        "nvidia/cublas/lib/libcublasLt.so.12",
+        "nvidia/cublas/lib/libcublasLt.so.11",
+    ),
+}
 
 
 def wheel_files(library: str) -> list[str]:
-    """Files of ``library`` or ``nvrtc`` in the packages of this Python, in order of preference."""
+    """Files of a CCL, ``nvrtc`` or ``cublaslt`` in the packages of this Python, best first."""
     described = library_called(library)
     in_packages = described.wheel_files if described is not None else ()
     in_environment = described.environment_files if described is not None else ()
     candidates = [
         directory / name
         for directory in _site_directories()
-        for name in (_NVRTC_FILES if library == "nvrtc" else in_packages)
+        for name in _OTHER_FILES.get(library, in_packages)
     ]
     candidates += [
         Path(prefix) / name

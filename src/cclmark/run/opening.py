@@ -97,10 +97,12 @@ def measure_each(
     measure: Callable[[str, Library], None],
     *,
     all_needed: bool = False,
+    starts_threads: bool = False,
 ) -> None:
     """Loads the libraries of ``cases``, introduces the rank and calls ``measure`` with each.
 
-    ``all_needed``: see open_libraries. Raises the errors of open_libraries and ``measure``.
+    ``all_needed``: see open_libraries. ``starts_threads``: whether ``measure`` works with several
+    threads. Raises the errors of open_libraries and ``measure``.
     """
     rank, job = context.rank, context.job
     rank.enter("loading the library")
@@ -109,11 +111,11 @@ def measure_each(
     order = sorted(names, key=lambda name: torch_backend_of(name) is None)
     opened = open_libraries(order, job, all_needed=all_needed)
     libraries = {name: opened[name] for name in names}
-    _share_processors_for(names[0], context)
+    _share_processors_for(names[0], context, starts_threads)
     used = [it for library in libraries.values() for it in library.descriptions]
     context.introduce(list({it.name: it for it in used}.values()))
     for name, library in libraries.items():
-        _share_processors_for(name, context)
+        _share_processors_for(name, context, starts_threads)
         measure(name, library)
     rank.case_index = -1
     rank.enter("finished")
@@ -124,10 +126,14 @@ def measure_each(
     used.clear()
 
 
-def _share_processors_for(name: str, context: RankContext) -> None:
-    """Binds a rank of the host to a separate processor, unless the library ``name`` starts threads.
+def _share_processors_for(name: str, context: RankContext, starts_threads: bool) -> None:
+    """Binds a rank of the host to a separate processor, unless it works with several threads.
 
     Torch and the transport between hosts start threads, which may run on any inherited processor.
     """
-    threads = torch_backend_of(name) is not None or (name == BRIDGE and bool(context.job.hosts))
+    threads = (
+        starts_threads
+        or torch_backend_of(name) is not None
+        or (name == BRIDGE and bool(context.job.hosts))
+    )
     context.share_processors(alone=not threads)

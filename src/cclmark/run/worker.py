@@ -62,7 +62,9 @@ class Worker:
         self._binding.bind_early()
         if self._binding.is_default:
             keep_to(set(job.processors))
-        os.environ.setdefault("CCLMARK_NVRTC_WHEELS", ":".join(job.ccl_wheels.get("nvrtc", [])))
+        for library in ("nvrtc", "cublaslt"):
+            wheels = ":".join(job.ccl_wheels.get(library, []))
+            os.environ.setdefault(f"CCLMARK_{library.upper()}_WHEELS", wheels)
         devices = [engine.open_device(job.runtime, index) for index in job.device_indices]
         self._binding.bind_to_devices([device.info.pci_bus_id for device in devices])
         context = RankContext(self.rank, devices, self._binding, self._instruments)

@@ -64,6 +64,8 @@ _PLAIN_SRUN = (
     "this srun started its tasks without an MPI plug-in: use srun --mpi=pmix for Open MPI or "
     "--mpi=pmi2 for MPICH"
 )
+# Libraries besides the CCLs that ranks may open: for kernels and for matrix products.
+_BESIDE_CCLS = ("nvrtc", "cublaslt")
 _REGISTRATIONS = ("none", "local", "symmetric")
 
 
@@ -161,7 +163,7 @@ def request_of(
         planned=cases,
         settings=settings,
         ccl_path=flags.ccl_path,
-        ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, "nvrtc")}
+        ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, *_BESIDE_CCLS)}
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
         modules=flags.modules,
         warnings=[*warnings_of(loaded), *rounding_of(plan), *without_effect],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,34 +16,16 @@ from cclmark.cli.collective.measuring import (
 )
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.cli.experiment.experiment_options import ExperimentFlags
+from cclmark.cli.varied import check_settings, checked_variants, scope_of
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import EXPERIMENT, items_of
-from cclmark.plan.libraries import BRIDGE, MPI, all_libraries, torch_backend_of
-from cclmark.plan.library_settings import (
-    check_value,
-    find_setting,
-    is_kept,
-    requires_new_processes,
-    unknown_setting_notice,
-)
+from cclmark.plan.libraries import all_libraries
 from cclmark.plan.operations import COLLECTIVES
 from cclmark.plan.trials import trials_of
-from cclmark.plan.variants import (
-    COMMUNICATOR,
-    CONTROL,
-    DEFAULT,
-    LIBRARY,
-    PLACEMENT,
-    PROCESS,
-    REGISTRATION,
-    Assignment,
-    Variant,
-    parse_vary,
-    variants_of,
-)
+from cclmark.plan.variants import CONTROL, DEFAULT, LIBRARY, Variant, parse_vary
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import new_journal, record, recording
@@ -55,8 +36,6 @@ from cclmark.report.lists.bisection_lines import bisection_lines
 from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import TrialResult
-
-_UNKNOWN_VERSION = ""
 
 
 def measure_experiment(flags: ExperimentFlags) -> int:
@@ -131,8 +110,8 @@ def _bisect(
     if flags.format != "table" or flags.output is not None:
         raise UsageError("--bisect prints a table: use cclmark export for its journal")
     name, low, high, keep = parse_bisect(flags.bisect, flags.keep)
-    notices = _checked([(name, [str(low), str(high)])], ccl)
-    scope = _scope_of(ccl, name)
+    notices = check_settings([(name, [str(low), str(high)])], ccl)
+    scope = scope_of(ccl, name)
     nominal = trials_of(cases, [DEFAULT], 1)
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
     printed = Output(None)
@@ -160,51 +139,10 @@ def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str
         raise UsageError(
             "nothing is varied: add --vary NAME=VALUE,VALUE (see cclmark settings) or --library A,B"
         )
-    notices = _checked(varied, ccl)
+    notices = check_settings(varied, ccl)
     if libraries:
         varied.append((LIBRARY, [_library(one) for one in libraries]))
-    names = [name for name, _ in varied]
-    if REGISTRATION in names and (flags.register or flags.register_number is not None):
-        raise UsageError("-R and --register exclude --vary registration")
-    return (
-        variants_of(varied, lambda name: _scope_of(ccl, name), one_at_a_time=flags.one_at_a_time),
-        notices,
-    )
-
-
-def _scope_of(ccl: str, name: str) -> str:
-    if ccl in (BRIDGE, MPI) or torch_backend_of(ccl) is not None:
-        return PROCESS  # their communicators are created once in a process
-    if name in (REGISTRATION, PLACEMENT):
-        return COMMUNICATOR
-    return PROCESS if requires_new_processes(ccl, name) else COMMUNICATOR
-
-
-def _checked(varied: Sequence[tuple[str, Sequence[str]]], ccl: str) -> list[str]:
-    """Returns notices on unknown and overridden settings. Raises UsageError for wrong values."""
-    notices = []
-    for name, values in varied:
-        if not Assignment(name, "").is_variable:
-            continue
-        setting = find_setting(ccl, name)
-        # NCCL may work below any other library.
-        for one in (setting, find_setting("nccl", name)):
-            if one is not None and is_kept(one, os.environ):
-                raise UsageError(
-                    f"--vary {name}: {name}={os.environ[name]} is set in the environment, and "
-                    "cclmark does not override it"
-                )
-        if setting is None:
-            notices.append(unknown_setting_notice(ccl, name))
-            continue
-        for value in values:
-            check_value(setting, value, _UNKNOWN_VERSION, os.environ)
-        if name in os.environ:
-            notices.append(
-                f"{name}={os.environ[name]} is set in the environment: it is the default here, and "
-                "the varied values replace it"
-            )
-    return notices
+    return checked_variants(varied, ccl, flags, one_at_a_time=flags.one_at_a_time), notices
 
 
 def _library(text: str) -> str:

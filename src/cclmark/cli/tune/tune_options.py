@@ -12,6 +12,7 @@ from cclmark.cli.options import METHOD, OPERATION, Flags, argument, changed, opt
 
 _SHARED = Flags.__dataclass_fields__
 LEAST_ROUNDS = 7
+USUAL_ROWS = 8192  # of the matrices
 
 
 @dataclass
@@ -55,6 +56,15 @@ class TuneFlags(Flags):
         metavar="NAME[,NAME...]",
         help="The variables to try, also those that are set already, which begin with their value; "
         "not for nccl, rccl and mpi [all that are not set].",
+    )
+    sm_cost: int = option(
+        METHOD,
+        "--sm-cost",
+        default=USUAL_ROWS,
+        type=click.IntRange(min=0, max=65536),
+        metavar="N",
+        help="On CUDA devices, measure the slow-down of an N x N matrix product beside the tuned "
+        f"collectives, before and after; 0: not [{USUAL_ROWS}].",
     )
     begin: str = changed(_SHARED["begin"], "1K", shown="1K")
     end: str = changed(_SHARED["end"], "256M", shown="256M")

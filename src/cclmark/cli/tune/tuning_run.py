@@ -44,9 +44,11 @@ from cclmark.recording.environment_tuning import EnvironmentRequest, Environment
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import new_journal, recording
+from cclmark.recording.sm_cost import measure_sm_cost
 from cclmark.recording.trial_measuring import Measuring, TrialMeasuring
 from cclmark.recording.tuning import TuneRequest, Tuning, check_directory
 from cclmark.report.kinds.tune_table import TuneTable
+from cclmark.report.lists.sm_cost_lines import sm_cost_lines
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import TrialResult
@@ -91,7 +93,8 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
     earlier = _earlier(flags.resume, request)
     check_directory(directory, resumes=flags.resume is not None)
     printed = Output(None)
-    table = TuneTable(paint=ansi if printed.takes_colours else unpainted)
+    paint = ansi if printed.takes_colours else unpainted
+    table = TuneTable(paint=paint)
     place = flags.journal or new_journal(f"tune-{'-'.join(operations)}")
     watched = sys.stderr.isatty()
 
@@ -102,7 +105,14 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
     try:
         with _alone(), recording(place, printed, table, request.request, began_s) as recorder:
             measuring = TrialMeasuring(request.request, recorder, earlier)
-            table.result, outcome = _result(tune, measuring, say)
+            result, outcome = _result(tune, measuring, say)
+            table.result = result
+            is_priced = flags.sm_cost and coordinator.devices.runtime == "cuda"
+            if is_priced and isinstance(result, TuneResult) and result.files:
+                say("measuring the slow-down of a matrix product")
+                cases = tune.proof_cases
+                cost = measure_sm_cost(tune.request, cases, result, directory, flags.sm_cost)
+                table.cost = sm_cost_lines(cost, paint)
             return recorder.finish(outcome)
     finally:
         printed.close()

@@ -14,12 +14,13 @@ from cclmark.tune.tune_result import TuneResult
 
 
 class TuneTable(GatheredTrials):
-    """``result`` is set before the end of the run."""
+    """``result``, and ``cost``, the lines on it, are set before the end of the run."""
 
     def __init__(self, *, paint: Paint = unpainted) -> None:
         super().__init__()
         self._paint = paint
         self.result: TuneResult | EnvironmentResult | None = None
+        self.cost: list[str] = []
 
     def opening(self, header: Header) -> str:
         """Returns the devices, their links, the library and the method."""
@@ -31,7 +32,7 @@ class TuneTable(GatheredTrials):
         if isinstance(self.result, EnvironmentResult):
             lines += environment_lines(self.result, self._paint)
         elif self.result is not None:
-            lines += tune_lines(self.result, self._paint)
+            lines += [*tune_lines(self.result, self._paint), *self.cost]
         if footer is None or footer.message:
             lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))
         return "\n".join(lines) + "\n"

@@ -1,0 +1,158 @@
+"""The slow-downs of a collective and of a compute beside each other, by variant and case."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from cclmark.analysis.paired import paired_ratio
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.statistics import median
+from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
+from cclmark.plan.cases import Case
+from cclmark.plan.overlaps import Compute
+from cclmark.plan.variants import Variant
+from cclmark.results.kinds import OverlapResult
+from cclmark.results.schema import Explanation, OverlapFigures
+
+_LEAST_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class SlowDown:
+    """The time of one operation alone and beside other work, in seconds: medians over the rounds.
+
+    ``estimate``: the ratio of the two with its interval, from the ratios of the rounds; None with
+    fewer than two rounds.
+    """
+
+    alone_s: float
+    beside_s: float
+    estimate: RatioEstimate | None
+
+    @property
+    def ratio(self) -> float:
+        """The time beside the other work over the time alone."""
+        return self.beside_s / self.alone_s if self.estimate is None else self.estimate.ratio
+
+
+@dataclass(frozen=True)
+class OverlapSummary:
+    """All rounds of a variant in one case.
+
+    ``communication`` and ``compute`` are None without figures, for ``reason``. ``status``: ok, or
+    the first other one of the rounds. ``evaluated``: the smallest shares of the operations of the
+    collective and of the compute that ran entirely beside the other work. ``launch_bound``: whether
+    launches set the time of the collective in most rounds. ``implementation`` and its path: the
+    software that computes. ``explanation``: what ran.
+    """
+
+    variant: Variant
+    case: Case
+    work: Compute
+    status: str
+    reason: str
+    communication: SlowDown | None
+    compute: SlowDown | None
+    evaluated: tuple[float, float] = (0.0, 0.0)
+    launch_bound: bool = False
+    implementation: str = ""
+    implementation_path: str = ""
+    explanation: Explanation | None = None
+
+    @property
+    def busbw_alone(self) -> float | None:
+        """The bus bandwidth of the collective alone, in bytes per second."""
+        return None if self.communication is None else self._busbw(self.communication.alone_s)
+
+    @property
+    def busbw_beside(self) -> float | None:
+        """The bus bandwidth of the collective beside the compute, in bytes per second."""
+        return None if self.communication is None else self._busbw(self.communication.beside_s)
+
+    @property
+    def rate_alone(self) -> float | None:
+        """The rate of the compute alone: floating-point operations or bytes per second."""
+        return None if self.compute is None else self.work.work / self.compute.alone_s
+
+    @property
+    def remaining_compute(self) -> float | None:
+        """The share of the compute's rate that remains beside the collective."""
+        return None if self.compute is None else 1 / self.compute.ratio
+
+    @property
+    def ran(self) -> str:
+        """What the library ran, with the channels; empty if unknown."""
+        return "" if self.explanation is None else self.explanation.choice_with_channels
+
+    def _busbw(self, time_s: float) -> float:
+        return algorithm_bandwidth(self.case.size_bytes, time_s) * bus_factor(self.case)
+
+
+def summaries_of(results: Iterable[OverlapResult]) -> list[OverlapSummary]:
+    """A summary for each variant and case, in the order of the plan: by case, then by variant."""
+    by_place: dict[tuple[Variant, Case, Compute], list[OverlapResult]] = {}
+    for result in results:
+        overlap = result.overlap
+        place = (overlap.variant, overlap.case, overlap.compute)
+        by_place.setdefault(place, []).append(result)
+    variants = list(dict.fromkeys(variant for variant, _, _ in by_place))
+    cases = dict.fromkeys(case for _, case, _ in by_place)
+    order = {case: number for number, case in enumerate(_by_size(cases))}
+    places = sorted(by_place, key=lambda one: (order[one[1]], variants.index(one[0])))
+    return [_summary(place, by_place[place]) for place in places]
+
+
+def _by_size(cases: Iterable[Case]) -> list[Case]:
+    """The cases with those of one series and size together, whatever their placement."""
+    groups: dict[tuple[str, int], list[Case]] = {}
+    for case in cases:
+        groups.setdefault((case.operation, case.size_bytes), []).append(case)
+    return [case for group in groups.values() for case in group]
+
+
+def _summary(
+    place: tuple[Variant, Case, Compute], results: Sequence[OverlapResult]
+) -> OverlapSummary:
+    variant, case, work = place
+    bad = next((one for one in results if one.status != "ok"), None)
+    measured = [one.figures for one in results if one.figures is not None]
+    explanation = next((one.explanation for one in results if one.explanation is not None), None)
+    status, reason = ("ok", "") if bad is None else (bad.status, bad.reason)
+    if not measured:
+        return OverlapSummary(
+            variant, case, work, status, reason, None, None, explanation=explanation
+        )
+    return OverlapSummary(
+        variant,
+        case,
+        work,
+        status,
+        reason,
+        _slow_down(
+            measured, lambda one: one.communication_alone_s, lambda one: one.communication_s
+        ),
+        _slow_down(measured, lambda one: one.compute_alone_s, lambda one: one.compute_s),
+        (
+            min(one.communication_evaluated for one in measured),
+            min(one.compute_evaluated for one in measured),
+        ),
+        2 * sum(one.launch_bound for one in measured) > len(measured),
+        next(one.implementation for one in results if one.figures is not None),
+        next(one.implementation_path for one in results if one.figures is not None),
+        explanation,
+    )
+
+
+def _slow_down(
+    rounds: Sequence[OverlapFigures],
+    alone: Callable[[OverlapFigures], float],
+    beside: Callable[[OverlapFigures], float],
+) -> SlowDown:
+    logs = [math.log(beside(one) / alone(one)) for one in rounds]
+    return SlowDown(
+        median([alone(one) for one in rounds]),
+        median([beside(one) for one in rounds]),
+        paired_ratio([logs]) if len(logs) >= _LEAST_ROUNDS else None,
+    )

@@ -1,0 +1,89 @@
+"""The options of ``cclmark overlap``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import click
+
+from cclmark.cli.options import METHOD, OPERATION, Flags, argument, changed, option
+
+_SHARED = Flags.__dataclass_fields__
+USUAL_ROUNDS = 5
+USUAL_FACTOR = 4.0
+
+
+@dataclass
+class OverlapFlags(Flags):
+    """The options of ``cclmark overlap``, which measures round by round."""
+
+    without: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("timing", "iterations", "warmup", "group", "blocking", "graph", "cycles"),
+            *("duration", "summary_every", "across", "cache", "barrier", "clock", "inject"),
+            *("precision_percent", "max_time_s", "references", "islands", "through_host"),
+        }
+    )
+
+    operations: str = argument("OPERATION[,OPERATION...]", default="all_reduce")
+    begin: str = changed(_SHARED["begin"], "1M", shown="1M")
+    factor: float | None = changed(_SHARED["factor"], USUAL_FACTOR, shown="4")
+    compute: str = option(
+        OPERATION,
+        "--compute",
+        default="matmul",
+        type=click.Choice(["matmul", "memory"]),
+        help="The work beside the collective: matmul, a matrix product (cuBLASLt on CUDA devices, "
+        "a loop on the host; other devices have none); memory, a triad that is bound by the memory "
+        "[matmul].",
+    )
+    matrix: int | None = option(
+        OPERATION,
+        "--matrix",
+        type=click.IntRange(min=16, max=65536),
+        metavar="N",
+        help="matmul: rows and columns of the matrices [8192, bfloat16; host: 256, float32].",
+    )
+    array: str = option(
+        OPERATION,
+        "--array",
+        default="",
+        metavar="SIZE",
+        help="memory: size of each of the three arrays [1G; host: 16M].",
+    )
+    vary: list[str] = option(
+        OPERATION,
+        "--vary",
+        multiple=True,
+        metavar="NAME=A,B",
+        help=(
+            "A setting and its values, for example NCCL_MAX_CTAS=4,8,16,32,64: an environment "
+            "variable, registration or placement; may be repeated. Values that contain commas are "
+            "separated by |."
+        ),
+    )
+    one_at_a_time: bool = option(
+        OPERATION,
+        "--one-at-a-time",
+        default=False,
+        is_flag=True,
+        help="Each value alone instead of all combinations.",
+    )
+    rounds: int = option(
+        METHOD,
+        "--rounds",
+        default=USUAL_ROUNDS,
+        type=click.IntRange(min=2, max=1000),
+        metavar="N",
+        help=f"Rounds, in each of which everything is measured [{USUAL_ROUNDS}].",
+    )
+    placement: str = changed(
+        _SHARED["placement"],
+        "out-of-place",
+        type=click.Choice(["out-of-place", "in-place"]),
+        help="Whether output and input are the same buffer [out-of-place].",
+    )
+    format: str = changed(
+        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
+    )

@@ -1,0 +1,116 @@
+"""Runs ``cclmark overlap``: flags to variants, variants to overlaps, overlaps to ranks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cclmark.cli.collective.measuring import (
+    check_limits,
+    device_count,
+    devices_text,
+    request_of,
+    size_of,
+    stem_of,
+)
+from cclmark.cli.experiment.experimenting import chosen_operations
+from cclmark.cli.overlap.overlap_options import OverlapFlags
+from cclmark.cli.varied import check_settings, checked_variants
+from cclmark.errors import UsageError
+from cclmark.launch.coordinator import Coordinator
+from cclmark.plan.cases import Case
+from cclmark.plan.items import OVERLAP, items_of
+from cclmark.plan.overlaps import MATMUL, TRIAD, Compute, overlaps_of
+from cclmark.plan.variants import DEFAULT, parse_vary
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
+from cclmark.report.formats.exporter import Exporter
+from cclmark.report.kinds.overlap_table import OverlapTable
+from cclmark.report.replay import exporter_of
+from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.results.kinds import OverlapResult
+
+_LEAST_ARRAY_BYTES = 4096
+# By runtime; the other ones are accelerators.
+_ROWS, _USUAL_ROWS = {"host": 256}, 8192
+_ARRAYS, _USUAL_ARRAY = {"host": "16M"}, "1G"
+#: Runtimes with a matrix product, and the type of its elements.
+_PRODUCTS = {"cuda": "bfloat16", "host": "float32"}
+
+
+def measure_overlap(flags: OverlapFlags) -> int:
+    """Measures the overlaps of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    operations = chosen_operations(flags.operations)
+    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
+        coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def compute_of(name: str, matrix: int | None, array: str, runtime: str) -> Compute:
+    """Returns the compute of the flags on devices of a runtime. Raises UsageError."""
+    if name == TRIAD:
+        if matrix is not None:
+            raise UsageError("--matrix requires --compute matmul; the size of arrays is --array")
+        array_bytes = size_of("--array", array or _ARRAYS.get(runtime, _USUAL_ARRAY))
+        if array_bytes < _LEAST_ARRAY_BYTES:
+            raise UsageError(f"--array {array}: at least {_LEAST_ARRAY_BYTES} bytes")
+        return Compute(TRIAD, "float32", array_bytes // 16 * 16)
+    if array:
+        raise UsageError("--array requires --compute memory; the size of matrices is --matrix")
+    if runtime not in _PRODUCTS:
+        raise UsageError(
+            f"no matrix product is known for {runtime} devices, only for "
+            f"{' and '.join(_PRODUCTS)} devices: see --devices"
+        )
+    return Compute(MATMUL, _PRODUCTS[runtime], matrix or _ROWS.get(runtime, _USUAL_ROWS))
+
+
+def _measure(
+    operations: Sequence[str], flags: OverlapFlags, coordinator: Coordinator, began_s: float
+) -> int:
+    if coordinator.placement is not None:
+        raise UsageError(
+            f"overlap starts its ranks itself, several times: run it without "
+            f"{coordinator.placement.launcher}, on one host"
+        )
+    request, plan = request_of(list(operations), flags, coordinator)
+    if len(plan.ccls) > 1:
+        raise UsageError("--ccl: overlap measures one library")
+    ccl = plan.ccls[0]
+    compute = compute_of(flags.compute, flags.matrix, flags.array, coordinator.devices.runtime)
+    varied = [parse_vary(text) for text in flags.vary]
+    notices = check_settings(varied, ccl)
+    variants = (
+        checked_variants(varied, ccl, flags, one_at_a_time=flags.one_at_a_time) if varied else []
+    )
+    cases = items_of(request.planned, Case)
+    overlaps = replace(
+        request,
+        kind=OVERLAP,
+        planned=overlaps_of(cases, [DEFAULT, *variants], flags.rounds, compute),
+        warnings=[*request.warnings, *notices],
+    )
+    name = operations[0] if len(operations) == 1 else "collectives"
+    return record(
+        overlaps,
+        lambda output: _exporter(flags, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        explain=flags.explain,
+        stem=stem_of(f"overlap-{name}", plan),
+    )
+
+
+def _exporter(flags: OverlapFlags, output: Output) -> Exporter[OverlapResult]:
+    if flags.format != "table":
+        return exporter_of(OVERLAP, flags.format)
+    return OverlapTable(paint=ansi if output.takes_colours else unpainted)

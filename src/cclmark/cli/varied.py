@@ -1,0 +1,77 @@
+"""The variants that ``--vary`` requests, for the commands that compare settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from cclmark.cli.options import Flags
+from cclmark.errors import UsageError
+from cclmark.plan.libraries import BRIDGE, MPI, torch_backend_of
+from cclmark.plan.library_settings import (
+    check_value,
+    find_setting,
+    is_kept,
+    requires_new_processes,
+    unknown_setting_notice,
+)
+from cclmark.plan.variants import (
+    COMMUNICATOR,
+    PLACEMENT,
+    PROCESS,
+    REGISTRATION,
+    Assignment,
+    Variant,
+    variants_of,
+)
+
+_UNKNOWN_VERSION = ""
+
+#: A setting and its values.
+Varied = tuple[str, Sequence[str]]
+
+
+def checked_variants(
+    varied: Sequence[Varied], ccl: str, flags: Flags, *, one_at_a_time: bool
+) -> list[Variant]:
+    """Returns the variants for the library ``ccl``. Raises UsageError."""
+    names = [name for name, _ in varied]
+    if REGISTRATION in names and (flags.register or flags.register_number is not None):
+        raise UsageError("-R and --register exclude --vary registration")
+    return variants_of(varied, lambda name: scope_of(ccl, name), one_at_a_time=one_at_a_time)
+
+
+def scope_of(ccl: str, name: str) -> str:
+    """Returns whether a setting requires new processes, or only a new communicator."""
+    if ccl in (BRIDGE, MPI) or torch_backend_of(ccl) is not None:
+        return PROCESS  # their communicators are created once in a process
+    if name in (REGISTRATION, PLACEMENT):
+        return COMMUNICATOR
+    return PROCESS if requires_new_processes(ccl, name) else COMMUNICATOR
+
+
+def check_settings(varied: Sequence[Varied], ccl: str) -> list[str]:
+    """Returns notices on unknown and overridden settings. Raises UsageError for wrong values."""
+    notices = []
+    for name, values in varied:
+        if not Assignment(name, "").is_variable:
+            continue
+        setting = find_setting(ccl, name)
+        # NCCL may work below any other library.
+        for one in (setting, find_setting("nccl", name)):
+            if one is not None and is_kept(one, os.environ):
+                raise UsageError(
+                    f"--vary {name}: {name}={os.environ[name]} is set in the environment, and "
+                    "cclmark does not override it"
+                )
+        if setting is None:
+            notices.append(unknown_setting_notice(ccl, name))
+            continue
+        for value in values:
+            check_value(setting, value, _UNKNOWN_VERSION, os.environ)
+        if name in os.environ:
+            notices.append(
+                f"{name}={os.environ[name]} is set in the environment: it is the default here, and "
+                "the varied values replace it"
+            )
+    return notices

@@ -1,0 +1,111 @@
+"""Overlaps: a case with a variant beside a compute, round after round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from cclmark.plan.cases import Case
+from cclmark.plan.counts import Count
+from cclmark.plan.items import OVERLAP
+from cclmark.plan.sizes import format_size
+from cclmark.plan.variants import Variant
+
+MATMUL, TRIAD = "matmul", "memory"
+
+_TRIAD_ARRAYS = 3
+
+
+class Compute(msgspec.Struct, frozen=True):
+    """The work beside a collective.
+
+    ``name``: MATMUL, the product of two square matrices, or TRIAD, the triad of the STREAM
+    benchmark. ``extent``: the number of rows of the matrices, or the size of each array in bytes.
+    """
+
+    name: str
+    dtype: str
+    extent: Count
+
+    @property
+    def work(self) -> float:
+        """The floating-point operations of one operation, or the bytes that it moves."""
+        if self.name == MATMUL:
+            return 2.0 * self.extent**3
+        return float(_TRIAD_ARRAYS * self.extent)
+
+    def describe(self) -> str:
+        """The compute in words: ``matmul 8192 x 8192 x 8192 bfloat16``."""
+        if self.name == MATMUL:
+            return f"matmul {' x '.join([str(self.extent)] * 3)} {self.dtype}"
+        return f"triad on arrays of {format_size(self.extent)}"
+
+
+class Overlap(msgspec.Struct, frozen=True):
+    """One case with one variant beside a compute in one round.
+
+    ``case`` has the placement and library of the variant.
+    """
+
+    variant: Variant
+    round: Count
+    case: Case
+    compute: Compute
+
+    @property
+    def kind(self) -> str:
+        """The kind of work, see plan.items."""
+        return OVERLAP
+
+    @property
+    def work(self) -> str:
+        """The operation."""
+        return self.case.operation
+
+    @property
+    def library(self) -> str:
+        """The library that performs it."""
+        return self.case.ccl
+
+    @property
+    def ccl(self) -> str:
+        """The CCL that performs it."""
+        return self.case.ccl
+
+    @property
+    def size_bytes(self) -> int:
+        """The size to which the figures refer."""
+        return self.case.size_bytes
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks that take part."""
+        return self.case.ranks
+
+    def describe(self) -> str:
+        """The overlap in words, for messages."""
+        return (
+            f"{self.case.describe()} beside {self.compute.describe()} with "
+            f"{self.variant.describe()} (round {self.round + 1})"
+        )
+
+    def is_within(self, devices: int) -> bool:
+        """True: all ranks take part."""
+        return self.case.is_within(devices)
+
+    def series(self) -> Overlap:
+        """The overlap without round and size."""
+        return Overlap(self.variant, 0, self.case.series(), self.compute)
+
+
+def overlaps_of(
+    cases: Sequence[Case], variants: Sequence[Variant], rounds: int, compute: Compute
+) -> list[Overlap]:
+    """All overlaps: rounds, in them variants, in them cases."""
+    return [
+        Overlap(variant, number, variant.applied_to(case), compute)
+        for number in range(rounds)
+        for variant in variants
+        for case in cases
+    ]

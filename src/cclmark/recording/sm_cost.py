@@ -1,0 +1,66 @@
+"""Measures what tuned settings cost a matrix product that runs beside the collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+
+from cclmark.errors import EXIT_OK
+from cclmark.launch.request import Request
+from cclmark.plan.cases import Case
+from cclmark.plan.overlaps import MATMUL, Compute
+from cclmark.plan.variants import DEFAULT
+from cclmark.recording.overlap_measuring import measure_beside
+from cclmark.tune.sm_cost import CaseCost, SmCost, deployed_variant, largest_tuned
+from cclmark.tune.tune_result import TuneResult
+
+_ROUNDS = 3
+_LINES_OF_REASON = 2  # of a failure: which rank, and its error
+_TYPE = "bfloat16"
+_JOURNAL = "sm-cost"
+
+
+def measure_sm_cost(
+    request: Request,
+    cases: Mapping[str, Sequence[Case]],
+    result: TuneResult,
+    directory: Path,
+    rows: int,
+) -> SmCost:
+    """Measures the largest case with a proven rule of each operation, by default and as deployed.
+
+    ``cases``: of the proof, by operation. ``rows``: of the matrices. The journal of the measurement
+    is written to ``directory``. Raises UsageError if it cannot be created.
+    """
+    chosen = {
+        one.operation: (one, case)
+        for one in result.operations
+        if (case := largest_tuned(one, cases[one.operation])) is not None
+    }
+    deployed = {
+        operation: deployed_variant(result, one, case) for operation, (one, case) in chosen.items()
+    }
+    journal = _unused(directory)
+    summaries, outcome = measure_beside(
+        request,
+        [case for _, case in chosen.values()],
+        [*dict.fromkeys((DEFAULT, *deployed.values()))],
+        Compute(MATMUL, _TYPE, rows),
+        _ROUNDS,
+        journal,
+    )
+    found = {(one.case.operation, one.variant): one for one in summaries}
+    costs = [
+        CaseCost(one, case, found.get((name, DEFAULT)), found.get((name, deployed[name])))
+        for name, (one, case) in chosen.items()
+    ]
+    lines = [line.strip() for line in outcome.message.splitlines()]
+    reason = "" if outcome.exit_code == EXIT_OK else ": ".join(lines[:_LINES_OF_REASON])
+    return SmCost(costs, journal, reason)
+
+
+def _unused(directory: Path) -> Path:
+    """A new name in the directory, which may contain the journal of an interrupted run."""
+    names = (f"{_JOURNAL}{f'-{number}' if number else ''}.jsonl" for number in count())
+    return next(path for name in names if not (path := directory / name).exists())

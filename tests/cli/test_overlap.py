@@ -1,0 +1,236 @@
+"""``cclmark overlap``: collectives beside compute, on the host and on fakes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from cclmark.analysis.overlap_intervals import figures_of
+from cclmark.report.replay import replayed
+from cclmark.results.journal import read_journal
+
+SMALL = ("-b", "16K", "-e", "64K", "--rounds", "2")
+ON_HOST = ("overlap", "--devices", "host:2", *SMALL, "--matrix", "48")
+ONE_SIZE = ("-b", "64K", "-e", "64K", "--rounds", "2")
+ON_FAKES = ("overlap", "-g", "2", *ONE_SIZE, "--matrix", "62")
+
+
+def test_both_are_measured_alone_and_at_once_in_every_round(cclmark):
+    run = cclmark(*ON_HOST)
+    journal = run.journal
+    assert journal.kind == "overlap"
+    assert journal.damaged_lines == 0
+    places = [(one.overlap.round, one.overlap.case.size_bytes) for one in journal.overlaps]
+    assert places == [(0, 16384), (0, 65536), (1, 16384), (1, 65536)]
+    for one in journal.overlaps:
+        assert one.is_checked
+        assert one.compute_findings == []
+        assert one.overlap.compute.extent == 48
+        assert one.communication_alone is not None
+        assert one.compute_alone is not None
+        assert one.together is not None
+        assert [len(marks) for marks in one.communication_alone.compute_s] == [0, 0]
+        assert [len(marks) for marks in one.compute_alone.communication_s] == [0, 0]
+        for marks in (*one.together.communication_s, *one.together.compute_s):
+            assert len(marks) > 8
+            assert marks == sorted(marks)
+        # The figures are those of the recorded times.
+        found = figures_of(one.communication_alone, one.compute_alone, one.together)
+        assert one.figures == found
+        assert (one.status == "ok") == (found is not None)
+    assert "beside matmul 48 x 48 x 48 float32" in run.out
+    assert "blocked loop of the engine" in run.out
+    assert "slow-down (95 %)" in run.out
+    assert "2 rounds; " in run.out
+    assert ", 0 wrong" in run.out
+
+
+def test_one_rank_and_several_operations(cclmark):
+    run = cclmark(
+        *("overlap", "all_gather,broadcast", "--devices", "host:1", "-b", "64K", "-e", "64K"),
+        *("--matrix", "64", "--rounds", "2"),
+    )
+    operations = {one.overlap.case.operation for one in run.journal.overlaps}
+    assert operations == {"all_gather", "broadcast"}
+    assert "all_gather" in run.out
+    assert "broadcast" in run.out
+
+
+def test_a_triad_is_measured_in_bytes(cclmark):
+    run = cclmark(*ON_HOST[:-2], "--compute", "memory", "--array", "64K")
+    assert "beside triad on arrays of 64 KiB" in run.out
+    assert "compute GB/s" in run.out
+    assert all(one.overlap.compute.work == 3 * 65536 for one in run.journal.overlaps)
+    assert all(one.is_checked and one.compute_findings == [] for one in run.journal.overlaps)
+
+
+def test_formats_and_the_report(cclmark, tmp_path):
+    run = cclmark(*ON_HOST, "--format", "csv", "--vary", "placement=in-place")
+    rows = list(csv.DictReader(io.StringIO(run.out)))
+    assert len(rows) == 8
+    assert {row["variant"] for row in rows} == {"default", "placement=in-place"}
+    assert {row["compute"] for row in rows} == {"matmul"}
+    measured = [row for row in rows if row["slow_down"]]
+    for row in measured:
+        ratio = float(row["beside_us"]) / float(row["alone_us"])
+        assert float(row["slow_down"]) == pytest.approx(ratio)
+        assert row["wrong"] == row["compute_wrong"] == "0"
+    path = str(run.journal_path)
+    again = json.loads(cclmark("export", path, "--format", "json").out)
+    assert len(again["overlaps"]) == 8
+    assert "cclmark_overlap_alone_seconds{" in cclmark("export", path, "--format", "prometheus").out
+    text = "".join(replayed(run.journal, "markdown"))
+    assert text.startswith("# Overlap")
+    assert "| 16 KiB | placement=in-place |" in text
+    assert "beside busbw" in "".join(replayed(run.journal, "table"))
+    page = tmp_path / "page.html"
+    cclmark("report", path, "-O", str(page))
+    text = page.read_text()
+    assert "Collectives beside compute" in text
+    assert "bandwidth against remaining compute" in text
+
+
+def test_a_journal_of_it_is_resumed_run_again_and_not_compared(cclmark, tmp_path):
+    first = cclmark(*ON_HOST)
+    lines = first.journal_path.read_bytes().splitlines(keepends=True)
+    part = tmp_path / "part.jsonl"
+    part.write_bytes(b"".join(lines[:2]))  # the header and a result
+    resumed = cclmark(*ON_HOST, "--resume", str(part))
+    assert len(resumed.journal.overlaps) == 4
+    assert resumed.journal.header.continues is not None
+    again = cclmark("rerun", str(first.journal_path))
+    assert [one.overlap for one in again.journal.overlaps] == [
+        one.overlap for one in first.journal.overlaps
+    ]
+    refused = cclmark("compare", str(first.journal_path), str(again.journal_path), code=2)
+    assert "overlaps" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--compute", "sorting"), "'sorting' is not one of 'matmul', 'memory'"),
+        (("--matrix", "8"), "is not in the range"),
+        (("--matrix", "64", "--compute", "memory"), "--matrix requires --compute matmul"),
+        (("--array", "1M"), "--array requires --compute memory"),
+        (("--array", "lots", "--compute", "memory"), "--array"),
+        (("--array", "8", "--compute", "memory"), "at least 4096 bytes"),
+        (("--rounds", "1"), "is not in the range"),
+        (("--vary", "placement=sideways"), "unknown value 'sideways'"),
+        (("--ccl", "shm,mpi"), "--ccl: overlap measures one library"),
+        (("--timing", "graph"), "No such option"),
+        (("-e", "1K", "-b", "2K"), ""),
+    ],
+)
+def test_flags_that_cannot_be_measured(cclmark, arguments, text):
+    run = cclmark("overlap", "--devices", "host:2", *arguments, code=2)
+    assert text in run.err
+    assert run.out == ""
+
+
+def test_an_operation_that_is_unknown(cclmark):
+    assert "unknown operation 'all_reduced'" in cclmark("overlap", "all_reduced", code=2).err
+
+
+def test_matrices_that_do_not_fit(cclmark, fake_cuda):
+    run = cclmark(
+        *("overlap", "-g", "2", *ONE_SIZE, "--matrix", "32768"),
+        env=fake_cuda.env(products=True),
+        code=3,
+    )
+    assert "matmul 32768 x 32768 x 32768 bfloat16 requires 6 GiB of memory per rank" in run.err
+    assert "use a smaller --matrix" in run.err
+
+
+def test_a_product_on_devices_is_that_of_cublaslt(cclmark, fake_cuda):
+    run = cclmark(
+        *(*ON_FAKES, "--vary", "NCCL_PROTO=LL,Simple", "--explain"),
+        env=fake_cuda.env(products=True),
+    )
+    results = run.journal.overlaps
+    assert {one.status for one in results} <= {"ok", "skipped"}
+    assert all(one.is_checked and not one.compute_findings for one in results)
+    assert {one.implementation for one in results} == {"cuBLASLt 12.8.4"}
+    assert str(fake_cuda.cublaslt.resolve()) in run.out
+    # Settings of communicators: the ranks are started once in each round.
+    assert not any(one.overlap.variant.process for one in results)
+    protocols = {
+        one.overlap.variant.describe(): one.explanation.protocol
+        for one in results
+        if one.explanation is not None
+    }
+    assert protocols["NCCL_PROTO=Simple"] == "SIMPLE"
+    assert protocols["NCCL_PROTO=LL"] == "LL"
+    assert "ran with NCCL_PROTO=Simple: " in run.out
+    assert any(one.together.enqueue_s for one in results if one.together is not None)
+
+
+@pytest.mark.parametrize("misread", ["factors", "transposed"])
+def test_an_interface_that_is_misread_shows(cclmark, fake_cuda, misread):
+    env = fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_MISREAD=misread)
+    run = cclmark(*ON_FAKES, env=env, code=1)
+    assert all(one.status == "wrong" for one in run.journal.overlaps)
+    for one in run.journal.overlaps:
+        assert [finding.rank for finding in one.compute_findings] == [0, 1]
+        assert all(finding.wrong > 62 * 62 / 2 for finding in one.compute_findings)
+
+
+def test_one_wrong_element_of_a_product_is_found_with_its_rank(cclmark, fake_cuda):
+    run = cclmark(
+        *ON_FAKES, env=fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_WRONG="1"), code=1
+    )
+    for one in run.journal.overlaps:
+        assert one.verification.wrong == 0
+        (finding,) = one.compute_findings
+        assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 0)
+        assert float(finding.actual) == -float(finding.expected)
+    assert "wrong data of the compute in all_reduce" in run.out
+
+
+def test_wrong_data_of_the_collective_beside_compute_is_found(cclmark, fake_cuda):
+    env = fake_cuda.env(products=True, CCLMARK_FAKE_NCCL_CORRUPT="1:AllReduce:7")
+    run = cclmark(*ON_FAKES, env=env, code=1)
+    for one in run.journal.overlaps:
+        assert [(entry.rank, entry.first_element) for entry in one.verification.findings] == [
+            (1, 7)
+        ]
+        assert one.compute_findings == []
+    assert "wrong data of the collective in all_reduce" in run.out
+
+
+def test_a_missing_cublaslt_says_what_to_install(cclmark, fake_cuda):
+    run = cclmark(*ON_FAKES, env=fake_cuda.env(), code=3)
+    assert "pip install nvidia-cublas" in run.err
+    assert "CCLMARK_CUBLASLT_LIBRARY is set to this path: correct or unset it" in run.err
+    assert run.journal.overlaps == []
+
+
+def test_a_device_without_bfloat16_is_refused(cclmark, fake_cuda):
+    run = cclmark(
+        *ON_FAKES, env=fake_cuda.env(products=True, CCLMARK_FAKE_ARCHITECTURE="70"), code=3
+    )
+    assert "cublasLtMatmulAlgoGetHeuristic" in run.err
+    assert "not supported" in run.err
+
+
+def test_a_variant_that_dies_is_recorded_and_the_others_go_on(cclmark, fake_cuda):
+    run = cclmark(
+        *(*ON_FAKES, "--vary", "CCLMARK_FAKE_NCCL_FAIL=1:AllReduce"),
+        env=fake_cuda.env(products=True),
+    )
+    statuses = {
+        name: [one.status for one in run.journal.overlaps if one.overlap.variant.describe() == name]
+        for name in ("default", "CCLMARK_FAKE_NCCL_FAIL=1:AllReduce")
+    }
+    assert set(statuses["default"]) <= {"ok", "skipped"}
+    assert statuses["CCLMARK_FAKE_NCCL_FAIL=1:AllReduce"] == ["died", "skipped"]
+    assert "is not measured any more" in run.err
+
+
+def test_an_explained_journal_is_complete(cclmark, fake_cuda):
+    run = cclmark(*ON_FAKES, "--explain", env=fake_cuda.env(products=True))
+    found = read_journal(run.journal_path).overlaps
+    assert [one.explanation is not None for one in found] == [True, False]

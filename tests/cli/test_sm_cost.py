@@ -1,0 +1,87 @@
+"""What tuned settings cost a matrix product, on fakes: measured as part of another run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cclmark.results.journal import read_journal
+
+# As ``cclmark tune`` calls it, with a proven rule.
+PROGRAM = """
+import sys
+from pathlib import Path
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.cli.collective.measuring import request_of
+from cclmark.cli.tune.tune_options import TuneFlags
+from cclmark.plan.cases import Case
+from cclmark.plan.items import items_of
+from cclmark.recording.joining import joined
+from cclmark.recording.sm_cost import measure_sm_cost
+from cclmark.report.lists.sm_cost_lines import sm_cost_lines
+from cclmark.results.schema import Explanation
+from cclmark.tune.choices import Choice
+from cclmark.tune.prove import Proof, Proven
+from cclmark.tune.rules import Rule
+from cclmark.tune.tune_result import OperationResult, TuneResult
+
+flags = TuneFlags(operations="all_reduce", begin="16K", end="64K", factor=2.0)
+with joined(lambda: "cuda:0,1", None, 60.0) as coordinator:
+    request, plan = request_of(["all_reduce"], flags, coordinator)
+    cases = items_of(request.planned, Case)
+    gain = RatioEstimate(-0.1, 0.01, 6, 0.001, 7)
+    one = OperationResult(cases[0], choices={1: Choice("ring", "simple", 2)})
+    one.proof = Proof([Proven(Rule(0, 32768, 1), gain, 0.001, 0.01, {32768: gain})], [])
+    one.usual = {32768: Explanation(0, channels=2)}
+    one.tuned = {32768: Explanation(0, channels=4)}
+    result = TuneResult([one], files=[Path("x")], variables={"NCCL_PROTO": "Simple"})
+    cost = measure_sm_cost(request, {"all_reduce": cases}, result, Path("."), 62)
+    print("\\n".join(sm_cost_lines(cost)))
+    coordinator.exit_code = 0
+"""
+
+
+@pytest.fixture
+def measured(fake_cuda, tmp_path):
+    def run(**options):
+        environment = {**os.environ, **fake_cuda.env(**options)}
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done, read_journal(tmp_path / "sm-cost.jsonl")
+
+    return run
+
+
+def test_the_largest_tuned_case_is_measured_by_default_and_as_deployed(measured):
+    done, journal = measured(products=True)
+    assert {one.overlap.case.size_bytes for one in journal.overlaps} == {32768}
+    assert {one.overlap.compute.extent for one in journal.overlaps} == {62}
+    assert [one.overlap.variant.describe() for one in journal.overlaps].count("default") == 3
+    deployed = [one.overlap.variant for one in journal.overlaps if one.overlap.variant.assignments]
+    assert len(deployed) == 3
+    assert {one.variables("process")["NCCL_PROTO"] for one in deployed} == {"Simple"}
+    assert "SM cost: the slow-down of a matrix product beside the collective" in done.stdout
+    assert "before 2 channels, " in done.stdout
+    assert "after 4 channels, " in done.stdout
+    assert "journal sm-cost.jsonl" in done.stdout
+    assert "cclmark: journal" not in done.stderr  # it is a part of another run
+
+
+def test_without_a_product_the_reason_is_reported(measured):
+    done, journal = measured()
+    assert "SM cost: not measured: rank " in done.stdout
+    assert "cuBLASLt, which multiplies matrices" in done.stdout
+    assert "pip install nvidia-cublas" in done.stdout
+    assert journal.overlaps == []
+    assert "cuBLASLt" not in done.stderr
