@@ -50,9 +50,10 @@ def test_both_are_measured_alone_and_at_once_in_every_round(cclmark):
 
 def test_one_rank_and_several_operations(cclmark):
     run = cclmark(
-        *("overlap", "all_gather,broadcast", "--devices", "host:1", "-b", "64K", "-e", "64K"),
-        *("--matrix", "64", "--rounds", "2"),
+        *("overlap", "all_gather,broadcast", "--devices", "host:1", "-b", "32K", "-e", "64K"),
+        *("-i", "32K", "--matrix", "64", "--rounds", "2"),
     )
+    assert {one.overlap.case.size_bytes for one in run.journal.overlaps} == {32768, 65536}
     operations = {one.overlap.case.operation for one in run.journal.overlaps}
     assert operations == {"all_gather", "broadcast"}
     assert "all_gather" in run.out
@@ -129,6 +130,12 @@ def test_flags_that_cannot_be_measured(cclmark, arguments, text):
     run = cclmark("overlap", "--devices", "host:2", *arguments, code=2)
     assert text in run.err
     assert run.out == ""
+
+
+def test_sizes_grow_by_a_factor_of_four_by_default(cclmark):
+    run = cclmark("overlap", "--devices", "host:1", "-e", "16M", "--rounds", "2", "--matrix", "32")
+    sizes = list(dict.fromkeys(one.overlap.case.size_bytes >> 20 for one in run.journal.overlaps))
+    assert sizes == [1, 4, 16]
 
 
 def test_an_operation_that_is_unknown(cclmark):

@@ -28,7 +28,7 @@ class OverlapFlags(Flags):
 
     operations: str = argument("OPERATION[,OPERATION...]", default="all_reduce")
     begin: str = changed(_SHARED["begin"], "1M", shown="1M")
-    factor: float | None = changed(_SHARED["factor"], USUAL_FACTOR, shown="4")
+    factor: float | None = changed(_SHARED["factor"], shown=f"{USUAL_FACTOR:g}")
     compute: str = option(
         OPERATION,
         "--compute",

@@ -15,7 +15,7 @@ from cclmark.cli.collective.measuring import (
     stem_of,
 )
 from cclmark.cli.experiment.experimenting import chosen_operations
-from cclmark.cli.overlap.overlap_options import OverlapFlags
+from cclmark.cli.overlap.overlap_options import USUAL_FACTOR, OverlapFlags
 from cclmark.cli.varied import check_settings, checked_variants
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
@@ -48,6 +48,8 @@ def measure_overlap(flags: OverlapFlags) -> int:
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     operations = chosen_operations(flags.operations)
+    if flags.factor is None and not flags.step:
+        flags = replace(flags, factor=USUAL_FACTOR)
     with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
         coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
         return coordinator.exit_code
