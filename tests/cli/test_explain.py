@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -246,6 +248,53 @@ class TestPairs:
         assert "all_reduce: " in ended.out
 
 
+_RECORDS_IN_MEMORY = """
+import ctypes, resource, sys
+from cclmark.explain.plugin_log import plugin_path
+from cclmark.run.instruments import Instruments
+from cclmark.run.loaded_plugin import log_failure
+
+class Interface(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("init", ctypes.c_void_p)]
+
+instruments = Instruments(2, ["nccl"])
+instruments.begin()
+assert log_failure() == ""
+print(instruments.observation().reason)
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+found = Interface.in_dll(ctypes.CDLL(str(plugin_path())), "ncclProfiler_v5")
+init = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p,
+    ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p,
+)(found.init)
+context, mask = ctypes.c_void_p(), ctypes.c_int()
+init(ctypes.byref(context), 1, ctypes.byref(mask), b"x", 1, 2, 0, None)
+print(instruments.observation().reason)
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit_bytes", "reason"),
+    [
+        (
+            4095,
+            "the library loaded the profiler plug-in, which records nothing: cannot write the log "
+            "in memory: File too large",
+        ),
+        (4096, "the log of the plug-in could not grow: File too large"),
+        (1 << 20, "the library reported no event, although it ran the operation"),
+    ],
+)
+def test_a_log_in_memory_that_cannot_be_written_is_the_reason(limit_bytes, reason):
+    command = [sys.executable, "-c", _RECORDS_IN_MEMORY, str(limit_bytes)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stdout.splitlines() == [
+        "the library loaded no profiler plug-in (NCCL has them since 2.23)",
+        reason,
+    ]
+
+
 def test_why_it_was_chosen(cclmark, fake_cuda):
     run = cclmark("explain", "all_reduce", *EAGER, env=fake_cuda.env())
     assert "predictions in µs (* chosen) beside the measured time" in run.out
@@ -310,12 +359,14 @@ class TestPlugin:
         (parent,) = [one for one in events if one.number == kernel.parent]
         assert parent.kind == "collective"
 
-    def test_an_unwritable_log_stops_nothing(self, cclmark, fake_cuda):
-        env = fake_cuda.env(
-            NCCL_PROFILER_PLUGIN=str(plugin_path()), CCLMARK_PLUGIN_LOG="/nowhere/x"
-        )
+    @pytest.mark.parametrize("variable", ["NCCL_PROFILER_PLUGIN", "NCCL_TUNER_PLUGIN"])
+    def test_an_unwritable_log_is_reported_and_stops_nothing(self, cclmark, fake_cuda, variable):
+        env = fake_cuda.env(CCLMARK_PLUGIN_LOG="/nowhere/x", **{variable: str(plugin_path())})
         run = cclmark("all_reduce", *EAGER, env=env)
         assert [result.status for result in run.journal.results] == ["ok"] * 3
+        # Once for each process, beside NCCL's own warnings, which NCCL usually does not print.
+        expected = "cclmark's plug-in records nothing: cannot create /nowhere/x-"
+        assert len(re.findall(f"^{re.escape(expected)}", run.err, re.MULTILINE)) == 2
 
     @pytest.mark.parametrize(
         ("name", "value"),

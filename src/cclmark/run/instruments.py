@@ -33,6 +33,7 @@ from cclmark.explain.plugin_log import (
 )
 from cclmark.plan.libraries import MPI
 from cclmark.run.library_log import LibraryLog
+from cclmark.run.loaded_plugin import log_failure
 from cclmark.run.open_mpi_log import OpenMpiLog
 
 _SET_HERE = (
@@ -205,9 +206,9 @@ class Instruments:
         if self._missing:
             return self._missing
         if log is None or not log.interface_version:
-            return "the library loaded no profiler plug-in (NCCL has them since 2.23)"
+            return _absence()
         if log.dropped:
-            return "the log of the plug-in is full"
+            return _loss(log)
         if self._ranks == 1:
             return "with one rank the library copies without a kernel that it reports"
         if called:
@@ -225,6 +226,20 @@ class Instruments:
     def _new_text(self) -> str:
         content = os.pread(self._text_file, _MOST_LOGGED_BYTES, self._logged_bytes)
         return content.decode(errors="replace")
+
+
+def _absence() -> str:
+    """Why there is no log of the plug-in."""
+    if failure := log_failure():
+        return f"the library loaded the profiler plug-in, which records nothing: {failure}"
+    return "the library loaded no profiler plug-in (NCCL has them since 2.23)"
+
+
+def _loss(log: PluginLog) -> str:
+    """Why events are missing in the log in memory, in which the user sets nothing."""
+    if log.without_space:
+        return f"the log of the plug-in could not grow: {os.strerror(log.growth_error)}"
+    return "the log of the plug-in is full"
 
 
 def _not_applied(log: PluginLog | None) -> str:
