@@ -18,6 +18,7 @@ from cclmark.explain import log_calls
 from cclmark.explain.calls import operations_of
 from cclmark.explain.log_calls import CallCollector
 from cclmark.explain.plugin_log import parse_plugin_log, read_plugin_log
+from cclmark.report.lists.call_lines import call_lines
 
 HEADER_BYTES = 4096
 LOSSES_AT = 3208
@@ -331,3 +332,15 @@ class TestCalls:
         calls = calls_of(log(self.INTRODUCED[0], *[all_reduce()] * records, all_reduce(number=2)))
         assert [number for _, number in calls.counts()] == [records, 1]
         assert len(decoded) == 2
+
+    def test_types_have_their_names_and_sizes(self, calls_of):
+        texts = ("AllReduce", "RING", "LL")
+        types = ("ncclFloat8e4m3", "ncclFloat8e5m2", "ncclBfloat16", "ncclFloat4")
+        events = [record(COLLECTIVE, number=4096, texts=(*texts, one)) for one in types]
+        rows = [line.split()[2:6] for line in call_lines([calls_of(log(*events))])[2:]]
+        assert rows == [
+            ["fp8e4m3", "4096", "4", "KiB"],
+            ["fp8e5m2", "4096", "4", "KiB"],
+            ["bfloat16", "4096", "8", "KiB"],
+            ["float4", "4096", "-", "ring"],
+        ]
