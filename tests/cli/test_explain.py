@@ -82,6 +82,18 @@ def test_the_newest_interface_names_symmetric_kernels(cclmark, fake_cuda):
         assert (found.algorithm, found.protocol, found.reason) == ("AllReduce_AGxLL_R", "", "")
 
 
+@pytest.mark.parametrize("version", ["22902", "23102"])
+@pytest.mark.parametrize("operation", ["all_gather", "alltoall"])
+def test_copy_engines_are_named(cclmark, fake_cuda, version, operation):
+    env = fake_cuda.env(CCLMARK_FAKE_COPY_ENGINE="1", CCLMARK_FAKE_NCCL_VERSION=version)
+    run = cclmark(operation, *EAGER, "--explain", env=env)
+    for result in run.journal.results:
+        found = result.explanation
+        assert (found.source, found.kernel, found.channels) == ("plug-in", "copy engine", 0)
+        assert (found.algorithm, found.protocol, found.reason) == ("", "", "")
+    assert "copy engine" in run.out
+
+
 def test_messages_have_a_kernel_and_no_algorithm(cclmark, fake_cuda):
     run = cclmark("alltoall", *EAGER, "--explain", "--format", "csv", env=fake_cuda.env())
     rows = list(csv.DictReader(io.StringIO(run.out)))
@@ -312,11 +324,11 @@ def test_why_it_was_chosen(cclmark, fake_cuda):
 class TestPlugin:
     """The plug-in in a program: here the program is cclmark, which does not know of it."""
 
-    def logs(self, cclmark, fake_cuda, tmp_path, **more):
+    def logs(self, cclmark, fake_cuda, tmp_path, operation="all_reduce", **more):
         path = str(plugin_path())
         names = {"NCCL_PROFILER_PLUGIN": path, "NCCL_TUNER_PLUGIN": path}
         env = fake_cuda.env(**names, CCLMARK_PLUGIN_LOG=str(tmp_path / "log"), **more)
-        cclmark("all_reduce", *EAGER, env=env)
+        cclmark(operation, *EAGER, env=env)
         return sorted(tmp_path.glob("log-*.cclmlog"))
 
     def test_its_path_is_printed(self, cclmark):
@@ -358,6 +370,47 @@ class TestPlugin:
         assert [(one.sequence, one.device_ns) for one in states] == [(22, 5000)]
         (parent,) = [one for one in events if one.number == kernel.parent]
         assert parent.kind == "collective"
+
+    @pytest.mark.parametrize("version", [22803, 22902, 23102])
+    def test_calls_of_messages_and_launches_are_recorded(
+        self, cclmark, fake_cuda, tmp_path, version
+    ):
+        more = {"CCLMARK_FAKE_NCCL_VERSION": str(version)}
+        paths = self.logs(cclmark, fake_cuda, tmp_path, "alltoall", **more)
+        for path in paths:
+            log = read_plugin_log(path)
+            kinds = {one.number: one for one in log.events}
+            messages = [one for one in log.events if one.kind == "point-to-point"]
+            calls = [kinds[one.parent] for one in messages]
+            assert {one.kind for one in calls} == {"point-to-point call"}
+            # Of 1 KiB, 64 KiB and 4 MiB of float32 between two ranks.
+            assert {(one.function, one.count, one.datatype) for one in calls} == {
+                (function, count, "ncclFloat32")
+                for function in ("Send", "Recv")
+                for count in (1 << 7, 1 << 13, 1 << 19)
+            }
+            launches = [one for one in log.events if one.kind == "kernel launch"]
+            assert 4 * len(launches) == len(messages)  # a send and a receive for each rank
+            ended = {one.parent for one in log.events if one.kind == "stop"}
+            assert {one.number for one in (*calls, *launches)} <= ended
+
+    @pytest.mark.parametrize("version", [22902, 23003, 23102])
+    def test_collectives_of_copy_engines_are_recorded(self, cclmark, fake_cuda, tmp_path, version):
+        more = {"CCLMARK_FAKE_NCCL_VERSION": str(version), "CCLMARK_FAKE_COPY_ENGINE": "1"}
+        paths = self.logs(cclmark, fake_cuda, tmp_path, "all_gather", **more)
+        for path in paths:
+            log = read_plugin_log(path)
+            kinds = {one.number: one.kind for one in log.events}
+            copies = [one for one in log.events if one.kind == "copy-engine collective"]
+            assert [one.sequence for one in copies] == [*range(1, len(copies) + 1)]
+            assert {(one.function, one.datatype, one.algorithm) for one in copies} == {
+                ("AllGather", "ncclFloat32", "MultiMem")
+            }
+            assert {one.count for one in copies} == {1 << 7, 1 << 13, 1 << 19}
+            assert {kinds[one.parent] for one in copies} == {"collective call"}
+            assert {"collective", "kernel launch"}.isdisjoint(kinds.values())
+        shown = cclmark("plugin", *map(str, paths))
+        assert re.search(r"AllGather +float32 +128 +512 B +copy engine +- +-$", shown.out, re.M)
 
     @pytest.mark.parametrize("variable", ["NCCL_PROFILER_PLUGIN", "NCCL_TUNER_PLUGIN"])
     def test_an_unwritable_log_is_reported_and_stops_nothing(self, cclmark, fake_cuda, variable):

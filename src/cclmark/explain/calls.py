@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cclmark.explain.operation import MESSAGES, Operation
+from cclmark.explain.operation import COPY_ENGINE, MESSAGES, Operation
 from cclmark.explain.plugin_log import Event
 
-_OPERATIONS = (
+#: The kinds of events that report an operation.
+OPERATION_KINDS = (
     "collective",
     "symmetric collective",
     "point-to-point",
@@ -22,7 +23,7 @@ def kernel_of(event: Event) -> str:
     if event.kind == "point-to-point":
         return MESSAGES
     if event.kind == "copy-engine collective":
-        return "copy engine"
+        return COPY_ENGINE
     if event.kind == "symmetric collective":
         return "symmetric"
     return event.algorithm.lower().replace("_", " ")
@@ -30,7 +31,7 @@ def kernel_of(event: Event) -> str:
 
 def operation_of(event: Event) -> Operation | None:
     """The operation that an event reports, None for other events."""
-    if event.kind not in _OPERATIONS:
+    if event.kind not in OPERATION_KINDS:
         return None
     is_message = event.kind == "point-to-point"
     is_copied = event.kind == "copy-engine collective"

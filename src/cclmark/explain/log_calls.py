@@ -6,7 +6,13 @@ import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cclmark.explain.calls import CommunicatorCalls, RuleCalls, RuleUse, operation_of
+from cclmark.explain.calls import (
+    OPERATION_KINDS,
+    CommunicatorCalls,
+    RuleCalls,
+    RuleUse,
+    operation_of,
+)
 from cclmark.explain.operation import Operation
 from cclmark.explain.plugin_log import (
     KINDS,
@@ -22,10 +28,7 @@ _COUNTED = struct.Struct("=IiQ24xQ8xiH2x64s")
 _NUMBERS = {name: number for number, name in KINDS.items()}
 _COMMUNICATOR, _RULE = _NUMBERS["communicator"], _NUMBERS["tuner rule"]
 _COST_TABLE = 13
-_OPERATIONS = frozenset(
-    _NUMBERS[name]
-    for name in ("collective", "symmetric collective", "point-to-point", "copy-engine collective")
-)
+_OPERATIONS = frozenset(_NUMBERS[name] for name in OPERATION_KINDS)
 _COMPLETE = frozenset((*KINDS, _COST_TABLE))
 
 

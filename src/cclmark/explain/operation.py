@@ -6,6 +6,8 @@ import msgspec
 
 #: The kind of kernel of messages, which differ between ranks by nature.
 MESSAGES = "send/recv"
+#: The kind of kernel of collectives that consist of copies.
+COPY_ENGINE = "copy engine"
 
 _FP8 = {"float8e4m3": "fp8e4m3", "float8e5m2": "fp8e5m2"}
 

@@ -15,7 +15,7 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.explain.calls import operations_of
 from cclmark.explain.chaining import TABLE_VARIABLE, chained, is_own_tuner
 from cclmark.explain.nccl_log import operations_in
-from cclmark.explain.operation import Operation
+from cclmark.explain.operation import COPY_ENGINE, Operation
 from cclmark.explain.paths import RankPaths
 from cclmark.explain.paths_log import SUBSYSTEMS, paths_in
 from cclmark.explain.plugin_log import (
@@ -274,9 +274,15 @@ def _place(log: PluginLog, rule: Event) -> str:
 
 def _contradiction(found: list[Operation], logged: list[Operation]) -> str:
     """How NCCL's log contradicts the plug-in; empty if it does not."""
-    chosen = {(one.algorithm, one.protocol) for one in found if one.peer < 0}
-    written = {(one.algorithm, one.protocol) for one in logged}
+    chosen = {_named(one) for one in found if one.peer < 0}
+    written = {_named(one) for one in logged}
     if not written or written == chosen:
         return ""
     texts = sorted(" ".join(one).strip() for one in written)
     return f"the library's log contains {', '.join(texts)}"
+
+
+def _named(one: Operation) -> tuple[str, str]:
+    """Algorithm and protocol. Of copies, only the log contains a name: that of CUDA's function."""
+    is_copied = one.kernel == COPY_ENGINE
+    return (COPY_ENGINE, "") if is_copied else (one.algorithm, one.protocol)
