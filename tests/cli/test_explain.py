@@ -450,3 +450,7 @@ class TestPlugin:
         (tmp_path / "x").write_text("text")
         run = cclmark("plugin", str(tmp_path / "x"), code=2)
         assert "is not a log of cclmark's plug-in" in run.err
+        endless = cclmark("plugin", "/dev/zero", code=2)
+        assert "/dev/zero is not a regular file" in endless.err
+        shown = " ".join(cclmark("plugin", "--help").out.split())
+        assert "2 if a file cannot be read or is not a log" in shown
