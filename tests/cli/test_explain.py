@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from cclmark.explain.plugin_log import plugin_path, read_plugin_log
+from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path, read_plugin_log
 from conftest import wait_until
 
 RUN = ("-g", "2", "-b", "1K", "-e", "4M", "-f", "64", "-n", "1", "-w", "0")
@@ -360,6 +360,15 @@ class TestPlugin:
         assert read_plugin_log(paths[0]).dropped > 0
         shown = cclmark("plugin", *map(str, paths), code=3)
         assert "events did not fit" in shown.err
+
+    def test_a_log_that_is_cut_off_accuses_no_rank(self, cclmark, fake_cuda, tmp_path):
+        paths = self.logs(cclmark, fake_cuda, tmp_path)
+        whole = read_plugin_log(paths[1])
+        content = paths[1].read_bytes()
+        paths[1].write_bytes(content[: HEADER_BYTES + (whole.places - 5) * RECORD_BYTES])
+        shown = cclmark("plugin", *map(str, paths), code=3)
+        (line,) = shown.err.splitlines()
+        assert f"5 of {whole.places} events are missing at the end of the file" in line
 
     def test_channels_and_their_times_on_request(self, cclmark, fake_cuda, tmp_path):
         paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_PLUGIN_EVENTS="steps")

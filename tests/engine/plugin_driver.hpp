@@ -11,12 +11,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <iostream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -158,14 +161,35 @@ class Plugin {
   void* library_;
 };
 
-inline void* begin(const Profiler& profiler, Log log = nullptr) {
-  void* context = nullptr;
-  int mask = 0;
-  return profiler.init(&context, 42, &mask, "name", 1, 1, 0, log) == 0 ? context : nullptr;
-}
+/// A communicator of which the plug-in is informed while it exists.
+class Communicator {
+ public:
+  explicit Communicator(const Profiler& profiler, Log log = nullptr, int ranks = 1, int rank = 0)
+      : profiler_(profiler) {
+    if (profiler.init(&context_, 42, &mask_, "name", 1, ranks, rank, log) != 0) {
+      throw std::runtime_error("init failed");
+    }
+  }
+  ~Communicator() { profiler_.finalize(context_); }
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int mask() const { return mask_; }
+  /// Reports an event that begins and ends.
+  void report(Descriptor event) const {
+    void* handle = nullptr;
+    profiler_.start(context_, &handle, &event);
+    profiler_.stop(handle);
+  }
+
+ private:
+  const Profiler& profiler_;
+  void* context_ = nullptr;
+  int mask_ = 0;
+};
 
 /// Reports `events` collectives. Each is one record; a second one is that of its end.
-inline void report_collectives(const Profiler& profiler, void* context, int events) {
+inline void report_collectives(const Communicator& communicator, int events) {
   for (int number = 0; number < events; ++number) {
     Descriptor event{};
     event.type = kColl;
@@ -174,9 +198,7 @@ inline void report_collectives(const Profiler& profiler, void* context, int even
     event.coll.algo = "RING";
     event.coll.proto = "LL";
     event.coll.nChannels = 1;
-    void* handle = nullptr;
-    profiler.start(context, &handle, &event);
-    profiler.stop(handle);
+    communicator.report(event);
   }
 }
 
@@ -237,6 +259,7 @@ inline Contents read_log(const std::string& path) {
 
 /// Runs `work` in a child process. Returns its exit code, or a negative signal's number.
 inline int result_of_child(const std::function<int()>& work) {
+  std::cout.flush();  // the child must not print it again
   const pid_t child = fork();
   if (child == 0) {
     int code = 99;

@@ -150,7 +150,7 @@ def test_what_did_not_fit_is_counted():
     [
         (
             log(all_reduce(), capacity=1, claimed=9, dropped=8),
-            ("8 of 9 events did not fit: set CCLMARK_PLUGIN_RECORDS to 9 or more (it was 1)",),
+            ("8 of 9 events did not fit: raise CCLMARK_PLUGIN_RECORDS (it was 1)",),
         ),
         (
             log(all_reduce(), claimed=2, dropped=7, losses=(6, errno.ENOSPC)),

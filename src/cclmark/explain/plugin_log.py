@@ -228,8 +228,8 @@ class PluginLog:
         texts = []
         if full := self.dropped - self.without_space:
             texts.append(
-                f"{full} of {self.occurred} events did not fit: set CCLMARK_PLUGIN_RECORDS to "
-                f"{self.occurred} or more (it was {self.capacity})"
+                f"{full} of {self.occurred} events did not fit: raise CCLMARK_PLUGIN_RECORDS (it "
+                f"was {self.capacity})"
             )
         if self.without_space:
             why = os.strerror(self.growth_error) if self.growth_error else "an unknown error"
