@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,10 +19,13 @@ namespace cclmark::plugin {
 
 namespace {
 
+constexpr char kVariable[] = "CCLMARK_PLUGIN_LOG";
 constexpr char kMagic[8] = {'C', 'C', 'L', 'M', 'L', 'O', 'G', '1'};
 constexpr std::uint64_t kUsualCapacity = 1 << 20;
 constexpr std::uint64_t kMostCapacity = 1 << 28;
-constexpr std::uint64_t kAllocatedAtOnce = 1 << 13;  // records
+constexpr std::uint64_t kNanosecondsPerRetry = 1'000'000'000;
+constexpr int kMostOfOneName = 10'000;  // logs of processes with the same host name and PID
+constexpr int kMostInterruptions = 16;  // by signals
 
 char failure_text[PATH_MAX + 128] = "";
 std::atomic<bool> has_profiler = false;
@@ -55,6 +59,44 @@ void fail(const char* what, const char* path) {
   std::snprintf(failure_text, sizeof failure_text, "%s %s: %s", what, path, std::strerror(errno));
 }
 
+/// Adds `bytes` with disk blocks to a file, from `begin` on. Returns 0 or an error number. Where
+/// the file would exceed the limit of the process, the system call would also raise SIGXFSZ.
+int grow(int descriptor, std::uint64_t begin, std::uint64_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      begin + bytes > limit.rlim_cur) {
+    return EFBIG;
+  }
+  int error = EINTR;
+  for (int attempt = 0; error == EINTR && attempt < kMostInterruptions; ++attempt) {
+    error = posix_fallocate(descriptor, static_cast<off_t>(begin), static_cast<off_t>(bytes));
+  }
+  return error;
+}
+
+/// Creates the file of a log and writes its path. A file that exists already belongs to another
+/// process: of another PID namespace, or an earlier one with the same PID. Returns the descriptor,
+/// -1 with errno if there is none.
+int create(const char* prefix, const char* host, char (&path)[PATH_MAX]) {
+  for (int number = 1; number <= kMostOfOneName; ++number) {
+    char suffix[16] = "";
+    if (number > 1) {
+      std::snprintf(suffix, sizeof suffix, "-%d", number);
+    }
+    const int length = std::snprintf(path, sizeof path, "%s-%s-%ld%s.cclmlog", prefix, host,
+                                     static_cast<long>(getpid()), suffix);
+    if (length < 0 || static_cast<std::size_t>(length) >= sizeof path) {
+      errno = ENAMETOOLONG;
+      return -1;
+    }
+    const int descriptor = ::open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (descriptor >= 0 || errno != EEXIST) {
+      return descriptor;
+    }
+  }
+  return -1;
+}
+
 }  // namespace
 
 std::uint64_t now_ns() {
@@ -80,7 +122,7 @@ EventLog* EventLog::instance() {
 }
 
 EventLog* EventLog::if_recording() {
-  static const bool is_requested = is_set("CCLMARK_PLUGIN_LOG");
+  static const bool is_requested = is_set(kVariable);
   return is_requested || has_profiler.load(std::memory_order_relaxed) ? instance() : nullptr;
 }
 
@@ -99,30 +141,21 @@ bool EventLog::has_invalid_capacity() {
 EventLog* EventLog::open() {
   char host[64] = "";
   gethostname(host, sizeof host - 1);
-  const char* prefix = std::getenv("CCLMARK_PLUGIN_LOG");
-  char path[PATH_MAX];
-  const int length = std::snprintf(path, sizeof path, "%s-%s-%ld.cclmlog",
-                                   prefix != nullptr && *prefix != '\0' ? prefix : "cclmark", host,
-                                   static_cast<long>(getpid()));
-  if (length < 0 || static_cast<std::size_t>(length) >= sizeof path) {
-    errno = ENAMETOOLONG;
-    fail("cannot create", "the log named by CCLMARK_PLUGIN_LOG");
-    return nullptr;
-  }
+  const char* prefix = is_set(kVariable) ? std::getenv(kVariable) : "cclmark";
+  char path[PATH_MAX] = "the log in memory";
   int given = -1;
-  const bool is_given = prefix != nullptr && std::sscanf(prefix, "fd:%d", &given) == 1;
-  const int descriptor =
-      is_given ? fcntl(given, F_DUPFD_CLOEXEC, 0)
-               : ::open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const bool is_given = std::sscanf(prefix, "fd:%d", &given) == 1;
+  const int descriptor = is_given ? fcntl(given, F_DUPFD_CLOEXEC, 0) : create(prefix, host, path);
   if (descriptor < 0) {
     fail("cannot create", is_given ? prefix : path);
     return nullptr;
   }
   const std::uint64_t capacity = has_invalid_capacity() ? kUsualCapacity : wanted_capacity();
+  // Most of the mapping is behind the end of the file, which grows before a record is written.
   const std::size_t bytes = kHeaderBytes + capacity * sizeof(Record);
   void* mapped = MAP_FAILED;
-  errno = posix_fallocate(descriptor, 0, kHeaderBytes);
-  if (errno == 0 && ftruncate(descriptor, static_cast<off_t>(bytes)) == 0) {
+  errno = grow(descriptor, 0, kHeaderBytes);
+  if (errno == 0) {
     mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   }
   if (mapped == MAP_FAILED) {
@@ -153,6 +186,12 @@ std::uint64_t EventLog::append(const CostRecord& record) {
 }
 
 std::uint64_t EventLog::append_bytes(const void* content, std::uint32_t kind) {
+  if (is_waiting_for_space() &&
+      header_->claimed.load(std::memory_order_relaxed) < capacity_) {  // otherwise the log is full
+    header_->unplaced.fetch_add(1, std::memory_order_relaxed);
+    header_->dropped.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  }
   const std::uint64_t index = header_->claimed.fetch_add(1, std::memory_order_relaxed);
   if (index >= capacity_ || !allocate(index)) {
     header_->dropped.fetch_add(1, std::memory_order_relaxed);
@@ -168,6 +207,11 @@ std::uint64_t EventLog::append_bytes(const void* content, std::uint32_t kind) {
   return index + 1;
 }
 
+bool EventLog::is_waiting_for_space() const {
+  const std::uint64_t retry_at_ns = retry_at_ns_.load(std::memory_order_relaxed);
+  return retry_at_ns != 0 && now_ns() < retry_at_ns;
+}
+
 bool EventLog::allocate(std::uint64_t index) {
   if (index < allocated_.load(std::memory_order_acquire)) {
     return true;
@@ -175,13 +219,24 @@ bool EventLog::allocate(std::uint64_t index) {
   const std::lock_guard lock(allocation_);
   std::uint64_t allocated = allocated_.load(std::memory_order_relaxed);
   while (index >= allocated) {
-    const std::uint64_t more = std::min(kAllocatedAtOnce, capacity_ - allocated);
-    const auto begin = static_cast<off_t>(kHeaderBytes + allocated * sizeof(Record));
-    if (posix_fallocate(descriptor_, begin, static_cast<off_t>(more * sizeof(Record))) != 0) {
+    if (is_waiting_for_space()) {
+      return false;  // another thread has failed since this one claimed its place
+    }
+    const std::uint64_t more = std::min(piece_, capacity_ - allocated);
+    const int error =
+        grow(descriptor_, kHeaderBytes + allocated * sizeof(Record), more * sizeof(Record));
+    if (error == 0) {
+      allocated += more;
+      allocated_.store(allocated, std::memory_order_release);
+      retry_at_ns_.store(0, std::memory_order_relaxed);
+      piece_ = std::min(2 * piece_, kMostAtOnce);
+    } else if (piece_ > kLeastAtOnce) {
+      piece_ /= 2;
+    } else {
+      header_->growth_error.store(error, std::memory_order_relaxed);
+      retry_at_ns_.store(now_ns() + kNanosecondsPerRetry, std::memory_order_relaxed);
       return false;
     }
-    allocated += more;
-    allocated_.store(allocated, std::memory_order_release);
   }
   return true;
 }

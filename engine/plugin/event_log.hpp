@@ -79,7 +79,11 @@ struct TableState {
   char reason[512];          // why the rules are not applied, or in which respect they are foreign
 };
 
-/// The first page of a log. `claimed` may exceed `capacity`: the difference was dropped.
+/// The first page of a log.
+///
+/// `claimed` counts the events that claimed a place. It may exceed `capacity`: the difference was
+/// dropped. `dropped` counts all lost events. Where the file could not grow, the place of a claimed
+/// event is empty; later ones claim none until the next attempt (`unplaced`).
 struct LogHeader {
   char magic[8];  // "CCLMLOG1"
   std::uint32_t record_bytes;
@@ -95,17 +99,21 @@ struct LogHeader {
   ChainedPlugin profiler;
   ChainedPlugin tuner;
   TableState table;
+  std::atomic<std::uint64_t> unplaced;
+  std::atomic<std::int32_t> growth_error;  // errno of the last failure, 0: none
 };
 constexpr std::size_t kHeaderBytes = 4096;
 static_assert(sizeof(LogHeader) <= kHeaderBytes);
 static_assert(offsetof(LogHeader, profiler) == 132);
 static_assert(offsetof(LogHeader, table) == 2180);
+static_assert(offsetof(LogHeader, unplaced) == 3208);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// The bounded log of this process: a file that is mapped, so that it survives the process.
 ///
-/// Records that do not fit are counted and dropped. Disk blocks are allocated before they are
-/// written, because a write to a mapped file on a full disk would kill the process.
+/// Records that do not fit are counted and dropped. The file grows with its records, and disk
+/// blocks are allocated before they are written, because a write to a mapped file on a full disk
+/// would kill the process. If the file cannot grow, the next attempt follows a second later.
 class EventLog {
  public:
   /// The log of this process, opened at the first call; nullptr if it cannot be written.
@@ -136,13 +144,20 @@ class EventLog {
   EventLog(LogHeader* header, int descriptor, std::uint64_t capacity);
   std::uint64_t append_bytes(const void* content, std::uint32_t kind);
   bool allocate(std::uint64_t index);
+  bool is_waiting_for_space() const;
   static EventLog* open();
+
+  // Records by which the file grows: pieces of whole pages, larger ones in larger files.
+  static constexpr std::uint64_t kLeastAtOnce = 1 << 5;
+  static constexpr std::uint64_t kMostAtOnce = 1 << 13;
 
   LogHeader* header_;
   unsigned char* records_;
   int descriptor_;
   std::uint64_t capacity_;
-  std::atomic<std::uint64_t> allocated_{0};  // records with disk blocks
+  std::atomic<std::uint64_t> allocated_{0};    // records with disk blocks
+  std::atomic<std::uint64_t> retry_at_ns_{0};  // the file could not grow; 0: it could
+  std::uint64_t piece_ = kLeastAtOnce;
   std::mutex allocation_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -11,6 +12,7 @@
 #include "plugin/event_log.hpp"
 #include "plugin/handles.hpp"
 #include "plugin/layouts.hpp"
+#include "plugin/logging.hpp"
 #include "plugin/other_plugin.hpp"
 #include "plugin/shared_mask.hpp"
 #include "plugin/surroundings.hpp"
@@ -64,11 +66,13 @@ int nvidia_version_at(const void* address) {
 /// Reports settings that are not valid. They never stop the program.
 void warn_of_settings(Logger log) {
   constexpr char kIgnores[] = "ignores an invalid setting";
+  static std::atomic_flag has_printed_records, has_printed_events;
   if (EventLog::has_invalid_capacity()) {
-    warn(log, kIgnores, "CCLMARK_PLUGIN_RECORDS must be a positive integer");
+    warn_visibly(log, has_printed_records, kIgnores,
+                 "CCLMARK_PLUGIN_RECORDS must be a positive integer");
   }
   if (wanted_events() == 0) {
-    warn(log, kIgnores, "CCLMARK_PLUGIN_EVENTS must be calls or steps");
+    warn_visibly(log, has_printed_events, kIgnores, "CCLMARK_PLUGIN_EVENTS must be calls or steps");
   }
 }
 
@@ -83,12 +87,16 @@ Handles& handles() {
 
 /// Whether events can be recorded. Reports the reason if not.
 bool can_record(Logger log) {
-  if (EventLog::instance() != nullptr && handles().is_valid()) {
-    return true;
+  if (EventLog::instance() == nullptr) {
+    report_missing_log(log);
+    return false;
   }
-  const bool has_log = EventLog::instance() != nullptr;
-  warn(log, "records nothing", has_log ? "no memory is left" : EventLog::failure());
-  return false;
+  if (!handles().is_valid()) {
+    static std::atomic_flag is_printed;
+    warn_visibly(log, is_printed, "records nothing", "no memory is left");
+    return false;
+  }
+  return true;
 }
 
 /// Writes the communicator to the log. Returns the types of events that are recorded.
@@ -601,11 +609,21 @@ constexpr ById kVersion6 = interface_of<6>(init_by_id<6>);
 constexpr ById kVersion7 = interface_of<7>(init_by_id<7>);
 
 const void* found_by_dlsym(int version, const void* interface) {
+  // Unlike interfaces of this name exist: of RCCL, and one with a further function.
+  if (version >= 7 && nvidia_version_loaded() < kNvidia231) {
+    return nullptr;
+  }
   const bool is_offered = OtherPlugin::is_searching() || OtherPlugin::profiler().offers(version);
   return is_offered ? interface : nullptr;
 }
 
 }  // namespace
+
+/// Why this process has no log; empty if it has one, or needed none so far. For a program that
+/// reads its own log.
+extern "C" __attribute__((visibility("default"))) const char* cclmark_plugin_failure() {
+  return EventLog::failure();
+}
 
 CCLMARK_INTERFACE(ncclProfiler_v1, found_by_dlsym(1, &kVersion1))
 CCLMARK_INTERFACE(ncclProfiler_v2, found_by_dlsym(2, &kVersion2))

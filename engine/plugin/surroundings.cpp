@@ -14,10 +14,19 @@ constexpr int kUnknown = -1;
 constexpr std::size_t kIdBytes = 32;  // of a PCI bus id
 constexpr int kMostLinks = 64;
 constexpr unsigned kLinkActive = 1;
+constexpr char kNccl[] = "libnccl.so.2", kRccl[] = "librccl.so.1";
 
 /// A library that is loaded already; nullptr if it is not.
 void* loaded(const char* name) {
   return dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+bool is_loaded(const char* name) {
+  void* library = loaded(name);
+  if (library != nullptr) {
+    dlclose(library);
+  }
+  return library != nullptr;
 }
 
 template <typename Function>
@@ -191,15 +200,18 @@ Library library_of(const void* caller) {
 }
 
 bool is_rccl_alone() {
-  void* rccl = loaded("librccl.so.1");
-  void* nccl = loaded("libnccl.so.2");
-  const bool is_alone = rccl != nullptr && nccl == nullptr;
-  for (void* library : {rccl, nccl}) {
-    if (library != nullptr) {
-      dlclose(library);
-    }
+  const bool has_rccl = is_loaded(kRccl);
+  return has_rccl && !is_loaded(kNccl);
+}
+
+int nvidia_version_loaded() {
+  void* library = loaded(kNccl);
+  const auto* function = symbol<const void*>(library, "ncclGetVersion");
+  const Library found = function != nullptr ? library_of(function) : Library{"", 0};
+  if (library != nullptr) {
+    dlclose(library);
   }
-  return is_alone;
+  return std::strcmp(found.name, "nccl") == 0 && !is_loaded(kRccl) ? found.version : 0;
 }
 
 Surroundings surroundings_for(const TunerTable& table, const void* caller) {

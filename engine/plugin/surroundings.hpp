@@ -19,6 +19,10 @@ Library library_of(const void* caller);
 /// Whether RCCL is loaded in this process and NVIDIA's library is not.
 bool is_rccl_alone();
 
+/// The version of NVIDIA's library in this process; 0 if none is loaded under its usual name, or if
+/// RCCL is loaded too, so that either may be the caller.
+int nvidia_version_loaded();
+
 /// What the conditions of a table are compared with.
 struct Surroundings {
   Library library;

@@ -8,6 +8,7 @@
 #include "plugin/communicator_rules.hpp"
 #include "plugin/event_log.hpp"
 #include "plugin/layouts.hpp"
+#include "plugin/logging.hpp"
 #include "plugin/other_plugin.hpp"
 #include "plugin/surroundings.hpp"
 
@@ -81,6 +82,9 @@ int begin(void** context, const void* caller, std::uint64_t communicator, std::s
     return result;
   }
   *context = made;
+  if (EventLog::if_recording() == nullptr) {
+    report_missing_log(log);
+  }
   OtherPlugin::tuner().report(log, version);
   if (other_tuner<version>() != nullptr) {
     const int result = init_other(&made->other);

@@ -149,8 +149,21 @@ def test_each_one_receives_the_types_that_it_asked_for(bench, version, mask, ign
         assert {"kernel channel", "proxy step"}.isdisjoint(one.kind for one in log.events)
 
 
-def test_messages_keep_their_group(bench):
-    assert_same(bench.alone(operation="alltoall"), bench.chained(operation="alltoall")[0])
+def test_messages_keep_their_group_and_their_call(bench):
+    alone = bench.alone(operation="alltoall")
+    assert any("type 1024" in line and "Send count" in line for line in alone[0])
+    assert_same(alone, bench.chained(operation="alltoall")[0])
+
+
+@pytest.mark.parametrize("version", ["22902", "23102"])
+def test_copies_keep_their_call(bench, version):
+    more = {"CCLMARK_FAKE_COPY_ENGINE": "1", "CCLMARK_FAKE_NCCL_VERSION": version}
+    alone = bench.alone(operation="all_gather", **more)
+    for kind in ("4096", "8192", "16384"):  # the collective, its synchronization, its copies
+        assert any(
+            f"type {kind} in" in line and f"type {kind} in 0" not in line for line in alone[0]
+        )
+    assert_same(alone, bench.chained(operation="all_gather", **more)[0])
 
 
 @pytest.mark.parametrize("records", ["1", "7"])

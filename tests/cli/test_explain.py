@@ -6,10 +6,12 @@ import csv
 import io
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
-from cclmark.explain.plugin_log import plugin_path, read_plugin_log
+from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path, read_plugin_log
 from conftest import wait_until
 
 RUN = ("-g", "2", "-b", "1K", "-e", "4M", "-f", "64", "-n", "1", "-w", "0")
@@ -78,6 +80,18 @@ def test_the_newest_interface_names_symmetric_kernels(cclmark, fake_cuda):
         found = result.explanation
         assert (found.source, found.kernel) == ("plug-in", "symmetric")
         assert (found.algorithm, found.protocol, found.reason) == ("AllReduce_AGxLL_R", "", "")
+
+
+@pytest.mark.parametrize("version", ["22902", "23102"])
+@pytest.mark.parametrize("operation", ["all_gather", "alltoall"])
+def test_copy_engines_are_named(cclmark, fake_cuda, version, operation):
+    env = fake_cuda.env(CCLMARK_FAKE_COPY_ENGINE="1", CCLMARK_FAKE_NCCL_VERSION=version)
+    run = cclmark(operation, *EAGER, "--explain", env=env)
+    for result in run.journal.results:
+        found = result.explanation
+        assert (found.source, found.kernel, found.channels) == ("plug-in", "copy engine", 0)
+        assert (found.algorithm, found.protocol, found.reason) == ("", "", "")
+    assert "copy engine" in run.out
 
 
 def test_messages_have_a_kernel_and_no_algorithm(cclmark, fake_cuda):
@@ -246,6 +260,53 @@ class TestPairs:
         assert "all_reduce: " in ended.out
 
 
+_RECORDS_IN_MEMORY = """
+import ctypes, resource, sys
+from cclmark.explain.plugin_log import plugin_path
+from cclmark.run.instruments import Instruments
+from cclmark.run.loaded_plugin import log_failure
+
+class Interface(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("init", ctypes.c_void_p)]
+
+instruments = Instruments(2, ["nccl"])
+instruments.begin()
+assert log_failure() == ""
+print(instruments.observation().reason)
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+found = Interface.in_dll(ctypes.CDLL(str(plugin_path())), "ncclProfiler_v5")
+init = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p,
+    ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p,
+)(found.init)
+context, mask = ctypes.c_void_p(), ctypes.c_int()
+init(ctypes.byref(context), 1, ctypes.byref(mask), b"x", 1, 2, 0, None)
+print(instruments.observation().reason)
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit_bytes", "reason"),
+    [
+        (
+            4095,
+            "the library loaded the profiler plug-in, which records nothing: cannot write the log "
+            "in memory: File too large",
+        ),
+        (4096, "the log of the plug-in could not grow: File too large"),
+        (1 << 20, "the library reported no event, although it ran the operation"),
+    ],
+)
+def test_a_log_in_memory_that_cannot_be_written_is_the_reason(limit_bytes, reason):
+    command = [sys.executable, "-c", _RECORDS_IN_MEMORY, str(limit_bytes)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stdout.splitlines() == [
+        "the library loaded no profiler plug-in (NCCL has them since 2.23)",
+        reason,
+    ]
+
+
 def test_why_it_was_chosen(cclmark, fake_cuda):
     run = cclmark("explain", "all_reduce", *EAGER, env=fake_cuda.env())
     assert "predictions in µs (* chosen) beside the measured time" in run.out
@@ -263,11 +324,11 @@ def test_why_it_was_chosen(cclmark, fake_cuda):
 class TestPlugin:
     """The plug-in in a program: here the program is cclmark, which does not know of it."""
 
-    def logs(self, cclmark, fake_cuda, tmp_path, **more):
+    def logs(self, cclmark, fake_cuda, tmp_path, operation="all_reduce", **more):
         path = str(plugin_path())
         names = {"NCCL_PROFILER_PLUGIN": path, "NCCL_TUNER_PLUGIN": path}
         env = fake_cuda.env(**names, CCLMARK_PLUGIN_LOG=str(tmp_path / "log"), **more)
-        cclmark("all_reduce", *EAGER, env=env)
+        cclmark(operation, *EAGER, env=env)
         return sorted(tmp_path.glob("log-*.cclmlog"))
 
     def test_its_path_is_printed(self, cclmark):
@@ -300,6 +361,15 @@ class TestPlugin:
         shown = cclmark("plugin", *map(str, paths), code=3)
         assert "events did not fit" in shown.err
 
+    def test_a_log_that_is_cut_off_accuses_no_rank(self, cclmark, fake_cuda, tmp_path):
+        paths = self.logs(cclmark, fake_cuda, tmp_path)
+        whole = read_plugin_log(paths[1])
+        content = paths[1].read_bytes()
+        paths[1].write_bytes(content[: HEADER_BYTES + (whole.places - 5) * RECORD_BYTES])
+        shown = cclmark("plugin", *map(str, paths), code=3)
+        (line,) = shown.err.splitlines()
+        assert f"5 of {whole.places} events are missing at the end of the file" in line
+
     def test_channels_and_their_times_on_request(self, cclmark, fake_cuda, tmp_path):
         paths = self.logs(cclmark, fake_cuda, tmp_path, CCLMARK_PLUGIN_EVENTS="steps")
         events = read_plugin_log(paths[0]).events
@@ -310,12 +380,55 @@ class TestPlugin:
         (parent,) = [one for one in events if one.number == kernel.parent]
         assert parent.kind == "collective"
 
-    def test_an_unwritable_log_stops_nothing(self, cclmark, fake_cuda):
-        env = fake_cuda.env(
-            NCCL_PROFILER_PLUGIN=str(plugin_path()), CCLMARK_PLUGIN_LOG="/nowhere/x"
-        )
+    @pytest.mark.parametrize("version", [22803, 22902, 23102])
+    def test_calls_of_messages_and_launches_are_recorded(
+        self, cclmark, fake_cuda, tmp_path, version
+    ):
+        more = {"CCLMARK_FAKE_NCCL_VERSION": str(version)}
+        paths = self.logs(cclmark, fake_cuda, tmp_path, "alltoall", **more)
+        for path in paths:
+            log = read_plugin_log(path)
+            kinds = {one.number: one for one in log.events}
+            messages = [one for one in log.events if one.kind == "point-to-point"]
+            calls = [kinds[one.parent] for one in messages]
+            assert {one.kind for one in calls} == {"point-to-point call"}
+            # Of 1 KiB, 64 KiB and 4 MiB of float32 between two ranks.
+            assert {(one.function, one.count, one.datatype) for one in calls} == {
+                (function, count, "ncclFloat32")
+                for function in ("Send", "Recv")
+                for count in (1 << 7, 1 << 13, 1 << 19)
+            }
+            launches = [one for one in log.events if one.kind == "kernel launch"]
+            assert 4 * len(launches) == len(messages)  # a send and a receive for each rank
+            ended = {one.parent for one in log.events if one.kind == "stop"}
+            assert {one.number for one in (*calls, *launches)} <= ended
+
+    @pytest.mark.parametrize("version", [22902, 23003, 23102])
+    def test_collectives_of_copy_engines_are_recorded(self, cclmark, fake_cuda, tmp_path, version):
+        more = {"CCLMARK_FAKE_NCCL_VERSION": str(version), "CCLMARK_FAKE_COPY_ENGINE": "1"}
+        paths = self.logs(cclmark, fake_cuda, tmp_path, "all_gather", **more)
+        for path in paths:
+            log = read_plugin_log(path)
+            kinds = {one.number: one.kind for one in log.events}
+            copies = [one for one in log.events if one.kind == "copy-engine collective"]
+            assert [one.sequence for one in copies] == [*range(1, len(copies) + 1)]
+            assert {(one.function, one.datatype, one.algorithm) for one in copies} == {
+                ("AllGather", "ncclFloat32", "MultiMem")
+            }
+            assert {one.count for one in copies} == {1 << 7, 1 << 13, 1 << 19}
+            assert {kinds[one.parent] for one in copies} == {"collective call"}
+            assert {"collective", "kernel launch"}.isdisjoint(kinds.values())
+        shown = cclmark("plugin", *map(str, paths))
+        assert re.search(r"AllGather +float32 +128 +512 B +copy engine +- +-$", shown.out, re.M)
+
+    @pytest.mark.parametrize("variable", ["NCCL_PROFILER_PLUGIN", "NCCL_TUNER_PLUGIN"])
+    def test_an_unwritable_log_is_reported_and_stops_nothing(self, cclmark, fake_cuda, variable):
+        env = fake_cuda.env(CCLMARK_PLUGIN_LOG="/nowhere/x", **{variable: str(plugin_path())})
         run = cclmark("all_reduce", *EAGER, env=env)
         assert [result.status for result in run.journal.results] == ["ok"] * 3
+        # Once for each process, beside NCCL's own warnings, which NCCL usually does not print.
+        expected = "cclmark's plug-in records nothing: cannot create /nowhere/x-"
+        assert len(re.findall(f"^{re.escape(expected)}", run.err, re.MULTILINE)) == 2
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -346,3 +459,7 @@ class TestPlugin:
         (tmp_path / "x").write_text("text")
         run = cclmark("plugin", str(tmp_path / "x"), code=2)
         assert "is not a log of cclmark's plug-in" in run.err
+        endless = cclmark("plugin", "/dev/zero", code=2)
+        assert "/dev/zero is not a regular file" in endless.err
+        shown = " ".join(cclmark("plugin", "--help").out.split())
+        assert "2 if a file cannot be read or is not a log" in shown

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import struct
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.cli.plugin.plugin_logs import print_logs
 from cclmark.errors import UsageError
-from cclmark.explain.calls import calls_by_communicator, operations_of
+from cclmark.explain import log_calls
+from cclmark.explain.calls import operations_of
+from cclmark.explain.log_calls import CallCollector
 from cclmark.explain.plugin_log import parse_plugin_log, read_plugin_log
+from cclmark.report.lists.call_lines import call_lines
 
 HEADER_BYTES = 4096
+LOSSES_AT = 3208
 COMMUNICATOR, COLLECTIVE, MESSAGE, COSTS = 1, 2, 3, 13
 
 
@@ -42,13 +50,23 @@ def other_plugin(name, interface=5, reason=""):
     return struct.pack("<I508s512s", interface, name.encode(), reason.encode())
 
 
-def log(*records, capacity=1 << 20, claimed=None, dropped=0, interface=5, others=b""):
+def log(
+    *records,
+    capacity=1 << 20,
+    claimed=None,
+    dropped=0,
+    interface=5,
+    others=b"",
+    losses=(0, 0),
+):
+    """``losses``: the events that claimed no place, and why the file could not grow."""
     claimed = len(records) if claimed is None else claimed
     head = struct.pack(
         "<8sII6qI64s",
         *(b"CCLMLOG1", 128, interface, capacity, claimed, dropped, 42, 5, 6, 22809, b"node"),
     )
-    return (head + others).ljust(HEADER_BYTES, b"\0") + b"".join(records)
+    head = (head + others).ljust(LOSSES_AT, b"\0") + struct.pack("<Qi", *losses)
+    return head.ljust(HEADER_BYTES, b"\0") + b"".join(records)
 
 
 WHOLE = log(
@@ -120,6 +138,68 @@ def test_what_did_not_fit_is_counted():
     # The disk was full for one event in between.
     read = parse_plugin_log(log(all_reduce(), b"\0" * 128, all_reduce(), dropped=1), "log")
     assert (len(read.events), read.dropped, read.incomplete) == (2, 1, 0)
+    # It was full for seven events, the last ones: the first of them claimed a place.
+    content = log(all_reduce(), claimed=2, dropped=7, losses=(6, errno.ENOSPC))
+    read = parse_plugin_log(content, "log")
+    assert (len(read.events), read.occurred, read.without_space) == (1, 8, 7)
+    assert (read.incomplete, read.cut_off) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (
+            log(all_reduce(), capacity=1, claimed=9, dropped=8),
+            ("8 of 9 events did not fit: raise CCLMARK_PLUGIN_RECORDS (it was 1)",),
+        ),
+        (
+            log(all_reduce(), claimed=2, dropped=7, losses=(6, errno.ENOSPC)),
+            ("7 of 8 events are lost", "(No space left on device): free disk space"),
+        ),
+        (
+            log(all_reduce(), claimed=2, dropped=7, losses=(6, errno.EFBIG)),
+            ("(File too large): raise the limit on the size of files (ulimit -f)",),
+        ),
+        (
+            log(all_reduce(), claimed=3),
+            ("2 of 3 events are missing at the end of the file: copy the log again",),
+        ),
+        (
+            log(b"\0" * 128, all_reduce()),
+            ("1 of 2 events are incomplete: the program was killed", "still runs"),
+        ),
+    ],
+)
+def test_why_events_are_missing_is_named_with_advice(content, texts, tmp_path, capsys):
+    (tmp_path / "a.cclmlog").write_bytes(content)
+    assert print_logs([tmp_path / "a.cclmlog"]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    for text in texts:
+        assert text in line
+    others = {"did not fit", "lost", "missing at the end", "incomplete"}
+    assert sum(text in line for text in others) == 1
+
+
+def test_a_full_log_without_operations_blames_nothing_else(tmp_path, capsys):
+    content = log(record(COMMUNICATOR, number=2), capacity=1, claimed=5, dropped=4)
+    (tmp_path / "a.cclmlog").write_bytes(content)
+    assert print_logs([tmp_path / "a.cclmlog"]) == 3
+    error = capsys.readouterr().err
+    assert "did not fit" in error
+    assert "called no collective" not in error
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"claimed": -1},
+        {"dropped": -1, "claimed": 201},
+        {"dropped": 999, "claimed": 201},
+    ],
+)
+def test_impossible_numbers_are_damage(numbers):
+    with pytest.raises(UsageError, match="damaged: copy the log again"):
+        parse_plugin_log(log(**numbers), "log")
 
 
 def test_a_record_that_was_not_finished_is_left_out():
@@ -156,19 +236,111 @@ def test_a_missing_file_is_refused(tmp_path):
         read_plugin_log(tmp_path / "absent")
 
 
-def test_ranks_that_differ_are_named():
-    introduced = [record(COMMUNICATOR, rank, number=2) for rank in (0, 1)]
-    logs = [
-        parse_plugin_log(log(introduced[0], all_reduce(0), all_reduce(0)), "a"),
-        parse_plugin_log(log(introduced[1], all_reduce(1), all_reduce(1, "TREE")), "b"),
-    ]
-    (calls,) = calls_by_communicator(logs)
-    (text,) = calls.differences()
-    assert text.startswith("collective 2: rank 1 ran AllReduce of 1024 Float32 by tree LL")
-    assert calls.counts()[0][1] == 2
-    fewer = [logs[0], parse_plugin_log(log(introduced[1], all_reduce(1)), "b")]
-    assert calls_by_communicator(fewer)[0].differences() == [
-        "rank 1 recorded 1 collectives, rank 0 2"
-    ]
-    assert calls_by_communicator(logs[:1])[0].absent_ranks == 1
-    assert calls_by_communicator([logs[0], logs[0]])[0].ranks == 2
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/null", "pipe", "."])
+def test_only_regular_files_are_read(name, tmp_path):
+    path = Path(name)
+    if name == "pipe":
+        path = tmp_path / name
+        os.mkfifo(path)
+    with pytest.raises(UsageError, match="is not a regular file"):
+        read_plugin_log(path)
+    with pytest.raises(UsageError, match="is not a regular file"):
+        CallCollector().add(path)
+
+
+class TestCalls:
+    """The operations of several logs, each read as a file."""
+
+    INTRODUCED = tuple(record(COMMUNICATOR, rank, number=2) for rank in (0, 1))
+
+    @pytest.fixture
+    def calls_of(self, tmp_path):
+        def read(*contents):
+            collector = CallCollector()
+            for number, content in enumerate(contents):
+                path = tmp_path / f"{number}.cclmlog"
+                path.write_bytes(content)
+                collector.add(path)
+            (calls,) = collector.communicators
+            return calls
+
+        return read
+
+    def test_ranks_that_differ_are_named(self, calls_of):
+        first = log(self.INTRODUCED[0], all_reduce(0), all_reduce(0))
+        calls = calls_of(first, log(self.INTRODUCED[1], all_reduce(1), all_reduce(1, "TREE")))
+        (text,) = calls.differences()
+        assert text.startswith("collective 2: rank 1 ran AllReduce of 1024 Float32 by tree LL")
+        assert calls.counts()[0][1] == 2
+        calls = calls_of(first, log(self.INTRODUCED[1], all_reduce(1)))
+        assert calls.differences() == ["rank 1 recorded 1 collectives, rank 0 2"]
+        assert calls_of(first).absent_ranks == 1
+        assert calls_of(first, first).ranks == 2
+
+    @pytest.mark.parametrize("full", [(0,), (1,), (0, 1)])
+    def test_logs_that_lack_events_are_compared_up_to_there(self, calls_of, full):
+        """A full log has a shorter list, and is no difference."""
+        contents = []
+        for rank in (0, 1):
+            events = [all_reduce(rank) for _ in range(5 + 2 * rank if rank in full else 9)]
+            places = len(events) + 1
+            lost = 18 if rank in full else 0
+            contents.append(
+                log(
+                    *(self.INTRODUCED[rank], *events),
+                    capacity=places if lost else 1 << 20,
+                    claimed=places + lost,
+                    dropped=lost,
+                )
+            )
+        assert calls_of(*contents).differences() == []
+
+    def test_a_difference_before_the_first_missing_event_is_one(self, calls_of):
+        full = log(self.INTRODUCED[1], all_reduce(1, "TREE"), capacity=2, claimed=8, dropped=6)
+        (text,) = calls_of(log(self.INTRODUCED[0], *[all_reduce()] * 4), full).differences()
+        assert text.startswith("collective 1: rank 1 ran AllReduce of 1024 Float32 by tree LL")
+
+    def test_a_rank_that_ran_more_than_a_complete_log_contains_differs(self, calls_of):
+        full = log(self.INTRODUCED[1], *[all_reduce(1)] * 4, capacity=5, claimed=8, dropped=3)
+        calls = calls_of(log(self.INTRODUCED[0], *[all_reduce()] * 2), full)
+        assert calls.differences() == ["rank 1 recorded 4 collectives, rank 0 2"]
+
+    def test_what_follows_a_gap_is_not_compared(self, calls_of):
+        """The disk was full for a while: what is missing lies between records."""
+        after = all_reduce(1, number=2048)
+        gap = log(
+            *(self.INTRODUCED[1], all_reduce(1), b"\0" * 128, after),
+            dropped=6,
+            losses=(5, errno.ENOSPC),
+        )
+        whole = log(self.INTRODUCED[0], all_reduce(), *[all_reduce()] * 6, all_reduce(number=2048))
+        calls = calls_of(whole, gap)
+        assert calls.differences() == []
+        assert len(calls.by_rank[1]) == 2
+
+    def test_equal_operations_are_decoded_once(self, calls_of, monkeypatch):
+        decoded = []
+
+        original = log_calls.decode_record
+
+        def decode(number, content):
+            decoded.append(number)
+            return original(number, content)
+
+        monkeypatch.setattr(log_calls, "decode_record", decode)
+        records = 20_000  # several pieces
+        calls = calls_of(log(self.INTRODUCED[0], *[all_reduce()] * records, all_reduce(number=2)))
+        assert [number for _, number in calls.counts()] == [records, 1]
+        assert len(decoded) == 2
+
+    def test_types_have_their_names_and_sizes(self, calls_of):
+        texts = ("AllReduce", "RING", "LL")
+        types = ("ncclFloat8e4m3", "ncclFloat8e5m2", "ncclBfloat16", "ncclFloat4")
+        events = [record(COLLECTIVE, number=4096, texts=(*texts, one)) for one in types]
+        rows = [line.split()[2:6] for line in call_lines([calls_of(log(*events))])[2:]]
+        assert rows == [
+            ["fp8e4m3", "4096", "4", "KiB"],
+            ["fp8e5m2", "4096", "4", "KiB"],
+            ["bfloat16", "4096", "8", "KiB"],
+            ["float4", "4096", "-", "ring"],
+        ]

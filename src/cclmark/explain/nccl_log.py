@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cclmark.explain.operation import Operation
+from cclmark.explain.operation import COPY_ENGINE, Operation
 from cclmark.explain.plugin_log import ALGORITHMS, PROTOCOLS
 
 _NAMED = re.compile(
@@ -58,7 +58,7 @@ def _operation(line: str) -> Operation | None:
             datatype="",
             count=int(found["bytes"]),
             peer=-1,
-            kernel="copy engine",
+            kernel=COPY_ENGINE,
             algorithm=found["copies"],
             protocol="",
             channels=0,

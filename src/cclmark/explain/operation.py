@@ -6,6 +6,10 @@ import msgspec
 
 #: The kind of kernel of messages, which differ between ranks by nature.
 MESSAGES = "send/recv"
+#: The kind of kernel of collectives that consist of copies.
+COPY_ENGINE = "copy engine"
+
+_FP8 = {"float8e4m3": "fp8e4m3", "float8e5m2": "fp8e5m2"}
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -33,3 +37,12 @@ class Operation(msgspec.Struct, frozen=True):
             return how
         plural = "s" * (self.channels != 1)
         return f"{how} on {self.channels} channel{plural}"
+
+
+def dtype_of(datatype: str) -> str:
+    """cclmark's name of a type as NCCL names it, ``ncclFloat8e4m3`` or ``Float8e4m3``.
+
+    A type that cclmark does not have keeps its name, in lower case.
+    """
+    name = datatype.removeprefix("nccl").lower()
+    return _FP8.get(name, name)

@@ -6,22 +6,27 @@ byte order of the machine that wrote it.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import struct
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import BinaryIO
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.printable import plain
 
 _MAGIC = b"CCLMLOG1"
 _HEADER = struct.Struct("=8sII6qI64s")
-# Behind the header: another profiler, another tuner, the tuner table.
+# Behind the header: another profiler, another tuner, the tuner table, and what did not fit.
 _OTHER_PLUGIN = struct.Struct("=I508s512s")
+_LOSSES = struct.Struct("=4xQi")
+_LOSSES_AT = _HEADER.size + 3 * _OTHER_PLUGIN.size
 #: The offset of the first record.
 HEADER_BYTES = 4096
 #: The size of a record, which begins with its kind as four bytes.
@@ -35,6 +40,13 @@ _RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
 _COUNTED = struct.Struct("=I28xQ20xH66x")  # of a record: the kind, the sequence, the channels
 _COSTS = struct.Struct("=IiQQQQI21f")
 _MOST_RECORDS = 1 << 28
+_PIECE_BYTES = 1 << 20  # of a log that is read in pieces: whole records
+_FREE_SPACE = "free disk space, or set CCLMARK_PLUGIN_LOG to another disk"
+_ADVICE = {
+    errno.ENOSPC: _FREE_SPACE,
+    errno.EDQUOT: _FREE_SPACE,
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+}
 _COLLECTIVE, _POINT_TO_POINT, _STATE, _COST_TABLE = 2, 3, 12, 13
 _SYMMETRIC = 14
 #: The names of the kinds of events, by their number in the log.
@@ -155,10 +167,12 @@ class PluginLog:
     """The log of one process.
 
     ``interface_version``: the profiler interface that the library uses, 0 if it loaded no profiler.
-    ``library_version``: as NCCL counts (22809), 0 if unknown. ``claimed``: all events, of which
-    ``dropped`` did not fit; ``capacity``: the places for them. ``incomplete``: records that were
-    not written completely, or cut off. ``other_plugins``: those that are loaded too. ``table``: of
-    the tuner, None without one.
+    ``library_version``: as NCCL counts (22809), 0 if unknown. ``claimed``: the events that claimed
+    one of ``capacity`` places; ``unplaced``: those that claimed none, because the file could not
+    grow. ``dropped``: those of both that are lost. ``growth_error``: why the file could not grow,
+    an errno, 0 if it could. ``incomplete``: records that were not written completely, or are cut
+    off; ``cut_off``: the latter, behind the end of the file. ``other_plugins``: those that are
+    loaded too. ``table``: of the tuner, None without one.
     """
 
     host: str
@@ -170,7 +184,10 @@ class PluginLog:
     capacity: int
     claimed: int
     dropped: int
+    unplaced: int = 0
+    growth_error: int = 0
     incomplete: int = 0
+    cut_off: int = 0
     other_plugins: list[OtherPlugin] = field(default_factory=list)
     table: TunerTable | None = None
     events: list[Event] = field(default_factory=list)
@@ -180,6 +197,58 @@ class PluginLog:
     def places(self) -> int:
         """The places for records that are in use, also of events that could not be written."""
         return min(self.claimed, self.capacity)
+
+    @property
+    def occurred(self) -> int:
+        """The number of all events, also of those that are lost."""
+        return self.claimed + self.unplaced
+
+    @property
+    def without_space(self) -> int:
+        """How many events are lost because the file could not grow."""
+        return max(0, self.dropped - max(0, self.claimed - self.capacity))
+
+    def count_missing(self, behind_end: int) -> None:
+        """Completes ``incomplete``, which counts the incomplete records of the file.
+
+        ``behind_end``: the places that the file does not contain. Events that were lost because the
+        file could not grow have empty places, which are counted in ``dropped``.
+        """
+        empty = max(0, self.without_space - self.unplaced)
+        self.cut_off = max(0, behind_end - empty)
+        self.incomplete = max(0, self.incomplete + behind_end - empty)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the log contains all events."""
+        return not (self.dropped or self.incomplete)
+
+    def lost(self) -> str:
+        """Why events are missing and what to do about it, in words; empty if none is missing."""
+        texts = []
+        if full := self.dropped - self.without_space:
+            texts.append(
+                f"{full} of {self.occurred} events did not fit: raise CCLMARK_PLUGIN_RECORDS (it "
+                f"was {self.capacity})"
+            )
+        if self.without_space:
+            why = os.strerror(self.growth_error) if self.growth_error else "an unknown error"
+            advice = _ADVICE.get(self.growth_error, "set CCLMARK_PLUGIN_LOG to another place")
+            texts.append(
+                f"{self.without_space} of {self.occurred} events are lost because the log could "
+                f"not grow ({why}): {advice}"
+            )
+        if self.cut_off:
+            texts.append(
+                f"{self.cut_off} of {self.occurred} events are missing at the end of the file: "
+                "copy the log again"
+            )
+        if unwritten := self.incomplete - self.cut_off:
+            texts.append(
+                f"{unwritten} of {self.occurred} events are incomplete: the program was "
+                "killed while it wrote them, or it still runs (read the log again after its end)"
+            )
+        return "; ".join(texts)
 
 
 @dataclass
@@ -222,21 +291,39 @@ def plugin_path() -> Path:
     raise MissingError("the plug-in libcclmark_plugin.so is missing: install cclmark again")
 
 
-def read_plugin_log(path: Path) -> PluginLog:
-    """Reads a log. Raises UsageError if the file cannot be read or is not a log."""
+@dataclass
+class LogFile:
+    """A log that is read in pieces. ``log``: without its events."""
+
+    header: bytes
+    log: PluginLog
+    _file: BinaryIO
+
+    def pieces(self) -> Iterator[bytes]:
+        """The records up to the last place, or the end of the file, in pieces of whole records."""
+        left = self.log.places * RECORD_BYTES
+        while left > 0 and (piece := self._file.read(min(left, _PIECE_BYTES))):
+            left -= len(piece)
+            yield piece[: len(piece) // RECORD_BYTES * RECORD_BYTES]
+
+
+@contextmanager
+def open_plugin_log(path: Path) -> Iterator[LogFile]:
+    """Opens a log. Raises UsageError if the file cannot be read or is not a log."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # before a pipe would wait for its writer
+            raise UsageError(f"{path} is not a regular file, as a log of the plug-in is")
         with path.open("rb") as file:
             header = file.read(HEADER_BYTES)
-            rest_bytes = -1
-            status = os.fstat(file.fileno())
-            if stat.S_ISREG(status.st_mode):
-                # The file has room for all records, most of which are usually not written.
-                places = parse_plugin_log(header, str(path), after=_MOST_RECORDS).places
-                rest_bytes = min(places * _RECORD.size, status.st_size)
-            content = header + file.read(rest_bytes)
+            yield LogFile(header, parse_header(header, str(path)), file)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    return parse_plugin_log(content, str(path))
+
+
+def read_plugin_log(path: Path) -> PluginLog:
+    """Reads a log. Raises UsageError if the file cannot be read or is not a log."""
+    with open_plugin_log(path) as opened:
+        return parse_plugin_log(opened.header + b"".join(opened.pieces()), str(path))
 
 
 def read_open_log(file: int, after: int, name: str) -> PluginLog:
@@ -245,16 +332,16 @@ def read_open_log(file: int, after: int, name: str) -> PluginLog:
     Raises UsageError if the file is not a log.
     """
     header = os.pread(file, HEADER_BYTES, 0)
-    log = parse_plugin_log(header, name, after=1 << 62)
+    log = parse_header(header, name)
     wanted = max(0, log.places - after)
-    records = os.pread(file, wanted * _RECORD.size, HEADER_BYTES + after * _RECORD.size)
+    records = os.pread(file, wanted * RECORD_BYTES, HEADER_BYTES + after * RECORD_BYTES)
     return parse_plugin_log(header + records, name, after=after)
 
 
-def parse_plugin_log(content: bytes, name: str, *, after: int = 0) -> PluginLog:
-    """As read_plugin_log, from bytes that may be cut off anywhere. ``name`` is for messages.
+def parse_header(content: bytes, name: str) -> PluginLog:
+    """The log without its events, from at least its first bytes. ``name`` is for messages.
 
-    ``content`` lacks the first ``after`` records.
+    Raises UsageError if they are not those of a log.
     """
     if content[: len(_MAGIC)] != _MAGIC:
         raise UsageError(f"{name} is not a log of cclmark's plug-in")
@@ -263,9 +350,18 @@ def parse_plugin_log(content: bytes, name: str, *, after: int = 0) -> PluginLog:
     fields = _HEADER.unpack_from(content)
     _, record_bytes, interface_version, capacity, claimed, dropped, pid = fields[:7]
     monotonic_ns, realtime_ns, library_version, host = fields[7:]
-    if record_bytes != _RECORD.size or not claimed >= 0 or not 0 < capacity <= _MOST_RECORDS:
-        raise UsageError(f"{name}: the first bytes of the log are damaged")
-    log = PluginLog(
+    unplaced, growth_error = 0, 0
+    if len(content) >= _LOSSES_AT + _LOSSES.size:
+        unplaced, growth_error = _LOSSES.unpack_from(content, _LOSSES_AT)
+    is_possible = (
+        record_bytes == RECORD_BYTES
+        and 0 < capacity <= _MOST_RECORDS
+        and min(claimed, dropped) >= 0
+        and dropped <= claimed + unplaced
+    )
+    if not is_possible:
+        raise UsageError(f"{name}: the first bytes of the log are damaged: copy the log again")
+    return PluginLog(
         host=_text(host),
         pid=pid,
         interface_version=interface_version,
@@ -275,25 +371,34 @@ def parse_plugin_log(content: bytes, name: str, *, after: int = 0) -> PluginLog:
         capacity=capacity,
         claimed=claimed,
         dropped=dropped,
+        unplaced=unplaced,
+        growth_error=growth_error,
         other_plugins=list(_other_plugins(content)),
         table=_table(content),
     )
+
+
+def parse_plugin_log(content: bytes, name: str, *, after: int = 0) -> PluginLog:
+    """As read_plugin_log, from bytes that may be cut off anywhere. ``name`` is for messages.
+
+    ``content`` lacks the first ``after`` records.
+    """
+    log = parse_header(content, name)
+    read = 0
     for number in range(after + 1, log.places + 1):
-        begin = HEADER_BYTES + (number - after - 1) * _RECORD.size
-        record = content[begin : begin + _RECORD.size]
-        if len(record) < _RECORD.size:
-            log.incomplete += log.places - number + 1
+        begin = HEADER_BYTES + read * RECORD_BYTES
+        record = content[begin : begin + RECORD_BYTES]
+        if len(record) < RECORD_BYTES:
             break
-        entry = _entry(number, record)
+        read += 1
+        entry = decode_record(number, record)
         if isinstance(entry, Event):
             log.events.append(entry)
         elif entry is not None:
             log.cost_tables.append(entry)
         else:
             log.incomplete += 1
-    # Events that were dropped because the disk was full have an empty place.
-    empty = dropped - max(0, claimed - capacity)
-    log.incomplete = max(0, log.incomplete - empty)
+    log.count_missing(max(0, log.places - after - read))
     return log
 
 
@@ -317,7 +422,7 @@ def _table(content: bytes) -> TunerTable | None:
     return TunerTable(_text(path), is_applied == 1, _text(reason)) if path[:1] != b"\0" else None
 
 
-def _entry(number: int, record: bytes) -> Event | CostTable | None:
+def decode_record(number: int, record: bytes) -> Event | CostTable | None:
     """Decodes a record; None for one that is not complete."""
     kind = int.from_bytes(record[:4], sys.byteorder)
     if kind == _COST_TABLE:

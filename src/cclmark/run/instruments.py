@@ -15,7 +15,7 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.explain.calls import operations_of
 from cclmark.explain.chaining import TABLE_VARIABLE, chained, is_own_tuner
 from cclmark.explain.nccl_log import operations_in
-from cclmark.explain.operation import Operation
+from cclmark.explain.operation import COPY_ENGINE, Operation
 from cclmark.explain.paths import RankPaths
 from cclmark.explain.paths_log import SUBSYSTEMS, paths_in
 from cclmark.explain.plugin_log import (
@@ -33,6 +33,7 @@ from cclmark.explain.plugin_log import (
 )
 from cclmark.plan.libraries import MPI
 from cclmark.run.library_log import LibraryLog
+from cclmark.run.loaded_plugin import log_failure
 from cclmark.run.open_mpi_log import OpenMpiLog
 
 _SET_HERE = (
@@ -205,9 +206,9 @@ class Instruments:
         if self._missing:
             return self._missing
         if log is None or not log.interface_version:
-            return "the library loaded no profiler plug-in (NCCL has them since 2.23)"
+            return _absence()
         if log.dropped:
-            return "the log of the plug-in is full"
+            return _loss(log)
         if self._ranks == 1:
             return "with one rank the library copies without a kernel that it reports"
         if called:
@@ -225,6 +226,20 @@ class Instruments:
     def _new_text(self) -> str:
         content = os.pread(self._text_file, _MOST_LOGGED_BYTES, self._logged_bytes)
         return content.decode(errors="replace")
+
+
+def _absence() -> str:
+    """Why there is no log of the plug-in."""
+    if failure := log_failure():
+        return f"the library loaded the profiler plug-in, which records nothing: {failure}"
+    return "the library loaded no profiler plug-in (NCCL has them since 2.23)"
+
+
+def _loss(log: PluginLog) -> str:
+    """Why events are missing in the log in memory, in which the user sets nothing."""
+    if log.without_space:
+        return f"the log of the plug-in could not grow: {os.strerror(log.growth_error)}"
+    return "the log of the plug-in is full"
 
 
 def _not_applied(log: PluginLog | None) -> str:
@@ -259,9 +274,15 @@ def _place(log: PluginLog, rule: Event) -> str:
 
 def _contradiction(found: list[Operation], logged: list[Operation]) -> str:
     """How NCCL's log contradicts the plug-in; empty if it does not."""
-    chosen = {(one.algorithm, one.protocol) for one in found if one.peer < 0}
-    written = {(one.algorithm, one.protocol) for one in logged}
+    chosen = {_named(one) for one in found if one.peer < 0}
+    written = {_named(one) for one in logged}
     if not written or written == chosen:
         return ""
     texts = sorted(" ".join(one).strip() for one in written)
     return f"the library's log contains {', '.join(texts)}"
+
+
+def _named(one: Operation) -> tuple[str, str]:
+    """Algorithm and protocol. Of copies, only the log contains a name: that of CUDA's function."""
+    is_copied = one.kernel == COPY_ENGINE
+    return (COPY_ENGINE, "") if is_copied else (one.algorithm, one.protocol)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cclmark.explain.calls import kernel_of
+from cclmark.explain.operation import dtype_of
 from cclmark.explain.plugin_log import Event
 from cclmark.explain.shapes import rings_by_channel, trees_by_channel
 from cclmark.explain.steps import doubling, ring, tree
@@ -36,7 +37,6 @@ _IN_PIECES = (
     "bytes are totals over channels, divided evenly: the library passes them on in smaller pieces, "
     "and stages of different pieces overlap"
 )
-_FP8 = {"float8e4m3": "fp8e4m3", "float8e5m2": "fp8e5m2"}  # as NCCL and as cclmark spell them
 
 
 @dataclass(frozen=True)
@@ -256,8 +256,7 @@ def _choice(event: Event) -> str:
 
 
 def _width_bytes(event: Event) -> int:
-    name = event.datatype.removeprefix("nccl").lower()
-    width = DTYPE_BYTES.get(_FP8.get(name, name))
+    width = DTYPE_BYTES.get(dtype_of(event.datatype))
     if width is None:
         raise _UnknownError(f"the size of the type {event.datatype!r} is not known")
     return width

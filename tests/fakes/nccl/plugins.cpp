@@ -121,6 +121,44 @@ struct CollApi {
   bool graphCaptured;
   uint64_t userTag;
 };
+struct P2pApi {
+  const char* func;
+  size_t count;
+  const char* datatype;
+  void* stream;
+  bool graphCaptured;
+  uint64_t userTag;  // v5 and v6 end earlier
+};
+struct GroupApi {
+  bool graphCaptured;
+  int groupDepth;
+};
+struct KernelLaunch {
+  void* stream;
+};
+struct CeColl {
+  uint64_t seqNumber;
+  const char* func;
+  const void* sendBuff;
+  void* recvBuff;
+  size_t count;
+  int root;
+  const char* datatype;
+  const char* syncStrategy;
+  bool intraBatchSync;
+  uint32_t batchSize, numBatches, ceSeqNum;
+  void* stream;
+  uint64_t userTag;  // v6 ends earlier
+};
+struct CeCollSync {
+  bool isComplete;
+  int nRanks;
+};
+struct CeCollBatch {
+  int numOps;
+  size_t totalBytes;
+  bool useIntraSync;
+};
 struct ProxyOp {
   pid_t pid;
   uint8_t channelId;
@@ -148,6 +186,12 @@ struct Descr {
     P2pV2 p2p2;
     P2pV4 p2p4;
     CollApi api;
+    P2pApi p2pApi;
+    GroupApi groupApi;
+    KernelLaunch launch;
+    CeColl copies;
+    CeCollSync copySync;
+    CeCollBatch copyBatch;
     KernelCh kernel;
     ProxyOp proxyOp;
     ProxyStep proxyStep;
@@ -197,8 +241,12 @@ struct TunerV6 : TunerV5 {
 };
 
 constexpr int kGroup = 1, kColl = 2, kP2p = 4, kProxyOp = 8, kProxyStep = 16, kKernelCh = 64;
-constexpr int kCollApi = 512, kP2pApi = 1024;
+constexpr int kGroupApi = 256, kCollApi = 512, kP2pApi = 1024, kKernelLaunch = 2048;
+constexpr int kCeColl = 4096, kCeSync = 8192, kCeBatch = 16384;
 constexpr int kWithinTask = kProxyOp | kProxyStep | kKernelCh;
+constexpr int kCopies = kCeColl | kCeSync | kCeBatch;
+constexpr int kWithinGroupApi =
+    kGroupApi | kCollApi | kP2pApi | kKernelLaunch | kCopies | kGroup | kColl | kP2p | kWithinTask;
 constexpr int kProxyStepSendWait = 9, kKernelChStop = 22;
 constexpr std::array<const char*, 7> kAlgorithms = {
     "TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
@@ -596,7 +644,64 @@ Plugins::Choice Plugins::choose(const Operation& operation) const {
   return best;
 }
 
-void Plugins::report_collective(const Operation& operation) {
+/// Whether copy engines do the operation, which is so from 2.29.2 on with CCLMARK_FAKE_COPY_ENGINE.
+bool Plugins::is_copied(const Operation& operation) const {
+  const bool is_possible = operation.kind == Kind::all_gather || function_of(operation.kind) == 5;
+  return is_possible && !is_point_to_point(operation.kind) && version() >= 22902 &&
+         fake_common::environment_number("CCLMARK_FAKE_COPY_ENGINE", 0, 0) != 0;
+}
+
+void Plugins::report_copies(const Operation& operation, void* group_call) {
+  const Loaded& all = loaded();
+  const char* function = name(operation.kind);
+  const size_t bytes = operation.count * size_bytes(operation.dtype);
+  if (FILE* file = rank_ == 0 ? debug_file("TUNING") : nullptr) {
+    std::fprintf(file,
+                 "fake:1:1 [0] NCCL INFO %s [Copy Engine]: %zu Bytes -> cudaMemcpyBatchAsync\n",
+                 function, bytes);
+    std::fflush(file);
+  }
+  if (!is_reporting() || all.profiler_version < 6) return;
+  const char* type = kTypes[static_cast<size_t>(operation.dtype)];
+  Descr<uint64_t> event{};
+  event.type = kCollApi;
+  event.api = {function, operation.count, type, operation.root, nullptr, false, 0};
+  Event call(profiler_context_, event, group_call, kCollApi | kCopies);
+  if ((all.mask & kCopies) == 0) return;
+  event = {};
+  event.type = kCeColl;
+  event.copies = {++sequence_,
+                  function,
+                  operation.send,
+                  operation.receive,
+                  operation.count,
+                  operation.root,
+                  type,
+                  "MultiMem",
+                  true,
+                  static_cast<uint32_t>(ranks_),
+                  1,
+                  7,
+                  nullptr,
+                  0};
+  Event copies(profiler_context_, event, call.handle());
+  if (copies.handle() == nullptr) return;
+  event = {};
+  event.type = kCeSync;
+  event.copySync = {true, ranks_};
+  Event synchronized(profiler_context_, event, copies.handle(), kCeSync);
+  event = {};
+  event.type = kCeBatch;
+  event.copyBatch = {ranks_, bytes * static_cast<size_t>(ranks_), true};
+  Event batch(profiler_context_, event, copies.handle(), kCeBatch);
+}
+
+bool Plugins::is_reporting() const {
+  return loaded().profiler != nullptr &&
+         !fake_common::environment_is_rank("CCLMARK_FAKE_SILENT_PROFILER", rank_);
+}
+
+void Plugins::report_collective(const Operation& operation, void* group_call) {
   Loaded& all = loaded();
   const Choice choice = choose(operation);
   const char* function = name(operation.kind);
@@ -621,9 +726,7 @@ void Plugins::report_collective(const Operation& operation) {
     }
     std::fflush(file);
   }
-  if (all.profiler == nullptr ||
-      fake_common::environment_is_rank("CCLMARK_FAKE_SILENT_PROFILER", rank_))
-    return;
+  if (!is_reporting()) return;
   ++sequence_;
   if (sequence_ == 3 && fake_common::environment_is_rank("CCLMARK_FAKE_DIES_PROFILED", rank_)) {
     std::raise(SIGKILL);
@@ -705,7 +808,7 @@ void Plugins::report_collective(const Operation& operation) {
   Descr<uint64_t> event{};
   event.type = kCollApi;
   event.api = {function, operation.count, type, operation.root, nullptr, false, 0};
-  Event call(profiler_context_, event, nullptr, kCollApi | kColl | kWithinTask);
+  Event call(profiler_context_, event, group_call, kCollApi | kColl | kWithinTask);
   if (symmetric && all.profiler_version < 7) return;
   event = {};
   event.type = kGroup;
@@ -721,11 +824,9 @@ void Plugins::report_collective(const Operation& operation) {
   report_kernel<uint64_t>(profiler_context_, collective.handle(), channels);
 }
 
-void Plugins::report_messages(const Operation& operation) {
+void Plugins::report_messages(const Operation& operation, void* group_call) {
   Loaded& all = loaded();
-  if (all.profiler == nullptr ||
-      fake_common::environment_is_rank("CCLMARK_FAKE_SILENT_PROFILER", rank_))
-    return;
+  if (!is_reporting()) return;
   if ((all.mask & (kP2p | kP2pApi)) == 0) return;
   const char* function = operation.kind == Kind::receive ? "Recv" : "Send";
   const char* type = kTypes[static_cast<size_t>(operation.dtype)];
@@ -752,35 +853,60 @@ void Plugins::report_messages(const Operation& operation) {
     return;
   }
   Descr<uint64_t> event{};
+  event.type = kP2pApi;
+  event.p2pApi = {function, operation.count, type, nullptr, false, 0};
+  Event call(profiler_context_, event, group_call, kP2pApi | kP2p | kWithinTask);
+  event = {};
   event.type = kGroup;
-  Event group(profiler_context_, event);
+  Event group(profiler_context_, event, nullptr, kGroup | kP2p | kWithinTask);
+  if ((all.mask & (kP2p | kWithinTask)) == 0) return;
+  event = {};
   event.type = kP2p;
   event.rank = rank_;
   event.p2p4 = newest;
   event.p2p4.parentGroup = group.handle();
-  Event message(profiler_context_, event);
+  Event message(profiler_context_, event, call.handle());
   if (message.handle() != nullptr) report_kernel<uint64_t>(profiler_context_, message.handle(), 2);
 }
 
 void Plugins::report(const std::vector<Operation>& batch) {
+  const bool has_calls = is_reporting() && loaded().profiler_version >= 5;
+  Descr<uint64_t> event{};
+  event.type = kGroupApi;
+  event.groupApi = {false, 1};
+  Event group(profiler_context_, event, nullptr, has_calls ? kWithinGroupApi : 0);
+  bool has_kernel = false;
   for (const Operation& operation : batch) {
-    if (is_point_to_point(operation.kind)) {
-      report_messages(operation);
-    } else if (function_of(operation.kind) < 5) {
-      report_collective(operation);
-    } else {
-      // As in NCCL, these are made of messages to and from every rank.
-      for (int peer = 0; peer < ranks_; ++peer) {
-        Operation part = operation;
-        part.root = peer;
-        if (operation.kind != Kind::gather || operation.root == peer) {
-          part.kind = Kind::send;
-          report_messages(part);
-        }
-        if (operation.kind != Kind::scatter || operation.root == peer) {
-          part.kind = Kind::receive;
-          report_messages(part);
-        }
+    if (is_copied(operation)) {
+      report_copies(operation, group.handle());
+      continue;
+    }
+    has_kernel = true;
+    report_one(operation, group.handle());
+  }
+  event = {};
+  event.type = kKernelLaunch;
+  Event launch(profiler_context_, event, group.handle(),
+               has_calls && has_kernel ? kKernelLaunch : 0);
+}
+
+void Plugins::report_one(const Operation& operation, void* group_call) {
+  if (is_point_to_point(operation.kind)) {
+    report_messages(operation, group_call);
+  } else if (function_of(operation.kind) < 5) {
+    report_collective(operation, group_call);
+  } else {
+    // As in NCCL, these are made of messages to and from every rank.
+    for (int peer = 0; peer < ranks_; ++peer) {
+      Operation part = operation;
+      part.root = peer;
+      if (operation.kind != Kind::gather || operation.root == peer) {
+        part.kind = Kind::send;
+        report_messages(part, group_call);
+      }
+      if (operation.kind != Kind::scatter || operation.root == peer) {
+        part.kind = Kind::receive;
+        report_messages(part, group_call);
       }
     }
   }

@@ -29,8 +29,13 @@ class Plugins {
   void end();
   struct Choice;
   Choice choose(const Operation& operation) const;
-  void report_collective(const Operation& operation);
-  void report_messages(const Operation& operation);
+  bool is_copied(const Operation& operation) const;
+  bool is_reporting() const;
+  // `group_call`: the event of the group of calls, nullptr before version 5 of the interface.
+  void report_one(const Operation& operation, void* group_call);
+  void report_copies(const Operation& operation, void* group_call);
+  void report_collective(const Operation& operation, void* group_call);
+  void report_messages(const Operation& operation, void* group_call);
 
   const uint64_t communicator_;
   const int ranks_;

@@ -22,7 +22,7 @@ namespace {
 
 using Log = void (*)(int, unsigned long, const char*, int, const char*, ...);
 
-enum : uint64_t { kColl = 2, kP2p = 4, kProxyOp = 8 };
+enum : uint64_t { kColl = 2, kP2p = 4, kProxyOp = 8, kP2pApi = 1024, kCeColl = 4096 };
 
 // The structures as the public headers have them, as far as they are read.
 struct CollV1 {
@@ -64,6 +64,17 @@ struct P2pV5 {
   uint8_t nChannels;
   void* parentGroup;
 };
+struct P2pApi {
+  const char* func;
+  size_t count;
+};
+struct CeColl {
+  uint64_t seqNumber;
+  const char* func;
+  const void* sendBuff;
+  void* recvBuff;
+  size_t count;
+};
 struct ProxyOp {
   pid_t pid;
 };
@@ -78,6 +89,8 @@ struct Descr {
     CollV2 v2;
     CollV5 v5;
     P2pV5 p2p5;
+    P2pApi p2pApi;
+    CeColl copies;
     ProxyOp proxyOp;
   };
 };
@@ -185,6 +198,14 @@ std::string details(const Descr<Type>& event) {
   if constexpr (version >= 5) {
     if (event.type == kP2p) {
       return " group " + std::to_string(receiver.number(event.p2p5.parentGroup));
+    }
+    if (event.type == kP2pApi) {
+      return " " + std::string(event.p2pApi.func) + " count " + std::to_string(event.p2pApi.count);
+    }
+  }
+  if constexpr (version >= 6) {
+    if (event.type == kCeColl) {
+      return " " + std::string(event.copies.func) + " count " + std::to_string(event.copies.count);
     }
   }
   if (event.type != kColl) return "";

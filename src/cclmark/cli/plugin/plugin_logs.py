@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
-from cclmark.explain.calls import CommunicatorCalls, calls_by_communicator
-from cclmark.explain.plugin_log import PluginLog, plugin_path, read_plugin_log
+from cclmark.explain.calls import CommunicatorCalls
+from cclmark.explain.log_calls import CallCollector, LogCalls
+from cclmark.explain.plugin_log import plugin_path
 from cclmark.report.lists.call_lines import call_lines
 from cclmark.report.lists.rule_lines import rule_lines
 
@@ -21,14 +22,15 @@ def print_path() -> int:
 
 def print_logs(paths: Sequence[Path]) -> int:
     """Prints the operations in logs and returns the exit code. Raises UsageError."""
-    logs = [read_plugin_log(path) for path in paths]
-    communicators = calls_by_communicator(logs)
-    for text in dict.fromkeys(one.text for log in logs for one in log.other_plugins):
+    collector = CallCollector()
+    logs = [collector.add(path) for path in paths]
+    communicators = collector.communicators
+    for text in dict.fromkeys(other.text for one in logs for other in one.log.other_plugins):
         print(text)
     print("\n".join(call_lines(communicators)), end="\n" if communicators else "")
     for line in rule_lines(logs):
         print(line)
-    lacking = [text for path, log in zip(paths, logs, strict=True) for text in _lacking(path, log)]
+    lacking = [text for one in logs if (text := _lacking(one, len(logs)))]
     differences = _differences(communicators)
     for text in (*lacking, *differences):
         print(f"cclmark: {text}", file=sys.stderr)
@@ -37,30 +39,25 @@ def print_logs(paths: Sequence[Path]) -> int:
     return EXIT_MISSING if lacking else EXIT_OK
 
 
-def _lacking(path: Path, log: PluginLog) -> list[str]:
-    """What is missing in a log, in words."""
-    found = []
-    if log.dropped:
-        found.append(
-            f"{path}: {log.dropped} of {log.claimed} events did not fit: raise "
-            "CCLMARK_PLUGIN_RECORDS, or free disk space"
+def _lacking(one: LogCalls, logs: int) -> str:
+    """What is missing in one of ``logs`` logs, in words; empty if nothing is."""
+    if lost := one.log.lost():
+        compared = "; ranks are compared up to the first missing event" if logs > 1 else ""
+        return f"{one.path}: {lost}{compared}"
+    if one.operations:
+        return ""
+    if one.communicators:
+        reason = (
+            "although a communicator was created: the program called no collective, or the "
+            "library does not report its operations"
         )
-    if log.incomplete:
-        found.append(f"{path}: {log.incomplete} events are incomplete: the log is cut off")
-    communicators = calls_by_communicator([log])
-    if not communicators:
+    elif one.log.interface_version:
+        reason = "no communicator was created"
+    else:
         reason = (
             "the library loaded no profiler (NCCL before 2.23, or NCCL_PROFILER_PLUGIN not set)"
-            if not log.interface_version
-            else "no communicator was created"
         )
-        found.append(f"{path}: no operation was recorded: {reason}")
-    elif not any(any(one.by_rank.values()) for one in communicators):
-        found.append(
-            f"{path}: no operation was recorded, although a communicator was created: the "
-            "program called no collective, or the library does not report its operations"
-        )
-    return found
+    return f"{one.path}: no operation was recorded: {reason}"
 
 
 def _differences(communicators: Sequence[CommunicatorCalls]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.explain.calls import CommunicatorCalls
-from cclmark.explain.operation import Operation
+from cclmark.explain.operation import Operation, dtype_of
 from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.plan.sizes import format_size
 
@@ -28,12 +28,13 @@ def call_lines(communicators: Sequence[CommunicatorCalls]) -> list[str]:
 
 def _cells(one: Operation, number: int) -> list[str]:
     """``size`` is that of the elements in ``count``, not of all ranks together."""
-    width = DTYPE_BYTES.get(one.datatype.lower())
+    dtype = dtype_of(one.datatype)
+    width = DTYPE_BYTES.get(dtype)
     name = one.function + (f" (peer {one.peer})" if one.peer >= 0 else "")
     return [
         str(number),
         name,
-        one.datatype.lower(),
+        dtype,
         str(one.count),
         format_size(one.count * width) if width else "-",
         one.kernel or "-",
