@@ -122,13 +122,13 @@ class Bench {
 };
 
 /// A call of NCCL, with what it gets back.
-struct Call {
+struct TunerCall {
   Cells cells;
   int algorithms = 7;
   int protocols = kProtocols;
   int channels = 0;
 
-  Call() { cells.fill(5.0F); }
+  TunerCall() { cells.fill(5.0F); }
 
   int ask(const TunerV5& tuner, void* context, int function, std::size_t bytes) {
     return tuner.get(context, function, bytes, 1, reinterpret_cast<float**>(cells.data()),
@@ -147,19 +147,19 @@ TEST_CASE("tuner table: a rule sets one cell to 0 and nothing else") {
   Bench bench;
   bench.write("all_reduce 2 1 100 200 ring ll128 6\nall_reduce 2 1 201 300 tree simple 0\n");
   void* context = bench.begin();
-  Call call;
+  TunerCall call;
   CHECK(call.ask(bench.tuner(), context, kAllReduce, 100) == 0);
   CHECK(call.at(kRing, kLl128) == 0.0F);
   CHECK(call.changed() == 1);
   CHECK(call.channels == 6);
-  Call kept;
+  TunerCall kept;
   kept.channels = 3;
   CHECK(kept.ask(bench.tuner(), context, kAllReduce, 300) == 0);
   CHECK(kept.at(kTree, kSimple) == 0.0F);
   CHECK(kept.channels == 3);
   for (const auto& [function, bytes] :
        {std::pair{kAllReduce, 99}, {kAllReduce, 301}, {kBroadcast, 150}}) {
-    Call other;
+    TunerCall other;
     CHECK(other.ask(bench.tuner(), context, function, static_cast<std::size_t>(bytes)) == 0);
     CHECK(other.changed() == 0);
     CHECK(other.channels == 0);
@@ -172,20 +172,20 @@ TEST_CASE("tuner table: the numbers of algorithms and protocols are the library'
   Bench bench;
   bench.write("all_reduce 2 1 0 100 ring simple 6\nall_reduce 2 1 101 200 nvls_tree simple 6\n");
   void* context = bench.begin();
-  Call eight;
+  TunerCall eight;
   eight.algorithms = 8;
   CHECK(eight.ask(bench.tuner(), context, kAllReduce, 1) == 0);
   CHECK(eight.at(kRing, kSimple) == 0.0F);
-  Call two;  // protocols
+  TunerCall two;  // protocols
   two.protocols = 2;
   CHECK(two.ask(bench.tuner(), context, kAllReduce, 1) == 0);
   CHECK(two.changed() == 0);
   CHECK(two.channels == 0);
-  Call five;  // algorithms
+  TunerCall five;  // algorithms
   five.algorithms = 5;
   CHECK(five.ask(bench.tuner(), context, kAllReduce, 150) == 0);
   CHECK(five.changed() == 0);
-  Call huge;  // is not read
+  TunerCall huge;  // is not read
   huge.algorithms = 1 << 20;
   CHECK(huge.ask(bench.tuner(), context, kAllReduce, 1) == 0);
   CHECK(huge.changed() == 0);
@@ -197,7 +197,7 @@ TEST_CASE("tuner table: what is not available is reported once") {
   bench.write("all_reduce 2 1 0 100 ring simple 6\n");
   void* context = bench.begin();
   for (int number = 0; number < 3; ++number) {
-    Call call;
+    TunerCall call;
     call.at(kRing, kSimple) = -1.0F;
     CHECK(call.ask(bench.tuner(), context, kAllReduce, 1) == 0);
     CHECK(call.at(kRing, kSimple) == -1.0F);
@@ -245,7 +245,7 @@ TEST_CASE("tuner table: rules are of groups") {
   const auto channels = [&](Group group) {
     void* context = nullptr;
     CHECK(bench.tuner().init(&context, 1, group[0], group[1], log, nullptr, nullptr) == 0);
-    Call call;
+    TunerCall call;
     CHECK(call.ask(bench.tuner(), context, kAllReduce, 1) == 0);
     CHECK(call.changed() == (call.channels == 0 ? 0 : 1));
     CHECK(bench.tuner().finalize(context) == 0);
@@ -266,7 +266,7 @@ TEST_CASE("tuner table: each communicator reads the table") {
   bench.write("all_reduce 2 1 0 100 tree simple 2\n");
   void* second = bench.begin();
   for (const auto& [context, algorithm] : {std::pair{first, kRing}, {second, kTree}}) {
-    Call call;
+    TunerCall call;
     CHECK(call.ask(bench.tuner(), context, kAllReduce, 1) == 0);
     CHECK(call.at(algorithm, kSimple) == 0.0F);
   }
@@ -291,7 +291,7 @@ TEST_CASE("tuner table: threads that create communicators and ask at once") {
       for (int number = 0; number < 50; ++number) {
         void* context = nullptr;
         of_thread += bench.tuner().init(&context, 1, 2, 1, nullptr, nullptr, nullptr);
-        Call call;
+        TunerCall call;
         of_thread += call.ask(bench.tuner(), context, kAllReduce, 50);
         of_thread += call.at(kRing, kSimple) == 0.0F && call.changed() == 1 ? 0 : 1;
         of_thread += bench.tuner().finalize(context);
