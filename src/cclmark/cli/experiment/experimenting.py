@@ -22,7 +22,7 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import EXPERIMENT, items_of
-from cclmark.plan.libraries import BRIDGE, MPI, all_libraries, torch_backend_of
+from cclmark.plan.libraries import MPI, all_libraries, torch_backend_of
 from cclmark.plan.library_settings import (
     check_value,
     find_setting,
@@ -173,7 +173,7 @@ def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str
 
 
 def _scope_of(ccl: str, name: str) -> str:
-    if ccl in (BRIDGE, MPI) or torch_backend_of(ccl) is not None:
+    if ccl == MPI or torch_backend_of(ccl) is not None:
         return PROCESS  # their communicators are created once in a process
     if name in (REGISTRATION, PLACEMENT):
         return COMMUNICATOR
