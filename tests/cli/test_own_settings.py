@@ -59,6 +59,18 @@ def test_variants_of_an_experiment_are_observed(cclmark):
     }
 
 
+def test_communicators_of_a_bridge_are_created_one_after_the_other(cclmark):
+    run = cclmark(
+        *("experiment", *BRIDGE, "--vary", "CCLMARK_BRIDGE_DIRECT_SLOT_BYTES=64K,1M"),
+        *("-b", "1M", "-e", "1M", "--rounds", "2", *SHORT),
+    )
+    trials = run.journal.trials
+    assert len(trials) == 2 * 4
+    assert all(one.status == "ok" and one.verification.wrong == 0 for one in trials)
+    scopes = {one.scope for trial in trials for one in trial.trial.variant.assignments}
+    assert scopes == {"communicator"}
+
+
 def test_the_slots_of_a_bridge_have_the_size_that_is_set(cclmark):
     run = cclmark(
         *("memory", *BRIDGE, "-b", "1M", "--through-host"),

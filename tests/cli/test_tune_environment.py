@@ -20,7 +20,8 @@ WAITS = "100000"  # microseconds: more than ranks wait for a processor on a busy
 
 
 def fake_file(name: str) -> str:
-    return str(next(path for path in FAKES.rglob(name) if path.parent.name != "old"))
+    """The complete fake; variants of it are in directories below."""
+    return str(min(FAKES.rglob(name), key=lambda path: len(path.parts)))
 
 
 @pytest.fixture
@@ -34,6 +35,7 @@ def env(tmp_path, fake_cuda):
             "CCLMARK_ASCENDCL_LIBRARY": fake_file("libascendcl.so"),
             "CCLMARK_HCCL_LIBRARY": str(Path(fake_file("libascendcl.so")).parent / "libhccl.so"),
         },
+        "oneccl": {**here, "CCLMARK_ONECCL_LIBRARY": fake_file("libccl.so.2")},
         "flagcx": {
             **here,
             **fake_cuda.env(),
@@ -42,7 +44,11 @@ def env(tmp_path, fake_cuda):
     }
 
 
-DEVICES = {"hccl": ("--devices", "acl:0,1"), "flagcx": ("--ccl", "flagcx", "-g", "2")}
+DEVICES = {
+    "hccl": ("--devices", "acl:0,1"),
+    "flagcx": ("--ccl", "flagcx", "-g", "2"),
+    "oneccl": ("--ccl", "oneccl", "--devices", "host:2"),
+}
 
 
 @pytest.mark.parametrize(
@@ -50,6 +56,7 @@ DEVICES = {"hccl": ("--devices", "acl:0,1"), "flagcx": ("--ccl", "flagcx", "-g",
     [
         ("hccl", "HCCL_BUFFSIZE", "400", "200", "HCCL_INTRA_PCIE_ENABLE"),
         ("flagcx", "FLAGCX_UNIRUNNER_NSLICES", "4", "1", "FLAGCX_P2P_DISABLE"),
+        ("oneccl", "CCL_WORKER_COUNT", "4", "1", "CCL_ATL_SHM"),
     ],
 )
 def test_a_variable_that_is_faster_is_found_proven_and_deployed(
@@ -103,6 +110,20 @@ def test_shm_ends_with_a_result(cclmark, env):
     assert "all_gather float32 out-of-place · shm, 2 ranks" in run.out
     assert "tried: 12 combinations of" in run.out
     assert (run.directory / "t" / "environment.sh").exists() != ("nothing beats" in run.out)
+
+
+def test_bridge_is_tuned_with_its_islands(cclmark, env):
+    run = cclmark(
+        *("tune", "all_reduce", "--ccl", "bridge", "--devices", "host:4", "--islands", "0-1,2-3"),
+        *(*SHORT, "--budget", "1s", "-O", "t"),
+        env=env["shm"],
+        timeout_s=200,
+    )
+    trials = run.journal.trials
+    assert all(one.status == "ok" and one.is_checked for one in trials)
+    names = {one.name for trial in trials for one in trial.trial.variant.assignments}
+    assert "CCLMARK_BRIDGE_WHOLE_BYTES" in names
+    assert all(name.startswith("CCLMARK_BRIDGE_") for name in names)
 
 
 def test_an_interrupted_run_continues(cclmark, background, env):

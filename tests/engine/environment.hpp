@@ -5,7 +5,8 @@
 
 namespace cclmark {
 
-/// A variable of the environment while this exists. No rank may run when it is created or destroyed.
+/// A variable of the environment while this exists. No rank may run when it is created or
+/// destroyed.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {

@@ -645,8 +645,9 @@ def test_settings_are_the_last_part_of_a_shipped_file():
         ("hccl", "HCCL_BUFFSIZE", True),  # its documents do not state it
         ("flagcx", "FLAGCX_USE_HOST_COMM", False),
         ("shm", "CCLMARK_SHM_INLINE_BYTES", False),
-        ("bridge", "CCLMARK_BRIDGE_WHOLE_BYTES", True),  # one communicator in a process
-        ("torch:nccl", "NCCL_PROTO", True),
+        ("bridge", "CCLMARK_BRIDGE_WHOLE_BYTES", False),
+        ("bridge", "NCCL_PROTO", True),  # of the library of an island
+        ("torch:nccl", "NCCL_PROTO", True),  # one communicator in a process
     ],
 )
 def test_variables_that_require_new_processes(ccl, name, expected):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cclmark.cli.options import Flags
 from cclmark.errors import UsageError
-from cclmark.plan.libraries import BRIDGE, MPI, torch_backend_of
+from cclmark.plan.libraries import MPI, torch_backend_of
 from cclmark.plan.library_settings import (
     check_value,
     find_setting,
@@ -43,7 +43,7 @@ def checked_variants(
 
 def scope_of(ccl: str, name: str) -> str:
     """Returns whether a setting requires new processes, or only a new communicator."""
-    if ccl in (BRIDGE, MPI) or torch_backend_of(ccl) is not None:
+    if ccl == MPI or torch_backend_of(ccl) is not None:
         return PROCESS  # their communicators are created once in a process
     if name in (REGISTRATION, PLACEMENT):
         return COMMUNICATOR

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import msgspec
 
 from cclmark.plan.libraries import (
-    BRIDGE,
     MPI,
     library_called,
     listed_settings,
@@ -119,9 +118,9 @@ def missing_requirements(setting: LibrarySetting, environment: Mapping[str, str]
 def requires_new_processes(ccl: str, name: str) -> bool:
     """Whether ranks have to be started with the variable: also if that is unknown.
 
-    A communicator of MPI, of bridge and of a backend of torch is created once in a process.
+    A communicator of MPI and of a backend of torch is created once in a process.
     """
-    if ccl in (BRIDGE, MPI) or torch_backend_of(ccl) is not None:
+    if ccl == MPI or torch_backend_of(ccl) is not None:
         return True
     setting = find_setting(ccl, name)
     return setting is None or setting.scope not in ("call", "communicator")

@@ -29,6 +29,7 @@ class BridgeLibrary:
         self._own = own
         self._library = library
         self._mpi = mpi
+        self._joined = 0
         between = " + ".join(island.describe() for island in islands)
         self.descriptions = [LibraryDescription("bridge", between, "built in")]
         for used in (library, mpi):
@@ -37,7 +38,8 @@ class BridgeLibrary:
     def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
         """Joins the ranks of each island, then all ranks; ranks on several hosts use MPI."""
         job = rank.job
-        if self._library is not None:
+        self._joined += 1
+        if self._library is not None and rank.subgroup is None:
             rank.form_subgroup(self._own.ranks, self._own.first)
             rank.enter("communicator creation")
         inner = in_step(rank.agreement, partial(self._join_island, rank, device))
@@ -55,5 +57,5 @@ class BridgeLibrary:
     def _join_island(self, rank: Rank, device: engine.Device) -> engine.Communicator | None:
         if self._library is None or rank.subgroup is None:
             return None
-        key = f"communicator id of the island {self._own.describe()}"
+        key = f"communicator id {self._joined} of the island {self._own.describe()}"
         return join_with_id(self._library.ccl, rank, device, rank.subgroup, key)

@@ -19,8 +19,7 @@ class ExperimentFlags(Flags):
 
     without: ClassVar[frozenset[str]] = frozenset(
         {
-            *("explain", "cycles", "duration", "summary_every", "references", "inject", "islands"),
-            *("through_host", "modules"),
+            *("explain", "cycles", "duration", "summary_every", "references", "inject", "modules"),
         }
     )
 
