@@ -405,9 +405,9 @@ class TracedStage(msgspec.Struct, omit_defaults=True):
 class Trace(msgspec.Struct, tag="trace", omit_defaults=True):
     """A timeline that ``cclmark trace`` wrote of the measured item.
 
-    ``file``: its name as it was given, ``format``: perfetto or chrome. ``operations``: the number
-    of traced ones. ``stages``: of each rank, or of each device of a transfer, by number.
-    ``summary``: the lines that were printed.
+    ``file``: its name as it was given, empty if it could not be written. ``format``: perfetto or
+    chrome. ``operations``: the number of traced ones. ``stages``: of each rank, or of each device
+    of a transfer, by number. ``summary``: the lines that were printed.
     """
 
     file: str

@@ -43,7 +43,6 @@ _NAME = "cclmark plug-in log"
 _MOST_RECORDS = 1 << 18
 _MOST_STEPS = 1 << 23  # 1 GiB: 10,000 operations on 32 channels; only what is used takes memory
 _SETTLED_S = 0.002  # without an event: the library's threads have reported all
-_MOST_SETTLING_S = 1.0
 _MOST_LOGGED_BYTES = 1 << 22  # of one case
 _MOST_CONNECTING_BYTES = 1 << 26  # of one library: with many ranks, each channel is a line
 
@@ -77,7 +76,8 @@ class Instruments:
         self._flagcx_file = os.memfd_create("FlagCX's log")
         self._number = 0
         self._kernels = KernelCount()
-        self._awaits_kernels = True
+        #: After so many seconds kernels were not awaited any longer, 0 while they are awaited.
+        self.awaited_s = 0.0
         self._logged_bytes = 0
         self._paths_begin = {self._text_file: 0, self._flagcx_file: 0}
         self._missing = ""
@@ -130,26 +130,26 @@ class Instruments:
             return b"", self._reason(header, called=False)
         return os.pread(self._log_file, HEADER_BYTES, 0) + self._records_after(self._number), ""
 
-    def settle(self) -> None:
+    def settle(self, most_s: float) -> None:
         """Waits until the library reports no more events, and has reported the ends of all kernels.
 
-        Its threads do so after the kernels. At most ``_MOST_SETTLING_S``; a library that has not
-        reported them by then does not report all of them, and its kernels are not awaited again.
+        Its threads do so after the kernels. At most ``most_s``: kernels that the library has not
+        reported by then are not awaited again, see ``awaited_s``.
         """
-        deadline = time.monotonic() + _MOST_SETTLING_S
+        deadline = time.monotonic() + most_s
         places = -1
         while time.monotonic() < deadline:
             header = self._header()
             if header is None:
                 return
             self._kernels.add(self._records_after(self._kernels.records))
-            awaits = self._awaits_kernels and header.interface_version >= KERNELS_SINCE
+            awaits = not self.awaited_s and header.interface_version >= KERNELS_SINCE
             is_complete = header.dropped or self._kernels.is_complete or not awaits
             if header.places == places and is_complete:
                 return
             places = header.places
             time.sleep(_SETTLED_S)
-        self._awaits_kernels = False
+        self.awaited_s = self.awaited_s or most_s
 
     @property
     def first_record(self) -> int:

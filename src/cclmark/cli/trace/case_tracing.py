@@ -18,8 +18,9 @@ from cclmark.plan.items import P2P
 from cclmark.plan.operations import COLLECTIVES
 from cclmark.recording.joining import joined
 from cclmark.recording.recorder import new_journal
-from cclmark.report.lists.trace_summary import missing_events, trace_summary
-from cclmark.trace.assembly import CaseTimeline, assemble
+from cclmark.report.lists.trace_problems import trace_problems
+from cclmark.report.lists.trace_summary import trace_summary
+from cclmark.trace.assembly import assemble
 from cclmark.trace.rank_trace import RankTrace
 from cclmark.trace.slot_events import most_slot_events
 
@@ -82,24 +83,14 @@ def _found(
     found = assemble(case.describe(), case.size_bytes, traces)
     found.timeline.facts["operations"] = operations
     found.timeline.facts["µs of an operation that is not traced"] = round(untraced_s * 1e6, 3)
-    problems = _problems(found)
+    problems = trace_problems(found)
+    lines = trace_summary(found, case, operations, untraced_s)
+    if steps is not None:
+        step_lines, failure = steps.write(traces, found, surroundings)
+        lines += ["", *step_lines]
+        problems += [failure] if failure else []
     exit_code = EXIT_MISSING if problems else EXIT_OK
     if any(rank.wrong for rank in found.ranks):
         exit_code = EXIT_WRONG
-    lines = trace_summary(found, case, operations, untraced_s)
-    if steps is not None:
-        lines += ["", *steps.write(traces, found, surroundings)]
     stages = {one.rank: one.stages for one in found.ranks}
     return Found(found.timeline, lines, stages, exit_code, problems)
-
-
-def _problems(found: CaseTimeline) -> list[str]:
-    """What is missing in the trace, in words."""
-    problems = missing_events(found.ranks)
-    for rank in found.ranks:
-        # With one rank, libraries copy without a kernel that they report.
-        if rank.log is not None and not rank.events.kinds and len(found.ranks) > 1:
-            problems.append(
-                f"rank {rank.rank}: the library loaded the plug-in and reported no event"
-            )
-    return problems

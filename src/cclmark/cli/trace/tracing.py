@@ -11,7 +11,7 @@ from typing import IO
 import msgspec
 
 from cclmark.cli.trace.new_files import written_whole
-from cclmark.errors import EXIT_OK
+from cclmark.errors import EXIT_MISSING, EXIT_OK, OutputError
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.sizes import format_size
@@ -35,6 +35,7 @@ from cclmark.trace.rank_trace import RankTrace, Stage
 from cclmark.trace.timeline import Timeline
 
 _SLOWER = 10  # times an operation may take while it is traced before a rank counts as hung
+_NOTHING_WRITTEN = "no trace was written: ranks send what they recorded at their end"
 Writer = Callable[[Timeline, IO[bytes]], None]
 #: By the format: the end of the file's name, and the function that writes it.
 WRITERS: dict[str, tuple[str, Writer]] = {
@@ -115,25 +116,40 @@ class Tracing:
         )
         outcome = Attempt(again, _Notices(recorder)).run()
         if outcome.exit_code != EXIT_OK:
-            # What the ranks have recorded is sent at their end: there is nothing to write.
-            return outcome
+            return replace(outcome, message=f"{outcome.message}\n{_NOTHING_WRITTEN}".lstrip())
         found = self._found(traces, untraced_s, measured.surroundings)
-        _, write = WRITERS[files.format]
-        with written_whole(files.timeline, "trace") as file:
-            write(found.timeline, file)
-        recorder.trace(
-            Trace(
-                str(files.timeline),
-                files.format,
-                self._operations,
-                _stages_of(found.stages),
-                found.lines,
-            )
-        )
+        # The summary and the stages are kept even if the timeline cannot be written.
         output.write("\n".join(map(plain, found.lines)) + "\n")
-        size = format_size(files.timeline.stat().st_size)
-        print(f"cclmark: trace {files.timeline} ({size})", file=sys.stderr)
-        return replace(outcome, exit_code=found.exit_code, message="\n".join(found.problems))
+        problems, exit_code = found.problems, found.exit_code
+        name = str(files.timeline)
+        if failure := _failure_to_write(found.timeline, files):
+            problems = [*problems, failure]
+            exit_code = exit_code or EXIT_MISSING
+            name = ""
+        recorder.trace(
+            Trace(name, files.format, self._operations, _stages_of(found.stages), found.lines)
+        )
+        return replace(outcome, exit_code=exit_code, message=_as_message(problems))
+
+
+def _failure_to_write(timeline: Timeline, files: Files) -> str:
+    """Writes the timeline and reports its size; returns the reason if it cannot be written."""
+    _, write = WRITERS[files.format]
+    try:
+        with written_whole(files.timeline, "trace") as file:
+            write(timeline, file)
+    except OutputError as error:
+        return f"{error}: choose another file with -O FILE"
+    size = format_size(files.timeline.stat().st_size)
+    print(f"cclmark: trace {files.timeline} ({size})", file=sys.stderr)
+    return ""
+
+
+def _as_message(problems: Sequence[str]) -> str:
+    """The reasons of the exit code: several of them as an indented list."""
+    if len(problems) < 2:
+        return "".join(problems)
+    return "\n  ".join([f"{len(problems)} problems:", *problems])
 
 
 def _stages_of(stages: Mapping[int, Sequence[Stage]]) -> dict[int, list[TracedStage]]:
