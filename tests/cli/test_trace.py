@@ -151,10 +151,13 @@ def test_kernels_that_are_not_reported_in_time_are_missing(cclmark, fake_cuda, t
         code=3,
     )
     for rank in (0, 1):
-        assert f"  rank {rank}: the library did not report " in run.err
+        assert f"\ncclmark: rank {rank}: the library did not report " in run.err
     assert re.search(r" kernels within 2\.\d s$", run.err, re.M)
     assert "did not report" not in run.out  # each reason is printed once
-    assert run.journal.footer.message.startswith("2 problems:\n  rank 0: the library did not")
+    assert run.journal.footer.problems[1].startswith("rank 1: the library did not report ")
+    page = tmp_path / "t.html"
+    cclmark("report", run.journal_path, "-O", page)
+    assert "rank 1: the library did not report " in page.read_text()
     assert path.exists()
 
 

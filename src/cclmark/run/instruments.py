@@ -49,13 +49,17 @@ _MOST_CONNECTING_BYTES = 1 << 26  # of one library: with many ranks, each channe
 
 @dataclass(frozen=True)
 class Observation:
-    """What this process observed of one operation. See schema.Explanation."""
+    """What this process observed of one operation. See schema.Explanation.
+
+    ``is_silent``: the plug-in was loaded, and nothing about the operation reached it.
+    """
 
     source: str
     reason: str
     operations: list[Operation]
     predicted_s: dict[str, float]
     rule: str = ""
+    is_silent: bool = False
 
 
 class Instruments:
@@ -118,10 +122,15 @@ class Instruments:
         if found:
             reason = _contradiction(found, logged) or _not_applied(log)
             return Observation("plug-in", reason, found, predicted_s, _rule(log))
-        if logged:
-            return Observation("log", _not_applied(log), logged, predicted_s, _rule(log))
         called = any(one.kind.endswith("call") for one in events)
-        return Observation("unknown", self._reason(log, called=called), [], predicted_s)
+        is_loaded = log is not None and log.interface_version > 0
+        # With one rank the library copies without a kernel that it reports.
+        is_silent = is_loaded and not called and self._ranks > 1
+        if logged:
+            reason, rule = _not_applied(log), _rule(log)
+            return Observation("log", reason, logged, predicted_s, rule, is_silent)
+        reason = self._reason(log, called=called)
+        return Observation("unknown", reason, [], predicted_s, is_silent=is_silent)
 
     def log(self) -> tuple[bytes, str]:
         """The plug-in's log without the records before ``begin``; empty with the reason."""

@@ -10,7 +10,7 @@ from cclmark.cli.options import TraceFlags
 from cclmark.cli.trace.new_files import file_for
 from cclmark.cli.trace.step_listing import StepListing
 from cclmark.cli.trace.tracing import WRITERS, Files, Found, Tracing
-from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG, MissingError, UsageError
+from cclmark.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Surroundings
 from cclmark.plan.cases import Case
@@ -89,8 +89,6 @@ def _found(
         step_lines, failure = steps.write(traces, found, surroundings)
         lines += ["", *step_lines]
         problems += [failure] if failure else []
-    exit_code = EXIT_MISSING if problems else EXIT_OK
-    if any(rank.wrong for rank in found.ranks):
-        exit_code = EXIT_WRONG
     stages = {one.rank: one.stages for one in found.ranks}
-    return Found(found.timeline, lines, stages, exit_code, problems)
+    is_wrong = any(rank.wrong for rank in found.ranks)
+    return Found(found.timeline, lines, stages, is_wrong, problems)

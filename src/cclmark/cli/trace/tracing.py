@@ -11,7 +11,7 @@ from typing import IO
 import msgspec
 
 from cclmark.cli.trace.new_files import written_whole
-from cclmark.errors import EXIT_MISSING, EXIT_OK, OutputError
+from cclmark.errors import EXIT_OK, EXIT_WRONG, OutputError
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.sizes import format_size
@@ -46,15 +46,15 @@ WRITERS: dict[str, tuple[str, Writer]] = {
 
 @dataclass(frozen=True)
 class Found:
-    """What traces contain. ``lines``: the summary. ``problems``: the reasons of the exit code.
+    """What traces contain. ``lines``: the summary. ``problems``: what is missing, in words.
 
-    ``stages``: of each rank or device.
+    ``stages``: of each rank or device. ``is_wrong``: the check found wrong data.
     """
 
     timeline: Timeline
     lines: list[str]
     stages: Mapping[int, Sequence[Stage]]
-    exit_code: int
+    is_wrong: bool
     problems: list[str]
 
 
@@ -120,16 +120,14 @@ class Tracing:
         found = self._found(traces, untraced_s, measured.surroundings)
         # The summary and the stages are kept even if the timeline cannot be written.
         output.write("\n".join(map(plain, found.lines)) + "\n")
-        problems, exit_code = found.problems, found.exit_code
-        name = str(files.timeline)
+        problems, name = found.problems, str(files.timeline)
         if failure := _failure_to_write(found.timeline, files):
-            problems = [*problems, failure]
-            exit_code = exit_code or EXIT_MISSING
-            name = ""
+            problems, name = [*problems, failure], ""
         recorder.trace(
             Trace(name, files.format, self._operations, _stages_of(found.stages), found.lines)
         )
-        return replace(outcome, exit_code=exit_code, message=_as_message(problems))
+        exit_code = EXIT_WRONG if found.is_wrong else outcome.exit_code
+        return replace(outcome, exit_code=exit_code, problems=problems)
 
 
 def _failure_to_write(timeline: Timeline, files: Files) -> str:
@@ -143,13 +141,6 @@ def _failure_to_write(timeline: Timeline, files: Files) -> str:
     size = format_size(files.timeline.stat().st_size)
     print(f"cclmark: trace {files.timeline} ({size})", file=sys.stderr)
     return ""
-
-
-def _as_message(problems: Sequence[str]) -> str:
-    """The reasons of the exit code: several of them as an indented list."""
-    if len(problems) < 2:
-        return "".join(problems)
-    return "\n  ".join([f"{len(problems)} problems:", *problems])
 
 
 def _stages_of(stages: Mapping[int, Sequence[Stage]]) -> dict[int, list[TracedStage]]:

@@ -27,8 +27,8 @@ def trace_sections(runs: Sequence[Run]) -> list[Section]:
         for trace in run.journal.traces:
             words = [_place(trace)]
             footer = run.journal.footer
-            if footer is not None and footer.message:
-                words += footer.message.splitlines()
+            if footer is not None:
+                words += [f"{problem}." for problem in footer.problems]
             bars = [stage_bars("Stages", what, trace.stages)] if trace.stages else []
             sections.append(
                 Section(
