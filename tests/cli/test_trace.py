@@ -246,7 +246,9 @@ def test_a_library_that_reports_nothing_is_an_error(cclmark, fake_cuda, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nothing",), "unknown operation 'nothing'"),
+        (("nothing",), "unknown operation 'nothing': choose from all_reduce, "),
+        ((), "OPERATION is missing: choose from all_reduce, "),
+        ((), "barrier, p2p\n"),
         (("all_reduce", "-o", "sum,max"), "these options describe 2 cases"),
         (("all_reduce", "-O", "/nowhere/t"), "cannot write the trace /nowhere/t: No such file"),
         (("all_reduce", "-O", "/dev/null"), "/dev/null exists already"),
@@ -257,6 +259,26 @@ def test_a_library_that_reports_nothing_is_an_error(cclmark, fake_cuda, tmp_path
 def test_invalid_requests(cclmark, arguments, message):
     run = cclmark("trace", *arguments, "--devices", "host:2", code=2)
     assert message in run.err
+
+
+def test_help_lists_what_can_be_traced(cclmark):
+    text = " ".join(cclmark("trace", "--help").out.split())
+    assert text.startswith("Usage: cclmark trace [OPTIONS] OPERATION ")
+    assert re.search(r"OPERATION: all_reduce, .*\bbarrier, p2p\.", text)
+    # A trace contains one case.
+    assert "with commas" not in text
+    assert "INTEGER RANGE" not in text
+
+
+def test_a_library_that_works_in_place_only(cclmark, torch):
+    options = ("--ccl", "torch:gloo", "-b", "64K", "-n", "2")
+    run = cclmark("trace", "all_reduce", "--devices", "host:2", *options)
+    assert [result.case.in_place for result in run.journal.results] == [True]
+    asked = cclmark(
+        *("trace", "all_reduce", "--devices", "host:2", *options, "--placement", "out-of-place"),
+        code=3,
+    )
+    assert "nothing was traced" in asked.err
 
 
 def test_a_rank_that_dies_while_tracing(cclmark, fake_cuda, tmp_path):

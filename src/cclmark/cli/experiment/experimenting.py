@@ -17,6 +17,7 @@ from cclmark.cli.collective.measuring import (
 )
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.cli.experiment.experiment_options import ExperimentFlags
+from cclmark.cli.operation_argument import known_operations
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
@@ -29,7 +30,6 @@ from cclmark.plan.library_settings import (
     is_kept,
     unknown_setting_notice,
 )
-from cclmark.plan.operations import COLLECTIVES
 from cclmark.plan.trials import trials_of
 from cclmark.plan.variants import (
     COMMUNICATOR,
@@ -67,21 +67,10 @@ def measure_experiment(flags: ExperimentFlags) -> int:
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    operations = chosen_operations(flags.operations)
+    operations = known_operations(flags.operations)
     with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
         coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
         return coordinator.exit_code
-
-
-def chosen_operations(text: str) -> list[str]:
-    """Returns the operations of a list with commas. Raises UsageError."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise UsageError("which operation? For example: cclmark experiment all_reduce --vary …")
-    for name in names:
-        if name not in COLLECTIVES:
-            raise UsageError(f"unknown operation {name!r}: choose from {', '.join(COLLECTIVES)}")
-    return list(dict.fromkeys(names))
 
 
 def _measure(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from cclmark.cli.collective.measuring import device_count, devices_text, request_of, stem_of
+from cclmark.cli.collective.measuring import device_count, devices_text, stem_of
+from cclmark.cli.collective.usual_placement import request_for
+from cclmark.cli.operation_argument import known_operation
 from cclmark.cli.options import TraceFlags
 from cclmark.cli.trace.new_files import file_for
 from cclmark.cli.trace.step_listing import StepListing
@@ -15,7 +17,6 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Surroundings
 from cclmark.plan.cases import Case
 from cclmark.plan.items import P2P
-from cclmark.plan.operations import COLLECTIVES
 from cclmark.recording.joining import joined
 from cclmark.recording.recorder import new_journal
 from cclmark.report.lists.trace_problems import trace_problems
@@ -32,10 +33,7 @@ def trace(flags: TraceFlags) -> int:
     began_s = time.monotonic()
     if flags.operation == P2P:
         raise UsageError("p2p must follow trace, because its options differ: cclmark trace p2p …")
-    if flags.operation not in COLLECTIVES:
-        raise UsageError(
-            f"unknown operation {flags.operation!r}: choose from {', '.join(COLLECTIVES)}"
-        )
+    known_operation(flags.operation, [P2P])
     most_slot_events()  # an invalid setting is an error before anything runs
     operations = flags.iterations
     assert operations is not None  # has a default
@@ -49,7 +47,7 @@ def trace(flags: TraceFlags) -> int:
 
 
 def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator, began_s: float) -> int:
-    request, plan = request_of([flags.operation], flags, coordinator)
+    request, plan = request_for(flags.operation, flags, coordinator)
     if len(request.planned) != 1:
         raise UsageError(
             f"these options describe {len(request.planned)} cases: a trace contains one. Choose "
