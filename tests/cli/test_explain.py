@@ -105,6 +105,11 @@ def test_the_engine_explains_its_own_library(cclmark):
     assert "2 islands" in bridge.journal.results[0].explanation.kernel
 
 
+def test_a_barrier_has_no_type(cclmark):
+    run = cclmark("barrier", "--devices", "host:2", "-n", "1", "--explain")
+    assert "  barrier · shm, what ran (cclmark's engine)\n    -  announcements\n" in run.out
+
+
 def test_a_library_without_an_interface_is_unknown_with_the_reason(cclmark, torch):
     run = cclmark("all_reduce", "--devices", "host:2", "--ccl", "torch:gloo", *RUN[2:], "--explain")
     found = run.journal.results[0].explanation
