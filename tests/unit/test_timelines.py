@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.errors import RankError
+from cclmark.explain.kernel_count import KernelCount
 from cclmark.plan.cases import Case
 from cclmark.report.lists.trace_problems import trace_problems
 from cclmark.report.lists.trace_summary import trace_summary
@@ -347,6 +348,37 @@ def test_channels_without_a_kernel_are_reported():
 def test_a_library_that_reports_no_kernel_is_reported():
     found = assemble("a case", MIB, [a_trace(events=two_operations(0, 0))])
     assert trace_problems(found) == ["rank 0: the library did not report 8 kernels"]
+
+
+def message(number, function, peer, kernels):
+    """A message of rank 0 on 2 channels that is record ``number``, with some of its kernels."""
+    events = [record(MESSAGE, root=peer, channels=2, texts=(function, "", "", "ncclFloat32"))]
+    for channel in range(kernels):
+        kernel_number = number + len(events)
+        events.append(
+            record(CHANNEL, parent=number, device_ns=10**12 + 2_100_000, channels=channel)
+        )
+        stop_ns = 10**12 + 2_150_000
+        events.append(record(STATE, parent=kernel_number, sequence=22, device_ns=stop_ns))
+    return events
+
+
+@pytest.mark.parametrize(("peer_kernels", "is_complete"), [(2, True), (1, False)])
+def test_messages_of_a_rank_to_itself_have_no_kernels(peer_kernels, is_complete):
+    """As NCCL reports an alltoall: no kernel of the part that stays on the rank."""
+    events = []
+    for function in ("Send", "Recv"):
+        for peer, kernels in ((0, 0), (1, peer_kernels)):
+            events += message(len(events) + 1, function, peer, kernels)
+    count = KernelCount()
+    count.add(b"".join(events))
+    assert (count.records, count.channels, count.ended) == (len(events), 4, 2 * peer_kernels)
+    assert count.is_complete is is_complete
+    trace = a_trace(events=events, call_begin_ns=[2_000_000], call_end_ns=[2_001_000])
+    found = assemble("a case", MIB, [trace])
+    assert found.source == ("kernels" if is_complete else "calls")
+    problems = [] if is_complete else ["rank 0: the library did not report 2 kernels"]
+    assert trace_problems(found) == problems
 
 
 def test_kernels_are_not_expected_without_the_clock_of_the_device():

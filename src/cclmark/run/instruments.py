@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from cclmark.errors import MissingError, UsageError
 from cclmark.explain.calls import operations_of
 from cclmark.explain.chaining import TABLE_VARIABLE, chained, is_own_tuner
+from cclmark.explain.kernel_count import KernelCount
 from cclmark.explain.nccl_log import operations_in
 from cclmark.explain.operation import Operation
 from cclmark.explain.paths import RankPaths
@@ -25,7 +26,6 @@ from cclmark.explain.plugin_log import (
     KERNELS_SINCE,
     RECORD_BYTES,
     Event,
-    KernelCount,
     PluginLog,
     parse_plugin_log,
     plugin_path,

@@ -217,10 +217,14 @@ def _kernel_periods(tasks: Sequence[Task], operations: int) -> list[Period]:
     of_each = len(tasks) // operations
     ordered = sorted(tasks, key=lambda task: task.event.number)
     parts = [ordered[place : place + of_each] for place in range(0, len(ordered), of_each)]
-    return [
-        Period(min(task.begin_ns for task in part), max(task.end_ns for task in part))
-        for part in parts
-    ]
+    found = []
+    for part in parts:
+        timed = [task for task in part if task.channels]  # others: messages of a rank to itself
+        if not timed:
+            return []
+        period = Period(min(task.begin_ns for task in timed), max(task.end_ns for task in timed))
+        found.append(period)
+    return found
 
 
 def _periods(begins: Sequence[float], ends: Sequence[float], clock: Clock) -> list[Period]:

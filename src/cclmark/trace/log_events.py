@@ -22,7 +22,6 @@ WAITS = {
     20: "wait: no credit from the receiver",
 }
 _TASKS = ("collective", "symmetric collective", "point-to-point", "copy-engine collective")
-_WITH_KERNELS = ("collective", "point-to-point")  # on each of their channels
 
 
 @dataclass
@@ -59,8 +58,18 @@ class Task:
     @property
     def is_complete(self) -> bool:
         """Whether the library has reported its kernel on every channel that it names."""
-        named = self.event.channels if self.event.kind in _WITH_KERNELS else 0
-        return len(self.channels) >= max(1, named)
+        expected = _expected_kernels(self.event)
+        return len(self.channels) >= (1 if expected is None else expected)
+
+
+def _expected_kernels(event: Event) -> int | None:
+    """How many kernels the library reports of an operation; None if unknown.
+
+    NCCL reports none of a message of a rank to itself.
+    """
+    if event.kind == "point-to-point":
+        return event.channels if event.root != event.rank else 0
+    return event.channels if event.kind == "collective" else None
 
 
 @dataclass
@@ -143,9 +152,9 @@ def _unreported(events: list[Event]) -> int:
     """The number of channels of operations that have no kernel."""
     kernels = Counter(event.parent for event in events if event.kind == "kernel channel")
     return sum(
-        max(0, event.channels - kernels[event.number])
+        max(0, (_expected_kernels(event) or 0) - kernels[event.number])
         for event in events
-        if event.kind in _WITH_KERNELS
+        if event.kind in _TASKS
     )
 
 
