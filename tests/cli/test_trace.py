@@ -47,7 +47,7 @@ def test_the_host(cclmark, tmp_path):
     assert [one["args"]["bytes"] for one in counters] == [0, 65536, 131072, 196608]
     assert re.search(r"ranks begin an operation [\d.]+ µs apart", run.out)
     assert re.search(
-        r"in batches of 3, [\d.]+ µs each while traced \(median of 9\); untraced [\d.]+ µs ",
+        r"in batches of 3, [\d.]+ µs each while traced \(median of 9, [\d.]+ to [\d.]+\); ",
         run.out,
     )
     assert re.search(r"untraced [\d.]+ µs \(median, [+-][\d.]+%\)", run.out)

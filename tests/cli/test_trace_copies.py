@@ -71,7 +71,7 @@ def test_copies_of_the_host(cclmark, tmp_path):
         assert counted(events, peer, f"bytes from device {device}") == expected
     assert arrows(events) == [(0, 1)] * 3 + [(1, 0)] * 3
     assert re.search(
-        r"in batches of 3, [\d.]+ µs \([\d.]+ GB/s\) each while traced \(median of 9\); ", run.out
+        r"in batches of 3, [\d.]+ µs \([\d.]+ GB/s\) each while traced \(median of 9, ", run.out
     )
     assert re.search(r"both directions at once for [\d.]+% of the time", run.out)
     assert "destinations checked: 0 wrong elements" in run.out

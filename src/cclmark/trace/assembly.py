@@ -386,7 +386,7 @@ def batch_time(ranks: Sequence[RankFindings]) -> BatchTime | None:
     ]
     if not whole_ns or not operations:
         return None
-    return BatchTime(median(whole_ns) * 1e-9 / operations, operations, len(whole_ns))
+    return BatchTime([one_ns * 1e-9 / operations for one_ns in whole_ns], operations)
 
 
 def operation_time_s(case: CaseTimeline) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import median
 
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
@@ -280,7 +279,7 @@ def batch_copy_time(found: TransferTimeline) -> BatchTime | None:
                 for flow, copies in zip(found.flows, batches, strict=True)
             )
         )
-    return BatchTime(median(times_s), number, len(times_s)) if times_s else None
+    return BatchTime(times_s, number) if times_s else None
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cclmark.report.wording.text import format_time_us
 from cclmark.trace.batch_time import BatchTime
 
 
@@ -12,7 +13,11 @@ def batch_text(batch: BatchTime, untraced_s: float | None, text: Callable[[float
 
     ``untraced_s``: the median of the measurement. ``text``: formats a time in seconds.
     """
-    several = f"median of {batch.batches}" if batch.batches > 1 else "one batch"
+    several = "one batch"
+    if len(batch.times_s) > 1:
+        ends_s = (min(batch.times_s), max(batch.times_s))
+        ends = " to ".join(map(format_time_us, ends_s))
+        several = f"median of {len(batch.times_s)}, {ends}"
     traced = f"in batches of {batch.number}, {text(batch.time_s)} each while traced ({several})"
     if not untraced_s:
         return traced
