@@ -49,7 +49,6 @@ def traced(
         "operations": number,
         "kernels of each rank": kernels,
         "lost": _figure(r"(\d+) lost", run.stdout),
-        "without an end": _figure(r"(\d+) events? without an end", run.stdout),
         "clocks agree within us": _figure(r"the clocks agree within ([\d.]+)", run.stdout),
         "traced us": _figure(r"([\d.]+) µs each while traced", run.stdout),
         "untraced us": _figure(r"untraced ([\d.]+) µs", run.stdout),

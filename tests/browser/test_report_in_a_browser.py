@@ -118,7 +118,40 @@ def test_what_ran_is_drawn_and_marked(seen, pages):
     assert chart.locator(".annotation", has_text="512 KiB: LL → LL128").count() == 1
     line = chart.locator(".shapelayer path").first.bounding_box()
     assert line["height"] > 100
+    # The names are one below the other, and cover neither each other nor the labels of the axes.
+    names = [one.bounding_box() for one in chart.locator(".annotation").all()]
+    labels = [one.bounding_box() for one in chart.locator(".xtick text, .ytick text").all()]
+    assert len(names) >= 2
+    for place, name in enumerate(names):
+        assert name["width"] > 3 * name["height"]
+        assert not any(_overlap(name, other) for other in (*names[place + 1 :], *labels))
     assert seen.said == []
+
+
+def _overlap(one, other):
+    """Whether two boxes have a common part of more than a border."""
+    return all(
+        min(one[at] + one[size], other[at] + other[size]) - max(one[at], other[at]) > 1
+        for at, size in (("x", "width"), ("y", "height"))
+    )
+
+
+@pytest.mark.parametrize("times_us", [[340.0], [340.0, 362.0], [120.0, 950.0]])
+def test_a_logarithmic_axis_without_a_power_of_ten_has_ticks(seen, tmp_path, times_us):
+    sizes = [float(1024 << number) for number in range(len(times_us))]
+    lines = Lines("t", "Time", "", "x", "y", [Series("one", sizes, times_us)], y_log=True)
+    page = dataclasses.replace(
+        page_of([Run("run", COPIES)]), sections=[Section("charts", "Charts", charts=[lines])]
+    )
+    path = tmp_path / "ticks.html"
+    path.write_text(render(page))
+    seen.open(path).page.wait_for_selector("figure[data-drawn=yes]")
+    plot = seen.page.locator("figure .plot")
+    labels = [one.text_content() for one in plot.locator(".ytick text").all()]
+    assert len(labels) >= 2
+    assert len(set(labels)) == len(labels)
+    low, high = plot.evaluate("(plot) => plot._fullLayout.yaxis.range")
+    assert 10**low < min(times_us) <= max(times_us) < 10**high
 
 
 def test_hovering_over_a_point_tells_its_figures(drawn):

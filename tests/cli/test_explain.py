@@ -119,6 +119,11 @@ def test_the_engine_explains_its_own_library(cclmark):
     assert "2 islands" in bridge.journal.results[0].explanation.kernel
 
 
+def test_a_barrier_has_no_type(cclmark):
+    run = cclmark("barrier", "--devices", "host:2", "-n", "1", "--explain")
+    assert "  barrier · shm, what ran (cclmark's engine)\n    -  announcements\n" in run.out
+
+
 def test_a_library_without_an_interface_is_unknown_with_the_reason(cclmark, torch):
     run = cclmark("all_reduce", "--devices", "host:2", "--ccl", "torch:gloo", *RUN[2:], "--explain")
     found = run.journal.results[0].explanation
@@ -129,18 +134,39 @@ def test_a_library_without_an_interface_is_unknown_with_the_reason(cclmark, torc
 
 def test_ranks_that_ran_something_else_are_named(cclmark, fake_cuda):
     env = fake_cuda.env(CCLMARK_FAKE_ODD_ALGORITHM="1")
-    run = cclmark("all_reduce", *EAGER, "--explain", env=env)
+    run = cclmark("all_reduce", *EAGER, "--explain", env=env, code=3)
     reason = run.journal.results[0].explanation.reason
     assert reason.startswith(
         "rank 1 ran AllReduce by ring LL on 1 channel, rank 0 AllReduce by tree"
     )
     assert "1 KiB: rank 1 ran AllReduce by ring LL" in run.out
+    assert "ended early" not in run.out
+    assert f"cclmark: what ran in 1 case is not certain: {reason}\n" in run.err
+    assert run.journal.footer.problems[0] == f"what ran in 1 case is not certain: {reason}"
+    assert [result.status for result in run.journal.results] == ["ok"] * 3
 
 
 def test_a_rank_without_events_is_named(cclmark, fake_cuda):
     env = fake_cuda.env(CCLMARK_FAKE_SILENT_PROFILER="1")
-    run = cclmark("all_reduce", *EAGER, "--explain", env=env)
+    run = cclmark("all_reduce", *EAGER, "--explain", env=env, code=3)
     assert "rank 1 reported no operation" in run.journal.results[0].explanation.reason
+    assert "what ran in 3 cases is not certain: rank 1 reported no operation" in run.err
+
+
+def test_a_first_rank_without_events_is_named(cclmark, fake_cuda):
+    """NCCL's log, which rank 0 writes, does not replace its events."""
+    env = fake_cuda.env(CCLMARK_FAKE_SILENT_PROFILER="0")
+    run = cclmark("explain", "all_reduce", *EAGER, env=env, code=3)
+    found = run.journal.results[0].explanation
+    assert found.source == "plug-in"
+    assert "rank 0 reported no operation to its plug-in; its log has" in found.reason
+    assert "rank 0 reported no operation to its plug-in" in run.err
+
+
+def test_wrong_data_outweighs_a_doubtful_explanation(cclmark, fake_cuda):
+    env = fake_cuda.env(CCLMARK_FAKE_SILENT_PROFILER="1")
+    wrong = ("-c", "1", "--inject", "corrupt:rank=1,index=5")
+    cclmark("all_reduce", *EAGER, *wrong, "--explain", env=env, code=1)
 
 
 def test_a_rank_that_dies_while_explaining_leaves_the_results(background, fake_cuda):
@@ -197,7 +223,7 @@ class TestPairs:
 
     def test_ranks_of_a_pair_that_differ_are_named_as_ranks_of_the_run(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_ODD_ALGORITHM="1")  # of each communicator
-        run = cclmark(*self.REDUCED, env=env)
+        run = cclmark(*self.REDUCED, env=env, code=3)
         for result in run.journal.results:
             first, second = result.case.pair
             reason = result.explanation.reason
@@ -315,6 +341,9 @@ def test_why_it_was_chosen(cclmark, fake_cuda):
     assert "4 MiB: tree LL → ring SIMPLE; 64 times the data takes" in run.out
     refused = cclmark("explain", "all_reduces", code=2)
     assert "unknown operation 'all_reduces'" in refused.err
+    missing = cclmark("explain", code=2)
+    assert "OPERATION is missing: choose from all_reduce, " in missing.err
+    assert "OPERATION: all_reduce, " in cclmark("explain", "--help").out
     soak = cclmark(
         *("all_reduce", *EAGER, "--explain", "--duration", "2s"), env=fake_cuda.env(), code=0
     )

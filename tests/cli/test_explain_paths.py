@@ -52,8 +52,9 @@ def test_connections_of_all_ranks(cclmark, fake_cuda):
     assert paths.others == {"NCCL_BUFFSIZE": "4194304", "NCCL_P2P_DISABLE": "0"}
     assert not any("NCCL_DEBUG" in name or "PLUGIN" in name for name in paths.parameters)
     assert "all 3 pairs of ranks  P2P/CUMEM, 2 channels" in run.out
-    assert "ring  0 → 1 → 2 → 0 (2 channels)" in run.out
-    assert "tree  0 ← 1; 1 ← 2 (2 channels)" in run.out
+    assert "ring        0 → 1 → 2 → 0 (2 channels)" in run.out
+    assert "tree        0 ← 1; 1 ← 2 (2 channels)" in run.out
+    assert "chunk of messages: 512 KiB, nodes: 1" in run.out
 
 
 def test_host_memory_beside_nvlinks_is_a_warning(cclmark, fake_cuda, tmp_path):

@@ -380,6 +380,27 @@ def test_json_is_imported_unchanged(cclmark_in, measured):
     assert len(imported.results) == 4
 
 
+def test_ranks_of_the_host_have_no_device_memory(cclmark, tmp_path):
+    """The free memory of a host device is that of the whole host, which other programs change."""
+    run = cclmark("memory", "all_gather", *ON_HOST, "-b", "64K", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(run.out)))
+    stages = [row for row in rows if row["entry"] == "stage"]
+    assert stages
+    assert {(row["device_bytes"], row["device_free_bytes"]) for row in stages} == {("", "")}
+    assert all(row["rss_bytes"] for row in stages)
+    gauges = cclmark("export", "--format", "prometheus", run.journal_path).out
+    assert "cclmark_memory_resident_taken_bytes{" in gauges
+    assert "cclmark_memory_device_taken_bytes{" not in gauges
+    page = tmp_path / "m.html"
+    cclmark("report", run.journal_path, "-O", page)
+    text = page.read_text()
+    assert "library_rss_bytes" in text
+    for name in ("library_device_bytes", "given_back_device_bytes", "buffers_device_bytes"):
+        assert name not in text
+    assert "Device memory is the change" not in text
+    assert "announcements of the other ranks (mapped)" in text
+
+
 def test_other_formats_and_pages_contain_the_figures(cclmark_in, measured):
     directory = measured.directory
     markdown = cclmark_in(directory, "export", "a.jsonl", "--format", "markdown").out
@@ -394,6 +415,16 @@ def test_other_formats_and_pages_contain_the_figures(cclmark_in, measured):
     assert "memory of 2 cases of all_reduce" in page
     assert "nccl takes 120 MiB of device memory per rank" in page
     assert "library_device_bytes" in page
+    # The tables of the terminal, with the rows of both sizes.
+    cells = [one.strip() for one in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", page, re.S)]
+    created = [place for place, one in enumerate(cells) if one == "communicator created"]
+    assert len(created) >= 2
+    assert cells[created[0] + 1 : created[0] + 3] == ["library", "+100 MiB"]
+    assert cells.count("begins with") == 2
+    assert "stages of ranks 0-1" in page
+    # Nothing is sampled.
+    assert "of the median" not in page
+    assert "Times are medians" not in page
     cclmark_in(directory, "history", "add", "a.jsonl", "--db", "h.sqlite")
     listed = cclmark_in(directory, "history", "list", "--db", "h.sqlite", "--format", "json").out
     assert measured.journal.header.run_id in listed
@@ -426,7 +457,7 @@ def test_an_argument_of_a_journal_does_not_become_an_option(cclmark, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ((), 2, "unknown operation ''"),
+        ((), 2, "OPERATION is missing: choose from all_reduce, "),
         (("allreduce",), 2, "unknown operation 'allreduce'"),
         (("all_reduce", *ON_HOST, "-R", "2"), 2, "require no registration"),
         (("all_reduce", *ON_HOST, "-b", "2M", "-e", "1M"), 2, "-b must not be above -e"),

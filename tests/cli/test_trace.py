@@ -45,8 +45,12 @@ def test_the_host(cclmark, tmp_path):
     name = "bytes of complete operations"
     counters = [one for one in events if one["name"] == name and one["pid"] == 1]
     assert [one["args"]["bytes"] for one in counters] == [0, 65536, 131072, 196608]
-    assert re.search(r"first publications of an operation are [\d.]+ µs apart", run.out)
-    assert re.search(r"in batches of 3, [\d.]+ µs each while traced; untraced [\d.]+ µs", run.out)
+    assert re.search(r"ranks begin an operation [\d.]+ µs apart", run.out)
+    assert re.search(
+        r"in batches of 3, [\d.]+ µs each while traced \(median of 9, [\d.]+ to [\d.]+\); ",
+        run.out,
+    )
+    assert re.search(r"untraced [\d.]+ µs \(median, [+-][\d.]+%\)", run.out)
     assert "outputs checked: 0 wrong elements" in run.out
 
 
@@ -106,12 +110,15 @@ def test_perfetto(cclmark, fake_cuda, tmp_path):
     assert {name for name, _, _ in slices["stages"]} >= {"warm-up", "tracing", "verification"}
 
 
-def test_kernels_that_are_reported_late_belong_to_their_operations(cclmark, fake_cuda, tmp_path):
+@pytest.mark.parametrize("late_ms", ["40", "1200"])
+def test_kernels_that_are_reported_late_belong_to_their_operations(
+    cclmark, fake_cuda, tmp_path, late_ms
+):
     """NCCL's thread may report the kernels of the warm-up after the trace has begun."""
     path = tmp_path / "t.json"
     run = cclmark(
         *("trace", "all_reduce", *FAKE, "--format", "chrome", "-O", path),
-        env=fake_env(fake_cuda, CCLMARK_FAKE_LATE_KERNELS_MS="40"),
+        env=fake_env(fake_cuda, CCLMARK_FAKE_LATE_KERNELS_MS=late_ms),
     )
     slices, _, _ = chrome(path)
     for rank in (0, 1):
@@ -123,7 +130,54 @@ def test_kernels_that_are_reported_late_belong_to_their_operations(cclmark, fake
         assert len(numbers) == 17
         assert set(numbers.values()) == {4}
     assert "without an end" not in run.out
+    assert "136 channels of kernels" in run.out
     assert ", 0 lost" in run.out
+    # The wait for them is neither part of the operations nor of the readings of clocks.
+    names = [one["name"] for one in slices[0, "stages"]]
+    assert names[names.index("warm-up") :] == [
+        *("warm-up", "awaiting events", "reading clocks", "tracing", "awaiting events"),
+        *("reading clocks", *["tracing more batches"] * 8, "verification", "shutdown"),
+    ]
+    (tracing,) = [one for one in slices[0, "stages"] if one["name"] == "tracing"]
+    *_, wait = [one for one in slices[0, "stages"] if one["name"] == "awaiting events"]
+    assert wait["ts"] + wait["dur"] - tracing["ts"] >= 1e3 * int(late_ms)
+
+
+def test_kernels_that_are_not_reported_in_time_are_missing(cclmark, fake_cuda, tmp_path):
+    path = tmp_path / "t.json"
+    run = cclmark(
+        *("trace", "all_reduce", *FAKE, "--timeout", "4", "--format", "chrome", "-O", path),
+        env=fake_env(fake_cuda, CCLMARK_FAKE_LATE_KERNELS_MS="2600"),
+        code=3,
+    )
+    for rank in (0, 1):
+        assert f"\ncclmark: rank {rank}: the library did not report " in run.err
+    assert re.search(r" kernels within 2\.\d s$", run.err, re.M)
+    assert "did not report" not in run.out  # each reason is printed once
+    assert run.journal.footer.problems[1].startswith("rank 1: the library did not report ")
+    page = tmp_path / "t.html"
+    cclmark("report", run.journal_path, "-O", page)
+    assert "rank 1: the library did not report " in page.read_text()
+    assert path.exists()
+
+
+def test_what_ran_is_part_of_the_summary(cclmark, fake_cuda, tmp_path):
+    path = tmp_path / "t.pftrace"
+    run = cclmark("trace", "all_reduce", *FAKE, "-O", path, env=fake_env(fake_cuda))
+    assert re.search(r"^  ran: ring SIMPLE, 17 channels$", run.out, re.M)
+    host = cclmark("trace", "all_reduce", "--devices", "host:2", "-b", "1M", "-n", "1")
+    assert "  ran: each rank reduces one slice" in host.out
+
+
+def test_ranks_that_ran_something_else_are_named(cclmark, fake_cuda, tmp_path):
+    env = fake_env(fake_cuda, CCLMARK_FAKE_ODD_ALGORITHM="1")
+    run = cclmark("trace", "all_reduce", *FAKE, "-O", tmp_path / "t", env=env, code=3)
+    assert re.search(
+        r"^cclmark: collective 1: rank 1 ran AllReduce of 262144 Float32 by tree SIMPLE on 17 "
+        r"channels, rank 0 AllReduce of 262144 Float32 by ring SIMPLE on 17 channels$",
+        run.err,
+        re.M,
+    )
 
 
 def test_a_library_without_kernels_has_events(cclmark, fake_cuda, tmp_path):
@@ -192,7 +246,9 @@ def test_a_library_that_reports_nothing_is_an_error(cclmark, fake_cuda, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nothing",), "unknown operation 'nothing'"),
+        (("nothing",), "unknown operation 'nothing': choose from all_reduce, "),
+        ((), "OPERATION is missing: choose from all_reduce, "),
+        ((), "barrier, p2p\n"),
         (("all_reduce", "-o", "sum,max"), "these options describe 2 cases"),
         (("all_reduce", "-O", "/nowhere/t"), "cannot write the trace /nowhere/t: No such file"),
         (("all_reduce", "-O", "/dev/null"), "/dev/null exists already"),
@@ -205,10 +261,31 @@ def test_invalid_requests(cclmark, arguments, message):
     assert message in run.err
 
 
+def test_help_lists_what_can_be_traced(cclmark):
+    text = " ".join(cclmark("trace", "--help").out.split())
+    assert text.startswith("Usage: cclmark trace [OPTIONS] OPERATION ")
+    assert re.search(r"OPERATION: all_reduce, .*\bbarrier, p2p\.", text)
+    # A trace contains one case.
+    assert "with commas" not in text
+    assert "INTEGER RANGE" not in text
+
+
+def test_a_library_that_works_in_place_only(cclmark, torch):
+    options = ("--ccl", "torch:gloo", "-b", "64K", "-n", "2")
+    run = cclmark("trace", "all_reduce", "--devices", "host:2", *options)
+    assert [result.case.in_place for result in run.journal.results] == [True]
+    asked = cclmark(
+        *("trace", "all_reduce", "--devices", "host:2", *options, "--placement", "out-of-place"),
+        code=3,
+    )
+    assert "nothing was traced" in asked.err
+
+
 def test_a_rank_that_dies_while_tracing(cclmark, fake_cuda, tmp_path):
     path = tmp_path / "t.pftrace"
     env = fake_env(fake_cuda, CCLMARK_FAKE_DIES_PROFILED="1")
     run = cclmark("trace", "all_reduce", *FAKE, "-O", path, env=env, code=4)
     assert "rank 1" in run.err
     assert "during" in run.err
+    assert "no trace was written" in run.err
     assert not path.exists()

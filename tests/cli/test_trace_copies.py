@@ -70,7 +70,9 @@ def test_copies_of_the_host(cclmark, tmp_path):
         assert counted(events, device, f"bytes to device {peer}") == expected
         assert counted(events, peer, f"bytes from device {device}") == expected
     assert arrows(events) == [(0, 1)] * 3 + [(1, 0)] * 3
-    assert re.search(r"in batches of 3, [\d.]+ µs each \([\d.]+ GB/s\) while traced; untr", run.out)
+    assert re.search(
+        r"in batches of 3, [\d.]+ µs \([\d.]+ GB/s\) each while traced \(median of 9, ", run.out
+    )
     assert re.search(r"both directions at once for [\d.]+% of the time", run.out)
     assert "destinations checked: 0 wrong elements" in run.out
 

@@ -171,3 +171,38 @@ def test_memory_that_does_not_suffice(tag, tmp_path):
     assert "Cannot allocate memory" in reason
     assert "skipped: requires" in ended.stdout
     assert "Traceback" not in ended.stderr
+
+
+def test_a_trace_that_does_not_fit_leaves_its_summary(tag, tmp_path, mounts):
+    disk = mounts("-t", "tmpfs", "-o", f"size={LIMIT_BYTES}", "none")
+    path, journal = disk / "t.json", tmp_path / "run.jsonl"
+    command = ("trace", "all_reduce", "--devices", "host:2", "-b", "1M", "-n", "300")
+    options = ("--format", "chrome", "--steps", "-O", path, "--journal", journal)
+    ended = run_to_its_end(tag, tmp_path, *command, *options)
+    assert ended.returncode == 3
+    why = f"cannot write the trace {path}: No space left on device"
+    assert f"{why}: choose another file with -O FILE" in ended.stderr
+    assert f"cclmark: journal {journal}" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "outputs checked: 0 wrong elements" in ended.stdout
+    assert not list(disk.glob("t.json*"))
+    read = read_journal(journal)
+    (trace,) = read.traces
+    assert (trace.file, bool(trace.stages)) == ("", True)
+    assert "\n".join(trace.summary) in ended.stdout
+    assert read.footer.exit_code == 3
+    page = tmp_path / "t.html"
+    run_to_its_end(tag, tmp_path, "report", journal, "-O", page)
+    assert "operations after the measurement could not be written." in page.read_text()
+
+
+def test_steps_that_do_not_fit_leave_the_summary(tag, tmp_path, mounts):
+    disk = mounts("-t", "tmpfs", "-o", f"size={LIMIT_BYTES}", "none")
+    path = disk / "t.pftrace"
+    command = ("trace", "alltoall", "--devices", "host:12", "-b", "1M", "-n", "1")
+    (disk / "filler").write_bytes(bytes(LIMIT_BYTES - (8 << 10)))
+    options = ("--steps", "-O", path, "--journal", tmp_path / "run.jsonl")
+    ended = run_to_its_end(tag, tmp_path, *command, *options)
+    assert ended.returncode == 3
+    assert f"cannot write the steps {disk / 't.steps.csv'}: No space left" in ended.stderr
+    assert "steps of the algorithm" in ended.stdout

@@ -10,7 +10,7 @@ from cclmark.plan.transfers import Transfer
 from cclmark.report.lists.copy_trace_summary import copy_trace_summary
 from cclmark.trace.copy_timeline import (
     assemble_copies,
-    batch_copy_time_s,
+    batch_copy_time,
     clock_error_ns,
     overlap_of,
 )
@@ -70,7 +70,7 @@ def test_both_ends_of_a_copy_are_connected():
     assert sent[0].arguments["GB/s"] == pytest.approx(MIB / 1000, abs=1e-3)
     assert [one.end_ns - one.begin_ns for one in track(found, 0, "calls")] == [10, 10]
     assert found.flows[0].gaps_ns == [500]
-    assert batch_copy_time_s(found) == pytest.approx(1250e-9)
+    assert batch_copy_time(found).time_s == pytest.approx(1250e-9)
     assert overlap_of(found) is None
     # The reference within half a microsecond, and the steps of events.
     assert ERROR_NS < clock_error_ns(found) <= ERROR_NS + 501
@@ -84,7 +84,7 @@ def test_gaps_and_times_are_those_within_batches():
         a_transfer(), [a_trace(0, *[a_flow(0, one) for one in (first, second)]), a_trace(1)]
     )
     assert found.flows[0].gaps_ns == [50, 50]
-    assert batch_copy_time_s(found) == pytest.approx(125e-9)
+    assert batch_copy_time(found).time_s == pytest.approx(125e-9)
     assert len(found.flows[0].copies) == 4
 
 
@@ -96,18 +96,29 @@ def test_the_overlap_of_both_directions():
     assert overlap.share_of_all == pytest.approx(1 / 4)
     assert overlap.mean_flows == pytest.approx(5 / 4)
     # The slower flow: 3 µs for 2 copies, since its device began.
-    assert batch_copy_time_s(found) == pytest.approx(1500e-9)
+    assert batch_copy_time(found).time_s == pytest.approx(1500e-9)
     text = "\n".join(copy_trace_summary(found, 2, 1e-6))
     assert "both directions at once for 25.0% of the time in which data moves" in text
-    assert "in batches of 2, 1.50 µs each (1398.10 GB/s) while traced; untraced 1.00 µs" in text
-    assert "(+50.0%)" in text
+    assert (
+        "in batches of 2, 1.50 µs (1398.10 GB/s) each while traced (one batch); untraced 1.00"
+        in text
+    )
+    assert "+50.0%" not in text  # one batch is not enough
+    more = [a_trace(0, a_flow(0, there)), a_trace(1, a_flow(1, back))]
+    more[0].timed_flows = [a_flow(0, there)] * 4
+    more[1].timed_flows = [a_flow(1, back)] * 4
+    text = "\n".join(copy_trace_summary(assemble_copies(transfer, more), 2, 1e-6))
+    assert (
+        "each while traced (median of 5, 1.50 to 1.50); untraced 1.00 µs (2097.15 GB/s) (median, "
+        "+50.0%)" in text
+    )
 
 
 def test_flows_of_one_device_count_from_its_first_copy():
     transfer = a_transfer(((0, 1), (0, 2)), scope="one-to-all")
     flows = [a_flow(0, [(0, 1000)]), a_flow(1, [(1000, 3000)])]
     found = assemble_copies(transfer, [a_trace(0, *flows), a_trace(1), a_trace(2)])
-    assert batch_copy_time_s(found) == pytest.approx(3e-6)
+    assert batch_copy_time(found).time_s == pytest.approx(3e-6)
 
 
 def test_calls_that_copy():

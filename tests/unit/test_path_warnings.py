@@ -231,16 +231,24 @@ def test_the_text():
         "P2P/CUMEM",
         rings=[Ring([0, 1], 24)],
         trees=[Tree([-1, 0], 12), Tree([1, -1], 12)],
-        parameters={"NCCL_ALGO": "Ring", "nodes": "1"},
+        parameters={
+            "NCCL_ALGO": "Ring",
+            "nodes": "1",
+            "channels of NVLS": "0",
+            "chunk of messages in bytes": "524288",
+            "a cluster of FlagCX with one rank": "no",
+        },
         messages=["rank 0: the library warns"],
     )
     assert connection_lines(a_header(), [ours]) == [
         "  nccl, connections (the library's log)",
         "    ranks 0–1  P2P/CUMEM, 4 channels, devices connected by NV18",
-        "    ring  0 → 1 → 0 (24 channels)",
-        "    tree  0 ← 1 (12 channels)",
-        "    tree  1 ← 0 (12 channels)",
-        "    set   NCCL_ALGO=Ring, nodes 1",
+        "    ring        0 → 1 → 0 (24 channels)",
+        "    tree        0 ← 1 (12 channels)",
+        "    tree        1 ← 0 (12 channels)",
+        "    set         NCCL_ALGO=Ring",
+        "    parameters  clusters of one rank in FlagCX: no, channels of NVLS: 0, "
+        "chunk of messages: 512 KiB, nodes: 1",
         "    warning: rank 0: the library warns (message of the library)",
     ]
     unknown = Paths("mpi", reason="mpi has no interface that reports its connections")

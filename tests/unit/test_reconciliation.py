@@ -8,8 +8,10 @@ RING = Operation("AllReduce", "Float32", 256, -1, "ring", "RING", "LL", 4)
 SEND = Operation("Send", "Float32", 64, 1, "send/recv", "", "", 2)
 
 
-def part(rank, *operations, source="plug-in", reason=""):
-    return Explained(rank, b"", 3, source, reason, list(operations), {"RING LL": 7e-6})
+def part(rank, *operations, source="plug-in", reason="", is_silent=False):
+    return Explained(
+        *(rank, b"", 3, source, reason, list(operations), {"RING LL": 7e-6}), is_silent=is_silent
+    )
 
 
 def test_ranks_that_agree():
@@ -19,6 +21,7 @@ def test_ranks_that_agree():
         *("RING", "LL"),
     )
     assert (found.channels, found.reason, found.predicted_s) == (4, "", {"RING LL": 7e-6})
+    assert not found.is_doubtful
 
 
 def test_a_rank_that_ran_something_else_is_named():
@@ -27,11 +30,30 @@ def test_a_rank_that_ran_something_else_is_named():
     assert found.reason == (
         "rank 1 ran AllReduce by tree LL on 1 channel, rank 0 AllReduce by ring LL on 4 channels"
     )
+    assert found.is_doubtful
 
 
 def test_a_rank_that_reported_nothing_is_named():
     found = explanation_of([part(0, RING), part(1, reason="the log is full")])
     assert found.reason == "rank 1 reported no operation: the log is full"
+    assert found.is_doubtful
+
+
+def test_a_silent_first_rank_is_named():
+    """The log lines of rank 0 do not hide that only the plug-in of rank 1 has reported."""
+    parts = [part(0, RING, source="log", is_silent=True), part(1, RING), part(2, RING)]
+    found = explanation_of(parts)
+    assert (found.source, found.is_doubtful) == ("plug-in", True)
+    assert found.reason == (
+        "rank 0 reported no operation to its plug-in; its log has AllReduce by ring LL on 4 "
+        "channels"
+    )
+
+
+def test_ranks_that_are_all_silent_are_doubtful():
+    parts = [part(0, reason="other"), part(1, reason="no event", is_silent=True)]
+    found = explanation_of(parts)
+    assert (found.source, found.reason, found.is_doubtful) == ("unknown", "no event", True)
 
 
 def test_reasons_of_ranks_that_know_are_kept_once():
@@ -48,6 +70,7 @@ def test_messages_may_differ_between_ranks():
 def test_the_log_of_one_rank_is_enough():
     found = explanation_of([part(0, RING, source="log"), part(1, source="unknown", reason="none")])
     assert (found.source, found.kernel, found.reason) == ("log", "ring", "")
+    assert not found.is_doubtful
 
 
 def test_logs_of_ranks_that_differ():
@@ -65,3 +88,4 @@ def test_nothing_known_has_a_reason():
     parts = [part(rank, source="unknown", reason="no interface") for rank in (0, 1)]
     found = explanation_of(parts)
     assert (found.source, found.kernel, found.reason) == ("unknown", "", "no interface")
+    assert not found.is_doubtful

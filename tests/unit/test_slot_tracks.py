@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from cclmark.errors import RankError, UsageError
 from cclmark.plan.cases import Case
-from cclmark.report.lists.trace_summary import missing_events, trace_summary
+from cclmark.report.lists.trace_problems import trace_problems
+from cclmark.report.lists.trace_summary import trace_summary
 from cclmark.trace.assembly import assemble, skew_of
 from cclmark.trace.rank_trace import ClockAhead, RankTrace, TracedBatch
 from cclmark.trace.slot_events import SlotAction, SlotEvent, most_slot_events, slot_events_of
@@ -120,7 +121,7 @@ def test_waits_have_their_cause_and_the_skew_is_that_of_publications():
     assert skew.published
     assert (skew.median_ns, skew.largest_ns, skew.late_rank, skew.late_times) == (275, 500, 1, 2)
     text = "\n".join(trace_summary(found, CASE, 2, 1e-6))
-    assert "the first publications of an operation are 0.275 µs apart (median; at most 0.5" in text
+    assert "ranks begin an operation 0.275 µs apart (median; at most 0.5" in text
     assert "longest wait: 0.500 µs on rank 0 (rank 1 has not published)" in text
     assert "rank 0 waits 30.0% of the time of its calls, most for rank 1" in text
     assert "6 events of slots, 0 lost" in text
@@ -153,8 +154,8 @@ def test_lost_events_are_counted():
     events = [event(WAIT_PUBLISHED, 1000, 1100, peer=1)]
     traces = [a_trace(0, *events, slots_dropped=7), a_trace(1)]
     found = assemble("a case", 4096, traces)
-    assert missing_events(found.ranks) == [
-        "rank 0: 7 events of slots did not fit: lower -n, or set CCLMARK_TRACE_EVENTS"
+    assert trace_problems(found) == [
+        "rank 0: 7 events of slots did not fit: lower -n, or set CCLMARK_TRACE_EVENTS=8"
     ]
     text = "\n".join(trace_summary(found, CASE, 1, 1e-6))
     assert "1 event of slots, 7 lost" in text

@@ -12,16 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.errors import RankError
+from cclmark.explain.kernel_count import KernelCount
 from cclmark.plan.cases import Case
+from cclmark.report.lists.trace_problems import trace_problems
 from cclmark.report.lists.trace_summary import trace_summary
 from cclmark.trace.assembly import (
     alignment_error_ns,
     assemble,
-    batch_time_s,
+    batch_time,
     operation_time_s,
     skew_of,
     slowest_channel,
 )
+from cclmark.trace.batch_time import BatchTime
 from cclmark.trace.chrome_file import write_chrome
 from cclmark.trace.clocks import device_clock, event_clock, host_clock, resolution_ns
 from cclmark.trace.perfetto_file import write_perfetto
@@ -148,6 +151,22 @@ def test_the_error_of_another_host_is_added():
     assert there.error_ns - here.error_ns == 30_000
 
 
+def test_times_far_from_the_readings_of_another_host():
+    """Readings 3 ms apart, each wrong by 40 µs: a line is wrong by 267 ms after 10 s."""
+    true_ns = 7_000_000
+    trace = a_trace(ahead_ns=0)
+    trace.ahead = [
+        ClockAhead(10_000_000_000, true_ns - 40_000, 50_000),
+        ClockAhead(10_003_000_000, true_ns + 40_000, 50_000),
+    ]
+    clock = host_clock(trace)
+    for at_ns in (0, 5_000_000_000, 10_001_500_000, 20_000_000_000):
+        assert abs(clock.to_common_ns(at_ns) - at_ns - true_ns) <= clock.error_ns
+    # Stages keep their order.
+    times_ns = [clock.to_common_ns(at_ns) for at_ns in range(9_990_000_000, 10_010_000_000, 10_000)]
+    assert times_ns == sorted(times_ns)
+
+
 def test_clocks_that_cannot_be_used():
     assert device_clock(a_trace(clock_begin=[])) is None
     # A clock that does not advance, or goes back.
@@ -174,9 +193,39 @@ def test_kernels_of_two_devices_are_on_one_clock():
     assert skew.late_times == skew.operations == 2
     assert abs(skew.median_ns - late_ns) <= alignment_error_ns(found)
     assert operation_time_s(found) == pytest.approx(50e-6, rel=0.01)
-    assert batch_time_s(found.ranks) == pytest.approx(1e-3)
+    assert batch_time(found.ranks) == BatchTime([pytest.approx(1e-3)], 2)
     counter = found.timeline.groups[1].counters[0]
     assert [value for _, value in counter.values] == [0, MIB, 2 * MIB]
+
+
+def test_the_cost_of_tracing_requires_several_batches():
+    """A difference between one batch and a median of many is noise."""
+
+    def batches(*whole_us):
+        return [TracedBatch(10**6, 10**6 + 1000 * one, 2) for one in whole_us]
+
+    def text(batch, *more):
+        trace = a_trace(batches=batches(batch), timed_batches=batches(*more))
+        (line,) = [
+            line
+            for line in trace_summary(assemble("a case", MIB, [trace]), CASE, 2, 100e-6)
+            if "while traced" in line
+        ]
+        return line
+
+    one = text(400)
+    assert "in batches of 2, 200.00 µs each while traced (one batch); untraced 100.00 µs" in one
+    assert "%" not in one
+    # One batch of five takes four times as long.
+    five = text(800, 220, 210, 230, 190)
+    assert "110.00 µs each while traced (median of 5, 95.00 to 400.00); " in five
+    assert "; untraced 100.00 µs (median, +10.0%)" in five
+
+
+def test_a_smaller_last_batch_is_not_compared():
+    batches = [TracedBatch(0, 320, 32), TracedBatch(0, 320, 32), TracedBatch(0, 400, 4)]
+    found = assemble("a case", MIB, [a_trace(batches=batches)])
+    assert batch_time(found.ranks) == BatchTime([pytest.approx(10e-9)] * 2, 32)
 
 
 def test_the_slowest_channel():
@@ -186,6 +235,21 @@ def test_the_slowest_channel():
     slow = slowest_channel(found.ranks)
     assert (slow.rank, slow.channel) == (0, 1)
     assert slow.median_ns == pytest.approx(90_000, abs=2)
+    text = "\n".join(trace_summary(found, CASE, 2, None))
+    assert (
+        "slowest channel: 1 of rank 0, 90.00 µs (median; the median of all channels is 70" in text
+    )
+
+
+@pytest.mark.parametrize(("begin_ns", "slower_ns"), [(50_000, 4_000), (50, 200)])
+def test_channels_that_take_about_as_long_do_not_stand_out(begin_ns, slower_ns):
+    start_ns = 10**12 + 2_100_000
+    events = [*kernel(1, start_ns, start_ns + begin_ns, 0),
+              *kernel(4, start_ns, start_ns + begin_ns + slower_ns, 1)]  # fmt: skip
+    found = assemble("a case", MIB, [a_trace(events=events)])
+    text = "\n".join(trace_summary(found, CASE, 2, None))
+    assert "slowest channel" not in text
+    assert "no channel stands out: at most " in text
 
 
 def test_messages_are_matched_in_their_order():
@@ -233,7 +297,7 @@ def test_waits_of_network_steps_have_their_cause():
     assert found.ranks[0].events.unfinished == 1  # the step without an end
     text = "\n".join(trace_summary(found, CASE, 2, None))
     assert "longest wait of a network step: 5.00 µs on rank 0 (wait: no credit from" in text
-    assert "rank 0: 1 event without an end, not in the trace" in text
+    assert "rank 0: 1 event without an end, not in the trace" in trace_problems(found)
 
 
 def test_ranks_are_compared_by_one_source():
@@ -247,13 +311,119 @@ def test_ranks_are_compared_by_one_source():
     assert found.ranks[1].events.unfinished == 1
 
 
+def on_channels(number, begin_ns, named, reported):
+    """A task that is record ``number``, with ``named`` channels, and kernels on the first ones."""
+    events = [
+        record(
+            COLLECTIVE, count=1024, channels=named, texts=("AllReduce", "RING", "LL", "ncclFloat32")
+        )
+    ]
+    for channel in range(reported):
+        events.append(record(CHANNEL, parent=number, device_ns=10**12 + begin_ns, channels=channel))
+        stop_ns = 10**12 + begin_ns + 50_000
+        events.append(
+            record(STATE, parent=number + len(events) - 1, sequence=22, device_ns=stop_ns)
+        )
+    return events
+
+
+def two_operations(*reported):
+    """The records of operations on 4 channels, with so many reported kernels each."""
+    events = []
+    for place, kernels in enumerate(reported):
+        events += on_channels(len(events) + 1, 2_100_000 + place * 1_000_000, 4, kernels)
+    return events
+
+
+def test_channels_without_a_kernel_are_reported():
+    traces = [a_trace(0, events=two_operations(4, 4)), a_trace(1, events=two_operations(4, 1))]
+    traces[1].awaited_s = 30
+    found = assemble("a case", MIB, traces)
+    assert trace_problems(found) == ["rank 1: the library did not report 3 kernels within 30.0 s"]
+    # The period of an operation is not that of one of its channels.
+    assert found.source == "calls"
+    text = "\n".join(trace_summary(found, CASE, 2, None))
+    assert "calls of the host: the kernels of rank 1 are incomplete)" in text
+
+
+def test_a_library_that_reports_no_kernel_is_reported():
+    found = assemble("a case", MIB, [a_trace(events=two_operations(0, 0))])
+    assert trace_problems(found) == ["rank 0: the library did not report 8 kernels"]
+
+
+def message(number, function, peer, kernels):
+    """A message of rank 0 on 2 channels that is record ``number``, with some of its kernels."""
+    events = [record(MESSAGE, root=peer, channels=2, texts=(function, "", "", "ncclFloat32"))]
+    for channel in range(kernels):
+        kernel_number = number + len(events)
+        events.append(
+            record(CHANNEL, parent=number, device_ns=10**12 + 2_100_000, channels=channel)
+        )
+        stop_ns = 10**12 + 2_150_000
+        events.append(record(STATE, parent=kernel_number, sequence=22, device_ns=stop_ns))
+    return events
+
+
+@pytest.mark.parametrize(("peer_kernels", "is_complete"), [(2, True), (1, False)])
+def test_messages_of_a_rank_to_itself_have_no_kernels(peer_kernels, is_complete):
+    """As NCCL reports an alltoall: no kernel of the part that stays on the rank."""
+    events = []
+    for function in ("Send", "Recv"):
+        for peer, kernels in ((0, 0), (1, peer_kernels)):
+            events += message(len(events) + 1, function, peer, kernels)
+    count = KernelCount()
+    count.add(b"".join(events))
+    assert (count.records, count.channels, count.ended) == (len(events), 4, 2 * peer_kernels)
+    assert count.is_complete is is_complete
+    trace = a_trace(events=events, call_begin_ns=[2_000_000], call_end_ns=[2_001_000])
+    found = assemble("a case", MIB, [trace])
+    assert found.source == ("kernels" if is_complete else "calls")
+    problems = [] if is_complete else ["rank 0: the library did not report 2 kernels"]
+    assert trace_problems(found) == problems
+
+
+def test_kernels_are_not_expected_without_the_clock_of_the_device():
+    found = assemble("a case", MIB, [a_trace(events=two_operations(0, 0), clock_begin=[])])
+    assert trace_problems(found) == []
+
+
+def test_an_operation_that_one_rank_did_not_report():
+    traces = [a_trace(0, events=two_operations(4, 4)), a_trace(1, events=two_operations(4))]
+    found = assemble("a case", MIB, traces)
+    assert trace_problems(found) == ["rank 1: the library reported 1 operation for 2 calls"]
+    text = "\n".join(trace_summary(found, CASE, 2, None))
+    assert "calls of the host: the kernels of rank 1 are incomplete)" in text
+
+
+def test_a_rank_without_any_operation_or_log_is_reported():
+    whole = two_operations(4, 4)
+    call = [record(CALL, texts=("AllReduce", "", "", "")), record(STOP, parent=1)]
+    found = assemble("a case", MIB, [a_trace(0, events=whole), a_trace(1, events=call)])
+    assert trace_problems(found) == ["rank 1: the library reported 0 operations for 2 calls"]
+    found = assemble("a case", MIB, [a_trace(0, events=whole), a_trace(1)])
+    assert trace_problems(found) == ["rank 1: no event of the library: no plug-in"]
+
+
+def test_what_ran_and_how_ranks_differ():
+    tree = record(COLLECTIVE, count=1024, texts=("AllReduce", "TREE", "LL", "ncclFloat32"))
+    ring = record(COLLECTIVE, count=1024, texts=("AllReduce", "RING", "LL", "ncclFloat32"))
+    traces = [a_trace(0, events=[ring, ring]), a_trace(1, events=[ring, tree])]
+    found = assemble("a case", MIB, traces)
+    assert trace_problems(found) == [
+        "collective 2: rank 1 ran AllReduce of 1024 Float32 by tree LL, rank 0 AllReduce of 1024 "
+        "Float32 by ring LL"
+    ]
+    alike = assemble("a case", MIB, [a_trace(0, events=two_operations(4, 4))])
+    assert "  ran: ring LL, 4 channels" in trace_summary(alike, CASE, 2, None)
+
+
 def test_kernels_with_the_times_of_later_ones_are_counted():
     events = both_kernels()
     again = [*events, *kernel(7, 10**12 + 2_100_000, 10**12 + 2_150_000)]
     found = assemble("a case", MIB, [a_trace(events=again)])
     assert found.ranks[0].events.overwritten == 1
-    text = "\n".join(trace_summary(found, CASE, 3, None))
-    assert "rank 0: 1 kernel with the times of a later one" in text
+    (problem, *_) = [one for one in trace_problems(found) if "kernel" in one]
+    assert problem.startswith("rank 0: 1 kernel with the times of a later one")
 
 
 @pytest.mark.parametrize("end_ns", [0, 10**12])

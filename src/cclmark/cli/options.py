@@ -69,11 +69,13 @@ def option(group: str, *names: str, default: Any = None, **settings: Any) -> Any
     return field(default=default, metadata={"names": names, "group": group, "settings": settings})
 
 
-def argument(metavar: str, default: str = "") -> Any:
-    """A dataclass field that becomes an optional click argument."""
-    return field(
-        default=default, metadata={"argument": {"metavar": f"[{metavar}]", "required": False}}
-    )
+def argument(metavar: str, *, is_optional: bool = False) -> Any:
+    """A dataclass field that becomes a click argument; empty if it is missing.
+
+    The command itself reports a missing argument, with the possible values.
+    """
+    shown = f"[{metavar}]" if is_optional else metavar
+    return field(default="", metadata={"argument": {"metavar": shown, "required": False}})
 
 
 def changed(
@@ -286,6 +288,7 @@ class Flags(LibraryFlags):
         "--local-register",
         "--local_register",
         type=click.IntRange(0, 2),
+        metavar="0|1|2",
         help="The same with the numbers of nccl-tests: 0 none, 1 local, 2 symmetric.",
     )
     timing: str | None = option(
@@ -328,6 +331,7 @@ class Flags(LibraryFlags):
         "-z",
         "--blocking",
         type=click.IntRange(0, 3),
+        metavar="N",
         help="As nccl-tests: above 0 is --timing blocking.",
     )
     graph: int | None = option(
@@ -526,9 +530,25 @@ class TraceFlags(Flags):
     )
     placement: str = changed(
         Flags.__dataclass_fields__["placement"],
-        "out-of-place",
-        type=click.Choice(["out-of-place", "in-place"]),
-        help="Whether output and input are the same buffer [out-of-place].",
+        "auto",
+        type=click.Choice(["auto", "out-of-place", "in-place"]),
+        help="Placement of the outputs; auto: out-of-place if the library supports it [auto].",
+    )
+    dtype: str = changed(
+        Flags.__dataclass_fields__["dtype"],
+        metavar="TYPE",
+        help="Element type: float32 bfloat16 float16 fp8e4m3 int8 … [float32].",
+    )
+    reduction: str = changed(
+        Flags.__dataclass_fields__["reduction"],
+        metavar="OP",
+        help="sum, prod, min, max or avg [sum].",
+    )
+    root: str | None = changed(Flags.__dataclass_fields__["root"], help="Root [0].")
+    ccl: str = changed(
+        Flags.__dataclass_fields__["ccl"],
+        metavar="NAME",
+        help="Collective library: nccl, shm, mpi, torch:gloo, bridge, … [the devices' own].",
     )
     iterations: int | None = changed(
         Flags.__dataclass_fields__["iterations"],

@@ -33,10 +33,18 @@ class Operation(msgspec.Struct, frozen=True):
     def choice(self) -> str:
         """What the library chose, for a sentence: ``ring LL on 1 channel``."""
         how = f"{self.kernel} {self.protocol}".strip()
-        if not self.channels:
-            return how
-        plural = "s" * (self.channels != 1)
-        return f"{how} on {self.channels} channel{plural}"
+        return f"{how} on {self._channels}" if self.channels else how
+
+    @property
+    def choice_with_channels(self) -> str:
+        """The same for a list: ``ring LL, 1 channel``; with the name of a symmetric kernel."""
+        name = self.algorithm if self.kernel == "symmetric" else ""
+        words = " ".join(filter(None, (self.kernel, name, self.protocol)))
+        return f"{words}, {self._channels}" if self.channels else words
+
+    @property
+    def _channels(self) -> str:
+        return f"{self.channels} channel{'s' * (self.channels != 1)}"
 
 
 def dtype_of(datatype: str) -> str:

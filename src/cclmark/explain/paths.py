@@ -10,6 +10,7 @@ from cclmark.plan.counts import Count
 COLLECTIVE_CHANNELS = "channels of collectives"
 MESSAGE_CHANNELS = "channels of messages"
 MESSAGE_CHANNELS_PER_PEER = "channels of messages per peer"
+CHUNK_BYTES = "chunk of messages in bytes"
 PEER_ACCESS = "peer access"
 INFINIBAND = "devices of IB"
 FLAGCX_CLUSTERS = "clusters of FlagCX"

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from cclmark.explain.paths import (
+    CHUNK_BYTES,
     COLLECTIVE_CHANNELS,
     FLAGCX_CLUSTERS,
     FLAGCX_SINGLE,
@@ -118,7 +119,7 @@ _FACTS: tuple[tuple[re.Pattern[str], _Values], ...] = (
     ),
     (
         re.compile(r"NCCL INFO P2P Chunksize set to (\d+)"),
-        lambda found: [("chunk of messages in bytes", found[1])],
+        lambda found: [(CHUNK_BYTES, found[1])],
     ),
     (
         re.compile(

@@ -11,6 +11,7 @@ from cclmark.explain.shapes import rings_by_channel, trees_by_channel
 from cclmark.rendezvous.messages import Connected, Explained
 from cclmark.results.schema import Explanation, Paths, Ring, Tree
 
+_PLUG_IN = "plug-in"
 _MOST_SAID = 3
 _MOST_MESSAGES = 50
 
@@ -19,14 +20,18 @@ def explanation_of(parts: Sequence[Explained]) -> Explanation:
     """Returns the explanation of a case from the parts of its ranks, in their order.
 
     Collectives are the same on all ranks; the reason describes where they are not. Messages differ
-    between ranks by nature. Only some ranks may know: NCCL logs on rank 0 alone.
+    between ranks by nature. Only some ranks may know: NCCL logs on rank 0 alone. Where the plug-in
+    of any rank reports, those of the others should too.
     """
     knowing = [part for part in parts if part.operations]
     if not knowing:
-        return Explanation(parts[0].index, reason=parts[0].reason)
-    first = knowing[0]
+        silent = [part for part in parts if part.is_silent]
+        first = silent[0] if silent else parts[0]
+        return Explanation(first.index, reason=first.reason, is_doubtful=bool(silent))
+    first = next((part for part in knowing if part.source == _PLUG_IN), knowing[0])
     operations = _collectives(first) or first.operations
     reasons = dict.fromkeys(part.reason for part in knowing if part.reason)
+    differences = _differences(parts, first)
     return Explanation(
         index=first.index,
         source=first.source,
@@ -34,9 +39,10 @@ def explanation_of(parts: Sequence[Explained]) -> Explanation:
         algorithm=_joined(one.algorithm for one in operations),
         protocol=_joined(one.protocol for one in operations),
         channels=max(one.channels for one in operations),
-        reason="; ".join([*reasons, *_differences(parts, first)][:_MOST_SAID]),
+        reason="; ".join([*differences, *reasons][:_MOST_SAID]),
         predicted_s=first.predicted_s,
         rule=first.rule,
+        is_doubtful=bool(differences),
     )
 
 
@@ -48,12 +54,17 @@ def _differences(parts: Sequence[Explained], first: Explained) -> list[str]:
     """What other ranks did not observe as ``first`` did."""
     found = []
     # NCCL writes its log on one rank only. Every rank has a plug-in, and other libraries' logs.
-    every_rank = first.source == "plug-in" or sum(bool(part.operations) for part in parts) > 1
+    every_rank = first.source == _PLUG_IN or sum(bool(part.operations) for part in parts) > 1
     for part in parts:
         if not part.operations:
             if every_rank:
                 found.append(f"rank {part.rank} reported no operation: {part.reason}")
-        elif part.source == first.source and _collectives(part) != _collectives(first):
+        elif part.source != first.source:
+            found.append(
+                f"rank {part.rank} reported no operation to its plug-in; its {part.source} has "
+                f"{_described(part)}"
+            )
+        elif _collectives(part) != _collectives(first):
             found.append(
                 f"rank {part.rank} ran {_described(part)}, rank {first.rank} {_described(first)}"
             )

@@ -132,6 +132,7 @@ class Outcome:
 
     ``phases_s``: the times of rank 0 by phase. ``failure``: the failure of the culprit, None if it
     died or was stopped. ``case_index``: the item that the culprit was working on, -1 if unknown.
+    ``problems``: what a trace lacks.
     """
 
     exit_code: int
@@ -139,3 +140,4 @@ class Outcome:
     phases_s: dict[str, float] = field(default_factory=dict)
     failure: Failed | None = None
     case_index: int = -1
+    problems: Sequence[str] = ()

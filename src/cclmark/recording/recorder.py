@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -34,6 +35,7 @@ from cclmark.recording.repetition import Repetition
 from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.report.formats.exporter import Connects, Explains, Exporter, Observer
+from cclmark.report.wording.text import counted
 from cclmark.results.journal import JournalWriter
 from cclmark.results.kinds import CaseResult, Result, VariedResult
 from cclmark.results.machine import kept_environment, readable
@@ -48,6 +50,8 @@ from cclmark.results.schema import (
 )
 from cclmark.results.surroundings import surroundings_changed
 from cclmark.signals import deferred
+
+_MOST_DOUBTS = 3
 
 
 class Recorder:
@@ -66,6 +70,7 @@ class Recorder:
         explain: bool = False,
     ) -> None:
         """``explain``: explanations of the results follow."""
+        self._explains = explain
         self._explanations: dict[int, Explanation] = {}
         self._shows_later = explain and not isinstance(exporter, Explains)
         self._to_show: list[Result] = []
@@ -215,6 +220,9 @@ class Recorder:
             code = EXIT_DIED
         if code == EXIT_OK and self._wrong:
             code = EXIT_WRONG
+        problems = [*outcome.problems, *self._doubts()]
+        if code == EXIT_OK and problems:
+            code = EXIT_MISSING
         if code == EXIT_OK and (self._output.failure or not self.measured):
             code = EXIT_MISSING
         footer = Footer(
@@ -223,6 +231,7 @@ class Recorder:
             duration_s=time.monotonic() - self._began_s,
             message=outcome.message,
             phases_s=outcome.phases_s,
+            problems=problems,
         )
         self._progress.clear()
         if self._introduced:
@@ -236,7 +245,7 @@ class Recorder:
                 code = EXIT_INTERRUPTED  # the output has the reason, the journal the results
         if quiet:
             return code
-        messages = [outcome.message, *self._hung, self._output.failure]
+        messages = [outcome.message, *problems, *self._hung, self._output.failure]
         if code == EXIT_MISSING and not self.measured:
             messages += [f"nothing was measured: {reason}" for reason in self._reasons]
         for message in dict.fromkeys(messages):
@@ -245,6 +254,18 @@ class Recorder:
         if self._introduced:
             print(f"cclmark: journal {self._journal.path}", file=sys.stderr)
         return code
+
+    def _doubts(self) -> list[str]:
+        """Why explanations are doubtful, each with the number of its cases."""
+        if not self._explains:
+            return []
+        reasons = Counter(one.reason for one in self._explanations.values() if one.is_doubtful)
+        texts = [
+            f"what ran in {counted(number, 'case')} is not certain: {reason}"
+            for reason, number in reasons.items()
+        ]
+        more = len(texts) - _MOST_DOUBTS
+        return texts[:_MOST_DOUBTS] + ([f"and {more} more: see the table"] if more > 0 else [])
 
     def close(self) -> None:
         """Closes the journal; removes it if it has no header."""

@@ -27,6 +27,8 @@ PHASES = (
     "filling inputs",
     "reading clocks",
     "tracing",
+    "awaiting events",
+    "tracing more batches",
     "waiting for other pairs",
     "shutdown",
     "finished",

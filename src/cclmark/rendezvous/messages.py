@@ -153,6 +153,7 @@ class Explained(msgspec.Struct, tag="explained"):
 
     ``operations``: those of one run of the case. ``source``, ``reason`` and ``rule``: see
     schema.Explanation. ``predicted_s``: the library's predictions by ``ALGORITHM PROTOCOL``.
+    ``is_silent``: the library's plug-in interface reported nothing, although it reports operations.
     """
 
     rank: int
@@ -163,6 +164,7 @@ class Explained(msgspec.Struct, tag="explained"):
     operations: list[Operation]
     predicted_s: dict[str, float]
     rule: str = ""
+    is_silent: bool = False
 
 
 class Connected(msgspec.Struct, tag="connected"):

@@ -330,6 +330,8 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     or unknown with the ``reason``, which may also describe differences between the ranks.
     ``predicted_s``: the library's own predictions in seconds, by ``ALGORITHM PROTOCOL``. ``rule``:
     the rule of a tuner table that decided, ``line 9 of /path``; empty if none did.
+    ``is_doubtful``: ranks observed different operations, or one of them nothing although the
+    library ran the case; ``reason`` describes it.
     """
 
     index: Count
@@ -341,6 +343,7 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     reason: str = ""
     predicted_s: dict[str, float] = {}
     rule: str = ""
+    is_doubtful: bool = False
 
     @property
     def choice(self) -> str:
@@ -405,9 +408,9 @@ class TracedStage(msgspec.Struct, omit_defaults=True):
 class Trace(msgspec.Struct, tag="trace", omit_defaults=True):
     """A timeline that ``cclmark trace`` wrote of the measured item.
 
-    ``file``: its name as it was given, ``format``: perfetto or chrome. ``operations``: the number
-    of traced ones. ``stages``: of each rank, or of each device of a transfer, by number.
-    ``summary``: the lines that were printed.
+    ``file``: its name as it was given, empty if it could not be written. ``format``: perfetto or
+    chrome. ``operations``: the number of traced ones. ``stages``: of each rank, or of each device
+    of a transfer, by number. ``summary``: the lines that were printed.
     """
 
     file: str
@@ -535,10 +538,15 @@ class LibraryChannels(msgspec.Struct):
 
 
 class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
-    """The last line of a journal, present if the run ended by itself."""
+    """The last line of a journal, present if the run ended by itself.
+
+    ``message``: why it ended early. ``problems``: what was observed incompletely after the
+    measurement, by a trace or by explanations.
+    """
 
     ended_at: str
     exit_code: int
     duration_s: float
     message: str = ""
     phases_s: dict[str, float] = {}
+    problems: list[str] = []

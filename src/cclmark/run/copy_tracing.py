@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from cclmark import _engine as engine
 from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.messages import Traced
 from cclmark.results.kinds import TransferResult
 from cclmark.run.clock_reading import read_clock
+from cclmark.run.more_batches import PHASE, more_batches
 from cclmark.run.rank import Rank
 from cclmark.run.transfer import TransferRunner
 from cclmark.trace.rank_trace import RankTrace, TracedFlow, pieces_of
@@ -51,11 +52,14 @@ class CopyTracer:
         rank.enter("tracing")
         rank.stage_bytes = copies * transfer.size_bytes
         for begin in range(0, copies, MOST_AT_ONCE):
-            self._add(transfer, runner.trace(transfer, min(MOST_AT_ONCE, copies - begin)))
+            number = min(MOST_AT_ONCE, copies - begin)
+            for trace, flow in self._flows(transfer, runner.trace(transfer, number)):
+                trace.flows.append(flow)
         rank.enter("reading clocks")
         for device, trace in zip(self._devices, self._traces, strict=True):
             trace.clock_end, reason = read_clock(device)
             trace.clock_reason = trace.clock_reason or reason
+        self._time_more(transfer, copies)
         if settings.check:
             result = TransferResult(index, transfer, "ok")
             runner.verify(transfer, result)
@@ -64,13 +68,31 @@ class CopyTracer:
         rank.case_index = -1
         rank.enter("shutdown")
 
-    def _add(self, transfer: Transfer, traced: engine.TracedCopies) -> None:
-        """Adds the copies of a batch to the devices that executed them."""
+    def _time_more(self, transfer: Transfer, copies: int) -> None:
+        """Copies more batches of the traced size, whose times together are compared.
+
+        One batch is not enough for that.
+        """
+        number = min(MOST_AT_ONCE, copies)
+        firsts = [trace.flows[0] for trace in self._traces if trace.flows]
+        batch_s = max(
+            ((flow.complete_ns - flow.call_begin_ns[0]) * 1e-9 for flow in firsts), default=0.0
+        )
+        for _ in range(more_batches(self._rank.agreement, copies // number, batch_s)):
+            self._rank.enter(PHASE)
+            for trace, flow in self._flows(transfer, self._runner.trace(transfer, number)):
+                trace.timed_flows.append(flow)
+
+    def _flows(
+        self, transfer: Transfer, traced: engine.TracedCopies
+    ) -> Iterator[tuple[RankTrace, TracedFlow]]:
+        """Yields the flows of a batch, each with the trace of the device that executed it."""
         first = self._traces[0].rank
         for number, (ends, flow) in enumerate(zip(transfer.flows, traced.flows, strict=True)):
             if not flow.call_begin_ns:
                 continue  # of another process
-            self._traces[transfer.runner(ends) - first].flows.append(
+            yield (
+                self._traces[transfer.runner(ends) - first],
                 TracedFlow(
                     number,
                     flow.call_begin_ns,
@@ -81,7 +103,7 @@ class CopyTracer:
                     flow.reference.after_ns,
                     traced.gate_ns,
                     traced.complete_ns,
-                )
+                ),
             )
 
     def send(self) -> None:

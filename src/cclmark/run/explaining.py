@@ -99,6 +99,7 @@ class CaseExplainer:
                 operations=found.operations,
                 predicted_s=found.predicted_s,
                 rule=found.rule,
+                is_silent=found.is_silent,
             )
         )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from cclmark.errors import MissingError, UsageError
 from cclmark.explain.calls import operations_of
 from cclmark.explain.chaining import TABLE_VARIABLE, chained, is_own_tuner
+from cclmark.explain.kernel_count import KernelCount
 from cclmark.explain.nccl_log import operations_in
 from cclmark.explain.operation import COPY_ENGINE, Operation
 from cclmark.explain.paths import RankPaths
@@ -25,7 +26,6 @@ from cclmark.explain.plugin_log import (
     KERNELS_SINCE,
     RECORD_BYTES,
     Event,
-    KernelCount,
     PluginLog,
     parse_plugin_log,
     plugin_path,
@@ -44,20 +44,23 @@ _NAME = "cclmark plug-in log"
 _MOST_RECORDS = 1 << 18
 _MOST_STEPS = 1 << 23  # 1 GiB: 10,000 operations on 32 channels; only what is used takes memory
 _SETTLED_S = 0.002  # without an event: the library's threads have reported all
-_MOST_SETTLING_S = 1.0
 _MOST_LOGGED_BYTES = 1 << 22  # of one case
 _MOST_CONNECTING_BYTES = 1 << 26  # of one library: with many ranks, each channel is a line
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What this process observed of one operation. See schema.Explanation."""
+    """What this process observed of one operation. See schema.Explanation.
+
+    ``is_silent``: the plug-in was loaded, and nothing about the operation reached it.
+    """
 
     source: str
     reason: str
     operations: list[Operation]
     predicted_s: dict[str, float]
     rule: str = ""
+    is_silent: bool = False
 
 
 class Instruments:
@@ -78,7 +81,8 @@ class Instruments:
         self._flagcx_file = os.memfd_create("FlagCX's log")
         self._number = 0
         self._kernels = KernelCount()
-        self._awaits_kernels = True
+        #: After so many seconds kernels were not awaited any longer, 0 while they are awaited.
+        self.awaited_s = 0.0
         self._logged_bytes = 0
         self._paths_begin = {self._text_file: 0, self._flagcx_file: 0}
         self._missing = ""
@@ -119,10 +123,15 @@ class Instruments:
         if found:
             reason = _contradiction(found, logged) or _not_applied(log)
             return Observation("plug-in", reason, found, predicted_s, _rule(log))
-        if logged:
-            return Observation("log", _not_applied(log), logged, predicted_s, _rule(log))
         called = any(one.kind.endswith("call") for one in events)
-        return Observation("unknown", self._reason(log, called=called), [], predicted_s)
+        is_loaded = log is not None and log.interface_version > 0
+        # With one rank the library copies without a kernel that it reports.
+        is_silent = is_loaded and not called and self._ranks > 1
+        if logged:
+            reason, rule = _not_applied(log), _rule(log)
+            return Observation("log", reason, logged, predicted_s, rule, is_silent)
+        reason = self._reason(log, called=called)
+        return Observation("unknown", reason, [], predicted_s, is_silent=is_silent)
 
     def log(self) -> tuple[bytes, str]:
         """The plug-in's log without the records before ``begin``; empty with the reason."""
@@ -131,26 +140,26 @@ class Instruments:
             return b"", self._reason(header, called=False)
         return os.pread(self._log_file, HEADER_BYTES, 0) + self._records_after(self._number), ""
 
-    def settle(self) -> None:
+    def settle(self, most_s: float) -> None:
         """Waits until the library reports no more events, and has reported the ends of all kernels.
 
-        Its threads do so after the kernels. At most ``_MOST_SETTLING_S``; a library that has not
-        reported them by then does not report all of them, and its kernels are not awaited again.
+        Its threads do so after the kernels. At most ``most_s``: kernels that the library has not
+        reported by then are not awaited again, see ``awaited_s``.
         """
-        deadline = time.monotonic() + _MOST_SETTLING_S
+        deadline = time.monotonic() + most_s
         places = -1
         while time.monotonic() < deadline:
             header = self._header()
             if header is None:
                 return
             self._kernels.add(self._records_after(self._kernels.records))
-            awaits = self._awaits_kernels and header.interface_version >= KERNELS_SINCE
+            awaits = not self.awaited_s and header.interface_version >= KERNELS_SINCE
             is_complete = header.dropped or self._kernels.is_complete or not awaits
             if header.places == places and is_complete:
                 return
             places = header.places
             time.sleep(_SETTLED_S)
-        self._awaits_kernels = False
+        self.awaited_s = self.awaited_s or most_s
 
     @property
     def first_record(self) -> int:

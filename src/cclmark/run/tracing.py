@@ -16,13 +16,16 @@ from cclmark.run.clock_reading import read_clock
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.instruments import Instruments
 from cclmark.run.memory import room_for
+from cclmark.run.more_batches import PHASE, more_batches
 from cclmark.run.rank import Rank
 from cclmark.run.step_sources import step_sources_of
 from cclmark.trace.rank_trace import ClockAhead, ClockPair, RankTrace, TracedBatch, pieces_of
 from cclmark.trace.slot_events import most_slot_events
 
 _WARMUP = 5
-_RECORDING = ("reading clocks", "tracing")
+_SETTLING = "awaiting events"
+_RECORDING = ("reading clocks", "tracing", _SETTLING)
+_SETTLING_SHARE = 0.5  # of --timeout, after which the other ranks would count this one as hung
 # NCCL keeps the times of 64 kernels of a channel until they are read: fewer may be in flight.
 _MOST_IN_FLIGHT = 32
 
@@ -53,6 +56,7 @@ class CaseTracer:
         self._trace = RankTrace(rank.job.rank, platform.node(), info.name, info.runtime)
         self._trace.has_slots = self._slots is not None
         self._trace.slots_enqueued = times == engine.SlotTimes.enqueued
+        self._by_events = False
 
     def run(self, case: Case, communicator: engine.Communicator) -> None:
         """Runs the case as often as the job requests. Raises EngineError.
@@ -79,6 +83,7 @@ class CaseTracer:
             # No kernels are reported (symmetric ones, copies), or not by the device's clock.
             rank.stages = [stage for stage in rank.stages if stage.name not in _RECORDING]
             self._record(case, events=True, reported=True)
+        self._time_more(reported=reported)
         trace.step_sources = step_sources_of(
             case, session, communicator, self._instruments, rank.job
         )
@@ -91,25 +96,27 @@ class CaseTracer:
     def _record(self, case: Case, *, events: bool, reported: bool) -> None:
         trace, job = self._trace, self._rank.job
         operations = job.traced_operations
+        self._by_events = events
+        if reported:
+            self._settle()
         self._enter("reading clocks", 0)
         trace.ahead = self._ahead()
-        self._instruments.settle()
         self._instruments.begin()
         trace.clock_begin = self._clock()
-        self._enter("tracing", 0)
-        self._rank.stage_bytes = operations * case.size_bytes
         at_once = _MOST_IN_FLIGHT if reported and not events else operations
         trace.call_begin_ns, trace.call_end_ns, trace.batches = [], [], []
         if self._slots is not None:
             self._slots.clear()
         for begin in range(0, operations, at_once):
             number = min(at_once, operations - begin)
-            traced = in_step(self._rank.agreement, partial(self._run, number, events))
+            self._enter("tracing", 0)
+            self._rank.stage_bytes = number * case.size_bytes
+            traced = self._run(number)
             trace.call_begin_ns += traced.call_begin_ns
             trace.call_end_ns += traced.call_end_ns
-            trace.batches.append(TracedBatch(traced.call_begin_ns[0], traced.complete_ns, number))
+            trace.batches.append(_batch_of(traced))
             if reported:
-                self._instruments.settle()
+                self._settle()
         if self._slots is not None:
             trace.slots, trace.slots_dropped = self._slots.events, self._slots.dropped
         trace.device_begin_s, trace.device_end_s = traced.device_begin_s, traced.device_end_s
@@ -121,16 +128,45 @@ class CaseTracer:
         if reported:
             trace.log, trace.log_reason = self._instruments.log()
             trace.log_after = self._instruments.first_record
+            trace.awaited_s = self._instruments.awaited_s
         elif self._slots is None:
             trace.log_reason = f"{case.ccl} has no plug-in interface"
 
-    def _run(self, operations: int, events: bool) -> engine.TracedOperations:
-        """Runs operations back to back; what a library of the engine does is recorded."""
+    def _settle(self) -> None:
+        """Waits until the library has reported the events of what it has completed."""
+        self._enter(_SETTLING, 0)
+        self._instruments.settle(self._rank.job.settings.timeout_s * _SETTLING_SHARE)
+
+    def _time_more(self, *, reported: bool) -> None:
+        """Runs more batches of the traced size, whose times together are compared.
+
+        One batch is not enough for that.
+        """
+        trace = self._trace
+        first = trace.batches[0]
+        alike = sum(batch.operations == first.operations for batch in trace.batches)
+        batch_s = (first.complete_ns - first.begin_ns) * 1e-9
+        for _ in range(more_batches(self._rank.agreement, alike, batch_s)):
+            self._enter(PHASE, 0)
+            if self._slots is not None:
+                self._slots.clear()
+            trace.timed_batches.append(_batch_of(self._run(first.operations)))
+            if reported:
+                self._instruments.settle(self._rank.job.settings.timeout_s * _SETTLING_SHARE)
+
+    def _run(self, operations: int) -> engine.TracedOperations:
+        """Runs operations back to back on all ranks. What a library of the engine does is recorded.
+
+        Raises EngineError.
+        """
+        return in_step(self._rank.agreement, partial(self._recorded, operations))
+
+    def _recorded(self, operations: int) -> engine.TracedOperations:
         if self._slots is None:
-            return self._session.trace(operations, events)
+            return self._session.trace(operations, self._by_events)
         self._communicator.record_slots(self._slots)
         try:
-            return self._session.trace(operations, events)
+            return self._session.trace(operations, self._by_events)
         finally:
             self._communicator.record_slots(None)
 
@@ -161,3 +197,8 @@ class CaseTracer:
         pieces = list(pieces_of(trace))
         for number, content in enumerate(pieces):
             rank.client.send(Traced(job.rank, job.token, number, len(pieces), content))
+
+
+def _batch_of(traced: engine.TracedOperations) -> TracedBatch:
+    calls = traced.call_begin_ns
+    return TracedBatch(calls[0], traced.complete_ns, len(calls))

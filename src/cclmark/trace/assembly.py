@@ -10,11 +10,16 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.explain.plugin_log import PluginLog, parse_plugin_log
+from cclmark.trace.batch_time import BatchTime
 from cclmark.trace.clocks import Clock, device_clock, event_clock, host_clock
 from cclmark.trace.log_events import LogEvents, Task, add_log
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedBatch
 from cclmark.trace.slot_tracks import SlotFindings, add_slots
 from cclmark.trace.timeline import Counter, Group, Slice, Timeline
+
+# Of the slowest channel, compared with the median channel.
+_LEAST_SLOWER = 0.1
+_LEAST_SLOWER_NS = 500.0
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,9 @@ class RankFindings:
 
     ``by_source``: the periods of its operations by kernels, events and calls, as far as they are
     complete. ``log``: the numbers of the log without its events, None without a log, for which
-    ``log_reason`` is the reason. ``clock_reason``: why kernels have no times. ``batch_s``: the time
-    of an operation in each batch, until the host saw it complete. ``slots``: None for a library
-    without slots.
+    ``log_reason`` is the reason. ``awaited_s``: see RankTrace. ``clock_reason``: why kernels have
+    no times. ``batches``: all that were timed, the recorded ones first. ``slots``: None for a
+    library without slots, ``algorithm``: of a library of the engine, in words.
     """
 
     rank: int
@@ -51,11 +56,18 @@ class RankFindings:
     by_source: dict[str, Periods]
     log: PluginLog | None = None
     log_reason: str = ""
+    awaited_s: float = 0.0
     clock_reason: str = ""
     events: LogEvents = field(default_factory=LogEvents)
     batches: list[TracedBatch] = field(default_factory=list)
     wrong: int | None = None
     slots: SlotFindings | None = None
+    algorithm: str = ""
+
+    @property
+    def calls(self) -> int:
+        """The number of traced operations."""
+        return len(self.by_source["calls"].of_each)
 
 
 @dataclass
@@ -63,11 +75,13 @@ class CaseTimeline:
     """A timeline and what it says about every rank.
 
     ``source``: of the periods that are compared between ranks: kernels, events or calls.
+    ``without_kernels``: the ranks because of which these are not the kernels that others have.
     """
 
     timeline: Timeline
     ranks: list[RankFindings]
     source: str
+    without_kernels: list[int] = field(default_factory=list)
 
 
 def assemble(title: str, size_bytes: int, traces: Sequence[RankTrace]) -> CaseTimeline:
@@ -96,6 +110,9 @@ def assemble(title: str, size_bytes: int, traces: Sequence[RankTrace]) -> CaseTi
             ]
             group.counters.append(Counter("bytes of complete operations", "bytes", values))
     case = CaseTimeline(timeline, findings, source)
+    lacking = [found.rank for found in findings if "kernels" not in found.by_source]
+    if source != "kernels" and len(lacking) < len(findings):
+        case.without_kernels = lacking
     timeline.facts["clocks agree within ns"] = round(alignment_error_ns(case))
     return case
 
@@ -144,15 +161,17 @@ def _add_rank(group: Group, title: str, trace: RankTrace) -> RankFindings:
         stages,
         {"calls": Periods(calls, host.error_ns)},
         log_reason=trace.log_reason,
+        awaited_s=trace.awaited_s,
         batches=[
             TracedBatch(
                 int(host.to_common_ns(batch.begin_ns)),
                 int(host.to_common_ns(batch.complete_ns)),
                 batch.operations,
             )
-            for batch in trace.batches
+            for batch in (*trace.batches, *trace.timed_batches)
         ],
         wrong=trace.wrong,
+        algorithm=trace.step_sources.algorithm if trace.has_slots else "",
     )
     if (events := event_clock(trace)) is not None:
         begin_ns = [since_s * 1e9 for since_s in trace.device_begin_s]
@@ -189,19 +208,23 @@ def _add_log(group: Group, trace: RankTrace, host: Clock, found: RankFindings) -
 def _kernel_periods(tasks: Sequence[Task], operations: int) -> list[Period]:
     """When each operation ran. Empty if the tasks cannot be attributed to operations.
 
-    An operation has one task, or equally many: its messages. Every task must have its kernel.
+    An operation has one task, or equally many: its messages. Every task must have its kernels.
     """
     if not tasks or not operations or len(tasks) % operations:
         return []
-    if not all(task.channels for task in tasks):
+    if not all(task.is_complete for task in tasks):
         return []
     of_each = len(tasks) // operations
     ordered = sorted(tasks, key=lambda task: task.event.number)
     parts = [ordered[place : place + of_each] for place in range(0, len(ordered), of_each)]
-    return [
-        Period(min(task.begin_ns for task in part), max(task.end_ns for task in part))
-        for part in parts
-    ]
+    found = []
+    for part in parts:
+        timed = [task for task in part if task.channels]  # others: messages of a rank to itself
+        if not timed:
+            return []
+        period = Period(min(task.begin_ns for task in timed), max(task.end_ns for task in timed))
+        found.append(period)
+    return found
 
 
 def _periods(begins: Sequence[float], ends: Sequence[float], clock: Clock) -> list[Period]:
@@ -326,6 +349,12 @@ class SlowChannel:
     median_ns: float
     median_of_all_ns: float
 
+    @property
+    def stands_out(self) -> bool:
+        """Whether it is slower than other channels by more than their usual differences."""
+        more_ns = self.median_ns - self.median_of_all_ns
+        return more_ns > _LEAST_SLOWER_NS and more_ns > _LEAST_SLOWER * self.median_of_all_ns
+
 
 def slowest_channel(ranks: Sequence[RankFindings]) -> SlowChannel | None:
     """The slowest channel of all ranks; None unless several channels were used."""
@@ -341,18 +370,23 @@ def slowest_channel(ranks: Sequence[RankFindings]) -> SlowChannel | None:
     return SlowChannel(*slowest, medians[slowest], median(medians.values()))
 
 
-def batch_time_s(ranks: Sequence[RankFindings]) -> float | None:
-    """The median time of an operation in a batch, of the slowest rank; None without batches.
+def batch_time(ranks: Sequence[RankFindings]) -> BatchTime | None:
+    """The time of an operation in a batch of the slowest rank; None without batches.
 
-    From the first call of any rank until the last rank saw its operations complete.
+    From the first call of any rank until the last rank saw its operations complete. Smaller batches
+    than the largest ones are left out, because a batch has costs of its own.
     """
     number = min((len(found.batches) for found in ranks), default=0)
-    times_s = []
-    for place in range(number):
-        batches = [found.batches[place] for found in ranks]
-        whole_ns = max(one.complete_ns for one in batches) - min(one.begin_ns for one in batches)
-        times_s.append(whole_ns * 1e-9 / batches[0].operations)
-    return median(times_s) if times_s else None
+    by_rank = [[found.batches[place] for found in ranks] for place in range(number)]
+    operations = max((batches[0].operations for batches in by_rank), default=0)
+    whole_ns = [
+        max(one.complete_ns for one in batches) - min(one.begin_ns for one in batches)
+        for batches in by_rank
+        if batches[0].operations == operations
+    ]
+    if not whole_ns or not operations:
+        return None
+    return BatchTime([one_ns * 1e-9 / operations for one_ns in whole_ns], operations)
 
 
 def operation_time_s(case: CaseTimeline) -> float | None:

@@ -29,7 +29,9 @@ class Clock:
 def host_clock(trace: RankTrace) -> Clock:
     """The clock of the rank's host. Ranks of the first process's host share its clock.
 
-    That of another host is linear through the readings before and after the operations.
+    That of another host is linear through the readings before and after the operations, and has the
+    offset of the nearest reading outside of them: the errors of readings that are close together
+    would make a line far from them wrong by any time. The error is that between the readings.
     """
     if not trace.ahead:
         return Clock(float, 0.0)
@@ -38,7 +40,8 @@ def host_clock(trace: RankTrace) -> Clock:
     rate = (last.ahead_ns - first.ahead_ns) / passed_ns if passed_ns > 0 else 0.0
 
     def to_common_ns(time_ns: float) -> float:
-        return time_ns + first.ahead_ns + (time_ns - first.at_ns) * rate
+        since_ns = min(max(time_ns - first.at_ns, 0.0), max(passed_ns, 0))
+        return time_ns + first.ahead_ns + since_ns * rate
 
     return Clock(to_common_ns, max(first.error_ns, last.error_ns))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import median
 
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
+from cclmark.trace.batch_time import BatchTime
 from cclmark.trace.clocks import Clock, event_clock, host_clock
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedFlow
 from cclmark.trace.timeline import Argument, Counter, Group, Slice, Timeline
@@ -33,7 +33,7 @@ class FlowFindings:
 
     ``runner``: the device that copies. ``source``, ``destination``: in words. ``by_events``:
     whether the times are those of events on the device; otherwise the copies ran within the calls,
-    whose times they are.
+    whose times they are. ``timed_batches``: more of them, which are not in the timeline.
     """
 
     number: int
@@ -43,6 +43,7 @@ class FlowFindings:
     by_events: bool
     clock_error_ns: float = 0.0
     batches: list[list[Copy]] = field(default_factory=list)
+    timed_batches: list[list[Copy]] = field(default_factory=list)
 
     @property
     def copies(self) -> list[Copy]:
@@ -165,18 +166,27 @@ def _findings(ends: _Ends, trace: RankTrace) -> FlowFindings:
     by_events = all(flow.device_end_s for flow in batches)
     findings = FlowFindings(ends.number, ends.runner, ends.source, ends.destination, by_events)
     for flow in batches:
-        clock = event_clock(trace, flow) if by_events else None
-        if clock is None:
-            clock = host_clock(trace)
-            copies = _copies(flow.call_begin_ns, flow.call_end_ns, clock)
-        else:
-            begin_ns = [since_s * 1e9 for since_s in flow.device_begin_s]
-            end_ns = [since_s * 1e9 for since_s in flow.device_end_s]
-            copies = _copies(begin_ns, end_ns, clock)
-        findings.clock_error_ns = max(findings.clock_error_ns, clock.error_ns)
+        copies, error_ns = _copies_of(trace, flow, by_events=by_events)
+        findings.clock_error_ns = max(findings.clock_error_ns, error_ns)
         findings.batches.append(copies)
         _add_calls(ends, trace, flow)
+    findings.timed_batches = [
+        _copies_of(trace, flow, by_events=by_events)[0]
+        for flow in trace.timed_flows
+        if flow.number == ends.number
+    ]
     return findings
+
+
+def _copies_of(trace: RankTrace, flow: TracedFlow, *, by_events: bool) -> tuple[list[Copy], float]:
+    """The copies of a batch, and the error of their clock in nanoseconds."""
+    clock = event_clock(trace, flow) if by_events else None
+    if clock is None:
+        clock = host_clock(trace)
+        return _copies(flow.call_begin_ns, flow.call_end_ns, clock), clock.error_ns
+    begin_ns = [since_s * 1e9 for since_s in flow.device_begin_s]
+    end_ns = [since_s * 1e9 for since_s in flow.device_end_s]
+    return _copies(begin_ns, end_ns, clock), clock.error_ns
 
 
 def _copies(begins: Sequence[float], ends: Sequence[float], clock: Clock) -> list[Copy]:
@@ -247,15 +257,17 @@ def clock_error_ns(found: TransferTimeline) -> float:
     return sum(sorted(flow.clock_error_ns for flow in found.flows)[-2:])
 
 
-def batch_copy_time_s(found: TransferTimeline) -> float | None:
-    """The time of a copy in a batch of the slowest flow, the median over batches.
+def batch_copy_time(found: TransferTimeline) -> BatchTime | None:
+    """The time of a copy in a batch of the slowest flow; None without copies.
 
     As in the measurement: until a flow's last copy ended, since its device began with the first
-    copy of any of its flows. None without copies.
+    copy of any of its flows. Smaller batches than the largest ones are left out.
     """
+    number = max((len(batch) for flow in found.flows for batch in flow.batches), default=0)
     times_s = []
-    for batches in zip(*(flow.batches for flow in found.flows), strict=False):
-        if not all(batches):
+    of_flows = [[*flow.batches, *flow.timed_batches] for flow in found.flows]
+    for batches in zip(*of_flows, strict=False):
+        if not all(len(copies) == number for copies in batches) or not number:
             continue
         begins_ns: dict[int, int] = {}
         for flow, copies in zip(found.flows, batches, strict=True):
@@ -267,7 +279,7 @@ def batch_copy_time_s(found: TransferTimeline) -> float | None:
                 for flow, copies in zip(found.flows, batches, strict=True)
             )
         )
-    return median(times_s) if times_s else None
+    return BatchTime(times_s, number) if times_s else None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cclmark.explain.calls import kernel_of
-from cclmark.explain.plugin_log import KERNEL_STOP, Event, PluginLog
+from cclmark.explain.plugin_log import KERNEL_STOP, KERNELS_SINCE, Event, PluginLog
 from cclmark.trace.clocks import Clock
 from cclmark.trace.timeline import Argument, Group, Slice
 
@@ -55,6 +55,22 @@ class Task:
         """When its last channel ended."""
         return max(one.end_ns for one in self.channels)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the library has reported its kernel on every channel that it names."""
+        expected = _expected_kernels(self.event)
+        return len(self.channels) >= (1 if expected is None else expected)
+
+
+def _expected_kernels(event: Event) -> int | None:
+    """How many kernels the library reports of an operation; None if unknown.
+
+    NCCL reports none of a message of a rank to itself.
+    """
+    if event.kind == "point-to-point":
+        return event.channels if event.root != event.rank else 0
+    return event.channels if event.kind == "collective" else None
+
 
 @dataclass
 class LogEvents:
@@ -63,7 +79,9 @@ class LogEvents:
     ``tasks``: all operations, also those without kernels. ``kinds``: the number of events of each
     kind. ``untimed``: kernels without times of the device, as NCCL before 2.27 reports them.
     ``unfinished``: calls, kernels and steps without a valid end. ``overwritten``: kernels
-    with the times of later ones. ``waits``: the longest wait by its cause, in nanoseconds.
+    with the times of later ones. ``unreported``: channels of operations without a kernel, although
+    the library reports kernels with their times. ``waits``: the longest wait by its cause, in
+    nanoseconds.
     """
 
     tasks: list[Task] = field(default_factory=list)
@@ -71,6 +89,7 @@ class LogEvents:
     untimed: int = 0
     unfinished: int = 0
     overwritten: int = 0
+    unreported: int = 0
     waits: dict[str, int] = field(default_factory=dict)
 
 
@@ -124,7 +143,19 @@ def add_log(
                 continue
             _add_step(group, found, operation, at(event), at(stop), event, states[event.number], at)
     _add_kernels(group, found, tasks)
+    if device is not None and log.interface_version >= KERNELS_SINCE:
+        found.unreported = _unreported(log.events)
     return found
+
+
+def _unreported(events: list[Event]) -> int:
+    """The number of channels of operations that have no kernel."""
+    kernels = Counter(event.parent for event in events if event.kind == "kernel channel")
+    return sum(
+        max(0, (_expected_kernels(event) or 0) - kernels[event.number])
+        for event in events
+        if event.kind in _TASKS
+    )
 
 
 def _of_earlier_operations(events: list[Event], after: int) -> set[int]:

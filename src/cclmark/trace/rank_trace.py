@@ -99,6 +99,10 @@ class RankTrace(msgspec.Struct):
     ``device_end_s``: seconds on the device's clock after the reference event, which was recorded
     between ``reference_before_ns`` and ``reference_after_ns``; empty without events.
     ``log``: the plug-in's log without its first ``log_after`` records, empty with ``log_reason``.
+    ``awaited_s``: after so many seconds kernels were not awaited any longer, because the library
+    had not reported all of them; 0 if it always had.
+    ``timed_batches``, ``timed_flows``: more batches of the same operations or copies, traced too,
+    whose events are not part of the timeline.
     ``wrong``: elements that the check found wrong, None without a check. ``flows``: the copies of
     a traced transfer that the device ``rank`` executes, batch by batch.
 
@@ -124,12 +128,15 @@ class RankTrace(msgspec.Struct):
     reference_before_ns: int = 0
     reference_after_ns: int = 0
     batches: list[TracedBatch] = []
+    timed_batches: list[TracedBatch] = []
     log: bytes = b""
     log_after: int = 0
     log_reason: str = ""
+    awaited_s: float = 0.0
     wrong: int | None = None
     step_sources: StepSources = msgspec.field(default_factory=lambda: StepSources(RankPaths()))
     flows: list[TracedFlow] = []
+    timed_flows: list[TracedFlow] = []
     has_slots: bool = False
     slots: bytes = b""
     slots_dropped: int = 0

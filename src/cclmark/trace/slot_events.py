@@ -12,7 +12,8 @@ from cclmark.errors import RankError, UsageError
 _LAYOUT = struct.Struct("=qqQQiHBx")
 _MOST_EVENTS = 1 << 20
 _LARGEST = 1 << 28  # 10 GiB
-_VARIABLE = "CCLMARK_TRACE_EVENTS"
+#: The variable of the number of events that a rank keeps.
+EVENTS_VARIABLE = "CCLMARK_TRACE_EVENTS"
 
 
 class SlotAction(IntEnum):
@@ -56,9 +57,9 @@ def slot_events_of(content: bytes) -> list[SlotEvent]:
 
 def most_slot_events() -> int:
     """The number of events that a rank keeps, from the environment. Raises UsageError."""
-    text = os.environ.get(_VARIABLE, "")
+    text = os.environ.get(EVENTS_VARIABLE, "")
     if not text:
         return _MOST_EVENTS
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= _LARGEST:
-        raise UsageError(f"{_VARIABLE}={text}: choose from 1 to {_LARGEST} events")
+        raise UsageError(f"{EVENTS_VARIABLE}={text}: choose from 1 to {_LARGEST} events")
     return int(text)

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from cclmark.cli.operation_argument import known_operation, operations_in_help
 from cclmark.cli.options import CollectivesFlags, ExplainFlags, Flags, command
 from cclmark.errors import UsageError
 from cclmark.plan.operations import COLLECTIVES, OPERATIONS
@@ -28,19 +29,18 @@ def collectives_command(name: str) -> click.Command:
 
 def explain_command(name: str) -> click.Command:
     """Returns the command that measures one operation and shows the library's predictions."""
-    return command(
+    explain = command(
         name,
         "Measure an operation and show why its algorithm was chosen: the library's predictions.",
         ExplainFlags,
         _explain,
     )
+    explain.epilog = operations_in_help()
+    return explain
 
 
 def _explain(flags: ExplainFlags) -> None:
-    if flags.operation not in COLLECTIVES:
-        raise UsageError(
-            f"unknown operation {flags.operation!r}: choose from {', '.join(COLLECTIVES)}"
-        )
+    known_operation(flags.operation)
     flags.explain = True
     _measure([flags.operation], flags)
 

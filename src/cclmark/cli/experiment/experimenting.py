@@ -16,6 +16,7 @@ from cclmark.cli.collective.measuring import (
 )
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.cli.experiment.experiment_options import ExperimentFlags
+from cclmark.cli.operation_argument import known_operations
 from cclmark.cli.varied import check_settings, checked_variants, scope_of
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
@@ -23,7 +24,6 @@ from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import EXPERIMENT, items_of
 from cclmark.plan.libraries import all_libraries
-from cclmark.plan.operations import COLLECTIVES
 from cclmark.plan.trials import trials_of
 from cclmark.plan.variants import CONTROL, DEFAULT, LIBRARY, Variant, parse_vary
 from cclmark.recording.joining import joined
@@ -45,21 +45,10 @@ def measure_experiment(flags: ExperimentFlags) -> int:
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    operations = chosen_operations(flags.operations)
+    operations = known_operations(flags.operations)
     with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
         coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
         return coordinator.exit_code
-
-
-def chosen_operations(text: str) -> list[str]:
-    """Returns the operations of a list with commas. Raises UsageError."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise UsageError("which operation? For example: cclmark experiment all_reduce --vary …")
-    for name in names:
-        if name not in COLLECTIVES:
-            raise UsageError(f"unknown operation {name!r}: choose from {', '.join(COLLECTIVES)}")
-    return list(dict.fromkeys(names))
 
 
 def _measure(

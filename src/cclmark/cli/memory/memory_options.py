@@ -35,6 +35,7 @@ class MemoryFlags(Flags):
     )
     ccl: str = changed(
         _SHARED["ccl"],
+        metavar="NAME",
         help="Collective library: nccl, shm, mpi, torch:gloo, bridge, … [the devices' own].",
     )
     iterations: int | None = changed(

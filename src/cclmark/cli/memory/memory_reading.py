@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from cclmark.cli.collective.measuring import device_count, devices_text, request_of, stem_of
+from cclmark.cli.collective.measuring import device_count, devices_text, stem_of
+from cclmark.cli.collective.usual_placement import request_for
 from cclmark.cli.memory.memory_options import MemoryFlags
+from cclmark.cli.operation_argument import known_operation
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
-from cclmark.plan.cases import Case
-from cclmark.plan.items import MEMORY, items_of
-from cclmark.plan.libraries import in_place_only
-from cclmark.plan.operations import COLLECTIVES
+from cclmark.plan.items import MEMORY
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
@@ -29,10 +28,7 @@ def read_memory(flags: MemoryFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
-    if flags.operation not in COLLECTIVES:
-        raise UsageError(
-            f"unknown operation {flags.operation!r}: choose from {', '.join(COLLECTIVES)}"
-        )
+    known_operation(flags.operation)
     with joined(
         lambda: devices_text(flags), device_count(flags), flags.timeout_s, mixed=True
     ) as coordinator:
@@ -41,23 +37,15 @@ def read_memory(flags: MemoryFlags) -> int:
 
 
 def _read(flags: MemoryFlags, coordinator: Coordinator, began_s: float) -> int:
-    usual_placement = flags.placement == "auto"
-    sweep_flags = replace(
-        flags,
-        end=flags.end or flags.begin,
-        placement="both" if usual_placement else flags.placement,
-    )
-    request, plan = request_of([flags.operation], sweep_flags, coordinator)
+    sweep_flags = replace(flags, end=flags.end or flags.begin)
+    request, plan = request_for(flags.operation, sweep_flags, coordinator)
     if len(plan.ccls) > 1:
         raise UsageError(
             f"--ccl {flags.ccl}: memory is read for one library, because several libraries in a "
             "process share memory"
         )
-    cases = items_of(request.planned, Case)
-    if usual_placement:
-        cases = [one for one in cases if one.in_place == in_place_only(one.ccl, one.operation)]
     return record(
-        replace(request, kind=MEMORY, planned=cases),
+        replace(request, kind=MEMORY),
         lambda output: _exporter(flags.format, output),
         began_s,
         output=flags.output,

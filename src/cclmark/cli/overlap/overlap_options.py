@@ -26,7 +26,7 @@ class OverlapFlags(Flags):
         }
     )
 
-    operations: str = argument("OPERATION[,OPERATION...]", default="all_reduce")
+    operations: str = argument("OPERATION[,OPERATION...]", is_optional=True)
     begin: str = changed(_SHARED["begin"], "1M", shown="1M")
     factor: float | None = changed(_SHARED["factor"], shown=f"{USUAL_FACTOR:g}")
     compute: str = option(

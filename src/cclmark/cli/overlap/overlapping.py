@@ -14,7 +14,7 @@ from cclmark.cli.collective.measuring import (
     size_of,
     stem_of,
 )
-from cclmark.cli.experiment.experimenting import chosen_operations
+from cclmark.cli.operation_argument import known_operations
 from cclmark.cli.overlap.overlap_options import USUAL_FACTOR, OverlapFlags
 from cclmark.cli.varied import check_settings, checked_variants
 from cclmark.errors import UsageError
@@ -39,6 +39,8 @@ _ARRAYS, _USUAL_ARRAY = {"host": "16M"}, "1G"
 #: Runtimes with a matrix product, and the type of its elements.
 _PRODUCTS = {"cuda": "bfloat16", "host": "float32"}
 
+_USUAL_OPERATION = "all_reduce"
+
 
 def measure_overlap(flags: OverlapFlags) -> int:
     """Measures the overlaps of ``flags`` and returns the exit code.
@@ -47,7 +49,7 @@ def measure_overlap(flags: OverlapFlags) -> int:
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    operations = chosen_operations(flags.operations)
+    operations = known_operations(flags.operations or _USUAL_OPERATION)
     if flags.factor is None and not flags.step:
         flags = replace(flags, factor=USUAL_FACTOR)
     with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:

@@ -14,7 +14,7 @@ from cclmark.cli.options import OPERATION, OUTPUT, argument, option
 class SuiteFlags:
     """The options of ``cclmark run``."""
 
-    suite: str = argument("SUITE")
+    suite: str = argument("SUITE", is_optional=True)
     tags: list[str] = option(
         OPERATION,
         "--tag",

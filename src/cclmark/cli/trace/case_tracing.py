@@ -5,21 +5,23 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from cclmark.cli.collective.measuring import device_count, devices_text, request_of, stem_of
+from cclmark.cli.collective.measuring import device_count, devices_text, stem_of
+from cclmark.cli.collective.usual_placement import request_for
+from cclmark.cli.operation_argument import known_operation
 from cclmark.cli.options import TraceFlags
 from cclmark.cli.trace.new_files import file_for
 from cclmark.cli.trace.step_listing import StepListing
 from cclmark.cli.trace.tracing import WRITERS, Files, Found, Tracing
-from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG, MissingError, UsageError
+from cclmark.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Surroundings
 from cclmark.plan.cases import Case
 from cclmark.plan.items import P2P
-from cclmark.plan.operations import COLLECTIVES
 from cclmark.recording.joining import joined
 from cclmark.recording.recorder import new_journal
-from cclmark.report.lists.trace_summary import missing_events, trace_summary
-from cclmark.trace.assembly import CaseTimeline, assemble
+from cclmark.report.lists.trace_problems import trace_problems
+from cclmark.report.lists.trace_summary import trace_summary
+from cclmark.trace.assembly import assemble
 from cclmark.trace.rank_trace import RankTrace
 from cclmark.trace.slot_events import most_slot_events
 
@@ -31,10 +33,7 @@ def trace(flags: TraceFlags) -> int:
     began_s = time.monotonic()
     if flags.operation == P2P:
         raise UsageError("p2p must follow trace, because its options differ: cclmark trace p2p …")
-    if flags.operation not in COLLECTIVES:
-        raise UsageError(
-            f"unknown operation {flags.operation!r}: choose from {', '.join(COLLECTIVES)}"
-        )
+    known_operation(flags.operation, [P2P])
     most_slot_events()  # an invalid setting is an error before anything runs
     operations = flags.iterations
     assert operations is not None  # has a default
@@ -48,7 +47,7 @@ def trace(flags: TraceFlags) -> int:
 
 
 def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator, began_s: float) -> int:
-    request, plan = request_of([flags.operation], flags, coordinator)
+    request, plan = request_for(flags.operation, flags, coordinator)
     if len(request.planned) != 1:
         raise UsageError(
             f"these options describe {len(request.planned)} cases: a trace contains one. Choose "
@@ -82,24 +81,12 @@ def _found(
     found = assemble(case.describe(), case.size_bytes, traces)
     found.timeline.facts["operations"] = operations
     found.timeline.facts["µs of an operation that is not traced"] = round(untraced_s * 1e6, 3)
-    problems = _problems(found)
-    exit_code = EXIT_MISSING if problems else EXIT_OK
-    if any(rank.wrong for rank in found.ranks):
-        exit_code = EXIT_WRONG
+    problems = trace_problems(found)
     lines = trace_summary(found, case, operations, untraced_s)
     if steps is not None:
-        lines += ["", *steps.write(traces, found, surroundings)]
+        step_lines, failure = steps.write(traces, found, surroundings)
+        lines += ["", *step_lines]
+        problems += [failure] if failure else []
     stages = {one.rank: one.stages for one in found.ranks}
-    return Found(found.timeline, lines, stages, exit_code, problems)
-
-
-def _problems(found: CaseTimeline) -> list[str]:
-    """What is missing in the trace, in words."""
-    problems = missing_events(found.ranks)
-    for rank in found.ranks:
-        # With one rank, libraries copy without a kernel that they report.
-        if rank.log is not None and not rank.events.kinds and len(found.ranks) > 1:
-            problems.append(
-                f"rank {rank.rank}: the library loaded the plug-in and reported no event"
-            )
-    return problems
+    is_wrong = any(rank.wrong for rank in found.ranks)
+    return Found(found.timeline, lines, stages, is_wrong, problems)

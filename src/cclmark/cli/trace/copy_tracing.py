@@ -13,7 +13,7 @@ from cclmark.cli.p2p.transferring import devices_of, is_together, plans_of, sett
 from cclmark.cli.trace.copy_options import TraceCopiesFlags
 from cclmark.cli.trace.new_files import file_for
 from cclmark.cli.trace.tracing import WRITERS, Files, Found, Tracing
-from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.errors import UsageError
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.request import Request, Surroundings
 from cclmark.plan.binding import Binding
@@ -89,8 +89,7 @@ def _found(
     found.timeline.facts["copies of each flow"] = copies
     found.timeline.facts["µs of a copy that is not traced"] = round(untraced_s * 1e6, 3)
     lines = copy_trace_summary(found, copies, untraced_s)
-    exit_code = EXIT_WRONG if found.wrong else EXIT_OK
-    return Found(found.timeline, lines, found.stages, exit_code, [])
+    return Found(found.timeline, lines, found.stages, bool(found.wrong), [])
 
 
 @dataclass(frozen=True)

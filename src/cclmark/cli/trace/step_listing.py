@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cclmark.cli.trace.new_files import refuse_unwritable, written_whole
+from cclmark.errors import OutputError
 from cclmark.launch.request import Surroundings
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
@@ -33,22 +34,28 @@ class StepListing:
 
     def write(
         self, traces: Sequence[RankTrace], found: CaseTimeline, surroundings: Surroundings
-    ) -> list[str]:
-        """Writes the file if the steps are known, and returns the lines for the terminal.
+    ) -> tuple[list[str], str]:
+        """Writes the file if the steps are known.
 
-        Raises OutputError.
+        Returns the lines for the terminal, and the reason if the file cannot be written.
         """
         ordered = sorted(traces, key=lambda trace: trace.rank)
         tasks = {one.rank: one.events.tasks for one in found.ranks if one.log is not None}
         steps = steps_of(self._case, ordered, tasks)
         relations = _relations(surroundings)
-        if steps.steps:
+        failure = self._failure_to_write(step_file(steps, relations)) if steps.steps else ""
+        return step_lines(steps, relations), failure
+
+    def _failure_to_write(self, lines: Iterable[str]) -> str:
+        try:
             with written_whole(self._path, "steps") as file:
-                for line in step_file(steps, relations):
+                for line in lines:
                     file.write(line.encode())
-            size = format_size(self._path.stat().st_size)
-            print(f"cclmark: steps {self._path} ({size})", file=sys.stderr)
-        return step_lines(steps, relations)
+        except OutputError as error:
+            return f"{error}: choose another file with -O FILE"
+        size = format_size(self._path.stat().st_size)
+        print(f"cclmark: steps {self._path} ({size})", file=sys.stderr)
+        return ""
 
 
 def _relations(surroundings: Surroundings) -> dict[tuple[int, int], str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cclmark.cli.operation_argument import operations_in_help
 from cclmark.cli.options import GroupedCommand, TraceFlags, command
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ def trace_command(name: str) -> click.Command:
         _trace,
         _TraceCommand,
     )
-    trace.epilog = f"Copies between devices: see cclmark {name} {_COPIES} --help."
+    trace.epilog = (
+        f"{operations_in_help([_COPIES])}\n\nCopies between devices: see cclmark {name} {_COPIES} "
+        "--help."
+    )
     return trace
 
 

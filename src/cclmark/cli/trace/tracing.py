@@ -11,7 +11,7 @@ from typing import IO
 import msgspec
 
 from cclmark.cli.trace.new_files import written_whole
-from cclmark.errors import EXIT_OK
+from cclmark.errors import EXIT_OK, EXIT_WRONG, OutputError
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.sizes import format_size
@@ -35,6 +35,7 @@ from cclmark.trace.rank_trace import RankTrace, Stage
 from cclmark.trace.timeline import Timeline
 
 _SLOWER = 10  # times an operation may take while it is traced before a rank counts as hung
+_NOTHING_WRITTEN = "no trace was written: ranks send what they recorded at their end"
 Writer = Callable[[Timeline, IO[bytes]], None]
 #: By the format: the end of the file's name, and the function that writes it.
 WRITERS: dict[str, tuple[str, Writer]] = {
@@ -45,15 +46,15 @@ WRITERS: dict[str, tuple[str, Writer]] = {
 
 @dataclass(frozen=True)
 class Found:
-    """What traces contain. ``lines``: the summary. ``problems``: the reasons of the exit code.
+    """What traces contain. ``lines``: the summary. ``problems``: what is missing, in words.
 
-    ``stages``: of each rank or device.
+    ``stages``: of each rank or device. ``is_wrong``: the check found wrong data.
     """
 
     timeline: Timeline
     lines: list[str]
     stages: Mapping[int, Sequence[Stage]]
-    exit_code: int
+    is_wrong: bool
     problems: list[str]
 
 
@@ -115,25 +116,31 @@ class Tracing:
         )
         outcome = Attempt(again, _Notices(recorder)).run()
         if outcome.exit_code != EXIT_OK:
-            # What the ranks have recorded is sent at their end: there is nothing to write.
-            return outcome
+            return replace(outcome, message=f"{outcome.message}\n{_NOTHING_WRITTEN}".lstrip())
         found = self._found(traces, untraced_s, measured.surroundings)
-        _, write = WRITERS[files.format]
-        with written_whole(files.timeline, "trace") as file:
-            write(found.timeline, file)
-        recorder.trace(
-            Trace(
-                str(files.timeline),
-                files.format,
-                self._operations,
-                _stages_of(found.stages),
-                found.lines,
-            )
-        )
+        # The summary and the stages are kept even if the timeline cannot be written.
         output.write("\n".join(map(plain, found.lines)) + "\n")
-        size = format_size(files.timeline.stat().st_size)
-        print(f"cclmark: trace {files.timeline} ({size})", file=sys.stderr)
-        return replace(outcome, exit_code=found.exit_code, message="\n".join(found.problems))
+        problems, name = found.problems, str(files.timeline)
+        if failure := _failure_to_write(found.timeline, files):
+            problems, name = [*problems, failure], ""
+        recorder.trace(
+            Trace(name, files.format, self._operations, _stages_of(found.stages), found.lines)
+        )
+        exit_code = EXIT_WRONG if found.is_wrong else outcome.exit_code
+        return replace(outcome, exit_code=exit_code, problems=problems)
+
+
+def _failure_to_write(timeline: Timeline, files: Files) -> str:
+    """Writes the timeline and reports its size; returns the reason if it cannot be written."""
+    _, write = WRITERS[files.format]
+    try:
+        with written_whole(files.timeline, "trace") as file:
+            write(timeline, file)
+    except OutputError as error:
+        return f"{error}: choose another file with -O FILE"
+    size = format_size(files.timeline.stat().st_size)
+    print(f"cclmark: trace {files.timeline} ({size})", file=sys.stderr)
+    return ""
 
 
 def _stages_of(stages: Mapping[int, Sequence[Stage]]) -> dict[int, list[TracedStage]]:

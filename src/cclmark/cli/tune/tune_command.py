@@ -6,18 +6,21 @@ import sys
 
 import click
 
+from cclmark.cli.operation_argument import operations_in_help
 from cclmark.cli.options import command
 from cclmark.cli.tune.tune_options import TuneFlags
 
 
 def tune_command(name: str) -> click.Command:
     """Returns the command."""
-    return command(
+    tune = command(
         name,
         "Search settings of a library that beat its default, prove them, and write their files.",
         TuneFlags,
         _tune,
     )
+    tune.epilog = operations_in_help()
+    return tune
 
 
 def _tune(flags: TuneFlags) -> None:

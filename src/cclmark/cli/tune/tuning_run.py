@@ -21,7 +21,7 @@ from cclmark.cli.collective.measuring import (
     devices_text,
     request_of,
 )
-from cclmark.cli.experiment.experimenting import chosen_operations
+from cclmark.cli.operation_argument import known_operations
 from cclmark.cli.tune.environment_request import (
     environment_of,
     named_settings,
@@ -80,7 +80,7 @@ def tune(flags: TuneFlags) -> int:
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    operations = chosen_operations(flags.operations)
+    operations = known_operations(flags.operations)
     with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
         coordinator.exit_code = _tune(operations, flags, coordinator, began_s)
         return coordinator.exit_code

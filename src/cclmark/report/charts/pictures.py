@@ -109,26 +109,34 @@ def draw_lines(axes: Any, chart: Lines) -> None:
             va="bottom",
             color="#56606e",
         )
-    for mark in chart.marks:
-        axes.axvline(mark.x, color="#56606e", linestyle="--", linewidth=0.8, zorder=1)
-        axes.annotate(
-            _literal(mark.name),
-            (mark.x, 0.99),
-            xycoords=("data", "axes fraction"),
-            xytext=(-2, 0),
-            textcoords="offset points",
-            rotation=90,
-            ha="right",
-            va="top",
-            fontsize=7.5,
-            color="#56606e",
-        )
+    _draw_marks(axes, chart)
     if chart.y_log:
         axes.set_yscale("log")
     elif chart.zero_based:
         axes.set_ylim(bottom=0)
     _dress(axes, chart.x_title, chart.y_title)
     _legend(axes, len(chart.series))
+
+
+def _draw_marks(axes: Any, chart: Lines) -> None:
+    """Draws lines with their names one below the other, on the side with more room."""
+    values = [value for series in chart.series for value in series.x]
+    least, most = min(values), max(values)
+    middle = (least * most) ** 0.5 if chart.x_kind == "bytes" else (least + most) / 2
+    for number, mark in enumerate(chart.marks):
+        is_left = mark.x < middle
+        axes.axvline(mark.x, color="#56606e", linestyle="--", linewidth=0.8, zorder=1)
+        axes.annotate(
+            _literal(mark.name),
+            (mark.x, 0.99),
+            xycoords=("data", "axes fraction"),
+            xytext=(2 if is_left else -2, -9 * number),
+            textcoords="offset points",
+            ha="left" if is_left else "right",
+            va="top",
+            fontsize=7.5,
+            color="#56606e",
+        )
 
 
 def _legend(axes: Any, curves: int) -> None:

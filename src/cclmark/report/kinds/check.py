@@ -57,6 +57,7 @@ KIND = ReportKind(
     insights=later("insights.by_kind", "insights_on_checks"),
     titled=lambda runs: "checks",
     method=method_of,
+    has_samples=False,
     page_columns=("check", "status", "reason", "duration_s"),
     page_cells=_page_cells,
 )

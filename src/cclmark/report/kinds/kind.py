@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -43,11 +43,15 @@ class View:
 
 @dataclass(frozen=True)
 class RunLabels:
-    """The labels shared by all series of a run. ``devices``: the names of its devices."""
+    """The labels shared by all series of a run. ``devices``: the names of its devices.
+
+    ``host_ranks``: the ranks that compute on the host.
+    """
 
     where: Sequence[tuple[str, str]]
     method: Sequence[tuple[str, str]]
     devices: Sequence[str]
+    host_ranks: Collection[int] = ()
 
 
 def later(module: str, function: str) -> Callable[..., Any]:
@@ -87,6 +91,7 @@ class ReportKind:
     ``sections``: the charts of a page. ``page_columns``, ``page_cells`` and ``page_notes``: the
     table of all results on a page. ``method_words`` explain the figures, ``method`` describes the
     method of a run. ``by_session``: whether the settings of the timed loop of collectives apply.
+    ``has_samples``: whether times are sampled until a precision is reached.
     """
 
     noun: str
@@ -109,3 +114,4 @@ class ReportKind:
     page_notes: Callable[[Iterable[Any]], list[str]] = _no_notes
     method_words: str = ""
     by_session: bool = True
+    has_samples: bool = True

@@ -47,8 +47,10 @@ KIND = ReportKind(
     counted=_counted,
     insights=later("kinds.memory_page", "insights_on_memory"),
     titled=later("kinds.memory_page", "title_of_memory"),
+    sections=later("kinds.memory_page", "memory_sections"),
     method=later("kinds.memory_table", "method_of_run"),
     by_session=False,
+    has_samples=False,
     page_columns=PAGE_COLUMNS,
     page_cells=later("kinds.memory_page", "cells_of_memory"),
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
-from cclmark.analysis.memory_use import stated_total, taken_in
+from cclmark.analysis.memory_use import on_host, stated_total, taken_in
 from cclmark.report.columns import Cell, Layout, columns
 from cclmark.report.kinds.case_columns import what_cells
 from cclmark.results.kinds import MemoryResult
-from cclmark.results.schema import MemoryBuffer, MemoryStage
+from cclmark.results.schema import DeviceDescription, MemoryBuffer, MemoryStage
 
 _OF_CASE = "operation ccl ranks dtype reduction root placement size_bytes count rank status reason"
 _OF_ROW = "entry name owner"
@@ -21,8 +22,9 @@ _TEXTS = (
 _WHOLE = f"ranks root size_bytes count rank {_OF_STAGE} allocated_bytes used_bytes"
 
 
-def memory_rows(result: MemoryResult) -> Iterator[list[Cell]]:
-    """Yields a row for each stage and each buffer."""
+def memory_rows(result: MemoryResult, devices: Sequence[DeviceDescription]) -> Iterator[list[Cell]]:
+    """Yields a row for each stage and each buffer. ``devices``: those of the run."""
+    host = on_host(result, devices)
     own = [
         *what_cells(result.memory.case),
         result.memory.rank,
@@ -30,16 +32,17 @@ def memory_rows(result: MemoryResult) -> Iterator[list[Cell]]:
         result.reason,
     ]
     for stage in result.stages:
-        yield [*own, "stage", stage.name, stage.owner, *_stage_cells(stage), *[None] * 6]
+        yield [*own, "stage", stage.name, stage.owner, *_stage_cells(stage, host), *[None] * 6]
     for buffer in result.buffers:
         yield [*own, "buffer", buffer.purpose, buffer.owner, *[None] * 6, *_buffer_cells(buffer)]
 
 
-def _stage_cells(stage: MemoryStage) -> list[Cell]:
+def _stage_cells(stage: MemoryStage, host: bool) -> list[Cell]:
     taken = taken_in(stage)
     return [
-        taken.device_bytes,
-        stage.after.device_free_bytes,
+        # A rank of the host has no memory of a device: the free memory is that of the whole host.
+        None if host else taken.device_bytes,
+        None if host else stage.after.device_free_bytes,
         taken.rss_bytes,
         taken.shared_bytes,
         taken.pss_bytes,
@@ -65,5 +68,5 @@ MEMORY_LAYOUT = Layout(
         whole=_WHOLE,
         flags="mapped",
     ),
-    lambda header: memory_rows,
+    lambda header: partial(memory_rows, devices=header.devices),
 )

@@ -48,6 +48,7 @@ def measure_memory(series: Series, result: MemoryResult, run: RunLabels) -> None
         )
         series.begin(labels)
         taken = taken_in(stage)
-        series.set("cclmark_memory_device_taken_bytes", labels, taken.device_bytes)
+        if result.memory.rank not in run.host_ranks:
+            series.set("cclmark_memory_device_taken_bytes", labels, taken.device_bytes)
         series.set("cclmark_memory_resident_taken_bytes", labels, taken.rss_bytes)
         series.set("cclmark_memory_stated_bytes", labels, stated_total(stage))

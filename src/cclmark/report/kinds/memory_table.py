@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from cclmark.analysis.memory_use import alike, on_host, same_buffers, stated_total, taken_in
 from cclmark.plan.cases import Case
@@ -43,6 +44,44 @@ def method_of_run(header: Header) -> str:
     return f"free memory and the process's memory before and after each stage, {check}"
 
 
+@dataclass(frozen=True)
+class CaseTable:
+    """A table of a case. ``ranks``: those whose stages it contains, empty for the buffers of all.
+
+    ``more``: what is left out, empty for nothing.
+    """
+
+    ranks: str
+    head: list[str]
+    rows: Rows
+    more: str = ""
+
+
+def cases_of(results: Iterable[MemoryResult]) -> list[list[MemoryResult]]:
+    """Returns the results of each case, by rank."""
+    cases: dict[Case, list[MemoryResult]] = {}
+    for one in results:
+        cases.setdefault(one.memory.case, []).append(one)
+    return [sorted(some, key=lambda one: one.memory.rank) for some in cases.values()]
+
+
+def tables_of_case(results: Sequence[MemoryResult], header: Header) -> list[CaseTable]:
+    """Returns the stages of each group of equal ranks of a case, then the buffers of all."""
+    groups = [group for group in alike(results, header.devices) if group[0].stages]
+    tables = []
+    for group in groups[:_MOST_GROUPS]:
+        ranks = ranks_text(one.memory.rank for one in group)
+        tables.append(CaseTable(ranks, *_trimmed(_STAGES, _stage_rows(group, header))))
+    if more := sum(len(group) for group in groups[_MOST_GROUPS:]):
+        text = f"{more} more ranks, each different: see the journal"
+        tables[-1] = replace(tables[-1], more=text)
+    if rows := _buffer_rows(results):
+        more = len(rows) - _MOST_BUFFERS
+        text = f"{more} more buffers: see the journal" if more > 0 else ""
+        tables.append(CaseTable("", *_trimmed(_BUFFERS, rows[:_MOST_BUFFERS]), text))
+    return tables
+
+
 class _Cases:
     """Collects the results of a case until every rank has reported."""
 
@@ -64,10 +103,7 @@ class _Cases:
 
     def rest(self) -> list[list[MemoryResult]]:
         """Returns the results of cases that some ranks have not reported."""
-        cases: dict[Case, list[MemoryResult]] = {}
-        for one in self._results:
-            cases.setdefault(one.memory.case, []).append(one)
-        return [sorted(some, key=lambda one: one.memory.rank) for some in cases.values()]
+        return cases_of(self._results)
 
 
 def _stage_rows(group: Sequence[MemoryResult], header: Header) -> Rows:
@@ -125,7 +161,8 @@ def _trimmed(head: list[str], rows: Rows) -> tuple[list[str], Rows]:
     return [head[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
-def _title(case: Case) -> str:
+def title_of_case(case: Case) -> str:
+    """Returns the case with its library and the number of ranks."""
     ranks = "1 rank" if case.ranks == 1 else f"{case.ranks:,} ranks"
     return f"{case.describe()} · {plain(case.ccl)}, {ranks}"
 
@@ -182,29 +219,19 @@ class MemoryTable:
 
     def _text(self, results: Sequence[MemoryResult]) -> str:
         header = self._cases.header
-        lines = ["", self._paint(f"  {_title(results[0].memory.case)}", "bold")]
+        lines = ["", self._paint(f"  {title_of_case(results[0].memory.case)}", "bold")]
         for text in (*_skipped(results), _missing(results)):
             lines += [self._paint(f"  {text}", "yellow")] if text else []
-        groups = [group for group in alike(results, header.devices) if group[0].stages]
-        for group in groups[:_MOST_GROUPS]:
-            lines.append("")
-            ranks = ranks_text(one.memory.rank for one in group)
-            rows = _stage_rows(group, header)
-            lines += self._table([ranks, *_STAGES[1:]], rows)
-        if len(groups) > _MOST_GROUPS:
-            more = sum(len(group) for group in groups[_MOST_GROUPS:])
-            lines.append(f"  {more} more ranks, each different: see the journal")
-        if rows := _buffer_rows(results):
-            lines += ["", *self._table(_BUFFERS, rows[:_MOST_BUFFERS])]
-            if len(rows) > _MOST_BUFFERS:
-                lines.append(f"  {len(rows) - _MOST_BUFFERS} more buffers: see the journal")
+        for table in tables_of_case(results, header):
+            first = table.ranks or table.head[0]
+            lines += ["", *self._table([first, *table.head[1:]], table.rows)]
+            lines += [f"  {table.more}"] if table.more else []
         if sentences := memory_sentences(results, header):
             lines += ["", *(f"  {sentence}" for sentence in sentences)]
         return "\n".join(lines) + "\n"
 
-    def _table(self, head: list[str], rows: Rows) -> list[str]:
+    def _table(self, titles: list[str], rows: Rows) -> list[str]:
         """Aligns texts to the left and numbers to the right."""
-        titles, rows = _trimmed(head, rows)
         widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
 
         def line(cells: Sequence[str]) -> str:
@@ -249,7 +276,7 @@ class MemoryMarkdown:
 
     def _text(self, results: Sequence[MemoryResult]) -> str:
         header = self._cases.header
-        lines = ["", f"### {escape(_title(results[0].memory.case))}"]
+        lines = ["", f"### {escape(title_of_case(results[0].memory.case))}"]
         if skipped := _skipped(results):
             lines += ["", *(f"- {escape(one)}" for one in skipped)]
         for group in alike(results, header.devices):

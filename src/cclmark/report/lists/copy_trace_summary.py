@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from statistics import median
 
+from cclmark.report.lists.batch_text import batch_text
 from cclmark.report.lists.stage_lines import stage_lines
 from cclmark.report.wording.text import BYTES_PER_GB, aligned, counted, format_time_us
 from cclmark.trace.copy_timeline import (
     FlowFindings,
     TransferTimeline,
-    batch_copy_time_s,
+    batch_copy_time,
     clock_error_ns,
     overlap_of,
 )
@@ -67,21 +68,16 @@ def _source_words(by_events: bool) -> str:
 
 
 def _batch_lines(found: TransferTimeline, untraced_s: float | None) -> list[str]:
-    batch_s = batch_copy_time_s(found)
-    if batch_s is None or batch_s <= 0:
+    batch = batch_copy_time(found)
+    if batch is None or batch.time_s <= 0:
         return []
-    number = max(len(batch) for flow in found.flows for batch in flow.batches)
     size_bytes = found.transfer.size_bytes * len(found.flows)
-    text = f"  in batches of {number}, {_time_and_rate(batch_s, size_bytes)} while traced"
-    if untraced_s:
-        change = batch_s / untraced_s - 1
-        text += f"; untraced {_time_and_rate(untraced_s, size_bytes)} ({change:+.1%})"
-    return [text]
 
+    def text(time_s: float) -> str:
+        rate = f"{size_bytes / time_s / BYTES_PER_GB:.2f} GB/s"
+        return f"{format_time_us(time_s)} µs ({rate})"
 
-def _time_and_rate(time_s: float, size_bytes: int) -> str:
-    rate = f"{size_bytes / time_s / BYTES_PER_GB:.2f} GB/s"
-    return f"{format_time_us(time_s)} µs each ({rate})"
+    return [f"  {batch_text(batch, untraced_s, text)}"]
 
 
 def _overlap_lines(found: TransferTimeline) -> list[str]:

@@ -15,15 +15,17 @@ def stage_lines(stages: Mapping[int, Sequence[Stage]], what: str, column: str) -
     ``stages``: by its number. ``what``: it in one word. ``column``: the heading of the bytes.
     """
     times: dict[str, dict[int, int]] = {}
-    sizes: dict[str, int] = {}
+    sizes: dict[str, dict[int, int]] = {}
     for number, of_one in stages.items():
         for stage in of_one:
             by_number = times.setdefault(stage.name, {})
             by_number[number] = by_number.get(number, 0) + stage.end_ns - stage.begin_ns
-            sizes[stage.name] = max(sizes.get(stage.name, 0), stage.size_bytes)
+            moved = sizes.setdefault(stage.name, {})
+            moved[number] = moved.get(number, 0) + stage.size_bytes
     rows = [("stage", "ms", "slowest", column)]
     for name, by_number in times.items():
         slowest = max(by_number, key=lambda number: by_number[number])
-        size = format_size(sizes[name]) if sizes[name] else ""
+        most = max(sizes[name].values())
+        size = format_size(most) if most else ""
         rows.append((name, f"{by_number[slowest] / 1e6:.2f}", f"{what} {slowest}", size))
     return aligned(rows, "<><>")

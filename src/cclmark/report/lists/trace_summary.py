@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from cclmark.explain.operation import MESSAGES
 from cclmark.plan.cases import Case
+from cclmark.report.lists.batch_text import batch_text
 from cclmark.report.lists.stage_lines import stage_lines
+from cclmark.report.lists.trace_problems import operations_by_rank
+from cclmark.report.wording.memory_words import ranks_text
 from cclmark.report.wording.text import counted, format_time_us
 from cclmark.trace.assembly import (
     CaseTimeline,
     RankFindings,
     alignment_error_ns,
-    batch_time_s,
+    batch_time,
     operation_time_s,
     skew_of,
     slowest_channel,
@@ -33,34 +37,36 @@ def trace_summary(
     lines = [f"{case.describe()}, {counted(operations, 'operation')} traced", ""]
     lines += stage_lines({one.rank: one.stages for one in ranks}, "rank", "bytes of a rank")
     lines.append("")
+    lines += _ran_lines(ranks)
     if (operation_s := operation_time_s(found)) is not None:
+        source = _SOURCES[found.source]
+        if found.without_kernels:
+            source += f": the kernels of {ranks_text(found.without_kernels)} are incomplete"
         lines.append(
             f"  an operation takes {format_time_us(operation_s)} µs on the slowest rank (median, "
-            f"{_SOURCES[found.source]})"
+            f"{source})"
         )
-    batch_s = batch_time_s(ranks)
-    if batch_s is not None:
-        number = max(batch.operations for one in ranks for batch in one.batches)
-        text = f"  in batches of {number}, {format_time_us(batch_s)} µs each while traced"
-        if untraced_s:
-            text += f"; untraced {format_time_us(untraced_s)} µs ({batch_s / untraced_s - 1:+.1%})"
-        lines.append(text)
+    if (batch := batch_time(ranks)) is not None:
+        lines.append(f"  {batch_text(batch, untraced_s, _time)}")
     error_ns = alignment_error_ns(found)
     if (skew := skew_of(found)) is not None:
         within = skew.median_ns <= error_ns
         last = f"rank {skew.late_rank} is last in {skew.late_times} of {skew.operations}"
-        begin = "ranks begin an operation"
-        if skew.published:
-            begin = "the first publications of an operation are"
         lines.append(
-            f"  {begin} {_us(skew.median_ns)} µs apart (median; at most "
+            f"  ranks begin an operation {_us(skew.median_ns)} µs apart (median; at most "
             f"{_us(skew.largest_ns)}); {'within the error of the clocks' if within else last}"
         )
     if (slow := slowest_channel(ranks)) is not None:
-        lines.append(
-            f"  slowest channel: {slow.channel} of rank {slow.rank}, {_us(slow.median_ns)} µs "
-            f"(median; of all channels {_us(slow.median_of_all_ns)})"
-        )
+        of_all = f"the median of all channels is {_us(slow.median_of_all_ns)}"
+        if slow.stands_out:
+            lines.append(
+                f"  slowest channel: {slow.channel} of rank {slow.rank}, {_us(slow.median_ns)} µs "
+                f"(median; {of_all})"
+            )
+        else:
+            lines.append(
+                f"  no channel stands out: at most {_us(slow.median_ns)} µs (median; {of_all})"
+            )
     lines += _wait_lines(ranks)
     lines += _slot_wait_lines(ranks)
     if error_ns:
@@ -70,6 +76,17 @@ def trace_summary(
         wrong = sum(one.wrong or 0 for one in ranks)
         lines.append(f"  outputs checked: {counted(wrong, 'wrong element')}")
     return lines
+
+
+def _ran_lines(ranks: Sequence[RankFindings]) -> list[str]:
+    """What the library ran, on the first rank that reported it."""
+    reported = operations_by_rank(ranks)
+    operations = next(filter(None, reported.values()), [])
+    collectives = [one for one in operations if one.kernel != MESSAGES] or operations
+    texts = dict.fromkeys(one.choice_with_channels for one in collectives)
+    if not texts:
+        texts = dict.fromkeys(found.algorithm for found in ranks if found.algorithm)
+    return [f"  ran: {'; '.join(texts)}"] if texts else []
 
 
 def _wait_lines(ranks: Sequence[RankFindings]) -> list[str]:
@@ -137,7 +154,6 @@ def _event_lines(ranks: Sequence[RankFindings]) -> list[str]:
         lines.append(
             "  the host enqueues the work on slots: its waits on the devices' streams have no times"
         )
-    lines += [f"  {text}" for text in missing_events(ranks)]
     for reason in dict.fromkeys(found.clock_reason for found in ranks if found.clock_reason):
         lines.append(f"  the kernels have no times: {reason}")
     for reason in dict.fromkeys(found.log_reason for found in ranks if found.log_reason):
@@ -145,27 +161,8 @@ def _event_lines(ranks: Sequence[RankFindings]) -> list[str]:
     return lines
 
 
-def missing_events(ranks: Sequence[RankFindings]) -> list[str]:
-    """What the library reported incompletely, or what did not fit, in words; empty if nothing."""
-    lines = []
-    for found in ranks:
-        where = f"rank {found.rank}: "
-        if found.log is not None and found.log.dropped:
-            lines.append(f"{where}{found.log.dropped} events did not fit into the log: lower -n")
-        if found.log is not None and found.log.incomplete:
-            lines.append(f"{where}{counted(found.log.incomplete, 'record')} of the log incomplete")
-        if found.slots is not None and found.slots.dropped:
-            lines.append(
-                f"{where}{counted(found.slots.dropped, 'event')} of slots did not fit: lower -n, "
-                "or set CCLMARK_TRACE_EVENTS"
-            )
-        if found.events.unfinished:
-            number = counted(found.events.unfinished, "event")
-            lines.append(f"{where}{number} without an end, not in the trace")
-        if found.events.overwritten:
-            number = counted(found.events.overwritten, "kernel")
-            lines.append(f"{where}{number} with the times of a later one, not in the trace")
-    return lines
+def _time(time_s: float) -> str:
+    return f"{format_time_us(time_s)} µs"
 
 
 def _us(time_ns: float) -> str:

@@ -94,15 +94,11 @@ def _method_rows(run: Run) -> list[tuple[str, str]]:
             ("barrier", settings.barrier),
             ("clock", settings.clock),
         ]
+    if header.imported is None and kind.has_samples:
+        at_most = f"at most {settings.max_time_s:g} s"
+        rows.append(("precision", f"±{settings.precision * 100:.3g} % of the median, {at_most}"))
     if header.imported is None:
-        rows += [
-            (
-                "precision",
-                f"±{settings.precision * 100:.3g} % of the median, "
-                f"at most {settings.max_time_s:g} s",
-            ),
-            ("seed", str(settings.seed)),
-        ]
+        rows.append(("seed", str(settings.seed)))
     rows.append(("run", header.run_id))
     if header.launcher:
         rows.append(("started by", header.launcher))

@@ -66,6 +66,20 @@
     return { tickvals: ticks, ticktext: ticks.map(formatSize) };
   }
 
+  // The ticks of a logarithmic axis of values that may be less than a power of ten apart.
+  function logTicks(values) {
+    const [least, most] = extremes(values.filter((value) => value > 0));
+    if (!(most >= least) || most / least >= 100) return { dtick: 1 };
+    if (most / least >= 4) return { dtick: "D2" };
+    const low = least / 1.15;
+    const high = most * 1.15;
+    const wide = 10 ** Math.floor(Math.log10((high - low) / 4));
+    const step = [1, 2, 5, 10].map((factor) => factor * wide).find((one) => one >= (high - low) / 6);
+    const ticks = [];
+    for (let at = Math.ceil(low / step); at * step <= high; at += 1) ticks.push(Number((at * step).toPrecision(12)));
+    return { range: [Math.log10(low), Math.log10(high)], tickvals: ticks, ticktext: ticks.map(String) };
+  }
+
   function theme() { return THEMES[root.dataset.theme] || THEMES.light; }
 
   function axis(colours, more) {
@@ -169,7 +183,8 @@
     }
     const log = logged.has(chart.key) ? !chart.y_log : Boolean(chart.y_log);
     const x = isBytes ? Object.assign({ type: "log" }, byteTicks(all)) : {};
-    const y = log ? { type: "log", dtick: 1, minor: { showgrid: false } } : { rangemode: chart.zero_based ? "tozero" : "normal" };
+    const values = chart.series.flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])]);
+    const y = log ? Object.assign({ type: "log", minor: { showgrid: false } }, logTicks(values)) : { rangemode: chart.zero_based ? "tozero" : "normal" };
     const shapes = (chart.levels || []).map((level) => ({
       type: "line", xref: "paper", x0: 0, x1: 1, y0: level.value, y1: level.value,
       line: { color: colours.soft, width: 1.5, dash: "dot" },
@@ -178,14 +193,18 @@
       xref: "paper", x: 0.005, y: log ? Math.log10(level.value) : level.value, yanchor: "bottom", xanchor: "left",
       text: escaped(level.name), showarrow: false, font: { color: colours.soft, size: 12 },
     }));
-    for (const mark of chart.marks || []) {
+    // One below the other, beside the line on the side with more room.
+    const [least, most] = extremes(all);
+    const middle = isBytes ? Math.sqrt(least * most) : (least + most) / 2;
+    for (const [at, mark] of (chart.marks || []).entries()) {
+      const isLeft = mark.x < middle;
       shapes.push({
         type: "line", yref: "paper", y0: 0, y1: 1, x0: mark.x, x1: mark.x, layer: "below",
         line: { color: colours.soft, width: 1, dash: "dash" },
       });
       annotations.push({
-        x: isBytes ? Math.log10(mark.x) : mark.x, yref: "paper", y: 1, yanchor: "top", xanchor: "right", textangle: -90,
-        text: escaped(mark.name), showarrow: false, font: { color: colours.soft, size: 11 }, bgcolor: colours.card, opacity: 0.85,
+        x: isBytes ? Math.log10(mark.x) : mark.x, yref: "paper", y: 1, yanchor: "top", yshift: -16 * at,
+        xanchor: isLeft ? "left" : "right", xshift: isLeft ? 3 : -3, text: escaped(mark.name), showarrow: false, font: { color: colours.soft, size: 11 }, bgcolor: withAlpha(colours.card, 0.6),
       });
     }
     return {

@@ -54,9 +54,17 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
         ],
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
         peaks=peaks_of(runs),
-        made_by=f"Made by cclmark {__version__}. Times are medians over samples of the slowest "
-        "rank unless the method says otherwise, those of imported runs what their tool printed; "
-        "GB/s are 10⁹ bytes per second.",
+        made_by=_made_by(runs),
+    )
+
+
+def _made_by(runs: Sequence[Run]) -> str:
+    text = f"Made by cclmark {__version__}."
+    if not any(report_kind(run.journal.kind).has_samples for run in runs):
+        return text
+    return (
+        f"{text} Times are medians over samples of the slowest rank unless the method says "
+        "otherwise, those of imported runs what their tool printed; GB/s are 10⁹ bytes per second."
     )
 
 

@@ -8,6 +8,7 @@ from cclmark.plan.items import P2P
 from cclmark.report.charts.naming import Run
 from cclmark.report.page.page import Section
 from cclmark.report.page.stage_bars import stage_bars
+from cclmark.results.schema import Trace
 
 _OPEN = {
     "perfetto": "Open it at https://ui.perfetto.dev, which reads it in the browser and uploads "
@@ -24,10 +25,10 @@ def trace_sections(runs: Sequence[Run]) -> list[Section]:
         mark = f"-{number}" if len(runs) > 1 else ""
         what = "device" if run.journal.kind == P2P else "rank"
         for trace in run.journal.traces:
-            words = [
-                f"The timeline of {trace.operations} operations after the measurement is in the "
-                f"file {trace.file}. {_OPEN.get(trace.format, '')}".rstrip()
-            ]
+            words = [_place(trace)]
+            footer = run.journal.footer
+            if footer is not None:
+                words += [f"{problem}." for problem in footer.problems]
             bars = [stage_bars("Stages", what, trace.stages)] if trace.stages else []
             sections.append(
                 Section(
@@ -39,3 +40,11 @@ def trace_sections(runs: Sequence[Run]) -> list[Section]:
                 )
             )
     return sections
+
+
+def _place(trace: Trace) -> str:
+    """Where the timeline is."""
+    what = f"The timeline of {trace.operations} operations after the measurement"
+    if not trace.file:
+        return f"{what} could not be written."
+    return f"{what} is in the file {trace.file}. {_OPEN.get(trace.format, '')}".rstrip()

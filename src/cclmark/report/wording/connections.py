@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cclmark.analysis.paths import path_warnings
-from cclmark.explain.paths import Route
+from cclmark.explain.paths import CHUNK_BYTES, FLAGCX_SINGLE, Route
+from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import counted
@@ -15,6 +16,7 @@ from cclmark.results.schema import Header, Paths, Ring, Tree
 _MOST_NAMED = 6  # pairs of one line
 _MOST_RANKS = 16  # of a ring or tree in full
 _MOST_SHAPES = 4  # different rings, or trees
+_TRANSPORT = "transport"
 _SOURCES = {"log": "the library's log", "engine": "cclmark's engine"}
 
 
@@ -22,8 +24,8 @@ _SOURCES = {"log": "the library's log", "engine": "cclmark's engine"}
 class Connections:
     """How one library connects the ranks.
 
-    ``parts``: names (transport, ring, tree, set) and descriptions. ``reason``: why nothing is
-    known, empty if something is.
+    ``parts``: names (transport, ring, tree, set, parameters) and descriptions. ``reason``: why
+    nothing is known, empty if something is.
     """
 
     ccl: str
@@ -39,12 +41,11 @@ def connections_of(header: Header, paths: Paths) -> Connections:
     parts: list[tuple[str, str]] = []
     reason = plain(paths.reason) if paths.source == "unknown" else ""
     if not reason:
-        parts += [("transport", line) for line in _routes(header, paths)]
+        parts += [(_TRANSPORT, line) for line in _routes(header, paths)]
         if len(header.devices) > 1:
             parts += [("ring", line) for line in ring_lines(paths.rings)]
             parts += [("tree", line) for line in tree_lines(paths.trees)]
-        if settings := _settings(paths):
-            parts.append(("set", settings))
+        parts += _settings(paths)
     source = _SOURCES.get(paths.source, paths.source)
     return Connections(paths.ccl, source, reason, parts, list(map(plain, warnings)))
 
@@ -58,8 +59,9 @@ def connection_lines(header: Header, every: Iterable[Paths], paint: Paint = unpa
             lines.append(f"  {found.ccl}, connections: unknown: {found.reason}")
         else:
             lines.append(f"  {found.ccl}, connections ({found.source})")
+        width = max((len(name) for name, _ in found.parts if name != _TRANSPORT), default=0)
         for name, text in found.parts:
-            lines.append(f"    {text}" if name == "transport" else f"    {name:<4}  {text}")
+            lines.append(f"    {text}" if name == _TRANSPORT else f"    {name:<{width}}  {text}")
         lines += [paint(f"    warning: {text}", "yellow") for text in found.warnings]
     return lines
 
@@ -150,9 +152,22 @@ def _shapes(texts: list[str]) -> list[str]:
     return texts[:_MOST_SHAPES] + ([f"and {more} others"] if more > 0 else [])
 
 
-def _settings(paths: Paths) -> str:
-    """The variables that are set, and facts that the library reports."""
-    return ", ".join(
-        f"{plain(name)}={plain(value)}" if name.isupper() else f"{plain(name)} {plain(value)}"
-        for name, value in sorted(paths.parameters.items())
-    )
+def _settings(paths: Paths) -> list[tuple[str, str]]:
+    """The variables that are set, and the parameters that the library reports."""
+    variables, parameters = [], []
+    for name, value in sorted(paths.parameters.items()):
+        if name.isupper():
+            variables.append(f"{plain(name)}={plain(value)}")
+        else:
+            parameters.append(": ".join(_parameter(name, value)))
+    named = (("set", variables), ("parameters", parameters))
+    return [(name, ", ".join(texts)) for name, texts in named if texts]
+
+
+def _parameter(name: str, value: str) -> tuple[str, str]:
+    """The name and the value of a parameter for a reader."""
+    if name == CHUNK_BYTES and value.isascii() and value.isdecimal():
+        return "chunk of messages", format_size(int(value))
+    if name == FLAGCX_SINGLE:
+        return "clusters of one rank in FlagCX", plain(value)
+    return plain(name), plain(value)

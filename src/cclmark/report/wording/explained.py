@@ -95,7 +95,8 @@ def title_and_sources(
     """Returns the operation with its library, and the sources of the explanations."""
     case = entries[0][0]
     sources = {_source(one) for _, placed in entries for one in placed.values()}
-    title = " ".join(filter(None, (case.operation, case.dtype, case.reduction)))
+    dtype = case.dtype if moves_data(case.operation) else ""
+    title = " ".join(filter(None, (case.operation, dtype, case.reduction)))
     if case.root and with_root:
         title += f" root {case.root}"
     return f"{title} · {case.ccl}", ", ".join(sorted(sources - {""}))

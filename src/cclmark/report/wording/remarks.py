@@ -41,9 +41,11 @@ def problem_lines(row: PlacementRow) -> list[str]:
 def series(row: PlacementRow) -> str:
     """Describes the common properties of one sweep's rows, with the placement that is shown."""
     case = next((it.case for it in row.results if it.summary is not None), row.case)
-    words = [case.operation, case.dtype, case.reduction or ""]
-    words.append("" if case.root is None else f"root {case.root}")
-    words.append(case.placement if moves_data(case.operation) else "")
+    words = [case.operation]
+    if moves_data(case.operation):
+        words += [case.dtype, case.reduction or ""]
+        words.append("" if case.root is None else f"root {case.root}")
+        words.append(case.placement)
     return f"{' '.join(filter(None, words))}, {case.ccl}, {counted(case.ranks, 'rank')}"
 
 

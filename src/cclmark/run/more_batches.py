@@ -1,0 +1,20 @@
+"""How many batches are traced whose times together are compared with those of untraced ones."""
+
+from __future__ import annotations
+
+from cclmark import _engine as engine
+
+_BATCHES = 9
+_MOST_S = 2.0  # for those that are not in the trace
+
+#: The phase in which they run.
+PHASE = "tracing more batches"
+
+
+def more_batches(agreement: engine.RankGroup, alike: int, batch_s: float) -> int:
+    """The number of batches besides the ``alike`` ones of the trace; the same on all ranks.
+
+    ``batch_s``: the time of one on this rank. Long batches are not repeated.
+    """
+    longest_s = max(agreement.gather([batch_s]))
+    return max(0, min(_BATCHES - alike, int(_MOST_S / max(longest_s, 1e-9))))
