@@ -139,5 +139,6 @@ def test_a_rank_that_is_killed_leaves_no_file(cclmark, tmp_path, what):
     )
     assert "rank 1" in run.err
     assert "during tracing of" in run.err
+    assert "no trace was written" in run.err
     assert not path.exists()
     assert not path.with_name("t.pftrace.part").exists()

@@ -152,7 +152,7 @@ class CaseTracer:
                 self._slots.clear()
             trace.timed_batches.append(_batch_of(self._run(first.operations)))
             if reported:
-                self._instruments.settle(self._rank.job.settings.timeout_s * _SETTLING_SHARE)
+                self._settle()
 
     def _run(self, operations: int) -> engine.TracedOperations:
         """Runs operations back to back on all ranks. What a library of the engine does is recorded.
