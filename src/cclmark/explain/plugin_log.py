@@ -37,7 +37,6 @@ KERNEL_CHANNEL = 8
 #: The version of the profiler interface from which on kernels have times and ends.
 KERNELS_SINCE = 4
 _RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
-_COUNTED = struct.Struct("=I28xQ20xH66x")  # of a record: the kind, the sequence, the channels
 _COSTS = struct.Struct("=IiQQQQI21f")
 _MOST_RECORDS = 1 << 28
 _PIECE_BYTES = 1 << 20  # of a log that is read in pieces: whole records
@@ -249,36 +248,6 @@ class PluginLog:
                 "killed while it wrote them, or it still runs (read the log again after its end)"
             )
         return "; ".join(texts)
-
-
-@dataclass
-class KernelCount:
-    """Counts kernels while a log is written.
-
-    ``records``: those counted so far. ``channels``: of all operations. ``ended``: the kernels that
-    have ended, one for each channel.
-    """
-
-    records: int = 0
-    channels: int = 0
-    ended: int = 0
-
-    def add(self, content: bytes) -> None:
-        """Counts the records that follow those counted so far, up to one that is incomplete."""
-        whole = len(content) // RECORD_BYTES * RECORD_BYTES
-        for kind, sequence, channels in _COUNTED.iter_unpack(memoryview(content)[:whole]):
-            if not kind:
-                return
-            self.records += 1
-            if kind in (_COLLECTIVE, _POINT_TO_POINT):
-                self.channels += channels
-            elif kind == _STATE and sequence == KERNEL_STOP:
-                self.ended += 1
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the kernels of all operations have ended."""
-        return self.ended >= self.channels
 
 
 def plugin_path() -> Path:

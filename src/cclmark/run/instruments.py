@@ -124,7 +124,7 @@ class Instruments:
             reason = _contradiction(found, logged) or _not_applied(log)
             return Observation("plug-in", reason, found, predicted_s, _rule(log))
         called = any(one.kind.endswith("call") for one in events)
-        is_loaded = log is not None and log.interface_version > 0
+        is_loaded = (log is not None and log.interface_version > 0) or bool(log_failure())
         # With one rank the library copies without a kernel that it reports.
         is_silent = is_loaded and not called and self._ranks > 1
         if logged:
