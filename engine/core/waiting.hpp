@@ -21,9 +21,8 @@ inline void relax_cpu() {
 /// A rank with a separate processor spins at first, and later yields between reads. Ranks that
 /// share processors yield at once, so that the awaited rank runs, and soon sleep. The scheduler
 /// counts every yield as a whole time slice: a rank that has yielded often runs milliseconds late
-/// once another process is ready to run. After some 15 ms they sleep longer, which delays a wait by
-/// 4 % at most and otherwise would cost a tenth of a processor for each waiting rank. A rank that
-/// rests while others measure sleeps from the start, and longer.
+/// once another process is ready to run. A rank that rests while others measure sleeps from the
+/// start, and longer.
 class Patience {
  public:
   explicit Patience(bool oversubscribed, bool resting = false)
@@ -31,12 +30,12 @@ class Patience {
 
   /// Must be called after each unsuccessful read. Returns whether to check flags and the deadline.
   bool pause() {
-    ++looks_;
-    if (resting_ || (oversubscribed_ && looks_ > kShortSleeps)) {
+    if (resting_) {
       timespec a_while{0, kRestNs};
       nanosleep(&a_while, nullptr);
       return true;
     }
+    ++looks_;
     if (!oversubscribed_ && looks_ <= kSpins) {
       relax_cpu();
     } else if (!oversubscribed_ || looks_ <= kYields) {
@@ -52,7 +51,6 @@ class Patience {
   static constexpr long kRestNs = 500'000;
   static constexpr uint32_t kSpins = 4096;
   static constexpr uint32_t kYields = 64;
-  static constexpr uint32_t kShortSleeps = kYields + 256;
   static constexpr uint32_t kLooksPerCheck = 256;
   bool oversubscribed_;
   bool resting_;
