@@ -267,7 +267,7 @@ class Bridge final : public Communicator {
   IslandMap map_;
   int rank_;
   int mine_;  ///< this rank's island
-  BridgeSizes sizes_;
+  BridgeSizes sizes_{};
 
   bool direct_ = false;
   bool on_streams_ = false;
@@ -309,7 +309,6 @@ Bridge::Bridge(Device& device, RankGroup& rank_group, const Islands& islands, Co
       map_(islands.firsts, rank_group.size()),
       rank_(rank_group.rank()),
       mine_(map_.island_of(rank_)),
-      sizes_(BridgeSizes::agreed(rank_group)),
       hosts_(static_cast<size_t>(rank_group.size())),
       blocks_({&device}, rank_group),
       peers_(static_cast<size_t>(rank_group.size())),
@@ -320,6 +319,8 @@ Bridge::Bridge(Device& device, RankGroup& rank_group, const Islands& islands, Co
   if (host_exchange == nullptr && !rank_group_.on_one_host()) {
     throw Error("islands on several hosts require a host exchange for the data between them");
   }
+  // Arguments are checked before, so that no rank waits here for one that has refused them.
+  sizes_ = BridgeSizes::agreed(rank_group_);
   device_.activate();
   choose_way(islands.through_host || !rank_group_.on_one_host());
   open_blocks(rank_group_.on_one_host() ? nullptr : host_exchange);

@@ -67,9 +67,9 @@ def test_the_largest_tuned_case_is_measured_by_default_and_as_deployed(measured)
     done, journal = measured(products=True)
     assert {one.overlap.case.size_bytes for one in journal.overlaps} == {32768}
     assert {one.overlap.compute.extent for one in journal.overlaps} == {62}
-    assert [one.overlap.variant.describe() for one in journal.overlaps].count("default") == 3
+    assert [one.overlap.variant.describe() for one in journal.overlaps].count("default") == 4
     deployed = [one.overlap.variant for one in journal.overlaps if one.overlap.variant.assignments]
-    assert len(deployed) == 3
+    assert len(deployed) == 4
     assert {one.variables("process")["NCCL_PROTO"] for one in deployed} == {"Simple"}
     assert "SM cost: the slow-down of a matrix product beside the collective" in done.stdout
     assert "before 2 channels, " in done.stdout

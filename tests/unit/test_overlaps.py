@@ -148,6 +148,19 @@ def test_failures_and_doubts_are_reported():
     assert isinstance(failed(0, Trial(FEW, 0, LARGE), "died", ""), TrialResult)
 
 
+def test_execution_in_turns_is_reported():
+    """Then each takes as long as both alone, and the rates that remain add up to one."""
+    (turns,) = summaries_of([result(0, 0, communication_s=0.003, compute_s=0.003)])
+    assert turns.combined_rate == pytest.approx(
+        (turns.communication.alone_s + turns.compute.alone_s) / 0.003
+    )
+    for together_s, is_reported in ((turns.communication.alone_s + turns.compute.alone_s, True),
+                                    (turns.communication.alone_s * 1.1, False)):  # fmt: skip
+        figures = {"communication_s": together_s, "compute_s": together_s}
+        lines = remarks_of(summaries_of([result(0, 0, **figures)]))
+        assert any("executed in turns" in line for line in lines) is is_reported
+
+
 def test_figures_of_no_time_are_rejected():
     line = msgspec.json.encode(result(0, 0))
     assert msgspec.json.decode(line, type=OverlapResult).figures is not None

@@ -82,6 +82,13 @@ class OverlapSummary:
         return None if self.compute is None else 1 / self.compute.ratio
 
     @property
+    def combined_rate(self) -> float | None:
+        """The sum of the shares of both rates that remain: 1 if the two were executed in turns."""
+        if self.communication is None or self.compute is None:
+            return None
+        return 1 / self.communication.ratio + 1 / self.compute.ratio
+
+    @property
     def ran(self) -> str:
         """What the library ran, with the channels; empty if unknown."""
         return "" if self.explanation is None else self.explanation.choice_with_channels

@@ -15,7 +15,7 @@ from cclmark.recording.overlap_measuring import measure_beside
 from cclmark.tune.sm_cost import CaseCost, SmCost, deployed_variant, largest_tuned
 from cclmark.tune.tune_result import TuneResult
 
-_ROUNDS = 3
+_ROUNDS = 4
 _LINES_OF_REASON = 2  # of a failure: which rank, and its error
 _TYPE = "bfloat16"
 _JOURNAL = "sm-cost"

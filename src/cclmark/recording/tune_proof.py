@@ -24,7 +24,7 @@ from cclmark.recording.artifact_files import write_files
 from cclmark.recording.trial_measuring import Figures, Measuring
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Choice, OperationPlan
-from cclmark.tune.prove import Dropped, Trio, prove
+from cclmark.tune.prove import FALSE_SHARE, Dropped, Trio, prove
 from cclmark.tune.rules import Rule
 from cclmark.tune.target import Target
 from cclmark.tune.tune_result import OperationResult
@@ -127,11 +127,12 @@ class Proving:
             self._done.append(_Round(settings, choices, figures))
         comparable = [_comparable(one, settings, choices) for one in self._done]
         rounds, calls = by_one_clock(comparable), _calls(comparable)
+        share = FALSE_SHARE / max(1, sum(bool(plan.rules) for plan in plans))
         for one, plan in zip(results, plans, strict=True):
             own, own_calls = _of_operation(rounds, one), _of_operation(calls, one)
             one.failed = _failed(own)
             before = one.proof.dropped if one.proof is not None else ()
-            one.proof = prove(plan.rules, own, _ratios(own_calls)) if plan.rules else None
+            one.proof = prove(plan.rules, own, _ratios(own_calls), share) if plan.rules else None
             if one.proof is not None:
                 one.proof = replace(one.proof, dropped=[*before, *one.proof.dropped])
             one.outside = _ratios(_without_rule(plan.rules, own))

@@ -32,8 +32,8 @@ _DIGITS = 9  # of a time in seconds: nanoseconds
 _CHECKED_BESIDE = 4  # products that run beside the collective that is checked
 
 _NO_OVERLAP = (
-    "no operation ran entirely beside the other work: the device did not execute the two at the "
-    "same time"
+    "no operation ran entirely beside the other work, or the clock of the device is too coarse for "
+    "these operations: measure a larger --begin or --matrix"
 )
 
 

@@ -11,10 +11,9 @@ once more (the control).
   channels takes the device less time and the host more. Calls vary too much between processes to
   exclude a small loss, so the estimate decides.
 - A rule is *proven* if it is faster than the default over all its sizes, beyond the noise floor,
-  and by chance with at most FALSE_SHARE over all rules together (Bonferroni).
+  and by chance with at most ``false_share`` over all rules together (Bonferroni).
 
-A rule never changes what happens at sizes outside of it. So if one is dropped, the proof of the
-others holds.
+A rule selects nothing at sizes outside of it. So if one is dropped, the rounds of the others hold.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import click
 from cclmark.cli.options import METHOD, OPERATION, Flags, argument, changed, option
 
 _SHARED = Flags.__dataclass_fields__
-USUAL_ROUNDS = 5
+USUAL_ROUNDS = 7
 USUAL_FACTOR = 4.0
 
 

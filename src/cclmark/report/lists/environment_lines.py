@@ -30,7 +30,7 @@ def environment_lines(result: EnvironmentResult, paint: Paint = unpainted) -> li
     lines.append("")
     if proof is not None:
         lines += _verdict(result, proof, paint)
-    if not result.files:
+    if not result.files and (proof is None or not (proof.harmed or proof.failed)):
         lines.append(paint("  nothing beats the default", "bold"))
     if result.found is not None and not result.found.complete:
         lines.append("  the search ended by its budget: more time may find more (--budget)")

@@ -16,6 +16,7 @@ from cclmark.results.schema import Header
 
 _TERA = 1e12
 _PRECISE = 100.0  # smaller rates are printed with three digits
+_IN_TURNS = 1.05  # a smaller sum of the remaining rates is no gain over executing in turns
 _FEW = 0.5  # a smaller share of the operations that count is reported
 
 
@@ -130,6 +131,8 @@ def _remarks(one: OverlapSummary) -> list[str]:
         )
     if one.communication is not None and min(one.evaluated) < _FEW:
         texts.append("less than half of the operations ran entirely beside the other work")
+    if one.combined_rate is not None and one.combined_rate < _IN_TURNS:
+        texts.append("together they took as long as one after the other: executed in turns")
     return texts
 
 
