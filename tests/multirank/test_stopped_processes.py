@@ -56,7 +56,7 @@ def test_its_rank_is_not_blamed_for_it(pods):
     assert err.startswith(f"cclmark: process 1 (pid {second.pid} on "), err
     assert "is stopped (SIGSTOP or a debugger)" in err.splitlines()[0]
     assert "\n  rank 0 (host:0, pid " in err
-    assert "\n  rank 1 (host:0, pid " in err
+    assert "\n  rank 1 (host:0" in err  # its last status may have been sent before it had a pid
     assert "did not get any further than" not in err
     assert "is stopped" not in err.partition("\n")[2]
     goes_on(pods, second)
