@@ -17,6 +17,7 @@ from cclmark.plan.rank_memory import RankMemories, RankMemory
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
 from cclmark.results.schema import (
+    CheckedValue,
     Condition,
     DeviceTime,
     Explanation,
@@ -142,7 +143,8 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     """A check of a framework's backend and its verdict on all ranks together.
 
     ``status``: ok, unsupported (on every rank, with the reason) or failed (with the first rank that
-    failed, and the reason).
+    failed, and the reason). ``values``: the tensors before and after the operations, by rank, if
+    they are reported.
     """
 
     index: Count
@@ -151,6 +153,7 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     reason: str = ""
     started_at_s: float = 0.0
     duration_s: float = 0.0
+    values: list[CheckedValue] = []
 
     @property
     def item(self) -> Check:

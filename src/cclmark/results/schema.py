@@ -130,7 +130,8 @@ class Settings(msgspec.Struct, omit_defaults=True):
 
     ``weights``: the rows of the matrix that ``pattern`` names. ``duration_s``: of a soak, for which
     ``cycles`` is 0. ``bind``: empty for the default, ``none``, ``numa``, or the processors of
-    every rank, ``ranks:0=0-7;1=8-15`` (see plan.binding).
+    every rank, ``ranks:0=0-7;1=8-15`` (see plan.binding). ``values``: whether the tensors of checks
+    are reported.
     """
 
     begin_bytes: Count
@@ -161,6 +162,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     barrier: str = "own"
     clock: str = "auto"
     bind: str = ""
+    values: bool = False
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):
@@ -272,6 +274,20 @@ class Finding(msgspec.Struct):
     first_element: int
     expected: str
     actual: str
+
+
+class CheckedValue(msgspec.Struct):
+    """A tensor of a check on one rank, as text.
+
+    ``moment``: ``before`` the operation ``call`` that has it as the argument ``name``, or ``after``
+    it, where ``name`` is the output that was compared. Empty for the number of values left out.
+    """
+
+    rank: int
+    moment: str
+    call: str
+    name: str
+    text: str
 
 
 class Verification(msgspec.Struct, omit_defaults=True):

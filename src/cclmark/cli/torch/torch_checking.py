@@ -29,6 +29,7 @@ from cclmark.run import locate
 
 _USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}
 _USUAL_RANKS = 4
+_MOST_RANKS_WITH_VALUES = 256
 
 
 def check_torch(flags: TorchFlags) -> int:
@@ -59,6 +60,11 @@ def _check(flags: TorchFlags, coordinator: Coordinator, began_s: float) -> int:
     backend = flags.backend or _USUAL_BACKEND[devices.runtime]
     if backend == "nccl" and devices.runtime != "cuda":
         raise UsageError("nccl supports cuda devices, not the host: see --devices")
+    if flags.values and ranks > _MOST_RANKS_WITH_VALUES:
+        raise UsageError(
+            f"--values supports at most {_MOST_RANKS_WITH_VALUES} ranks, but there are {ranks}: "
+            "select fewer with --devices or -g"
+        )
     for text in flags.inject:
         if Injection.parse(text, ranks).kind == "hang":
             raise UsageError(f"{text!r}: checks support only the faults corrupt and delay")
@@ -82,6 +88,7 @@ def _check(flags: TorchFlags, coordinator: Coordinator, began_s: float) -> int:
         seed=0,
         inject=list(flags.inject),
         bind=str(Binding.parse(flags.bind, ranks)),
+        values=flags.values,
     )
     request = Request(
         devices=devices,
