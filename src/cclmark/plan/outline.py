@@ -44,6 +44,7 @@ _NAMES = {
     "round": "rounds (--rounds)",
     "compute": "work beside the collective (--compute, --matrix, --array)",
     "backend": "backends",
+    "content": "contents of objects (--content)",
 }
 _MOST_LISTED = 6
 

@@ -24,6 +24,7 @@ from cclmark.results.kinds import (
     CheckResult,
     Line,
     MemoryResult,
+    ObjectResult,
     OverlapResult,
     Result,
     TransferResult,
@@ -212,6 +213,11 @@ class Journal:
     def overlaps(self) -> list[OverlapResult]:
         """The results of ``cclmark overlap``."""
         return [result for result in self.results if isinstance(result, OverlapResult)]
+
+    @property
+    def objects(self) -> list[ObjectResult]:
+        """The results of ``cclmark torch objects``."""
+        return [result for result in self.results if isinstance(result, ObjectResult)]
 
     @property
     def memories(self) -> list[MemoryResult]:

@@ -10,7 +10,18 @@ import msgspec
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
 from cclmark.plan.counts import Count
-from cclmark.plan.items import CHECK, COLLECTIVE, EXPERIMENT, MEMORY, OVERLAP, P2P, PAIRS, Item
+from cclmark.plan.items import (
+    CHECK,
+    COLLECTIVE,
+    EXPERIMENT,
+    MEMORY,
+    OBJECTS,
+    OVERLAP,
+    P2P,
+    PAIRS,
+    Item,
+)
+from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases, falls_with_pair
 from cclmark.plan.rank_memory import RankMemories, RankMemory
@@ -27,6 +38,9 @@ from cclmark.results.schema import (
     LibraryChannels,
     MemoryBuffer,
     MemoryStage,
+    ObjectFigures,
+    ObjectFinding,
+    ObjectTimes,
     OverlapFigures,
     OverlapTimes,
     Paths,
@@ -329,6 +343,52 @@ class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
         return True
 
 
+class ObjectResult(msgspec.Struct, tag="object", omit_defaults=True):
+    """A call with objects and its outcome. ``status``: ok, wrong or skipped, with the reason.
+
+    ``times``: of all ranks, from which ``figures`` are computed (analysis.object_figures).
+    ``converged``: whether the medians have the requested precision. ``checked``: whether the
+    received objects and tensors were compared with the sent ones.
+    """
+
+    index: Count
+    call: ObjectCall
+    status: str
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    converged: bool = True
+    times: ObjectTimes | None = None
+    figures: ObjectFigures | None = None
+    checked: bool = False
+    findings: list[ObjectFinding] = []
+
+    @property
+    def item(self) -> ObjectCall:
+        """The measured call."""
+        return self.call
+
+    @property
+    def cycle(self) -> int:
+        """0: such items are measured once."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are figures."""
+        return self.figures is not None
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the received objects were compared with the sent ones."""
+        return self.checked
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
+
 #: Results of items that are measured with variants, and these items.
 VariedResult = TrialResult | OverlapResult
 Varied = Trial | Overlap
@@ -341,7 +401,15 @@ def failed(index: int, item: Varied, status: str, reason: str, report: str = "")
     return TrialResult(index, item, status, reason, report=report)
 
 
-Result = CaseResult | TransferResult | CheckResult | MemoryResult | TrialResult | OverlapResult
+Result = (
+    CaseResult
+    | TransferResult
+    | CheckResult
+    | MemoryResult
+    | TrialResult
+    | OverlapResult
+    | ObjectResult
+)
 Line = Header | Result | Condition | Explanation | Paths | Trace | Footer
 
 
@@ -411,4 +479,5 @@ KINDS: dict[str, Kind] = {
     MEMORY: Kind(Case, MemoryResult, "memory", items=_of_every_rank),
     EXPERIMENT: Kind(Trial, TrialResult, "trials", failures_are_results=True),
     OVERLAP: Kind(Overlap, OverlapResult, "overlaps", failures_are_results=True),
+    OBJECTS: Kind(ObjectCall, ObjectResult, "objects"),
 }

@@ -497,6 +497,49 @@ class OverlapFigures(msgspec.Struct, omit_defaults=True):
     launch_bound: bool = False
 
 
+class ObjectTimes(msgspec.Struct):
+    """The times of one call in every round, by rank, in seconds.
+
+    ``objects_s``: with objects, ``tensors_s``: with the same data as tensors. ``pickling_s``: of
+    the objects that the rank sends in a call, ``unpickling_s`` of those that it receives.
+    ``calls`` and ``tensor_calls``: the number of calls in a row that a time is the mean of.
+    """
+
+    objects_s: list[list[float]]
+    tensors_s: list[list[float]]
+    pickling_s: list[list[float]]
+    unpickling_s: list[list[float]]
+    calls: Count
+    tensor_calls: Count
+
+
+class ObjectFigures(msgspec.Struct):
+    """The figures of an object call, see analysis.object_figures.
+
+    Times are seconds for one call, of the slowest rank; ``low`` and ``high`` are the ends of 95 %
+    intervals. ``ratio``: the time with objects over the time with tensors.
+    """
+
+    object_s: Duration
+    object_low_s: Duration
+    object_high_s: Duration
+    tensor_s: Duration
+    tensor_low_s: Duration
+    tensor_high_s: Duration
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    pickling_s: Duration
+
+
+class ObjectFinding(msgspec.Struct):
+    """Wrong data on one rank. ``of``: ``objects`` or ``tensors``."""
+
+    rank: int
+    of: str
+    text: str
+
+
 class MemoryReading(msgspec.Struct, omit_defaults=True):
     """The memory of a device and of a rank's process at one moment, in bytes.
 
