@@ -14,11 +14,13 @@ from cclmark.plan.items import (
     COLLECTIVE,
     EXPERIMENT,
     MEMORY,
+    OBJECTS,
     OVERLAP,
     P2P,
     PAIRS,
     items_of,
 )
+from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Compute, Overlap
 from cclmark.plan.rank_memory import RankMemory
 from cclmark.plan.transfers import Transfer
@@ -39,6 +41,7 @@ PLANS = {
     MEMORY: [CASE],
     EXPERIMENT: [Trial(Variant((Assignment("NCCL_PROTO", "LL"),)), 1, CASE)],
     OVERLAP: [Overlap(Variant(), 1, CASE, Compute("matmul", "bfloat16", 8192))],
+    OBJECTS: [ObjectCall("gather_object", "gloo", 2, 64, "bytes")],
 }
 
 

@@ -20,11 +20,8 @@ from cclmark.plan.sizes import format_size
 
 BYTES, NUMBERS, FLAG = "bytes", "numbers", "flag"
 
-#: The contents of objects that users choose, with a line of help.
-CONTENTS = {
-    BYTES: "one bytes object, which pickles at the speed of a copy",
-    NUMBERS: "a list of floats, as of metrics, which pickles element by element",
-}
+#: The contents of objects that users choose: one bytes object, or a list of floats.
+CONTENTS = (BYTES, NUMBERS)
 
 
 @dataclass(frozen=True)
@@ -131,22 +128,21 @@ def calls_of(
     """All calls, by operation, then by size.
 
     The size of each is the largest possible one up to the requested size; sizes that yield the same
-    object yield one call. Raises UsageError if every size is too small for an object.
+    object yield one call, and sizes too small for an object none. Raises UsageError if all are.
     """
-    calls: dict[ObjectCall, None] = {}
-    for operation in operations:
-        if not OBJECT_CALLS[operation].has_size:
-            calls[ObjectCall(operation, backend, ranks, len(pickle.dumps(True)), FLAG)] = None
-            continue
-        for requested in sizes:
-            if size := _possible(requested, content):
-                calls[ObjectCall(operation, backend, ranks, size, content)] = None
-    if not calls:
+    possible = dict.fromkeys(filter(None, (_possible(size, content) for size in sizes)))
+    if not possible and any(OBJECT_CALLS[operation].has_size for operation in operations):
         least = next(size for size in range(1, 1 << 10) if _possible(size, content))
         raise UsageError(
             f"-e {sizes[-1]}: the smallest object ({content}) has {least} bytes when pickled"
         )
-    return list(calls)
+    calls = []
+    for operation in operations:
+        if OBJECT_CALLS[operation].has_size:
+            calls += [ObjectCall(operation, backend, ranks, size, content) for size in possible]
+        else:
+            calls.append(ObjectCall(operation, backend, ranks, len(pickle.dumps(True)), FLAG))
+    return calls
 
 
 def chosen_calls(only: str) -> list[str]:

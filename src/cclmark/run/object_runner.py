@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -107,13 +108,9 @@ class ObjectRunner:
         )
 
     def _first(self, run: Run) -> None:
-        try:
+        with _torch_errors(unsupported=True):
             run()
             self._synchronize()
-        except Exception as error:  # torch and its plug-ins may raise any exception
-            if cannot(error):
-                raise engine.UnsupportedError(one_line(error)) from None
-            raise
 
     def _synchronize(self) -> None:
         if self._device.type != "cpu":
@@ -127,9 +124,10 @@ class ObjectRunner:
         begin_s = time.perf_counter()
         if self._delay_s:
             time.sleep(self._delay_s)
-        for _ in range(count):
-            run()
-        self._synchronize()
+        with _torch_errors():
+            for _ in range(count):
+                run()
+            self._synchronize()
         return list(group.gather([(time.perf_counter() - begin_s) / count]))
 
     def _warm_up(self, run: Run) -> int:
@@ -190,9 +188,10 @@ class ObjectRunner:
         binding.poison()
         self._synchronize()
         rank.rank_group.barrier()
-        binding.with_objects()
-        binding.with_tensors()
-        self._synchronize()
+        with _torch_errors():
+            binding.with_objects()
+            binding.with_tensors()
+            self._synchronize()
         texts: list[str] = []
         for check in (binding.wrong_object, binding.wrong_tensor):
             text, was_corrupted = check(self._corrupt)
@@ -217,6 +216,21 @@ class ObjectRunner:
                     text = rank.client.get(key, self._settings.timeout_s).decode()
                 found.append(ObjectFinding(other, name, text))
         return found
+
+
+@contextmanager
+def _torch_errors(*, unsupported: bool = False) -> Iterator[None]:
+    """Raises EngineError for any error of torch, its plug-ins and pickle, which may be of any type.
+
+    ``unsupported``: UnsupportedError if the backend reports that it does not support the call.
+    """
+    try:
+        yield
+    except Exception as error:
+        if unsupported and cannot(error):
+            raise engine.UnsupportedError(one_line(error)) from None
+        name = "" if isinstance(error, RuntimeError) else f"{type(error).__name__}: "
+        raise engine.EngineError(f"torch.distributed: {name}{one_line(error)}") from None
 
 
 def _rounded(rows: Sequence[Sequence[float]]) -> list[list[float]]:

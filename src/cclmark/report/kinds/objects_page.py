@@ -116,9 +116,7 @@ def _charts(groups: Mapping[str, Sequence[ObjectResult]]) -> list[Chart]:
         x_title="size of a pickled object",
         y_title="time with objects / time with tensors",
         series=curves,
-        y_log=True,
         levels=[Level("equal", 1.0)],
-        zero_based=False,
     )
     return [ratios, *charts]
 

@@ -10,6 +10,7 @@ from cclmark.report.wording.object_words import (
     SIDES,
     WIDTHS,
     cells_of,
+    early_end,
     flag_lines,
     group_title,
     method_of_objects,
@@ -18,7 +19,6 @@ from cclmark.report.wording.object_words import (
     wrong_lines,
 )
 from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.remarks import ending
 from cclmark.results.kinds import ObjectResult
 from cclmark.results.schema import Footer, Header
 
@@ -60,8 +60,8 @@ class ObjectTable:
         lines += [f"  {self._paint(line, 'red')}" for line in wrong[:_MOST_WRONG]]
         outcome = f"  {outcome_of(results)}"
         lines.append(self._paint(outcome, "red") if wrong else outcome)
-        if footer is None or footer.message:
-            lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))
+        if early := early_end(footer):
+            lines.append(self._paint(f"  {early}", "red"))
         return "\n".join(lines) + "\n"
 
 
@@ -94,8 +94,8 @@ class ObjectMarkdown:
         results = self._results
         notes = [*flag_lines(results), *remarks_of(results), *wrong_lines(results)[:_MOST_WRONG]]
         lines = ["", *(f"- {escape(note)}" for note in [*notes, outcome_of(results)])]
-        if footer is None or footer.message:
-            lines += ["", f"Ended early: {escape(ending(footer).splitlines()[0])}"]
+        if early := early_end(footer):
+            lines += ["", escape(early)]
         return "\n".join(lines) + "\n"
 
 

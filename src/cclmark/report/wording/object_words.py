@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from cclmark.plan.object_calls import FLAG, FLAG_CALL, OBJECT_CALLS, ObjectCall
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
+from cclmark.report.wording.remarks import ending
 from cclmark.report.wording.text import format_time_us
 from cclmark.results.kinds import ObjectResult
-from cclmark.results.schema import Header, ObjectFigures
+from cclmark.results.schema import Footer, Header, ObjectFigures
 
 #: The titles of the columns of ``cells_of``, and the side of each.
 HEAD = ("size", "objects µs", "±%", "tensors µs", "±%", "ratio (95 %)", "pickling µs", "share")
@@ -104,12 +105,20 @@ def _named(names: Sequence[str]) -> str:
 def flag_lines(results: Iterable[ObjectResult]) -> list[str]:
     """A sentence on each flag with the times of 1000 calls, as scripts print them."""
     return [
-        f"a flag of each rank by all_gather_object takes {one.figures.ratio:.3g} times as long as "
-        f"by all_reduce: {one.figures.object_s * _COUNTED_CALLS:.4f} against "
+        f"a flag of each rank by all_gather_object takes {ratio_text(one.figures)} times as "
+        f"long as by all_reduce: {one.figures.object_s * _COUNTED_CALLS:.4f} against "
         f"{one.figures.tensor_s * _COUNTED_CALLS:.4f} s for {_COUNTED_CALLS} calls"
         for one in results
         if one.call.content == FLAG and one.figures is not None
     ]
+
+
+def early_end(footer: Footer | None) -> str:
+    """Why the run ended early, in a line; empty for a regular end."""
+    if footer is not None and not footer.message:
+        return ""
+    reason = ending(None) if footer is None else plain(footer.message.splitlines()[0])
+    return f"ended early: {reason}"
 
 
 def outcome_of(results: Sequence[ObjectResult]) -> str:
