@@ -26,6 +26,7 @@ from cclmark.results.kinds import (
     MemoryResult,
     ObjectResult,
     OverlapResult,
+    PieceResult,
     Result,
     TransferResult,
     TrialResult,
@@ -218,6 +219,11 @@ class Journal:
     def objects(self) -> list[ObjectResult]:
         """The results of ``cclmark torch objects``."""
         return [result for result in self.results if isinstance(result, ObjectResult)]
+
+    @property
+    def pieces(self) -> list[PieceResult]:
+        """The results of ``--pieces``."""
+        return [result for result in self.results if isinstance(result, PieceResult)]
 
     @property
     def memories(self) -> list[MemoryResult]:

@@ -19,11 +19,13 @@ from cclmark.plan.items import (
     OVERLAP,
     P2P,
     PAIRS,
+    PIECES,
     Item,
 )
 from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases, falls_with_pair
+from cclmark.plan.pieces import PieceCase
 from cclmark.plan.rank_memory import RankMemories, RankMemory
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
@@ -44,6 +46,7 @@ from cclmark.results.schema import (
     OverlapFigures,
     OverlapTimes,
     Paths,
+    PieceRow,
     Samples,
     Summary,
     Trace,
@@ -389,6 +392,49 @@ class ObjectResult(msgspec.Struct, tag="object", omit_defaults=True):
         return True
 
 
+class PieceResult(msgspec.Struct, tag="pieces", omit_defaults=True):
+    """A message in one call and in pieces. ``status``: ok, wrong or skipped, with the reason.
+
+    ``rows``: one for each division of the case, in its order. ``converged``: whether all medians
+    have the requested precision.
+    """
+
+    index: Count
+    pieces: PieceCase
+    status: str
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    converged: bool = True
+    rows: list[PieceRow] = []
+
+    @property
+    def item(self) -> PieceCase:
+        """The measured case."""
+        return self.pieces
+
+    @property
+    def cycle(self) -> int:
+        """0: such items are measured once."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are figures."""
+        return any(row.summary is not None for row in self.rows)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the outputs of all measured divisions were compared with the expected one."""
+        measured = [row for row in self.rows if row.summary is not None]
+        return bool(measured) and all(row.verification is not None for row in measured)
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
+
 #: Results of items that are measured with variants, and these items.
 VariedResult = TrialResult | OverlapResult
 Varied = Trial | Overlap
@@ -409,6 +455,7 @@ Result = (
     | TrialResult
     | OverlapResult
     | ObjectResult
+    | PieceResult
 )
 Line = Header | Result | Condition | Explanation | Paths | Trace | Footer
 
@@ -480,4 +527,5 @@ KINDS: dict[str, Kind] = {
     EXPERIMENT: Kind(Trial, TrialResult, "trials", failures_are_results=True),
     OVERLAP: Kind(Overlap, OverlapResult, "overlaps", failures_are_results=True),
     OBJECTS: Kind(ObjectCall, ObjectResult, "objects"),
+    PIECES: Kind(PieceCase, PieceResult, "pieces"),
 }

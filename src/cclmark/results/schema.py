@@ -8,6 +8,7 @@ from cclmark.explain.paths import Route
 from cclmark.plan.counts import Count, Duration
 from cclmark.plan.islands import Island
 from cclmark.plan.outline import Outline
+from cclmark.plan.pieces import Division
 
 SCHEMA_VERSION = 4
 
@@ -495,6 +496,26 @@ class OverlapFigures(msgspec.Struct, omit_defaults=True):
     communication_evaluated: float
     compute_evaluated: float
     launch_bound: bool = False
+
+
+class PieceRow(msgspec.Struct, omit_defaults=True):
+    """A message in one division. ``status``: ok, wrong or skipped, with the reason.
+
+    ``samples``: one for each round. ``summary``: of the whole message. ``ratio``: the time over the
+    time in one call, with a 95 % interval. ``launch_bound``: the host enqueues the calls no faster
+    than the devices execute them, so that its launches set the time.
+    """
+
+    division: Division
+    status: str
+    reason: str = ""
+    samples: Samples | None = None
+    summary: Summary | None = None
+    ratio: float = 1.0
+    ratio_low: float = 1.0
+    ratio_high: float = 1.0
+    launch_bound: bool = False
+    verification: Verification | None = None
 
 
 class ObjectTimes(msgspec.Struct):
