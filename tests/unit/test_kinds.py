@@ -18,10 +18,12 @@ from cclmark.plan.items import (
     OVERLAP,
     P2P,
     PAIRS,
+    PIECES,
     items_of,
 )
 from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Compute, Overlap
+from cclmark.plan.pieces import Division, PieceCase
 from cclmark.plan.rank_memory import RankMemory
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
@@ -42,6 +44,7 @@ PLANS = {
     EXPERIMENT: [Trial(Variant((Assignment("NCCL_PROTO", "LL"),)), 1, CASE)],
     OVERLAP: [Overlap(Variant(), 1, CASE, Compute("matmul", "bfloat16", 8192))],
     OBJECTS: [ObjectCall("gather_object", "gloo", 2, 64, "bytes")],
+    PIECES: [PieceCase(CASE, (Division("one", 1), Division("grouped", 4)))],
 }
 
 

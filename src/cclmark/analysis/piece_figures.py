@@ -15,9 +15,17 @@ _LAUNCH_BOUND = 0.85  # a larger share of the time that passes until the last ca
 
 
 def row_of(
-    case: Case, samples: Samples, of_one: Samples, settings: Settings, division: Division
+    case: Case,
+    samples: Samples,
+    of_one: Samples,
+    settings: Settings,
+    division: Division,
+    *,
+    launches: bool,
 ) -> PieceRow:
     """The row of a division. ``of_one``: the samples of one call in the same rounds.
+
+    ``launches``: whether calls launch work of a device, instead of working themselves.
 
     Raises ValueError with fewer than two rounds.
     """
@@ -40,5 +48,5 @@ def row_of(
         ratio=estimate.ratio,
         ratio_low=estimate.low,
         ratio_high=estimate.high,
-        launch_bound=summary.clock == "device" and enqueued_s > _LAUNCH_BOUND * elapsed_s,
+        launch_bound=launches and enqueued_s > _LAUNCH_BOUND * elapsed_s,
     )

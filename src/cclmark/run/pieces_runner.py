@@ -42,9 +42,15 @@ class PieceRunner:
     """
 
     def __init__(
-        self, session: engine.Session, rank: Rank, injections: Sequence[Injection]
+        self,
+        session: engine.Session,
+        rank: Rank,
+        injections: Sequence[Injection],
+        *,
+        launches: bool,
     ) -> None:
-        """``injections``: the faults of this rank."""
+        """``injections``: the faults of this rank. ``launches``: see row_of."""
+        self._launches = launches
         self._session = session
         self._rank = rank
         self._settings = rank.job.settings
@@ -97,7 +103,14 @@ class PieceRunner:
         )
 
     def _row(self, item: PieceCase, way: _Way, of_one: _Way) -> PieceRow:
-        row = row_of(item.case, way.samples, of_one.samples, self._settings, way.division)
+        row = row_of(
+            item.case,
+            way.samples,
+            of_one.samples,
+            self._settings,
+            way.division,
+            launches=self._launches,
+        )
         row.verification = way.verification
         if row.verification is not None and row.verification.wrong:
             row.status = "wrong"

@@ -87,8 +87,8 @@ def sentences_of(result: PieceResult) -> list[str]:
         if rows:
             row = max(rows, key=lambda one: one.division.pieces)
             lines.append(
-                f"{case.operation} of {format_size(case.size_bytes)} in {row.division.describe()} "
-                f"takes {ratio_text(row)} times as long as in one call"
+                f"{case.describe()} in {row.division.describe()} takes {ratio_text(row)} times as "
+                "long as in one call"
             )
     return lines
 
@@ -98,7 +98,7 @@ def remarks_of(results: Iterable[PieceResult]) -> list[str]:
     found: dict[str, list[str]] = {}
     for result in results:
         case = result.pieces.case
-        size = format_size(case.size_bytes)
+        size = f"{format_size(case.size_bytes)} {case.placement}"
         if result.status == "skipped":
             found.setdefault(f"skipped: {result.reason}", []).append(case.describe())
         for row in result.rows:

@@ -64,7 +64,12 @@ def _measure_on(
     free_bytes = free_on_all(device, rank.rank_group, job.ranks)
     too_large = reserve_for(cases, session, rank.rank_group, registration, free_bytes)
     parsed = [Injection.parse(text, job.ranks) for text in job.settings.inject]
-    runner = PieceRunner(session, rank, [one for one in parsed if one.rank == job.rank])
+    runner = PieceRunner(
+        session,
+        rank,
+        [one for one in parsed if one.rank == job.rank],
+        launches=device.info.runtime != "host" and job.settings.timing != "blocking",
+    )
     if session.checked_on_host:
         rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
     gc.collect()
