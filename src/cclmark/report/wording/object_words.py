@@ -8,7 +8,7 @@ from cclmark.plan.object_calls import FLAG, FLAG_CALL, OBJECT_CALLS, ObjectCall
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 from cclmark.report.wording.remarks import ending
-from cclmark.report.wording.text import format_time_us
+from cclmark.report.wording.text import format_time_us, half_width_text
 from cclmark.results.kinds import ObjectResult
 from cclmark.results.schema import Footer, Header, ObjectFigures
 
@@ -69,7 +69,7 @@ def cells_of(result: ObjectResult) -> list[str]:
 
 
 def _half_width(low_s: float, high_s: float, middle_s: float) -> str:
-    return f"{(high_s - low_s) / 2 / middle_s * 100:.1f}"
+    return half_width_text((high_s - low_s) / 2 / middle_s)
 
 
 def wrong_lines(results: Iterable[ObjectResult]) -> list[str]:

@@ -9,7 +9,7 @@ from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.plan.pieces import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
+from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, half_width_text
 from cclmark.results.kinds import PieceResult
 from cclmark.results.schema import Header, PieceRow
 
@@ -66,11 +66,10 @@ def cells_of(case: Case, row: PieceRow) -> list[str]:
     summary, checked = row.summary, row.verification
     if summary is None:
         return [*lead, row.status, *["-"] * 5]
-    width = summary.half_width
     return [
         *lead,
         format_time_us(summary.time_s),
-        "-" if width is None else f"{width * 100:.1f}",
+        half_width_text(summary.half_width),
         f"{summary.algbw_bytes_per_s / BYTES_PER_GB:.2f}",
         f"{summary.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
         ratio_text(row),
