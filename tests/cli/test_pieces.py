@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 import signal
 
 import pytest
 
+from cclmark.plan.pieces import BUCKET_BYTES, FIRST_BUCKET_BYTES
 from patience import waits
 
 QUICK = ("--max-time", "0.02")
@@ -154,6 +156,13 @@ class TestShm:
 
 @pytest.mark.usefixtures("torch")
 class TestTorch:
+    def test_buckets_have_the_defaults_of_ddp(self, torch):
+        """As far as the installed torch has names for them."""
+        ddp = importlib.import_module("torch.nn.parallel.distributed")
+        first_bytes = torch.distributed._DEFAULT_FIRST_BUCKET_BYTES
+        most_mib = getattr(ddp, "_DEFAULT_BUCKET_CAP_MB", 25)
+        assert (first_bytes, most_mib << 20) == (FIRST_BUCKET_BYTES, BUCKET_BYTES)
+
     def test_calls_are_coalesced(self, cclmark):
         flags = ("--pieces", "7", "-b", "1000", "-e", "1000", "--ccl", "torch:gloo")
         run = cclmark("all_reduce", *HOST, *flags)

@@ -97,8 +97,8 @@ class ObjectBinding:
     def _wanted_tensor(self) -> Any:
         if self._call.operation == FLAG_CALL:
             return self._torch.tensor([self._ranks - 1], dtype=self._torch.int32)
-        data = b"".join(map(pickle.dumps, self._wanted))
-        return self._torch.frombuffer(bytearray(data), dtype=self._torch.uint8)
+        data = bytearray().join(self._pickled)
+        return self._torch.frombuffer(data, dtype=self._torch.uint8)
 
     def _object(self, rank: int, part: int = 0) -> object:
         return object_of(self._call, rank, self._seed, part)

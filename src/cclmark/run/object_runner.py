@@ -21,7 +21,7 @@ from cclmark.run.rank import Rank
 from cclmark.run.torch_backend import cannot, one_line
 
 _GRACE_S = 10.0  # a call unsupported on one rank must fail on the others within this time
-_LEAST_ROUNDS = 7
+_LEAST_ROUNDS, _MOST_ROUNDS = 7, 200
 _DIGITS = 9  # of a time in seconds: nanoseconds
 _OBJECTS, _TENSORS = 0, 1  # places in _Rows
 
@@ -157,7 +157,7 @@ class ObjectRunner:
         Each round begins with another of the four.
         """
         settings = self._settings
-        rule = Precision(settings.precision, settings.max_time_s, _LEAST_ROUNDS)
+        rule = Precision(settings.precision, settings.max_time_s, _LEAST_ROUNDS, _MOST_ROUNDS)
         rounds: list[_Rows] = []
         elapsed_s = 0.0
 

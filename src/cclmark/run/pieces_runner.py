@@ -21,7 +21,7 @@ from cclmark.run.measure import findings_of, samples_of
 from cclmark.run.rank import Rank
 
 _GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
-_LEAST_ROUNDS = 7
+_LEAST_ROUNDS, _MOST_ROUNDS = 7, 200
 
 
 @dataclass
@@ -178,7 +178,9 @@ class PieceRunner:
         Each round begins with another division. ``--max-time`` is the time for each of them.
         """
         settings = self._settings
-        rule = Precision(settings.precision, settings.max_time_s * len(ways), _LEAST_ROUNDS)
+        rule = Precision(
+            settings.precision, settings.max_time_s * len(ways), _LEAST_ROUNDS, _MOST_ROUNDS
+        )
         elapsed_s = 0.0
         rounds = 0
         while rounds < _LEAST_ROUNDS or not all(

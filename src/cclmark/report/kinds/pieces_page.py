@@ -1,13 +1,13 @@
-"""Messages in pieces on a page: charts of bandwidth by number of pieces, findings, tables."""
+"""Messages in pieces on a page: charts of bandwidth by size of a piece, findings, tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cclmark.plan.pieces import GROUPED, ONE, SEPARATE
+from cclmark.plan.pieces import BUCKETS, GROUPED, ONE, SEPARATE, Division
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.cells import key_of
-from cclmark.report.charts.chart_model import Chart, Level, Lines, Series, marked
+from cclmark.report.charts.chart_model import Chart, Lines, Series, marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
 from cclmark.report.insights.insight_words import Insight
@@ -19,6 +19,7 @@ from cclmark.report.wording.piece_words import (
     cells_of,
     form_text,
     group_title,
+    largest_piece_bytes,
     outcome_of,
     remarks_of,
     sentences_of,
@@ -83,36 +84,35 @@ def piece_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def _charts(result: PieceResult, keys: set[str]) -> list[Chart]:
-    one = next((row for row in result.rows if row.division.form == ONE and row.summary), None)
+    case = result.pieces.case
     series = []
-    for number, form in enumerate((SEPARATE, GROUPED)):
+    for number, form in enumerate((SEPARATE, GROUPED, BUCKETS)):
+        # One call is the largest piece of each form.
         points = [
-            (row.division.pieces, row.summary)
-            for row in result.rows
-            if row.division.form == form and row.summary is not None
+            (largest_piece_bytes(case, row.division), row.summary)
+            for row in reversed(result.rows)
+            if row.division.form in (form, ONE) and row.summary is not None
         ]
-        if points:
+        if len(points) > 1:
             series.append(
                 Series(
-                    name="one group" if form == GROUPED else "separate calls",
-                    x=[pieces for pieces, _ in points],
+                    name="separate calls" if form == SEPARATE else form_text(Division(form, 1)),
+                    x=[size_bytes for size_bytes, _ in points],
                     y=[summary.busbw_bytes_per_s / BYTES_PER_GB for _, summary in points],
                     colour=number,
                 )
             )
-    if one is None or one.summary is None or not series:
+    if not series:
         return []
     title = group_title(result)
     return [
         Lines(
             key=key_of(f"pieces {title}", keys),
             title=title,
-            says=f"{title}: the bus bandwidth of the whole message by the number of its pieces.",
-            x_title="pieces",
+            says=f"{title}: the bus bandwidth of the whole message by the size of its pieces.",
+            x_title="size of a piece",
             y_title="bus bandwidth of the whole, GB/s",
             series=series,
-            levels=[Level("one call", one.summary.busbw_bytes_per_s / BYTES_PER_GB)],
-            x_kind="number",
         )
     ]
 

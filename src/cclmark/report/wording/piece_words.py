@@ -44,11 +44,17 @@ def form_text(division: Division) -> str:
 
 
 def each_text(case: Case, division: Division) -> str:
-    """The size of a piece; that of most buckets."""
+    """The size of the largest piece."""
+    size_bytes = largest_piece_bytes(case, division)
+    return format_size(size_bytes) if size_bytes else "-"
+
+
+def largest_piece_bytes(case: Case, division: Division) -> int:
+    """The size of the largest piece; 0 for an unknown form or type."""
     if division.form not in _FORMS or case.dtype not in DTYPE_BYTES:
-        return "-"
+        return 0
     largest = max(piece_counts(case, division), default=case.count)
-    return format_size(largest * DTYPE_BYTES[case.dtype])
+    return largest * DTYPE_BYTES[case.dtype]
 
 
 def ratio_text(row: PieceRow) -> str:

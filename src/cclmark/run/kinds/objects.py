@@ -25,7 +25,9 @@ _PATIENCE_S = 60.0  # torch's timeout exceeds the deadline of a phase by this ti
 _OF_HOST = ("gloo", "mpi")
 # Copies of an object on a rank: the object, its pickle, torch's tensor, the tensor to compare with.
 _OWN_COPIES = 4
-_RECEIVED_COPIES = 5  # of each received one: tensors, their bytes, the object, the expected ones
+# Of each received one: torch's tensor, the object, the output with tensors, and for the check the
+# expected object, its pickle, both outputs as bytes and a copy of one.
+_RECEIVED_COPIES = 8
 
 
 def run(context: RankContext) -> None:
