@@ -489,11 +489,11 @@ NB_MODULE(_engine, m) {
       .def(
           "prepare",
           [](Session& session, const Operation& one, bool in_place, uint32_t seed,
-             const Pieces& pieces) {
+             const Pieces* pieces) {
             require_fit(one, session.ranks());
-            session.prepare(one, in_place, seed, pieces);
+            session.prepare(one, in_place, seed, pieces != nullptr ? *pieces : Pieces{});
           },
-          "operation"_a, "in_place"_a, "seed"_a, "pieces"_a = Pieces{},
+          "operation"_a, "in_place"_a, "seed"_a, "pieces"_a.none() = nb::none(),
           nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("route", &Session::route)
       .def_prop_ro("kernel", &Session::kernel)
