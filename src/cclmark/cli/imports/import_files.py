@@ -136,6 +136,7 @@ def _write(run: Journal, path: Path) -> None:
     writer = JournalWriter(path, "-o FILE")
     whole = False
     lines: list[Line] = [run.header, *run.results, *run.conditions, *run.paths]
+    lines[1:1] = [run.profile] if run.profile is not None else []
     try:
         for line in [*lines, *([run.footer] if run.footer is not None else [])]:
             writer.write(line)
