@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 _MOST_CALLS = 100_000  # that are searched, from each end
 _LEAST_REPEATS = 3
+_LEAST_CALLS = 2  # of a period: one call again and again shows no step
 _LEAST_SHARE = 4  # the repetitions must be at least so large a part of what is searched
 
 
@@ -53,7 +54,7 @@ def _before(sequence: Sequence[int], end: int) -> Period | None:
         period = place + 1 - matched
         if place + 1 >= _LEAST_REPEATS * period:
             best_length, best_period = place + 1, period
-    if best_length * _LEAST_SHARE < len(part) or not best_period:
+    if best_length * _LEAST_SHARE < len(part) or best_period < _LEAST_CALLS:
         return None
     repeats = best_length // best_period
     return Period(end - repeats * best_period, best_period, repeats)

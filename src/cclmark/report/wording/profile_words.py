@@ -53,8 +53,9 @@ def group_lines(profile: Profile) -> list[str]:
     for number, group in enumerate(profile.groups[:_MOST_GROUPS]):
         known = sorted(profile.processes[one].rank for one in group.ranks if one is not None)
         name = f"{group.name}, " if group.name else ""
-        size = counted(len(group.ranks), "rank")
-        lines.append(f"{number}: {name}{size} ({in_ranges(known)})")
+        of = f" ({in_ranges(known)})" if known else ""
+        size = counted(len(group.ranks), "rank") if group.ranks else "size unknown"
+        lines.append(f"{number}: {name}{size}{of}")
     more = len(profile.groups) - _MOST_GROUPS
     if more > 0:
         lines.append(f"… and {more} more groups")
