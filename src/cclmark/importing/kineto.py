@@ -29,7 +29,10 @@ from cclmark.profile.observed import (
 _GZIP = b"\x1f\x8b"
 _MOST_BYTES = 4 << 30  # of a trace after decompression
 _DEVICE_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+_MOST_OF_ONE_CALL = 1 << 12  # operations
 _STEP = "ProfilerStep#"
+_RECORD = "record_param_comms"
+_NO_OPERATIONS = frozenset({"init", "wait", "end", "monitoredBarrier", "startCoalescing"})
 _NCCL_KERNEL = re.compile(r"nccl(?:Dev)?Kernel_?([A-Za-z]+)", re.ASCII)
 _RANK_IN_NAME = re.compile(r"(\d+)(?!.*\d)")
 _NCCL, _GLOO = "nccl", "gloo"
@@ -165,13 +168,15 @@ class _Found:
 
     process: ObservedProcess
     places: dict[tuple[object, ...], int] = field(default_factory=dict)
-    sequences: dict[tuple[str, str], int] = field(default_factory=dict)
+    sequences: dict[tuple[str, str, int | None], int] = field(default_factory=dict)
     streams: dict[object, int] = field(default_factory=dict)
     kernels: list[tuple[int, int]] = field(default_factory=list)
     host_steps: list[tuple[int, int]] = field(default_factory=list)
     device_steps: list[tuple[int, int]] = field(default_factory=list)
+    recorded: list[tuple[_Event, int, int]] = field(default_factory=list)
     unnamed: int = 0
     unsized: int = 0
+    untimed: int = 0
     has_device: bool = False
 
 
@@ -198,6 +203,8 @@ def read_kineto(content: bytes, name: str, number: int) -> ObservedProcess:
     )
     for event in sorted(_complete(trace.traceEvents), key=lambda one: one[1]):
         _add(found, *event)
+    if not found.process.operations:
+        _add_recorded(found)
     _complete_process(found, trace)
     if not found.process.operations:
         raise UsageError(
@@ -260,6 +267,8 @@ def _add(found: _Found, event: _Event, begin_ns: int, end_ns: int) -> None:
         steps.append((begin_ns, end_ns))
     elif event.name.startswith("gloo:"):
         _add_gloo(found, event, begin_ns, end_ns)
+    elif event.name == _RECORD:
+        found.recorded.append((event, begin_ns, end_ns))
 
 
 def _arguments(event: _Event) -> dict[str, Any]:
@@ -273,7 +282,9 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) and 0 <= value < 1 << 62 else 0
 
 
-def _add_nccl(found: _Found, event: _Event, begin_ns: int, end_ns: int) -> None:
+def _add_nccl(
+    found: _Found, event: _Event, begin_ns: int, end_ns: int, *, is_timed: bool = True
+) -> None:
     arguments = _arguments(event)
     name = arguments.get("Collective name")
     if not isinstance(name, str) or not name:
@@ -294,7 +305,18 @@ def _add_nccl(found: _Found, event: _Event, begin_ns: int, end_ns: int) -> None:
         (begin_ns, end_ns),
         arguments.get("stream"),
         _peer(named.operation, arguments),
+        arguments.get("Seq"),
+        is_timed=is_timed,
     )
+
+
+def _add_recorded(found: _Found) -> None:
+    """Adds the calls of a trace without kernels, whose times are unknown."""
+    for event, begin_ns, end_ns in found.recorded:
+        name = _arguments(event).get("Collective name")
+        if isinstance(name, str) and name and name not in _NO_OPERATIONS:
+            _add_nccl(found, event, begin_ns, end_ns, is_timed=False)
+            found.untimed += 1
 
 
 def _peer(operation: str, arguments: dict[str, Any]) -> int:
@@ -354,6 +376,9 @@ def _add_call(
     interval: tuple[int, int],
     stream: object,
     peer: int,
+    numbered: object = None,
+    *,
+    is_timed: bool = True,
 ) -> None:
     process = found.process
     known = process.groups.setdefault(group.identity, group)
@@ -375,18 +400,28 @@ def _add_call(
     one = process.operations[place]
     begin_ns, end_ns = interval
     time_ns = max(0, end_ns - begin_ns)
-    one.least_ns = min(one.least_ns, time_ns) if one.calls else time_ns
-    one.most_ns = max(one.most_ns, time_ns)
+    if is_timed:
+        one.least_ns = min(one.least_ns, time_ns) if one.timed else time_ns
+        one.most_ns = max(one.most_ns, time_ns)
+        one.timed += 1
+        one.total_ns += time_ns
     one.calls += 1
-    one.timed += 1
-    one.total_ns += time_ns
     one.bytes += size_bytes
-    sequence = found.sequences.get((group.identity, operation), 0)
-    found.sequences[group.identity, operation] = sequence + 1
+    sequence = _sequence(found, group.identity, operation, numbered)
     number = -1 if stream is None else found.streams.setdefault(stream, len(found.streams))
-    process.calls.append(
-        ObservedCall(place, sequence, begin_ns, begin_ns, max(begin_ns, end_ns), number, peer)
-    )
+    begins_ns, ends_ns = (begin_ns, max(begin_ns, end_ns)) if is_timed else (0, 0)
+    process.calls.append(ObservedCall(place, sequence, begin_ns, begins_ns, ends_ns, number, peer))
+
+
+def _sequence(found: _Found, group: str, operation: str, numbered: object) -> int:
+    """The number by which ranks match a call: torch's own, or the call's among its likes.
+
+    Several operations of one call of torch have one number.
+    """
+    own = numbered if isinstance(numbered, int) and 0 <= numbered < 1 << 40 else None
+    number = found.sequences.get((group, operation, own), 0)
+    found.sequences[group, operation, own] = number + 1
+    return number if own is None else own * _MOST_OF_ONE_CALL + number
 
 
 def _complete_process(found: _Found, trace: _Trace) -> None:
@@ -407,6 +442,11 @@ def _complete_process(found: _Found, trace: _Trace) -> None:
     if found.unsized:
         notes.append(
             f"{found.unsized} operations of gloo without sizes: record with record_shapes=True"
+        )
+    if found.untimed:
+        notes.append(
+            f"{found.untimed} calls without kernels, so that their times are unknown: record with "
+            "ProfilerActivity.CUDA"
         )
     process.note = "; ".join(notes)
 

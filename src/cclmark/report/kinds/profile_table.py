@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cclmark.printable import plain
 from cclmark.report.wording.head import labelled, opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
@@ -18,6 +16,7 @@ from cclmark.report.wording.profile_words import (
     process_rows,
     program_lines,
     remarks_of,
+    used_columns,
 )
 from cclmark.report.wording.remarks import ending
 from cclmark.report.wording.text import aligned
@@ -43,23 +42,14 @@ class _Gathered:
 
     def _tables(self) -> list[tuple[str, list[list[str]], str]]:
         """The title, the rows with their head, and the sides of the columns of each table."""
-        operations = _used(
+        operations = used_columns(
             OPERATION_HEAD, operation_rows(self._results, self._profile), OPERATION_SIDES
         )
-        processes = _used(PROCESS_HEAD, process_rows(self._results, self._profile), PROCESS_SIDES)
+        processes = used_columns(
+            PROCESS_HEAD, process_rows(self._results, self._profile), PROCESS_SIDES
+        )
         found = [("operations of a rank", *operations), ("ranks", *processes)]
         return [one for one in found if len(one[1]) > 1]
-
-
-def _used(
-    head: Sequence[str], rows: Sequence[Sequence[str]], sides: str
-) -> tuple[list[list[str]], str]:
-    """The columns that are not empty in all rows."""
-    kept = [place for place in range(len(head)) if any(row[place] for row in rows)]
-    return (
-        [[row[place] for place in kept] for row in (head, *rows)],
-        "".join(sides[place] for place in kept),
-    )
 
 
 class ProfileTable(_Gathered):

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from cclmark.analysis.profiles import OperationSum, ProcessWait, sums_of, waits_of_processes
 from cclmark.plan.ranges import in_ranges
 from cclmark.plan.sizes import format_size
-from cclmark.report.wording.text import counted, format_time_us
+from cclmark.report.wording.text import US_PER_S, counted, format_time_us
 from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import Header, Profile, ProfiledChoice, ProfileProcess
 
 OPERATION_HEAD = (
-    *("group", "ranks", "operation", "type", "size", "calls", "bytes", "total ms", "of span"),
-    *("median µs", "waiting", "exposed", "ran with"),
+    *("group", "ranks", "operation", "type", "ran with", "size", "calls", "bytes", "total ms"),
+    *("of span", "median µs", "waiting", "exposed"),
 )
-OPERATION_SIDES = ">><<>>>>>>>><"
+OPERATION_SIDES = ">><<<>>>>>>>>"
 PROCESS_HEAD = (
     *("rank", "host", "calls", "span s", "communication", "exposed", "compute", "waiting"),
     *("last in", "steps", "step ms", "of step"),
@@ -78,6 +78,7 @@ def _operation_row(one: OperationSum, span_s: float) -> list[str]:
         str(operation.group_ranks or ""),
         operation.operation,
         operation.dtype,
+        choices_text(one.choices) or ("not reported" if one.unreported else ""),
         f"{'≥ ' if operation.is_range else ''}{format_size(operation.size_bytes)}",
         str(most) if least == most else f"{least}–{most}",
         format_bytes(one.bytes),
@@ -86,7 +87,6 @@ def _operation_row(one: OperationSum, span_s: float) -> list[str]:
         "" if one.median_s is None else format_time_us(one.median_s),
         "" if one.wait_share is None else f"{one.wait_share:.0%}",
         share_text(one.exposed_s, total_s or 0.0),
-        choices_text(one.choices) or ("not reported" if one.unreported else ""),
     ]
 
 
@@ -98,6 +98,14 @@ def format_bytes(number: int) -> str:
             return f"{value:.0f} B" if unit == "B" else f"{value:.3g} {unit}"
         value /= 1000
     return ""
+
+
+def seconds_text(time_s: float) -> str:
+    """Returns a time with three digits in a suitable unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3)):
+        if time_s * scale >= 1:
+            return f"{time_s * scale:.3g} {unit}"
+    return f"{time_s * US_PER_S:.3g} µs"
 
 
 def share_text(part_s: float | None, whole_s: float) -> str:
@@ -130,7 +138,7 @@ def _process_row(one: ProfileProcess, wait: ProcessWait | None) -> list[str]:
         str(one.rank),
         one.host,
         str(one.calls),
-        f"{one.span_s:.3f}",
+        f"{one.span_s:.4g}",
         share_text(one.communication_s, one.span_s),
         share_text(one.exposed_s, one.span_s),
         share_text(one.compute_s, one.span_s),
@@ -140,6 +148,17 @@ def _process_row(one: ProfileProcess, wait: ProcessWait | None) -> list[str]:
         "" if one.step_s is None else f"{one.step_s * 1e3:.3f}",
         share_text(one.step_communication_s, one.step_s or 0.0),
     ]
+
+
+def used_columns(
+    head: Sequence[str], rows: Sequence[Sequence[str]], sides: str
+) -> tuple[list[list[str]], str]:
+    """Returns head and rows without the columns that are empty in all rows, and their sides."""
+    kept = [place for place in range(len(head)) if any(row[place] for row in rows)]
+    return (
+        [[row[place] for place in kept] for row in (head, *rows)],
+        "".join(sides[place] for place in kept),
+    )
 
 
 def remarks_of(results: Sequence[ProfileResult], profile: Profile) -> list[str]:
@@ -167,7 +186,7 @@ def _waiting(results: Sequence[ProfileResult], profile: Profile) -> list[str]:
         ranks = in_ranges(sorted(profile.processes[number].rank for number in waiting))
         found.append(
             f"rank{'s' * (len(waiting) > 1)} {ranks} wait{'s' * (len(waiting) == 1)} for others: "
-            f"rank {profile.processes[most].rank} for {waiting[most].wait_s:.3f} s, "
+            f"rank {profile.processes[most].rank} for {seconds_text(waiting[most].wait_s)}, "
             f"{waiting[most].wait_s / span_s:.1%} of its span"
         )
     late = [number for number, wait in waits.items() if wait.last > _CLEAR_LAST * wait.compared > 0]
