@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -62,8 +61,8 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 std::uint64_t hash_of(const Record& one) {
   std::uint64_t hash = mix(one.kind, one.communicator);
   hash = mix(mix(hash, one.count), one.device_ns);
-  hash = mix(hash, static_cast<std::uint64_t>(one.channels) << 32U |
-                       static_cast<std::uint32_t>(one.root));
+  hash = mix(
+      hash, static_cast<std::uint64_t>(one.channels) << 32U | static_cast<std::uint32_t>(one.root));
   for (std::size_t at = offsetof(Record, function); at < sizeof(Record); at += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, reinterpret_cast<const char*>(&one) + at, sizeof word);
@@ -220,8 +219,8 @@ void* CallProfile::count_operation(Record described, const void* parent) {
 }
 
 Record* CallProfile::list(const Record& call) {
-  const std::uint64_t reserved = std::min(kMostReserved, log_.capacity() / 2);
-  const std::uint64_t room = log_.capacity() - reserved;
+  const std::uint64_t capacity = log_.capacity();
+  const std::uint64_t room = capacity > kReserved ? capacity - kReserved : capacity / 2;
   if (listed_.load(std::memory_order_relaxed) >= room ||
       listed_.fetch_add(1, std::memory_order_relaxed) >= room) {
     return nullptr;

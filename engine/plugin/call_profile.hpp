@@ -72,7 +72,7 @@ class CallProfile {
   static constexpr std::uint64_t kCalled = 1 << 13;
   static constexpr std::uint64_t kSlots = 1 << 15;  // of the table of distinct records
   static constexpr std::uint64_t kMostExact = 1 << 12;
-  static constexpr std::uint64_t kMostReserved = 3 << 13;  // records for all that is not a call
+  static constexpr std::uint64_t kReserved = 3 << 13;  // records for all that is not a call
 
   /// The place of a called record, whose address is the handle of its calls.
   struct Called {

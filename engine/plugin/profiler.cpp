@@ -28,8 +28,8 @@ constexpr int kNvidia231 = 23100;
 
 constexpr std::uint64_t kCalls = kCollective | kPointToPoint | kCollectiveCall | kPointToPointCall |
                                  kKernelLaunch | kCopyEngineCollective;
-constexpr std::uint64_t kCounts = kCollective | kPointToPoint | kCollectiveCall |
-                                  kPointToPointCall | kCopyEngineCollective;
+constexpr std::uint64_t kCounts =
+    kCollective | kPointToPoint | kCollectiveCall | kPointToPointCall | kCopyEngineCollective;
 constexpr std::uint64_t kSteps = kProxyOperation | kProxyStep | kKernelChannel;
 constexpr std::uint64_t kKnownSince[] = {0, 0x3F, 0x3F, 0xFF, 0xFF, 0xFFF, 0x7FFF, 0xFFFF};
 
@@ -92,7 +92,8 @@ void warn_of_settings(Logger log) {
                  "CCLMARK_PLUGIN_RECORDS must be a positive integer");
   }
   if (wanted_events() == 0) {
-    warn_visibly(log, has_printed_events, kIgnores, "CCLMARK_PLUGIN_EVENTS must be calls, steps, counts or profile");
+    warn_visibly(log, has_printed_events, kIgnores,
+                 "CCLMARK_PLUGIN_EVENTS must be calls, steps, counts or profile");
   }
 }
 
@@ -157,8 +158,9 @@ void write_process(EventLog& events) {
     record.kind = static_cast<std::uint32_t>(RecordKind::process);
     record.rank = static_cast<std::int32_t>(std::strtol(rank, nullptr, 10));
     record.count = std::strtoull(size, nullptr, 10);
-    record.root =
-        local_rank != nullptr ? static_cast<std::int32_t>(std::strtol(local_rank, nullptr, 10)) : -1;
+    record.root = local_rank != nullptr
+                      ? static_cast<std::int32_t>(std::strtol(local_rank, nullptr, 10))
+                      : -1;
     record.time_ns = now_ns();
     copy_text(record.function, sizeof record.function, one.rank);
     events.append(record);
@@ -558,9 +560,9 @@ void* count_start(const Context& context, const Event<version>& event) {
       record.device_ns = reinterpret_cast<std::uintptr_t>(
           is_message ? event.template as<v5::PointToPointCall>().stream
                      : event.template as<v5::CollectiveCall>().stream);
-      return profile->count_call(
-          record, is_message ? event.template as<v5::PointToPointCall>().is_captured
-                             : event.template as<v5::CollectiveCall>().is_captured);
+      return profile->count_call(record, is_message
+                                             ? event.template as<v5::PointToPointCall>().is_captured
+                                             : event.template as<v5::CollectiveCall>().is_captured);
     }
   }
   return profile->count_operation(record, parent);

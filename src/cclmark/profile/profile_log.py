@@ -6,7 +6,8 @@ engine/plugin/call_profile.hpp describes the records.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -260,6 +261,24 @@ def _operation(
         least_ns=0 if times.least_ns == _NONE else times.least_ns,
         most_ns=times.most_ns,
     )
+
+
+def complete_groups(processes: Sequence[ObservedProcess]) -> None:
+    """Sets the sizes of groups that the library did not introduce, as NCCL before 2.27 does.
+
+    The size is the number of the processes that name the group: the sizes of operations that span
+    ranks follow from it.
+    """
+    members: Counter[str] = Counter(name for one in processes for name in one.groups)
+    for process in processes:
+        unknown = {name for name, group in process.groups.items() if not group.ranks}
+        for name in unknown:
+            process.groups[name].ranks = members[name]
+        for one in process.operations:
+            info = OPERATIONS.get(one.operation)
+            if one.group in unknown and info is not None and info.spans_ranks:
+                one.size_bytes *= members[one.group]
+                one.bytes *= members[one.group]
 
 
 def _version_text(version: int) -> str:

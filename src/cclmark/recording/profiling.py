@@ -24,7 +24,7 @@ from cclmark.launch.program import ProgramEnd, run_program
 from cclmark.printable import plain, plain_lines, printable
 from cclmark.profile.assembly import Assembled, assemble
 from cclmark.profile.coverage import absent_of, differences_of, losses_of, unlisted_of
-from cclmark.profile.profile_log import ProfileLog, read_profile_log
+from cclmark.profile.profile_log import ProfileLog, complete_groups, read_profile_log
 from cclmark.profile.run_header import unmeasured_settings
 from cclmark.report.formats.exporter import Exporter, Profiles
 from cclmark.results.journal import JournalWriter
@@ -88,8 +88,10 @@ def profile(
         for line in lines:
             writer.write(line)
         written.append(journal)
-    _print(header, assembled, footer, exporter, write)
-    for text in (footer.message, *footer.problems):
+    whole = _text_of(header, assembled, footer, exporter)
+    write(whole)
+    is_seen = bool(footer.message) and footer.message in whole
+    for text in ("" if is_seen else footer.message, *footer.problems):
         if text:
             print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
     print(f"cclmark: journal {journal}", file=sys.stderr)
@@ -115,6 +117,7 @@ def _assembled(
         (one for one in processes if one.operations or one.groups),
         key=lambda one: (one.rank < 0, one.rank, one.host, one.pid),
     )
+    complete_groups(processes)
     assembled = assemble("plug-in", processes)
     code = run.end.exit_code if run.end is not None else EXIT_OK
     problems = [*run.unreadable, *losses_of(run.logs)]
@@ -294,19 +297,13 @@ def _device_names() -> list[str]:
         return []
 
 
-def _print(
-    header: Header,
-    assembled: Assembled,
-    footer: Footer,
-    exporter: Exporter[Any],
-    write: Callable[[str], None],
-) -> None:
+def _text_of(header: Header, assembled: Assembled, footer: Footer, exporter: Exporter[Any]) -> str:
+    """The result in the exporter's format."""
     if isinstance(exporter, Profiles):
         exporter.profile(printable(assembled.profile))
-    write(exporter.begin(printable(header)))
-    for result in assembled.results:
-        write(exporter.add(printable(result)))
-    write(exporter.end(printable(footer)))
+    pieces = [exporter.begin(printable(header))]
+    pieces += [exporter.add(printable(result)) for result in assembled.results]
+    return "".join([*pieces, exporter.end(printable(footer))])
 
 
 def _now() -> str:

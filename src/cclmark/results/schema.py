@@ -523,7 +523,7 @@ class ProfileProcess(msgspec.Struct, omit_defaults=True):
     note: str = ""
 
 
-class ProfiledCall(msgspec.Struct, array_like=True):
+class ProfiledCall(msgspec.Struct, omit_defaults=True):
     """A call in the order of a process: the number of its result, then times in seconds.
 
     ``begin_s``: after the first call of the window; ``time_s``: of its kernel, 0 if unknown.

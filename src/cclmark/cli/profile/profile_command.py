@@ -36,7 +36,7 @@ def profile_command(name: str) -> click.Command:
             ),
             click.Option(
                 ["--calls"],
-                type=click.IntRange(0, _MOST_CALLS),
+                type=click.IntRange(1, _MOST_CALLS),
                 default=_USUAL_CALLS,
                 metavar="N",
                 help="Calls of each process that are listed one by one, for medians, waiting and "

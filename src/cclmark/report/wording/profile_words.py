@@ -24,6 +24,7 @@ PROCESS_SIDES = "><" + ">" * 10
 _MOST_GROUPS = 8
 _MOST_CHOICES = 3
 _MOST_PROCESSES = 32
+_MOST_OPERATIONS = 48
 _CLEAR_WAIT = 0.02  # of the span: less is not worth a remark
 _CLEAR_LAST = 0.5  # of the compared calls
 
@@ -33,8 +34,8 @@ def method_of_profile(header: Header) -> str:
     if header.imported is not None:
         return f"operations of a program, as {header.imported.source} recorded them"
     return (
-        "operations of a program, as the library reports them; time: from the begin of the first "
-        "channel of a kernel to the end of the last one"
+        "operations of a program as the library reports them; time: from the begin of a kernel's "
+        "first channel to the end of its last"
     )
 
 
@@ -63,10 +64,10 @@ def group_lines(profile: Profile) -> list[str]:
 
 
 def operation_rows(results: Sequence[ProfileResult], profile: Profile | None) -> list[list[str]]:
-    """Returns the cells of each operation, by OPERATION_HEAD."""
+    """Returns the cells of the first operations, by OPERATION_HEAD."""
     spans = [one.span_s for one in profile.processes if one.span_s] if profile is not None else []
     span_s = sum(spans) / len(spans) if spans else 0.0
-    return [_operation_row(one, span_s) for one in sums_of(results, profile)]
+    return [_operation_row(one, span_s) for one in sums_of(results, profile)[:_MOST_OPERATIONS]]
 
 
 def _operation_row(one: OperationSum, span_s: float) -> list[str]:
@@ -164,6 +165,13 @@ def used_columns(
 def remarks_of(results: Sequence[ProfileResult], profile: Profile) -> list[str]:
     """Returns sentences on ranks that wait, on steps, and on what is missing."""
     found = [*_waiting(results, profile), *_unreported(results)]
+    if len(sums := sums_of(results, profile)) > _MOST_OPERATIONS:
+        rest = sums[_MOST_OPERATIONS:]
+        calls = sum(one.calls for own in rest for one in own.figures)
+        found.append(
+            f"{len(rest)} more operations, {counted(calls, 'call')} of all ranks: cclmark export "
+            "--format csv lists them"
+        )
     more = len(profile.processes) - _MOST_PROCESSES
     if more > 0:
         found.append(f"{more} more processes: see the journal")
