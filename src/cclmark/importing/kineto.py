@@ -167,9 +167,10 @@ class _Found:
     """What is collected of a trace."""
 
     process: ObservedProcess
+    gloo: ObservedGroup
     places: dict[tuple[object, ...], int] = field(default_factory=dict)
     sequences: dict[tuple[str, str, int | None], int] = field(default_factory=dict)
-    streams: dict[object, int] = field(default_factory=dict)
+    streams: dict[int | str, int] = field(default_factory=dict)
     kernels: list[tuple[int, int]] = field(default_factory=list)
     host_steps: list[tuple[int, int]] = field(default_factory=list)
     device_steps: list[tuple[int, int]] = field(default_factory=list)
@@ -199,13 +200,14 @@ def read_kineto(content: bytes, name: str, number: int) -> ObservedProcess:
             host=plain(trace.host_name),
             pid=0,
             library=_library(info),
-        )
+        ),
+        _group_of_gloo(info),
     )
     for event in sorted(_complete(trace.traceEvents), key=lambda one: one[1]):
         _add(found, *event)
     if not found.process.operations:
         _add_recorded(found)
-    _complete_process(found, trace)
+    _complete_process(found)
     if not found.process.operations:
         raise UsageError(
             f"{name} contains no communication: no kernel of NCCL, and no event of gloo. Record "
@@ -243,6 +245,17 @@ def _library(info: dict[str, Any]) -> str:
     return plain(f"{backend} {version}" if is_known else backend)
 
 
+def _group_of_gloo(info: dict[str, Any]) -> ObservedGroup:
+    """The group of gloo's operations, whose events do not name it: known if there is only one."""
+    groups = info.get("pg_config")
+    only = groups[0] if isinstance(groups, list) and len(groups) == 1 else None
+    ranks = only.get("ranks") if isinstance(only, dict) else None
+    if not isinstance(ranks, list) or not all(isinstance(one, int) for one in ranks):
+        return ObservedGroup(_GLOO)
+    assert isinstance(only, dict)
+    return ObservedGroup(_GLOO, plain(str(only.get("pg_desc", ""))), len(ranks), -1, ranks)
+
+
 def _complete(events: list[_Event]) -> Iterator[tuple[_Event, int, int]]:
     """The events with a duration, and their begin and end in nanoseconds."""
     for event in events:
@@ -274,7 +287,7 @@ def _add(found: _Found, event: _Event, begin_ns: int, end_ns: int) -> None:
 def _arguments(event: _Event) -> dict[str, Any]:
     try:
         return _ARGUMENTS.decode(event.args)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
 
 
@@ -357,7 +370,7 @@ def _add_gloo(found: _Found, event: _Event, begin_ns: int, end_ns: int) -> None:
         found,
         _GLOO,
         named.operation,
-        ObservedGroup("gloo"),
+        found.gloo,
         dtype,
         count,
         (begin_ns, end_ns),
@@ -408,7 +421,9 @@ def _add_call(
     one.calls += 1
     one.bytes += size_bytes
     sequence = _sequence(found, group.identity, operation, numbered)
-    number = -1 if stream is None else found.streams.setdefault(stream, len(found.streams))
+    number = -1
+    if isinstance(stream, int | str):
+        number = found.streams.setdefault(stream, len(found.streams))
     begins_ns, ends_ns = (begin_ns, max(begin_ns, end_ns)) if is_timed else (0, 0)
     process.calls.append(ObservedCall(place, sequence, begin_ns, begins_ns, ends_ns, number, peer))
 
@@ -424,15 +439,11 @@ def _sequence(found: _Found, group: str, operation: str, numbered: object) -> in
     return number if own is None else own * _MOST_OF_ONE_CALL + number
 
 
-def _complete_process(found: _Found, trace: _Trace) -> None:
+def _complete_process(found: _Found) -> None:
     process = found.process
     if found.has_device:
         process.kernels = found.kernels
     process.steps = _steps(found.device_steps or found.host_steps)
-    world = trace.distributedInfo.get("world_size")
-    for group in process.groups.values():
-        if group.identity == _GLOO:
-            group.ranks = _number(world)
     notes = []
     if found.unnamed:
         notes.append(

@@ -15,6 +15,7 @@ _LIBRARIES = re.compile(
     rb"torch_cpu|cudart|cuda)[^/\n ]*\.so[^/\n ]*)"
 )
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.25, 16.0
+_SOON_S = 10.0  # programs load their libraries at the beginning
 
 
 @dataclass
@@ -34,8 +35,8 @@ class SeenProcess:
 class Descendants:
     """Looks at the processes of a program while no log of the plug-in exists.
 
-    Reading the mappings of a process briefly blocks the process, so that pauses become longer, and
-    nothing is read once there is a log.
+    Reading the mappings of a process briefly blocks it, so that pauses become longer after a while,
+    and nothing is read once there is a log.
     """
 
     def __init__(self, variable: str, value: str, logs: Path) -> None:
@@ -52,7 +53,8 @@ class Descendants:
             return _LAST_PAUSE_S
         for pid in self._processes():
             self._look_at(pid)
-        self._pause_s = min(2 * self._pause_s, _LAST_PAUSE_S)
+        if now_s > _SOON_S:
+            self._pause_s = min(2 * self._pause_s, _LAST_PAUSE_S)
         return self._pause_s
 
     def _processes(self) -> Iterator[int]:

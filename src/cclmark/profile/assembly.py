@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from cclmark.plan.profiled import ProfiledOperation
-from cclmark.profile.intervals import Interval, length_of, union_of, within, without
+from cclmark.profile.intervals import Interval, length_of, lengths_within, union_of, without
 from cclmark.profile.observed import ObservedCall, ObservedOperation, ObservedProcess
 from cclmark.profile.periods import Period, period_of
 from cclmark.profile.waits import Wait, waits_of
@@ -256,9 +256,9 @@ def _process(
         found.steps = len(steps)
         found.step_calls = period.calls if period is not None and not process.steps else 0
         found.step_s = median(end - begin for begin, end in steps) * _NS
-        if has_times:  # steps follow each other without a gap
-            shared_ns = length_of(within(times.communication, steps[0][0], steps[-1][1]))
-            found.step_communication_s = shared_ns / len(steps) * _NS
+        if has_times:
+            shared_ns = lengths_within(times.communication, steps)
+            found.step_communication_s = median(shared_ns) * _NS
     return found
 
 

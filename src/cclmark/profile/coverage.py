@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from cclmark.plan.sizes import format_size
 from cclmark.profile.profile_log import ProfileLog
 from cclmark.results.kinds import ProfileResult
-from cclmark.results.schema import Profile
+from cclmark.results.schema import Profile, ProfileGroup
 
 _MOST_DIFFERENCES = 8
 #: Operations that only some ranks of a group call, or that ranks call in different numbers.
@@ -62,9 +62,13 @@ def _differences(profile: Profile, results: Sequence[ProfileResult]) -> Iterator
         )
 
 
+def _known(group: ProfileGroup) -> list[bool]:
+    return [rank is not None for rank in group.ranks]
+
+
 def absent_of(profile: Profile) -> list[str]:
     """Which ranks of groups were not profiled, in words."""
-    groups = [one for one in profile.groups if None in one.ranks]
+    groups = [one for one in profile.groups if None in one.ranks and any(_known(one))]
     if not groups:
         return []
     largest = max(groups, key=lambda one: len(one.ranks))

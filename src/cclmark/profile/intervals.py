@@ -50,8 +50,20 @@ def without(union: Sequence[Interval], others: Sequence[Interval]) -> list[Inter
     return found
 
 
-def within(union: Sequence[Interval], begin: int, end: int) -> list[Interval]:
-    """Returns the parts of ``union`` between two times."""
-    return [
-        (max(one[0], begin), min(one[1], end)) for one in union if one[1] > begin and one[0] < end
-    ]
+def lengths_within(union: Sequence[Interval], parts: Sequence[Interval]) -> list[int]:
+    """Returns how long ``union`` is within each of ``parts``; both are disjoint, in order.
+
+    Linear in the number of intervals.
+    """
+    found = []
+    place = 0
+    for begin, end in parts:
+        while place < len(union) and union[place][1] <= begin:
+            place += 1
+        length, number = 0, place
+        while number < len(union) and union[number][0] < end:
+            length += min(union[number][1], end) - max(union[number][0], begin)
+            number += 1
+        found.append(length)
+        place = max(place, number - 1)  # the last one may reach into the next part
+    return found

@@ -56,5 +56,13 @@ def _before(sequence: Sequence[int], end: int) -> Period | None:
             best_length, best_period = place + 1, period
     if best_length * _LEAST_SHARE < len(part) or best_period < _LEAST_CALLS:
         return None
-    repeats = best_length // best_period
-    return Period(end - repeats * best_period, best_period, repeats)
+    return _extended(sequence, end - best_length, end, best_period)
+
+
+def _extended(sequence: Sequence[int], begin: int, end: int, period: int) -> Period:
+    """The longest part around another one with the same period, from its first whole repetition."""
+    while begin > 0 and sequence[begin - 1] == sequence[begin - 1 + period]:
+        begin -= 1
+    while end < len(sequence) and sequence[end] == sequence[end - period]:
+        end += 1
+    return Period(begin, period, (end - begin) // period)

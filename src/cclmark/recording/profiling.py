@@ -248,8 +248,8 @@ def _why_empty(run: ProgramRun) -> str:
             f"{_PROFILER.nccl}"
         )
     libraries = sorted({name for one in run.seen for name in one.libraries})
-    known = f" Its processes had loaded {plain(', '.join(libraries))}." if libraries else ""
-    return f"no operation was recorded: the program did not use NCCL.{known}"
+    known = f". They had loaded {plain(', '.join(libraries))}" if libraries else ""
+    return f"no operation was recorded: no process of the program was seen with NCCL{known}"
 
 
 def _header(assembled: Assembled, run: ProgramRun, started_at: str) -> Header:
