@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cclmark.explain.plugin_log import plugin_path
 from conftest import wait_until
 
 PROGRAM = Path(__file__).parent / "programs" / "nccl_job.py"
@@ -270,6 +271,18 @@ def test_logs_of_a_program_that_still_runs(cclmark, job, tmp_path):
     finally:
         process.terminate()
         process.wait(timeout=60)
+
+
+def test_logs_of_the_other_kind_are_named(cclmark, job, fake_cuda, tmp_path):
+    words, env = job()
+    cclmark("profile", "--logs", "counted", "--", *words, env=env)
+    log = next(tmp_path.glob("counted/*.cclmlog"))
+    assert "cclmark profile --read" in cclmark("plugin", log, code=3).message
+    (tmp_path / "listed").mkdir()
+    own = {"NCCL_PROFILER_PLUGIN": str(plugin_path()), "CCLMARK_PLUGIN_LOG": "listed/log"}
+    subprocess.run(words, env=os.environ | env | own, cwd=tmp_path, check=True, timeout=60)
+    listed = cclmark("profile", "--read", "listed", code=3)
+    assert "lists events instead of counting calls: cclmark plugin" in listed.message
 
 
 def test_no_program_is_run_again_from_a_journal(cclmark, tmp_path):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cclmark.errors import UsageError
 from cclmark.explain.operation import COPY_ENGINE, MESSAGES, dtype_of
 from cclmark.explain.plugin_log import PluginLog, open_plugin_log
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
@@ -26,7 +27,6 @@ _RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
 _TIMES = struct.Struct("=4x4xQ5Q72x")  # the kernel times of an operation
 _COMMUNICATOR, _CALLED, _OPERATION, _KERNEL_TIMES, _CALL, _PROCESS = 1, 16, 17, 18, 19, 20
 _COLLECTIVE, _MESSAGE, _COPY_ENGINE, _SYMMETRIC = 2, 3, 7, 14
-_KNOWN = frozenset((_COMMUNICATOR, _CALLED, _OPERATION, _KERNEL_TIMES, _CALL, _PROCESS))
 _NONE = (1 << 64) - 1
 _OPERATIONS = {
     "AllReduce": "all_reduce",
@@ -94,13 +94,14 @@ class _Content:
     operations: dict[int, _Record] = field(default_factory=dict)
     times: dict[int, _Times] = field(default_factory=dict)
     calls: list[tuple[int, int, int, int, int, int, int]] = field(default_factory=list)
+    events: int = 0
     rank: int = -1
 
 
 def read_profile_log(path: Path) -> ProfileLog:
     """Reads a log, also of a process that was killed or still runs.
 
-    Raises UsageError if the file cannot be read or is not a log.
+    Raises UsageError if the file cannot be read, is not a log, or lists events instead.
     """
     with open_plugin_log(path) as opened:
         found = ProfileLog(path, opened.log)
@@ -108,6 +109,10 @@ def read_profile_log(path: Path) -> ProfileLog:
         number = 0
         for piece in opened.pieces():
             number = _read_piece(piece, number, content, found.log)
+    if content.events and not (content.operations or content.called):
+        raise UsageError(
+            f"{path} lists events instead of counting calls: cclmark plugin {path} reads it"
+        )
     found.log.count_missing(found.log.places - number)
     found.processes = list(_processes(content, found.log))
     found.listed = len(content.calls)
@@ -147,8 +152,10 @@ def _read_piece(piece: bytes, number: int, content: _Content, log: PluginLog) ->
             content.communicators[communicator, rank] = (count, _text(values[11]))
         elif kind == _PROCESS:
             content.rank = rank
-        elif kind not in _KNOWN:
-            log.incomplete += kind == 0
+        elif kind == 0:
+            log.incomplete += 1
+        else:
+            content.events += 1
     return number
 
 
