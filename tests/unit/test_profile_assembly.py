@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.profiles import sums_of, waits_of_processes
+from cclmark.analysis.profiles import completed, sums_of, waits_of_processes
 from cclmark.profile.assembly import assemble
 from cclmark.profile.coverage import absent_of, differences_of
 from cclmark.profile.intervals import length_of, lengths_within, union_of, without
@@ -174,3 +174,14 @@ def test_equal_operations_of_equal_groups_are_one_row():
     assert sorted(row.groups) == [0, 1]
     assert row.calls == (1, 1)
     assert row.total_s == pytest.approx(95e-6)
+
+
+def test_results_without_the_line_of_their_profile_are_shown():
+    results = assemble("plug-in", [process_of(0, [100] * 3), process_of(1, [40] * 3)]).results
+    whole = completed(None, results)
+    assert [(one.rank, one.calls) for one in whole.processes] == [(0, 3), (1, 3)]
+    assert [row[0] for row in process_rows(results, whole)] == ["0", "1"]
+    assert remarks_of(results, whole) == []
+    results[0].figures[0].process = 1 << 60
+    assert len(completed(None, results).processes) == 2
+    assert remarks_of(results, completed(None, results)) == []

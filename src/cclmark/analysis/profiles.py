@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.results.kinds import ProfileResult
-from cclmark.results.schema import Profile, ProfiledChoice, ProfileFigures
+from cclmark.results.schema import Profile, ProfiledChoice, ProfileFigures, ProfileProcess
 
 
 @dataclass
@@ -84,6 +86,19 @@ class ProcessWait:
     wait_s: float = 0.0
     compared: int = 0
     last: int = 0
+
+
+def completed(profile: Profile | None, results: Sequence[ProfileResult]) -> Profile:
+    """A profile with all processes of ``results``, also if its line of the journal is damaged."""
+    found = profile if profile is not None else Profile("")
+    figures = [one for result in results for one in result.figures]
+    known = len(found.processes)
+    number = min(1 + max((one.process for one in figures), default=-1), known + len(figures))
+    others = [
+        ProfileProcess(rank, "", 0, sum(one.calls for one in figures if one.process == rank), 0)
+        for rank in range(known, number)
+    ]
+    return msgspec.structs.replace(found, processes=[*found.processes, *others])
 
 
 def sums_of(results: Sequence[ProfileResult], profile: Profile | None) -> list[OperationSum]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cclmark.analysis.profiles import completed
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
@@ -69,11 +70,10 @@ def insights_on_profile(run: Run) -> list[Insight]:
     else:
         found += [Insight("bad", f"{_sentence(footer.message)}.")] * bool(footer.message)
         found += [Insight("bad", f"{_sentence(text)}.") for text in footer.problems]
-    if journal.profile is not None:
-        found += [
-            Insight("look", f"{_sentence(text)}.")
-            for text in remarks_of(journal.profiled, journal.profile)
-        ]
+    found += [
+        Insight("look", f"{_sentence(text)}.")
+        for text in remarks_of(journal.profiled, completed(journal.profile, journal.profiled))
+    ]
     found += [Insight("note", f"{_sentence(text)}.") for text in journal.header.notices]
     if journal.damaged_lines:
         lines = amount(journal.damaged_lines, "line")
@@ -89,7 +89,8 @@ def profile_sections(runs: Sequence[Run]) -> list[Section]:
     """Returns a section with the tables and drawings of every run."""
     sections = []
     for number, run in enumerate(runs):
-        profile, results = run.journal.profile or Profile(""), run.journal.profiled
+        results = run.journal.profiled
+        profile = completed(run.journal.profile, results)
         if not results:
             continue
         operations = _table(

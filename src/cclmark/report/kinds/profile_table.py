@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cclmark.analysis.profiles import completed
 from cclmark.printable import plain
 from cclmark.report.wording.head import labelled, opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
@@ -40,13 +41,16 @@ class _Gathered:
         self._results.append(result)
         return ""
 
+    def _whole(self) -> Profile:
+        return completed(self._profile, self._results)
+
     def _tables(self) -> list[tuple[str, list[list[str]], str]]:
         """The title, the rows with their head, and the sides of the columns of each table."""
         operations = used_columns(
-            OPERATION_HEAD, operation_rows(self._results, self._profile), OPERATION_SIDES
+            OPERATION_HEAD, operation_rows(self._results, self._whole()), OPERATION_SIDES
         )
         processes = used_columns(
-            PROCESS_HEAD, process_rows(self._results, self._profile), PROCESS_SIDES
+            PROCESS_HEAD, process_rows(self._results, self._whole()), PROCESS_SIDES
         )
         found = [("operations of a rank", *operations), ("ranks", *processes)]
         return [one for one in found if len(one[1]) > 1]
@@ -74,7 +78,7 @@ class ProfileTable(_Gathered):
             shown = aligned([[plain(cell) for cell in row] for row in rows], sides)
             lines += ["", self._paint(f"  {title}", "bold")]
             lines += [self._paint(shown[0], "dim"), *shown[1:]]
-        remarks = remarks_of(self._results, self._profile)
+        remarks = remarks_of(self._results, self._whole())
         lines += ["", *(self._paint(f"  {plain(line)}", "yellow") for line in remarks)]
         if footer is None or footer.message:
             lines.append(self._paint(f"  {ending(footer).splitlines()[0]}", "red"))
@@ -102,7 +106,7 @@ class ProfileMarkdown(_Gathered):
             lines.append("|" + "".join("---:|" if side == ">" else "---|" for side in sides))
             lines += [f"| {' | '.join(row)} |" for row in cells[1:]]
             lines.append("")
-        lines += [f"- {plain(line)}" for line in remarks_of(self._results, self._profile)]
+        lines += [f"- {plain(line)}" for line in remarks_of(self._results, self._whole())]
         if footer is None or footer.message:
             lines += ["", ending(footer).splitlines()[0]]
         return "\n".join(lines) + "\n"

@@ -52,7 +52,10 @@ def group_lines(profile: Profile) -> list[str]:
     """Returns a line for each group."""
     lines = []
     for number, group in enumerate(profile.groups[:_MOST_GROUPS]):
-        known = sorted(profile.processes[one].rank for one in group.ranks if one is not None)
+        processes = [one for one in group.ranks if one is not None]
+        known = sorted(
+            profile.processes[one].rank for one in processes if one < len(profile.processes)
+        )
         name = f"{group.name}, " if group.name else ""
         of = f" ({in_ranges(known)})" if known else ""
         size = counted(len(group.ranks), "rank") if group.ranks else "size unknown"
@@ -181,7 +184,12 @@ def remarks_of(results: Sequence[ProfileResult], profile: Profile) -> list[str]:
 
 
 def _waiting(results: Sequence[ProfileResult], profile: Profile) -> list[str]:
-    waits = waits_of_processes(results)
+    number_of_processes = len(profile.processes)
+    waits = {
+        number: wait
+        for number, wait in waits_of_processes(results).items()
+        if number < number_of_processes
+    }
     found = []
     waiting = {
         number: wait
