@@ -9,7 +9,7 @@ import click
 
 from cclmark.cli.printed_help import SaysHelp
 
-_USUAL_CALLS = 1 << 18
+_USUAL_CALLS = 1 << 17
 _MOST_CALLS = 1 << 26
 
 
