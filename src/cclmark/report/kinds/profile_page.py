@@ -29,6 +29,7 @@ from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import Profile, ProfileProcess, TracedStage
 
 _MOST_TITLED = 4
+_MOST_DRAWN, _MOST_RANKS = 256, 16  # calls of a rank, and ranks, of a drawing
 
 
 def title_of_profiles(runs: Sequence[Run]) -> str:
@@ -82,7 +83,8 @@ def insights_on_profile(run: Run) -> list[Insight]:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}".rstrip(".")
+    is_name = "_" in text.partition(" ")[0]  # an operation keeps its spelling
+    return (text if is_name else f"{text[:1].upper()}{text[1:]}").rstrip(".")
 
 
 def profile_sections(runs: Sequence[Run]) -> list[Section]:
@@ -156,16 +158,18 @@ def _step_bars(profile: Profile, results: Sequence[ProfileResult]) -> list[Stage
     stages = {
         process.rank: [
             TracedStage(names.get(one.index, "?"), one.begin_s, one.time_s)
-            for one in calls
+            for one in calls[:_MOST_DRAWN]
             if one.time_s
         ]
-        for process, calls in zip(profile.processes, profile.window, strict=False)
+        for process, calls in zip(profile.processes, profile.window[:_MOST_RANKS], strict=False)
     }
     known = {rank: calls for rank, calls in stages.items() if calls}
     if not known:
         return []
     has_steps = any(one.steps for one in profile.processes)
     title = "Operations of one step" if has_steps else "Operations from the middle of the program"
+    if any(len(calls) > _MOST_DRAWN for calls in profile.window[:_MOST_RANKS]):
+        title = f"The first {_MOST_DRAWN} o{title[1:]}"
     return [stage_bars(title, "rank", known)]
 
 
