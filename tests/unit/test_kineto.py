@@ -182,6 +182,7 @@ def test_calls_without_kernels_have_no_times():
         (GLOO[0][:-9], "the compressed file is cut off"),
         (GLOO[0][:30] + b"\0" * 40 + GLOO[0][70:], "the compressed file is damaged"),
     ],
+    ids=["no communication", "other JSON", "cut off", "damaged", "cut gzip", "damaged gzip"],
 )
 def test_what_cannot_be_read_says_where(content, problem):
     with pytest.raises(UsageError, match=problem):
@@ -235,7 +236,9 @@ def test_any_values_of_arguments_are_read_or_refused(arguments, rank):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{}", b"[]", b'{"header": 1}', gzip.compress(b"text"), b"\x1f\x8bnonsense"]
+    "content",
+    [b"", b"{}", b"[]", b'{"header": 1}', gzip.compress(b"text"), b"\x1f\x8bnonsense"],
+    ids=["empty", "object", "list", "header", "gzip of text", "damaged gzip"],
 )
 def test_other_files_are_no_traces(content):
     assert not is_kineto(content)
