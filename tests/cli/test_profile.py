@@ -285,6 +285,18 @@ def test_logs_of_the_other_kind_are_named(cclmark, job, fake_cuda, tmp_path):
     assert "lists events instead of counting calls: cclmark plugin" in listed.message
 
 
+@pytest.mark.started
+def test_a_journal_that_cannot_be_written(cclmark, job):
+    """The profile is printed. Here the program limits the files of the process that profiles it."""
+    words, env = job()
+    limit = "resource.prlimit(os.getppid(), resource.RLIMIT_FSIZE, (99, 99))"
+    script = f"import os, resource, subprocess; {limit}; subprocess.run({words!r}, check=True)"
+    run = cclmark("profile", "--", sys.executable, "-c", script, env=env, code=3)
+    assert "cannot write the journal" in run.message
+    assert "tree LL × 1" in run.err
+    assert "cclmark: journal" not in run.err
+
+
 def test_no_program_is_run_again_from_a_journal(cclmark, tmp_path):
     run = cclmark("profile", "--", "touch", "ran", code=3)
     (tmp_path / "ran").unlink()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cclmark import __version__
-from cclmark.errors import EXIT_MISSING, EXIT_OK, MissingError, UsageError
+from cclmark.errors import EXIT_MISSING, EXIT_OK, MissingError, OutputError, UsageError
 from cclmark.explain.chaining import VARIABLES, chained
 from cclmark.explain.plugin_log import plugin_path
 from cclmark.launch.descendants import Descendants, SeenProcess
@@ -78,34 +78,29 @@ def profile(
     Raises CclmarkError before the program is started if something is missing for it.
     """
     began_s = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        writer = JournalWriter(journal)  # before the program runs: its profile must not be lost
-        written = stack.enter_context(_closing(writer))
+    writer = JournalWriter(journal)  # before the program runs: its profile must not be lost
+    is_begun, failure = False, ""
+    try:
         started_at = _now()
         run = _run(request) if request.command else _read(request)
         header, assembled, footer = _assembled(run, started_at, began_s)
         lines: list[Line] = [header, assembled.profile, *assembled.results, footer]
         for line in lines:
             writer.write(line)
-        written.append(journal)
+            is_begun = True
+    except OutputError as error:  # the profile is printed nevertheless
+        failure = str(error)
+    finally:
+        writer.close(keep=is_begun)
     whole = _text_of(header, assembled, footer, exporter)
     write(whole)
     is_seen = bool(footer.message) and footer.message in whole
-    for text in ("" if is_seen else footer.message, *footer.problems):
+    for text in ("" if is_seen else footer.message, *footer.problems, failure):
         if text:
             print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
-    print(f"cclmark: journal {journal}", file=sys.stderr)
-    return footer.exit_code
-
-
-@contextlib.contextmanager
-def _closing(writer: JournalWriter) -> Iterator[list[Path]]:
-    """Closes a journal, and removes it unless its path is in the list at the end."""
-    written: list[Path] = []
-    try:
-        yield written
-    finally:
-        writer.close(keep=bool(written))
+    if is_begun:
+        print(f"cclmark: journal {journal}", file=sys.stderr)
+    return footer.exit_code or (EXIT_MISSING if failure else EXIT_OK)
 
 
 def _assembled(
