@@ -14,13 +14,17 @@ from cclmark.plan.items import (
     COLLECTIVE,
     EXPERIMENT,
     MEMORY,
+    OBJECTS,
     OVERLAP,
     P2P,
     PAIRS,
+    PIECES,
     PROFILE,
     items_of,
 )
+from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Compute, Overlap
+from cclmark.plan.pieces import Division, PieceCase
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemory
 from cclmark.plan.transfers import Transfer
@@ -42,6 +46,8 @@ PLANS = {
     EXPERIMENT: [Trial(Variant((Assignment("NCCL_PROTO", "LL"),)), 1, CASE)],
     OVERLAP: [Overlap(Variant(), 1, CASE, Compute("matmul", "bfloat16", 8192))],
     PROFILE: [ProfiledOperation("all_reduce", "nccl", 0, 2, "float32", 16, 64)],
+    OBJECTS: [ObjectCall("gather_object", "gloo", 2, 64, "bytes")],
+    PIECES: [PieceCase(CASE, (Division("one", 1), Division("grouped", 4)))],
 }
 
 
