@@ -28,7 +28,8 @@ from cclmark.results.kinds import (
     Result,
     TransferResult,
     TrialResult,
-    VariedResult,
+    TrainingResult,
+    VariedCaseResult,
 )
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -214,6 +215,11 @@ class Journal:
         return [result for result in self.results if isinstance(result, OverlapResult)]
 
     @property
+    def trainings(self) -> list[TrainingResult]:
+        """The results of ``cclmark train``."""
+        return [result for result in self.results if isinstance(result, TrainingResult)]
+
+    @property
     def memories(self) -> list[MemoryResult]:
         """The results of ``cclmark memory``."""
         return [result for result in self.results if isinstance(result, MemoryResult)]
@@ -290,7 +296,7 @@ def _attach(observed: Iterable[Condition | Explanation | Paths], journal: Journa
             journal.paths.append(one)
         else:
             explanations[one.index] = one
-    explained: list[CaseResult | VariedResult] = [*journal.cases, *journal.trials]
+    explained: list[CaseResult | VariedCaseResult] = [*journal.cases, *journal.trials]
     explained += journal.overlaps
     for result in explained:
         result.explanation = explanations.get(result.index, result.explanation)

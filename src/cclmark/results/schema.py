@@ -481,6 +481,37 @@ class OverlapFigures(msgspec.Struct, omit_defaults=True):
     launch_bound: bool = False
 
 
+class StepTimeline(msgspec.Struct, omit_defaults=True):
+    """Communication and compute in profiled steps, in seconds for one step, by rank.
+
+    ``communication_s``: communication runs or waits for other ranks. ``exposed_s``: the part of it
+    beside which nothing computes. ``compute_s``: something computes. ``compute_alone_s``: the same
+    in steps without communication, empty if there were none. ``steps``: the number of profiled
+    steps.
+    """
+
+    steps: Count
+    communication_s: list[float]
+    exposed_s: list[float]
+    compute_s: list[float]
+    compute_alone_s: list[float] = []
+
+
+class ReplicaDifference(msgspec.Struct):
+    """A rank whose parameters are not those of the others: the number of tensors, the first one."""
+
+    rank: Count
+    tensors: Count
+    first: str
+
+
+class ReplicaCheck(msgspec.Struct, omit_defaults=True):
+    """Whether all ranks hold equal parameters, with the number of elements of each rank."""
+
+    elements: Count
+    differences: list[ReplicaDifference] = []
+
+
 class MemoryReading(msgspec.Struct, omit_defaults=True):
     """The memory of a device and of a rank's process at one moment, in bytes.
 
