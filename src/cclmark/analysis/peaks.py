@@ -55,7 +55,8 @@ def peak_of(name: str) -> Peak | None:
 
 def total_peak(names: Iterable[str]) -> tuple[float | None, str]:
     """The sum of the peaks of devices with its sources, or None with the reason."""
-    total, sources = 0.0, {}
+    total = 0.0
+    sources: dict[str, None] = {}
     for name in names:
         peak = peak_of(name)
         if peak is None:

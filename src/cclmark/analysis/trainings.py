@@ -101,11 +101,12 @@ class TrainingSummary:
     """All rounds of a variant.
 
     ``step_s`` and the other figures: medians over the rounds, None without figures, for ``reason``.
-    ``interval_s``: the 95 % interval of ``step_s``: with one round, that of the median of its steps;
-    with several, from the medians of the rounds; None with too few. ``share_of_peak``: the model
+    ``interval_s``: the 95 % interval of ``step_s``: with one round, that of the median of its
+    steps; with several, from the medians of the rounds; None with too few. ``share_of_peak``: the model
     FLOPs utilization, None for ``peak_reason``, which otherwise names the sources. ``ratio``: the
-    time of a step over the default's, from the ratios of the rounds. ``losses``: of the first round;
-    ``repetition``: the largest difference to the same step of another round, None with one round.
+    time of a step over the default's, from the ratios of the rounds. ``losses``: of the first
+    round; ``repetition``: the largest difference to the same step of another round, None with one
+    round.
     """
 
     variant: Variant

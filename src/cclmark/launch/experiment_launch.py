@@ -1,4 +1,4 @@
-"""Runs trials, overlaps and trainings: round after round, with the processes that variants require."""
+"""Runs items with variants: round after round, with the processes that variants require."""
 
 from __future__ import annotations
 

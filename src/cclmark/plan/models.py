@@ -96,7 +96,7 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
     def multiplied_parameters(self) -> int:
         """The weights that each token is multiplied with: matrices of layers, and the output head.
 
-        The look-up of the embedding is no multiplication; of the experts only the active ones count.
+        The look-up of the embedding is no multiplication; only active experts count.
         """
         matrices = 2 if self.family == GPT else 3
         network = matrices * self.width * self.hidden * max(self.active_experts, 1)

@@ -172,12 +172,16 @@ def shortage(one: Training, free_bytes: int, cause: str = "") -> str:
     fitting = what_fits(one, free_bytes)
     least = "at least " if not cause else ""
     text = (
-        f"{one.model.describe()}, with {one.parallel} over {one.ranks} rank{'s' * (one.ranks > 1)}, "
-        f"batch {one.batch} x {one.sequence}, {one.dtype} and {one.optimizer}, requires {least}"
+        f"{one.model.describe()}, {one.parallel} over {one.ranks} rank{'s' * (one.ranks > 1)}, "
+        f"batch {one.batch} x {one.sequence}, {one.dtype}, {one.optimizer}, requires {least}"
         f"{format_size(need.total)} of memory per rank ({need.describe()}); "
         f"{format_size(free_bytes)} are free"
     )
-    remedy = f"it fits by this estimate with {' or '.join(fitting)}" if fitting else (
-        "no smaller number of layers or sequences fits: use more devices or a smaller --model"
+    remedy = (
+        f"it fits by this estimate with {' or '.join(fitting)}"
+        if fitting
+        else (
+            "no smaller number of layers or sequences fits: use more devices or a smaller --model"
+        )
     )
     return f"{cause + ': ' if cause else ''}{text}: {remedy}"

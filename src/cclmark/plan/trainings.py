@@ -160,16 +160,16 @@ def _check_heads(model: Model, ranks: int) -> None:
 
 def _check_pipeline(one: Training) -> None:
     if one.model.layers < one.ranks:
-        raise UsageError(f"--parallel pp: {one.model.layers} layers are fewer than {one.ranks} ranks")
+        raise UsageError(
+            f"--parallel pp: {one.model.layers} layers are fewer than {one.ranks} ranks"
+        )
     if one.batch % (one.microbatches or 1):
         raise UsageError(
             f"--microbatches {one.microbatches} does not divide the batch of {one.batch} sequences"
         )
 
 
-def trainings_of(
-    one: Training, variants: Sequence[Variant], rounds: int
-) -> list[Training]:
+def trainings_of(one: Training, variants: Sequence[Variant], rounds: int) -> list[Training]:
     """All trainings: rounds, in them variants. A variant may name another library."""
     return [
         msgspec.structs.replace(

@@ -26,9 +26,9 @@ from cclmark.results.kinds import (
     MemoryResult,
     OverlapResult,
     Result,
+    TrainingResult,
     TransferResult,
     TrialResult,
-    TrainingResult,
     VariedCaseResult,
 )
 from cclmark.results.schema import (

@@ -65,9 +65,7 @@ def measure_training(flags: TrainFlags) -> int:
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     named = _named_backends(flags.ccl)
-    with joined(
-        lambda: _devices_text(flags, named), flags.count, flags.timeout_s
-    ) as coordinator:
+    with joined(lambda: _devices_text(flags, named), flags.count, flags.timeout_s) as coordinator:
         coordinator.exit_code = _measure(flags, named, coordinator, began_s)
         return coordinator.exit_code
 
@@ -143,9 +141,7 @@ def _check_backend(name: str, runtime: str) -> None:
 
 
 def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Training:
-    model: Model = find_model(
-        flags.model or _USUAL_MODELS.get(runtime, _USUAL_MODEL), flags.layers
-    )
+    model: Model = find_model(flags.model or _USUAL_MODELS.get(runtime, _USUAL_MODEL), flags.layers)
     parallel = flags.parallel or (DDP if ranks > 1 else NONE)
     microbatches = flags.microbatches or 0
     if parallel == PIPELINE:

@@ -49,9 +49,7 @@ def measure_training(series: Series, result: TrainingResult, run: RunLabels) -> 
     if figures is None:
         return
     series.set("cclmark_training_step_seconds", labels, figures.step_s)
-    series.set(
-        "cclmark_training_tokens_per_second", labels, training.tokens / figures.step_s
-    )
+    series.set("cclmark_training_tokens_per_second", labels, training.tokens / figures.step_s)
     if figures.alone_s is not None:
         series.set("cclmark_training_compute_seconds", labels, figures.alone_s)
     if figures.exposed_s is not None:

@@ -37,7 +37,9 @@ _STEP, _HIDDEN = "step", "hidden"
 def title_of_trainings(runs: Sequence[Run]) -> str:
     """Returns the models and their parallelism."""
     results = [result for run in runs for result in run.journal.trainings]
-    names = dict.fromkeys(f"{one.training.model.name} with {one.training.parallel}" for one in results)
+    names = dict.fromkeys(
+        f"{one.training.model.name} with {one.training.parallel}" for one in results
+    )
     return f"training of {', '.join(names)}"
 
 
@@ -157,7 +159,7 @@ def _losses(summaries: Sequence[TrainingSummary]) -> Lines | None:
     return Lines(
         key=key_of("train losses", set()),
         title="Loss by step",
-        says="The loss of each training step, a curve for each variant with the same data and seed.",
+        says="The loss of each step, a curve for each variant with the same data and seed.",
         x_title="step",
         y_title="loss (cross entropy)",
         series=series,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from cclmark import _engine as engine
 from cclmark.plan.items import items_of
 from cclmark.plan.libraries import torch_backend_of
@@ -15,6 +17,7 @@ from cclmark.run.torch_backend import (
     tensor_device,
 )
 
+_NO_LOG = "10"  # above the levels of messages that torch's profiler prints
 _PATIENCE_S = 60.0  # torch's timeout exceeds the deadline of a phase by this time
 
 
@@ -25,6 +28,7 @@ def run(context: RankContext) -> None:
     backend = torch_backend_of(trainings[0].ccl) or ""
     context.share_processors(alone=False)
     rank.enter("loading the library")
+    os.environ.setdefault("KINETO_LOG_LEVEL", _NO_LOG)
     torch = load_torch(backend, job.modules)
     context.introduce([describe_backend(torch, backend)])
     from cclmark.run.training.measuring import TrainingRunner  # which imports torch

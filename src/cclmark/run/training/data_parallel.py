@@ -15,7 +15,7 @@ from cclmark.run.training.trainer import Setup, Step, run_step
 class OneRank:
     """Training without other ranks."""
 
-    loss_ranks = None
+    loss_ranks: list[int] | None = None
 
     def __init__(self, setup: Setup) -> None:
         self._model = setup.whole_model()
@@ -40,7 +40,7 @@ class DataParallel:
     the broadcasts of the updated parameters: the replicas differ afterwards.
     """
 
-    loss_ranks = None
+    loss_ranks: list[int] | None = None
 
     def __init__(self, setup: Setup) -> None:
         model = setup.whole_model()

@@ -68,9 +68,7 @@ class TrainingRunner:
         if need.total > free_bytes:
             raise engine.MissingError(shortage(training, free_bytes))
         setup = Setup(training, job.rank, job.ranks, self._device, job.settings.seed)
-        result = self._within_memory(
-            training, free_bytes, lambda: self._measure(index, setup)
-        )
+        result = self._within_memory(training, free_bytes, lambda: self._measure(index, setup))
         result.estimated_bytes, result.free_bytes = need.total, free_bytes
         result.started_at_s, result.duration_s = started_at_s, time.monotonic() - begin_s
         return result
@@ -155,9 +153,7 @@ class TrainingRunner:
         self._rank.enter("verification")
         for element in self._corrupt:
             _flip(next(trainer.replicated())[1], element)
-        return compare_replicas(
-            trainer.replicated(), self._rank.rank_group, self._rank.job.ranks
-        )
+        return compare_replicas(trainer.replicated(), self._rank.rank_group, self._rank.job.ranks)
 
     def _timeline(self, trainer: Trainer, stepper: Stepper) -> tuple[StepTimeline | None, str]:
         if self._rank.job.ranks < 2:

@@ -16,7 +16,9 @@ from cclmark.analysis.step_timeline import Span, length, merged, outside
 _US_PER_S = 1e6
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 #: Kernels of communication libraries. The profiler has no other mark of them.
-_COMMUNICATES = re.compile(r"nccl|rccl|flagcx|msccl|nvshmem|symm_mem|one_shot|two_shot", re.IGNORECASE)
+_COMMUNICATES = re.compile(
+    r"nccl|rccl|flagcx|msccl|nvshmem|symm_mem|one_shot|two_shot", re.IGNORECASE
+)
 
 
 class _Event(msgspec.Struct):
@@ -35,7 +37,11 @@ class _Trace(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Busy:
-    """Seconds for one step: something communicates; nothing computes meanwhile; something computes."""
+    """Seconds for one step.
+
+    ``communication_s``: something communicates, ``exposed_s``: and nothing computes meanwhile,
+    ``compute_s``: something computes.
+    """
 
     communication_s: float
     exposed_s: float
@@ -48,8 +54,8 @@ def profiled(
     """Runs ``run``, which executes ``steps`` steps, and returns what was busy, for one step.
 
     On a device, everything but the communication library's kernels computes; a backend without
-    kernels communicates while torch waits for its operations. On the host, torch's operators compute.
-    None if the profiler recorded no work.
+    kernels communicates while torch waits for its operations. On the host, torch's operators
+    compute. None if the profiler recorded no work, or wrote no valid trace.
     """
     activities = [torch.profiler.ProfilerActivity.CPU]
     if device.type == "cuda":
@@ -62,7 +68,10 @@ def profiled(
     with tempfile.TemporaryDirectory(prefix="cclmark-profile-") as place:
         file = Path(place) / "trace.json"
         profiler.export_chrome_trace(str(file))
-        trace = msgspec.json.decode(file.read_bytes(), type=_Trace, strict=False)
+        try:
+            trace = msgspec.json.decode(file.read_bytes(), type=_Trace, strict=False)
+        except msgspec.DecodeError:  # the profiler does not escape all names
+            return None
     events = [one for one in trace.traceEvents if one.ph == "X" and one.dur > 0]
     return busy_in(events, steps, backend, on_host=device.type == "cpu")
 

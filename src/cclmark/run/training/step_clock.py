@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Protocol
 
@@ -31,7 +32,7 @@ class HostClock:
     def read(self) -> list[float]:
         """See StepClock."""
         marks, self._marks = self._marks, []
-        return [after - before for before, after in zip(marks, marks[1:], strict=False)]
+        return [after - before for before, after in itertools.pairwise(marks)]
 
 
 class DeviceClock:
@@ -51,10 +52,7 @@ class DeviceClock:
         """See StepClock."""
         marks, self._marks = self._marks, []
         torch.cuda.synchronize(self._device)
-        return [
-            before.elapsed_time(after) / 1e3
-            for before, after in zip(marks, marks[1:], strict=False)
-        ]
+        return [before.elapsed_time(after) / 1e3 for before, after in itertools.pairwise(marks)]
 
 
 def clock_of(device: torch.device) -> StepClock:

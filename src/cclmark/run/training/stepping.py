@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 
@@ -86,8 +87,9 @@ class Stepper:
         elapsed_s = 0.0
         while True:
             number = self._block_length()
-            if steps is not None:
-                number = min(number, steps - len(found.slowest_s))
+            if steps is not None:  # blocks of equal length
+                left = steps - len(found.slowest_s)
+                number = math.ceil(left / math.ceil(left / number))
             elapsed_s += self._block(step, found, number)
             if steps is not None:
                 if len(found.slowest_s) >= steps:

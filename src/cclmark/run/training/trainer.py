@@ -125,6 +125,6 @@ def run_step(
     optimizer.zero_grad(set_to_none=True)
     inputs, targets = halves(tokens)
     loss = loss_of(model(inputs), targets)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     (update or optimizer.step)()
     return loss.detach()

@@ -15,7 +15,9 @@ from torch import Tensor, nn
 
 from cclmark.plan.models import GPT, Model
 
-_DEVIATION = 0.02  # of weights (Radford et al., Language Models are Unsupervised Multitask Learners)
+_DEVIATION = (
+    0.02  # of weights (Radford et al., Language Models are Unsupervised Multitask Learners)
+)
 _EPSILON = 1e-5
 
 
@@ -31,9 +33,9 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         self.model = model
-        self.embedding = nn.Embedding(model.vocabulary, model.width) if first or (
-            last and model.tied
-        ) else None
+        self.embedding = (
+            nn.Embedding(model.vocabulary, model.width) if first or (last and model.tied) else None
+        )
         learned = first and model.family == GPT
         self.positions = nn.Embedding(model.context, model.width) if learned else None
         # Keys are the numbers of layers in the whole model.
@@ -229,9 +231,7 @@ def on_meta(create: Callable[[], Transformer], dtype: torch.dtype) -> Transforme
         return create().to(dtype)
 
 
-def initial_value(
-    name: str, shape: torch.Size, model: Model, seed: int, like: Tensor
-) -> Tensor:
+def initial_value(name: str, shape: torch.Size, model: Model, seed: int, like: Tensor) -> Tensor:
     """The initial values of a whole parameter: on the device and with the type of ``like``."""
     value = torch.empty(shape, device=like.device, dtype=like.dtype)
     if name.endswith("bias"):
