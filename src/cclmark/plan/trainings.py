@@ -163,7 +163,12 @@ def _check_pipeline(one: Training) -> None:
         raise UsageError(
             f"--parallel pp: {one.model.layers} layers are fewer than {one.ranks} ranks"
         )
-    if one.batch % (one.microbatches or 1):
+    if one.microbatches < one.ranks:
+        raise UsageError(
+            f"--parallel pp: {one.microbatches} microbatches are fewer than {one.ranks} ranks: "
+            "raise --batch or --microbatches"
+        )
+    if one.batch % one.microbatches:
         raise UsageError(
             f"--microbatches {one.microbatches} does not divide the batch of {one.batch} sequences"
         )

@@ -1,20 +1,28 @@
-"""The trainer of each parallelism, imported when it is first needed."""
+"""The trainer of each parallelism."""
 
 from __future__ import annotations
 
-from cclmark.plan.trainings import DDP, NONE, ZERO1
+from collections.abc import Callable
+from importlib import import_module
+
+from cclmark.plan.trainings import DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
 from cclmark.run.training.trainer import Setup, Trainer
+
+# Modules below this package: each imports parts of torch that the others do not need.
+_TRAINERS = {
+    NONE: ("data_parallel", "OneRank"),
+    DDP: ("data_parallel", "DataParallel"),
+    ZERO1: ("data_parallel", "DataParallel"),
+    FSDP: ("sharded", "Sharded"),
+    TENSOR: ("tensor_parallel", "TensorParallel"),
+    PIPELINE: ("pipeline", "Pipeline"),
+    EXPERT: ("expert_parallel", "ExpertParallel"),
+}
 
 
 def trainer_of(setup: Setup) -> Trainer:
     """Creates the model, distributes it and returns its trainer; a collective call."""
-    parallel = setup.training.parallel
-    if parallel == NONE:
-        from cclmark.run.training.data_parallel import OneRank
-
-        return OneRank(setup)
-    if parallel in (DDP, ZERO1):
-        from cclmark.run.training.data_parallel import DataParallel
-
-        return DataParallel(setup)
-    raise ValueError(f"unknown parallelism {parallel}")
+    module, name = _TRAINERS[setup.training.parallel]
+    create: Callable[[Setup], Trainer]
+    create = getattr(import_module(f"cclmark.run.training.{module}"), name)
+    return create(setup)
