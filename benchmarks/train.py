@@ -69,7 +69,7 @@ def of_cclmark(args: argparse.Namespace, way: str, journal: Path) -> dict[str, f
     (one,) = summaries_of(held.trainings, held.header.devices)
     parts = {
         "step_ms": one.step_s,
-        "alone_ms": one.alone_s,
+        "alone_ms": one.compute_s,
         "slow_down_ms": one.slow_down_s,
         "exposed_ms": one.exposed_s,
         "hidden_ms": one.hidden_s,

@@ -27,7 +27,7 @@ class Figures:
     communication. ``rank``: the rank that takes longest without communication; it waits least for
     others, so the following are its figures. ``exposed_s``, ``hidden_s``: the communication beside
     which nothing, or something, computes. ``slow_down_s``: how much longer something computes in a
-    step with communication than without. Unknown ones are None.
+    step with communication than in one without. ``busy_s``: something computes. None: unknown.
     """
 
     step_s: float
@@ -36,16 +36,24 @@ class Figures:
     exposed_s: float | None = None
     hidden_s: float | None = None
     slow_down_s: float | None = None
+    busy_s: float | None = None
+
+    @property
+    def compute_s(self) -> float | None:
+        """The compute of a step: the step without communication, else ``busy_s``."""
+        return self.busy_s if self.alone_s is None else self.alone_s
 
     @property
     def unexplained_s(self) -> float | None:
-        """The step without compute alone, its slow-down and exposed communication.
+        """The step without compute, its slow-down and exposed communication.
 
-        All four are measured independently of each other.
+        Steps are timed without the profiler, and the other parts are measured in other steps.
         """
-        if self.alone_s is None or self.exposed_s is None or self.slow_down_s is None:
+        if self.compute_s is None or self.exposed_s is None:
             return None
-        return self.step_s - self.alone_s - self.slow_down_s - self.exposed_s
+        if self.alone_s is not None and self.slow_down_s is None:
+            return None
+        return self.step_s - self.compute_s - (self.slow_down_s or 0.0) - self.exposed_s
 
 
 def figures_of(result: TrainingResult) -> Figures | None:
@@ -73,6 +81,7 @@ def figures_of(result: TrainingResult) -> Figures | None:
         timeline.exposed_s[rank],
         timeline.communication_s[rank] - timeline.exposed_s[rank],
         slow_down_s,
+        timeline.compute_s[rank],
     )
 
 
@@ -100,11 +109,12 @@ class LossComparison:
 class TrainingSummary:
     """All rounds of a variant.
 
-    ``step_s`` and the other figures: medians over the rounds, None without figures, for ``reason``.
+    ``step_s`` and the other figures: medians over the rounds, None without figures, for
+    ``reason``. ``compute_s``: see Figures; ``has_alone``: it is a step without communication.
     ``interval_s``: the 95 % interval of ``step_s``: with one round, that of the median of its
-    steps; with several, from the medians of the rounds; None with too few. ``share_of_peak``: the model
-    FLOPs utilization, None for ``peak_reason``, which otherwise names the sources. ``ratio``: the
-    time of a step over the default's, from the ratios of the rounds. ``losses``: of the first
+    steps; with several, from the medians of the rounds; None with too few. ``share_of_peak``: the
+    model FLOPs utilization, None for ``peak_reason``, which otherwise names the sources. ``ratio``:
+    the time of a step over the default's, from the ratios of the rounds. ``losses``: of the first
     round; ``repetition``: the largest difference to the same step of another round, None with one
     round.
     """
@@ -117,7 +127,8 @@ class TrainingSummary:
     steps: int = 0
     step_s: float | None = None
     interval_s: tuple[float, float] | None = None
-    alone_s: float | None = None
+    compute_s: float | None = None
+    has_alone: bool = False
     exposed_s: float | None = None
     hidden_s: float | None = None
     slow_down_s: float | None = None
@@ -167,7 +178,7 @@ def _summary(
 ) -> TrainingSummary:
     training = results[0].training
     bad = next((one for one in results if one.status != "ok"), None)
-    status, reason = ("ok", "") if bad is None else (bad.status, bad.reason)
+    status, reason = ("ok", "") if bad is None else (bad.status, _reason_of(bad))
     measured = [(one, found) for one in results if (found := figures_of(one)) is not None]
     if not measured:
         return TrainingSummary(training.variant, training, status, reason)
@@ -184,7 +195,8 @@ def _summary(
         steps=sum(len(one.step_s[0]) for one in runs),
         step_s=step_s,
         interval_s=_interval(runs, figures),
-        alone_s=_median_of([one.alone_s for one in figures]),
+        compute_s=_median_of([one.compute_s for one in figures]),
+        has_alone=all(one.alone_s is not None for one in figures),
         exposed_s=_median_of([one.exposed_s for one in figures]),
         hidden_s=_median_of([one.hidden_s for one in figures]),
         slow_down_s=_median_of([one.slow_down_s for one in figures]),
@@ -202,6 +214,12 @@ def _summary(
         converged=all(one.converged for one in runs),
         compared_elements=next((one.check.elements for one in runs if one.check is not None), 0),
     )
+
+
+def _reason_of(result: TrainingResult) -> str:
+    """The reason; of a rank that failed its own words, the second line of the report."""
+    lines = result.report.splitlines()
+    return lines[1].strip() if len(lines) > 1 else result.reason
 
 
 def _median_of(values: Sequence[float | None]) -> float | None:

@@ -149,6 +149,17 @@ def _fitting(one: Training, fits: Callable[[Training], bool]) -> Iterator[str]:
     )
     if batch:
         yield f"--batch {batch * step}"
+    if not layers and not batch:
+        smallest = msgspec.structs.replace(one, batch=step)
+        layers = _largest(
+            least,
+            one.model.layers - 1,
+            lambda number: fits(
+                msgspec.structs.replace(smallest, model=one.model.with_layers(number))
+            ),
+        )
+        if layers:
+            yield f"--batch {step} --layers {layers}"
     if one.parallel == DDP:
         for parallel in (ZERO1, FSDP):
             if fits(msgspec.structs.replace(one, parallel=parallel)):
@@ -180,8 +191,6 @@ def shortage(one: Training, free_bytes: int, cause: str = "") -> str:
     remedy = (
         f"it fits by this estimate with {' or '.join(fitting)}"
         if fitting
-        else (
-            "no smaller number of layers or sequences fits: use more devices or a smaller --model"
-        )
+        else ("no number of layers or sequences fits: use more devices or a smaller --model")
     )
     return f"{cause + ': ' if cause else ''}{text}: {remedy}"

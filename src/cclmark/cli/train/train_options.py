@@ -102,6 +102,15 @@ class TrainFlags:
         "compared with the default in new processes; may be repeated. Values that contain commas "
         "are separated by |.",
     )
+    artifacts: list[str] = option(
+        OPERATION,
+        "--artifact",
+        multiple=True,
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="An environment file, for example the environment.sh of cclmark tune: its variables "
+        "are compared with the default; may be repeated.",
+    )
     one_at_a_time: bool = option(
         OPERATION,
         "--one-at-a-time",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from cclmark.cli.collective.measuring import check_limits
 from cclmark.cli.train.train_options import USUAL_ROUNDS, USUAL_SEQUENCE, TrainFlags
@@ -48,6 +49,7 @@ from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import Settings
 from cclmark.run import locate
+from cclmark.tune.environment_file import read_shell
 
 _USUAL_HOST_RANKS = 2
 _USUAL_BACKENDS = {"cuda": "torch:nccl", "host": "torch:gloo"}
@@ -182,7 +184,23 @@ def _variants(flags: TrainFlags, backends: Sequence[str]) -> tuple[list[Variant]
         else []
     )
     others = [Variant((Assignment(LIBRARY, name, PROCESS),)) for name in backends[1:]]
-    return [DEFAULT, *others, *settings], notices
+    deployed = [_deployed(Path(name)) for name in flags.artifacts]
+    variants = [DEFAULT, *others, *settings, *deployed]
+    if len(set(variants)) < len(variants):
+        raise UsageError("two of the variants are equal: see --vary and --artifact")
+    return variants, notices
+
+
+def _deployed(path: Path) -> Variant:
+    """Returns the variant of an environment file. Raises UsageError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--artifact {path}: cannot be read: {error}") from None
+    variables = read_shell(text, str(path))
+    if not variables:
+        raise UsageError(f"--artifact {path}: contains no variable")
+    return Variant(tuple(Assignment(name, value, PROCESS) for name, value in variables.items()))
 
 
 def _check_faults(flags: TrainFlags, training: Training) -> None:

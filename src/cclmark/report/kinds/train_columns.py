@@ -65,7 +65,7 @@ def _figure_cells(result: TrainingResult) -> list[Cell]:
         *(
             None if one is None else one * _MS_PER_S
             for one in (
-                *(figures.alone_s, figures.slow_down_s, figures.exposed_s, figures.hidden_s),
+                *(figures.compute_s, figures.slow_down_s, figures.exposed_s, figures.hidden_s),
                 figures.unexplained_s,
             )
         ),

@@ -26,6 +26,7 @@ from cclmark.report.wording.training_words import (
     share_text,
     title_of_training,
     tokens_text,
+    variant_lines,
     wrong_lines,
 )
 from cclmark.results.kinds import TrainingResult
@@ -92,7 +93,7 @@ def training_sections(runs: Sequence[Run]) -> list[Section]:
             head,
             [cells_of(one, summaries) for one in summaries],
             len(head) - 1,
-            [line for line in (peak_line(summaries),) if line],
+            [line for line in (*variant_lines(summaries), peak_line(summaries)) if line],
         )
         losses = [chart] if (chart := _losses(summaries)) is not None else []
         sections.append(
@@ -115,12 +116,10 @@ def _bars(summaries: Sequence[TrainingSummary]) -> list[StageBars]:
         if one.step_s is None or one.exposed_s is None:
             continue
         known = [
-            ("compute without communication", one.alone_s),
+            ("compute without communication" if one.has_alone else "compute", one.compute_s),
             ("slow-down of compute beside communication", one.slow_down_s),
             ("exposed communication", one.exposed_s),
         ]
-        if one.alone_s is None:
-            known.insert(0, ("other work", one.step_s - one.exposed_s))
         place = 2 * number
         stages[place], names[place] = _in_a_row(known), f"{_STEP} {number}"
         if one.hidden_s:

@@ -17,6 +17,7 @@ from cclmark.report.wording.training_words import (
     remarks_of,
     sides_of,
     title_of_training,
+    variant_lines,
     wrong_lines,
 )
 from cclmark.results.kinds import TrainingResult
@@ -46,7 +47,12 @@ class GatheredTrainings:
 
     def notes(self, summaries: list[TrainingSummary]) -> list[str]:
         """The losses side by side, remarks, and the peak of the MFU."""
-        lines = [*loss_lines(summaries), *remarks_of(summaries), peak_line(summaries)]
+        lines = [
+            *variant_lines(summaries),
+            *loss_lines(summaries),
+            *remarks_of(summaries),
+            peak_line(summaries),
+        ]
         return [line for line in lines if line]
 
     def is_wrong(self) -> bool:

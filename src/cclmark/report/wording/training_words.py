@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from cclmark.analysis.trainings import TrainingSummary
 from cclmark.plan.sizes import format_size
 from cclmark.plan.trainings import PARALLELISMS, PIPELINE, Training
+from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import Header
 
 _MS_PER_S = 1e3
+_LONGEST_NAME = 48
 _LARGE_REST = 0.02  # of the step: a larger part that nothing explains is reported
 
 
@@ -23,7 +25,7 @@ def method_of_trainings(header: Header) -> str:
     else:
         length = f"steps until the median is known to ±{settings.precision * 100:g} % (95 %)"
     check = "parameters of all ranks compared afterwards" if settings.check else "nothing checked"
-    return f"{length}, slowest rank, {check}; compute and communication from steps outside of these"
+    return f"{length}, slowest rank, {check}"
 
 
 def title_of_training(one: Training) -> str:
@@ -38,8 +40,13 @@ def title_of_training(one: Training) -> str:
 
 
 def name_of(one: TrainingSummary) -> str:
-    """The variant, with the library if it is one of several."""
-    return one.training.ccl if one.variant.is_default else one.variant.describe()
+    """The variant in words, by its library if that is what differs."""
+    if one.variant.is_default or one.variant.value_of(LIBRARY):
+        return one.training.ccl
+    text = one.variant.describe()
+    first = one.variant.assignments[0].name
+    more = len(one.variant.assignments) - 1
+    return text if len(text) <= _LONGEST_NAME or not more else f"{first} and {more} more"
 
 
 def ms_text(time_s: float | None) -> str:
@@ -110,7 +117,7 @@ def cells_of(one: TrainingSummary, summaries: Sequence[TrainingSummary]) -> list
     compared = [ratio_text(one)] if len(summaries) > 1 else []
     return [
         *(name, step_text(one), *compared, tokens_text(one), share_text(one.share_of_peak)),
-        *(ms_text(one.alone_s), ms_text(one.slow_down_s), ms_text(one.exposed_s)),
+        *(ms_text(one.compute_s), ms_text(one.slow_down_s), ms_text(one.exposed_s)),
         *(ms_text(one.hidden_s), share_text(rest_of(one)), memory_text(one)),
         losses_text(one.losses),
     ]
@@ -158,6 +165,11 @@ def _remarks(one: TrainingSummary) -> list[str]:
         texts.append(f"MFU is unknown: {one.peak_reason}")
     if one.timeline_reason and one.training.ranks > 1:
         texts.append(f"communication is unknown: {one.timeline_reason}")
+    elif not one.has_alone and one.training.ranks > 1:
+        texts.append(
+            f"compute of {one.training.parallel} is the time in which something computes in "
+            "profiled steps: it has no step without communication"
+        )
     rest = rest_of(one)
     if rest is not None and abs(rest) > _LARGE_REST:
         texts.append(
@@ -167,6 +179,16 @@ def _remarks(one: TrainingSummary) -> list[str]:
     if not one.converged:
         texts.append("the precision was not reached: raise --max-time")
     return texts
+
+
+def variant_lines(summaries: Sequence[TrainingSummary]) -> list[str]:
+    """The settings of variants whose names in the table are shortened."""
+    return [
+        plain(f"{name}: {one.variant.describe()}")
+        for one in summaries
+        if not one.variant.is_default
+        and (name := name_of(one)) not in (one.variant.describe(), one.training.ccl)
+    ]
 
 
 def peak_line(summaries: Sequence[TrainingSummary]) -> str:

@@ -17,6 +17,7 @@ from typing import TypeVar
 import torch
 
 from cclmark import _engine as engine
+from cclmark.analysis.statistics import median
 from cclmark.plan.inject import Injection
 from cclmark.plan.training_memory import memory_of, shortage
 from cclmark.plan.trainings import REPLICATED, Training
@@ -32,7 +33,8 @@ from cclmark.run.training.stepping import Sampled, Stepper
 from cclmark.run.training.tokens import token_batches
 from cclmark.run.training.trainer import Setup, Step, Trainer
 
-_PROFILED_STEPS = 3
+_PROFILED_S = 0.3
+_LEAST_PROFILED, _MOST_PROFILED = 3, 20
 _UNKNOWN = -1.0
 _OUT_OF_HOST_MEMORY = "can't allocate memory"  # of torch's allocator on the host
 _DIGITS = 9
@@ -114,7 +116,7 @@ class TrainingRunner:
         after = self._alone_after(trainer.alone, stepper, len(before.slowest_s))
         losses = _averaged(warmed, timed, trainer.loss_ranks)
         finite = next((at for at, one in enumerate(losses) if not math.isfinite(one)), None)
-        timeline, reason = self._timeline(trainer, stepper)
+        timeline, reason = self._timeline(trainer, stepper, median(timed.slowest_s))
         result = TrainingResult(
             index=index,
             training=training,
@@ -155,32 +157,37 @@ class TrainingRunner:
             _flip(next(trainer.replicated())[1], element)
         return compare_replicas(trainer.replicated(), self._rank.rank_group, self._rank.job.ranks)
 
-    def _timeline(self, trainer: Trainer, stepper: Stepper) -> tuple[StepTimeline | None, str]:
+    def _timeline(
+        self, trainer: Trainer, stepper: Stepper, step_s: float
+    ) -> tuple[StepTimeline | None, str]:
         if self._rank.job.ranks < 2:
             return None, "one rank does not communicate"
         self._rank.enter("tracing")
-        self._profile(trainer.step, stepper)  # initialises the profiler
-        busy = self._profile(trainer.step, stepper)
-        alone = self._profile(trainer.alone, stepper) if trainer.alone is not None else None
+        steps = max(_LEAST_PROFILED, min(_MOST_PROFILED, int(_PROFILED_S / step_s)))
+        self._profile(trainer.step, stepper, 1)  # initialises the profiler
+        busy = self._profile(trainer.step, stepper, steps)
+        alone = None
+        if trainer.alone is not None:
+            alone = self._profile(trainer.alone, stepper, steps)
         if any(one == _UNKNOWN for row in busy for one in row):
             return None, "torch's profiler recorded no work of the device on at least one rank"
         return StepTimeline(
-            steps=_PROFILED_STEPS,
+            steps=steps,
             communication_s=[row[0] for row in busy],
             exposed_s=[row[1] for row in busy],
             compute_s=[row[2] for row in busy],
             compute_alone_s=[row[2] for row in alone or [] if row[2] != _UNKNOWN],
         ), ""
 
-    def _profile(self, step: Step, stepper: Stepper) -> list[list[float]]:
+    def _profile(self, step: Step, stepper: Stepper, steps: int) -> list[list[float]]:
         """Communication, exposed communication and compute by rank, in seconds for one step."""
         rank_group = self._rank.rank_group
 
         def run() -> None:
             rank_group.barrier()  # starting the profiler takes some ranks longer
-            stepper.run(step, _PROFILED_STEPS)
+            stepper.run(step, steps)
 
-        busy = profiled(run, _PROFILED_STEPS, self._device, self._backend)
+        busy = profiled(run, steps, self._device, self._backend)
         own = [_UNKNOWN] * 3
         if busy is not None:
             own = [busy.communication_s, busy.exposed_s, busy.compute_s]
