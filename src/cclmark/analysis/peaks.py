@@ -56,6 +56,9 @@ def peak_of(name: str) -> Peak | None:
 def total_peak(names: Iterable[str]) -> tuple[float | None, str]:
     """The sum of the peaks of devices with its sources, or None with the reason."""
     total = 0.0
+    names = list(names)
+    if not names:
+        return None, "the devices are unknown"
     sources: dict[str, None] = {}
     for name in names:
         peak = peak_of(name)

@@ -16,17 +16,8 @@ import msgspec
 
 from cclmark.plan.models import GPT, Model
 from cclmark.plan.sizes import format_size
-from cclmark.plan.trainings import (
-    ADAMW,
-    DDP,
-    DTYPES,
-    EXPERT,
-    FSDP,
-    PIPELINE,
-    TENSOR,
-    ZERO1,
-    Training,
-)
+from cclmark.plan.training_choices import ADAMW, DDP, DTYPES, EXPERT, FSDP, PIPELINE, TENSOR, ZERO1
+from cclmark.plan.trainings import Training
 
 _FLOAT_BYTES = 4
 _MOST_BATCH = 1 << 20

@@ -10,35 +10,26 @@ from cclmark.errors import UsageError
 from cclmark.plan.counts import AtLeastOne, Count
 from cclmark.plan.items import TRAIN
 from cclmark.plan.models import Model
+from cclmark.plan.training_choices import (
+    DDP,
+    DTYPE_ALIASES,
+    DTYPES,
+    EXPERT,
+    NONE,
+    PIPELINE,
+    SAME_DATA,
+    TENSOR,
+    ZERO1,
+)
 from cclmark.plan.variants import LIBRARY, Variant
-
-NONE, DDP, ZERO1, FSDP, TENSOR, PIPELINE, EXPERT = "none", "ddp", "zero1", "fsdp", "tp", "pp", "ep"
-PARALLELISMS = {
-    NONE: "one rank",
-    DDP: "data parallel (DistributedDataParallel)",
-    ZERO1: "data parallel, optimizer state sharded (ZeroRedundancyOptimizer)",
-    FSDP: "data parallel, parameters sharded (fully_shard)",
-    TENSOR: "tensor parallel (parallelize_module)",
-    PIPELINE: "pipeline parallel (Schedule1F1B)",
-    EXPERT: "expert parallel (all_to_all_single)",
-}
-#: Parallelisms whose ranks all work on the same sequences.
-_SAME_DATA = (TENSOR, PIPELINE)
-#: Parallelisms that leave equal parameters on all ranks.
-REPLICATED = (DDP, ZERO1)
-
-DTYPES = {"bfloat16": 2, "float32": 4}
-_DTYPE_NAMES = {"bf16": "bfloat16", "fp32": "float32"}
-ADAMW, SGD = "adamw", "sgd"
-LEARNING_RATES = {ADAMW: 3e-4, SGD: 0.1}
 
 
 class Training(msgspec.Struct, frozen=True, omit_defaults=True):
     """Training steps of one model with one variant in one round.
 
     ``batch``: sequences of a rank in a step; with tensor and pipeline parallelism all ranks work on
-    the same ones. ``sequence``: tokens in each. ``microbatches``: parts of the batch of a pipeline.
-    ``steps``: timed steps, 0: until the precision is reached.
+    the same ones. ``sequence``: tokens in each. ``microbatches``: parts of the batch of a
+    pipeline, 0 without one.
     """
 
     variant: Variant
@@ -78,7 +69,7 @@ class Training(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def replicas(self) -> int:
         """The number of ranks that work on different sequences."""
-        return 1 if self.parallel in _SAME_DATA else self.ranks
+        return 1 if self.parallel in SAME_DATA else self.ranks
 
     @property
     def tokens(self) -> int:
@@ -112,9 +103,9 @@ class Training(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def dtype_called(name: str) -> str:
     """The full name of a type of parameters. Raises UsageError."""
-    full = _DTYPE_NAMES.get(name, name)
+    full = DTYPE_ALIASES.get(name, name)
     if full not in DTYPES:
-        raise UsageError(f"--dtype {name}: choose from {', '.join((*DTYPES, *_DTYPE_NAMES))}")
+        raise UsageError(f"--dtype {name}: choose from {', '.join((*DTYPES, *DTYPE_ALIASES))}")
     return full
 
 

@@ -24,7 +24,8 @@ from cclmark.plan.items import (
 from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases, falls_with_pair
 from cclmark.plan.rank_memory import RankMemories, RankMemory
-from cclmark.plan.trainings import REPLICATED, Training
+from cclmark.plan.training_choices import REPLICATED
+from cclmark.plan.trainings import Training
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
 from cclmark.results.schema import (

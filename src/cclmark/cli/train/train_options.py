@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from cclmark.cli.options import METHOD, OPERATION, Flags, changed, option
-from cclmark.plan.models import MODELS
-from cclmark.plan.trainings import LEARNING_RATES, PARALLELISMS
+from cclmark.plan.training_choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
 
 _SHARED = Flags.__dataclass_fields__
 USUAL_ROUNDS = 5
@@ -25,7 +24,7 @@ class TrainFlags:
         "--model",
         default="",
         metavar="NAME",
-        help=f"{', '.join(MODELS)} [gpt2; host: tiny].",
+        help=f"{', '.join(MODEL_NAMES)} [gpt2; host: tiny].",
     )
     layers: int | None = option(
         OPERATION,

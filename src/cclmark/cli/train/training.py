@@ -19,17 +19,8 @@ from cclmark.plan.inject import Injection
 from cclmark.plan.items import TRAIN
 from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime
 from cclmark.plan.models import Model, find_model
-from cclmark.plan.trainings import (
-    DDP,
-    LEARNING_RATES,
-    NONE,
-    PIPELINE,
-    REPLICATED,
-    Training,
-    check_training,
-    dtype_called,
-    trainings_of,
-)
+from cclmark.plan.training_choices import DDP, LEARNING_RATES, NONE, PIPELINE, REPLICATED
+from cclmark.plan.trainings import Training, check_training, dtype_called, trainings_of
 from cclmark.plan.variants import (
     DEFAULT,
     LIBRARY,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from cclmark.analysis.trainings import TrainingSummary
 from cclmark.plan.sizes import format_size
-from cclmark.plan.trainings import PARALLELISMS, PIPELINE, Training
+from cclmark.plan.training_choices import PARALLELISMS, PIPELINE
+from cclmark.plan.trainings import Training
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
 from cclmark.results.kinds import TrainingResult

@@ -19,8 +19,9 @@ import torch
 from cclmark import _engine as engine
 from cclmark.analysis.statistics import median
 from cclmark.plan.inject import Injection
+from cclmark.plan.training_choices import REPLICATED
 from cclmark.plan.training_memory import memory_of, shortage
-from cclmark.plan.trainings import REPLICATED, Training
+from cclmark.plan.trainings import Training
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import ReplicaCheck, StepTimeline
 from cclmark.run.memory import free_on_all

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from cclmark.plan.trainings import DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
+from cclmark.plan.training_choices import DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
 from cclmark.run.training.trainer import Setup, Trainer
 
 # Modules below this package: each imports parts of torch that the others do not need.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 
 import torch
 from torch import Tensor
@@ -29,7 +30,9 @@ def token_batches(
 
 
 def _sequence(seed: int, batch: int, number: int, vocabulary: int, length: int) -> Tensor:
-    generator = torch.Generator().manual_seed((seed << 31) + (number << 5) + batch)
+    # torch's generator on the host uses 32 bits of a seed.
+    own_seed = zlib.crc32(f"{seed} {number} {batch}".encode())
+    generator = torch.Generator().manual_seed(own_seed)
     uniform = torch.rand(length, generator=generator, dtype=torch.float64)
     tokens = torch.exp(uniform * math.log(vocabulary + 1)).long() - 1
     return tokens.clamp_(0, vocabulary - 1)

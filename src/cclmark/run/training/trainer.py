@@ -9,7 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from cclmark.plan.trainings import ADAMW, Training
+from cclmark.plan.training_choices import ADAMW
+from cclmark.plan.trainings import Training
 from cclmark.run.training.transformer import (
     Transformer,
     initial_value,

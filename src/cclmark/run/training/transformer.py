@@ -245,4 +245,5 @@ def initial_value(name: str, shape: torch.Size, model: Model, seed: int, like: T
 
 
 def _seed_of(seed: int, name: str) -> int:
-    return (seed << 32) + zlib.crc32(name.encode())
+    # torch's generator on the host uses 32 bits of a seed.
+    return zlib.crc32(f"{seed} {name}".encode())

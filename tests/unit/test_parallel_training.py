@@ -1,0 +1,148 @@
+"""Models and parallelisms of ``cclmark train``: parameter counts, losses of one rank."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cclmark.plan.models import MODELS
+from patience import scaled
+
+pytest.importorskip("torch")
+
+PUBLISHED = {
+    "gpt2": 124_439_808,
+    "gpt2-medium": 354_823_168,
+    "gpt2-large": 774_030_080,
+    "gpt2-xl": 1_557_611_200,
+    "llama3.2-1b": 1_235_814_400,
+    "llama3-8b": 8_030_261_248,
+    "llama3-70b": 70_553_706_496,
+    "mixtral-8x7b": 46_702_792_704,
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_model_has_as_many_parameters_as_published(name):
+    import torch
+
+    from cclmark.run.training.transformer import Transformer, on_meta
+
+    shape = MODELS[name]
+    if shape.layers > 32:  # layers are alike, and creating one takes a millisecond
+        shape = shape.with_layers(3)
+    model = on_meta(lambda: Transformer(shape), torch.bfloat16)
+    assert sum(one.numel() for one in model.parameters()) == shape.parameters
+    assert MODELS[name].parameters == PUBLISHED.get(name, MODELS[name].parameters)
+    matrices = sum(
+        one.numel()
+        for key, one in model.named_parameters()
+        if one.dim() > 1 and ".experts." not in key and not key.startswith(("embed", "position"))
+    )
+    experts = sum(one.numel() for key, one in model.named_parameters() if ".experts." in key)
+    if shape.experts:
+        matrices += experts * shape.active_experts // shape.experts
+    if shape.tied:
+        matrices += shape.vocabulary * shape.width
+    assert shape.multiplied_parameters == matrices
+
+
+def test_initial_values_depend_on_the_name_and_the_seed_alone():
+    import torch
+
+    from cclmark.run.training.transformer import initial_value
+
+    shape, like = MODELS["tiny"], torch.empty(0)
+
+    def value(name, seed=1):
+        return initial_value(name, torch.Size((64, 64)), shape, seed, like)
+
+    first = value("layers.0.attention.output.weight")
+    assert torch.equal(first, value("layers.0.attention.output.weight"))
+    assert not torch.equal(first, value("layers.1.attention.output.weight"))
+    assert not torch.equal(first, value("layers.0.attention.output.weight", seed=2))
+    assert float(first.std()) == pytest.approx(0.02 / (2 * shape.layers) ** 0.5, rel=0.1)
+    assert float(value("embedding.weight").std()) == pytest.approx(0.02, rel=0.1)
+    assert float(value("layers.0.attention_norm.weight").min()) == 1.0
+
+
+def test_tokens_of_a_sequence_do_not_depend_on_the_rank_that_trains_with_it():
+    import torch
+
+    from cclmark.run.training.tokens import BATCHES, token_batches
+
+    host = torch.device("cpu")
+    whole = token_batches(1, 512, range(4), 100, host)
+    part = token_batches(1, 512, range(2, 4), 100, host)
+    assert len(whole) == BATCHES
+    assert all(torch.equal(one[2:], other) for one, other in zip(whole, part, strict=True))
+    assert whole[0].shape == (4, 101)
+    tokens = torch.stack(whole)
+    assert int(tokens.min()) >= 0
+    assert int(tokens.max()) < 512
+    counts = torch.bincount(tokens.flatten(), minlength=512)
+    assert counts[0] > counts[10] > counts[200]
+
+
+def test_a_changed_or_moved_element_changes_the_checksum():
+    import torch
+
+    from cclmark.run.training.replicas import checksum
+
+    for dtype in (torch.float32, torch.bfloat16):
+        tensor = torch.arange(1, 101).to(dtype).view(10, 10)
+        first = checksum(tensor)
+        assert first == checksum(tensor.clone())
+        assert first != checksum(tensor.flip(0))
+        changed = tensor.clone()
+        changed[9, 9] += 1
+        assert first != checksum(changed)
+
+
+@pytest.fixture(scope="module")
+def losses(tmp_path_factory):
+    """What parallel_losses.py found, by parallelism, model and optimizer."""
+    program = Path(__file__).with_name("parallel_losses.py")
+    meeting = tmp_path_factory.mktemp("meeting") / "file"
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(program), str(rank), str(meeting)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        out, err = ranks[0].communicate(timeout=scaled(90))
+        ranks[1].communicate(timeout=scaled(30))
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert ranks[0].returncode == 0, err[-3000:]
+    return {tuple(row[:3]): row[3:] for row in json.loads(out)}
+
+
+@pytest.mark.parametrize(
+    ("parallel", "model", "optimizer"),
+    [
+        ("ddp", "tiny", "sgd"),
+        ("zero1", "tiny-llama", "adamw"),
+        ("fsdp", "tiny", "sgd"),
+        ("fsdp", "tiny-moe", "adamw"),
+        ("tp", "tiny", "sgd"),
+        ("tp", "tiny-llama", "sgd"),
+        ("pp", "tiny", "sgd"),
+        ("pp", "tiny-llama", "adamw"),
+        ("ep", "tiny-moe", "sgd"),
+    ],
+)
+def test_the_losses_are_those_of_one_rank_with_all_data(losses, parallel, model, optimizer):
+    together, alone, other = losses[parallel, model, optimizer]
+    assert together == pytest.approx(alone, abs=2e-5)
+    # The same comparison distinguishes other data.
+    assert together != pytest.approx(other, abs=2e-3)
