@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Does a plain torch script see the same step times as `cclmark train`?
 
-    python benchmarks/train.py [--ranks 2] [--rounds 3,2,1] [--limit 220] [--out FILE.json]
+    python benchmarks/train.py [--ranks 2] [--batch 4] [--ways default,p2p,sockets]
+        [--rounds 3,2,1] [--limit 220] [--out FILE.json]
 
-Both train a GPT-2-like transformer with 254 M parameters under DDP on CUDA devices: batch 4 x 512,
-bfloat16, AdamW. torch/train_plain.py contains no code of cclmark. For each way of communication
-(NVLink, NCCL_P2P_DISABLE=1, shared memory off too) the two run in turn, in new processes, as often
-as --rounds says. Printed are the step with and without communication of both, their ratio, and the
-parts of the step that cclmark reports. After --limit seconds no further process is started. NVLink
-multicast is off in both unless the environment sets it.
+Both train a GPT-2-like transformer with 254 M parameters under DDP on CUDA devices: --batch
+sequences of 512 tokens for each rank, bfloat16, AdamW. torch/train_plain.py contains no code of
+cclmark. For each way of communication (NVLink, NCCL_P2P_DISABLE=1, shared memory off too) the two
+run in turn, in new processes, as often as --rounds says. Printed are the step with and without
+communication of both, their ratio, and the parts of the step that cclmark reports. After --limit
+seconds no further process is started. NVLink multicast is off in both unless the environment sets
+it.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from cclmark.analysis.trainings import summaries_of
 from cclmark.results.journal import read_journal
 
 _PLAIN = Path(__file__).parent / "torch" / "train_plain.py"
+_NAMES = {"default": "default", "p2p": "NCCL_P2P_DISABLE=1", "sockets": "P2P and SHM off"}
 _WAYS = {
     "default": {},
     "NCCL_P2P_DISABLE=1": {"NCCL_P2P_DISABLE": "1"},
@@ -60,7 +63,16 @@ def of_cclmark(args: argparse.Namespace, way: str, journal: Path) -> dict[str, f
     """The figures of one run of cclmark, in milliseconds."""
     command = [
         *(sys.executable, "-m", "cclmark", "train", "--model", "gpt2-254m", "--parallel", "ddp"),
-        *("-g", str(args.ranks), "--batch", "4", "--sequence", "512", "--dtype", "bfloat16"),
+        *(
+            "-g",
+            str(args.ranks),
+            "--batch",
+            str(args.batch),
+            "--sequence",
+            "512",
+            "--dtype",
+            "bfloat16",
+        ),
         *("-w", "10", "-n", str(_STEPS[way]), "--journal", str(journal)),
     ]
     if not run(command, _WAYS[way]):
@@ -69,11 +81,13 @@ def of_cclmark(args: argparse.Namespace, way: str, journal: Path) -> dict[str, f
     (one,) = summaries_of(held.trainings, held.header.devices)
     parts = {
         "step_ms": one.step_s,
-        "alone_ms": one.compute_s,
-        "slow_down_ms": one.slow_down_s,
+        "alone_ms": one.alone_s,
+        "profiled_ms": one.profiled_s,
+        "compute_ms": one.compute_s,
         "exposed_ms": one.exposed_s,
+        "idle_ms": one.idle_s,
         "hidden_ms": one.hidden_s,
-        "rest_ms": one.unexplained_s,
+        "slow_down_ms": one.slow_down_s,
     }
     found = {name: time_s * _MS_PER_S for name, time_s in parts.items() if time_s is not None}
     found["mfu"] = one.share_of_peak or 0.0
@@ -89,7 +103,7 @@ def of_torch(args: argparse.Namespace, way: str, out: Path) -> dict[str, float]:
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
         *("--nproc-per-node", str(args.ranks), str(_PLAIN)),
-        *("--steps", str(_STEPS[way]), "--out", str(out)),
+        *("--steps", str(_STEPS[way]), "--batch", str(args.batch), "--out", str(out)),
     ]
     return json.loads(out.read_text()) if run(command, _WAYS[way]) else {}
 
@@ -99,20 +113,23 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--ways", default=",".join(_NAMES), help="default, p2p, sockets")
     parser.add_argument("--rounds", default="3,2,1", help="of each way, in their order")
     parser.add_argument("--limit", type=float, default=220.0)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     begin_s = time.monotonic()
-    rounds = [int(one) for one in args.rounds.split(",")]
+    ways = [_NAMES[one] for one in args.ways.split(",")]
+    rounds = [int(one) for one in args.rounds.split(",")][: len(ways)]
     found: dict[str, dict[str, list[dict[str, float]]]] = {
-        way: {"cclmark": [], "torch": []} for way in _WAYS
+        way: {"cclmark": [], "torch": []} for way in ways
     }
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         for number in range(max(rounds)):
-            for way, most in zip(_WAYS, rounds, strict=True):
+            for way, most in zip(ways, rounds, strict=True):
                 if number >= most:
                     continue
                 tools = [("cclmark", of_cclmark), ("torch", of_torch)]
@@ -134,7 +151,8 @@ def main() -> None:
 
 def show(found: dict[str, dict[str, list[dict[str, float]]]]) -> None:
     """Prints medians over the rounds and the ratio of the two programs."""
-    head = ("step ms", "ratio", "alone ms", "ratio", "slow-down", "exposed", "hidden", "rest")
+    parts = ("profiled", "compute", "exposed", "idle", "hidden")
+    head = ("step ms", "ratio", "alone ms", "ratio", *parts)
     print(f"\n{'':>20} {'':>8} " + " ".join(f"{one:>9}" for one in head))
     for way, tools in found.items():
         plain = middle(tools["torch"])
@@ -144,7 +162,7 @@ def show(found: dict[str, dict[str, list[dict[str, float]]]]) -> None:
                 continue
             cells = [one.get("step_ms"), ratio(one, plain, "step_ms")]
             cells += [one.get("alone_ms"), ratio(one, plain, "alone_ms")]
-            cells += [one.get(f"{name}_ms") for name in ("slow_down", "exposed", "hidden", "rest")]
+            cells += [one.get(f"{name}_ms") for name in parts]
             texts = [f"{cell:9.3f}" if cell is not None else f"{'-':>9}" for cell in cells]
             print(f"{way:>20} {tool:>8} {' '.join(texts)}")
 

@@ -26,27 +26,45 @@ from torch.nn.parallel import DistributedDataParallel
 VOCABULARY, CONTEXT = 50257, 1024
 
 
-class Block(nn.Module):
+class Attention(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.ln_1 = nn.LayerNorm(width)
         self.attn = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
-        self.ln_2 = nn.LayerNorm(width)
-        self.fc = nn.Linear(width, 4 * width)
-        self.out = nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
-        q, k, v = self.attn(self.ln_1(x)).split(width, dim=2)
+        q, k, v = self.attn(x).split(width, dim=2)
         q, k, v = (
             one.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
             for one in (q, k, v)
         )
         y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.proj(y.transpose(1, 2).reshape(batch, length, width))
-        return x + self.out(functional.gelu(self.fc(self.ln_2(x)), approximate="tanh"))
+        return self.proj(y.transpose(1, 2).reshape(batch, length, width))
+
+
+class Perceptron(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.fc = nn.Linear(width, 4 * width)
+        self.out = nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(functional.gelu(self.fc(x), approximate="tanh"))
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(width)
+        self.attn = Attention(width, heads)
+        self.ln_2 = nn.LayerNorm(width)
+        self.mlp = Perceptron(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
 
 
 class Gpt(nn.Module):

@@ -103,6 +103,54 @@ def test_a_changed_or_moved_element_changes_the_checksum():
         assert first != checksum(changed)
 
 
+class TestTimeline:
+    """What busy_in finds in the events of a trace: two ends of steps, 100 us apart."""
+
+    @staticmethod
+    def found(*more, on_host=False):
+        from cclmark.run.training.profile import Event, busy_in
+
+        ends = [
+            ("user_annotation", "cclmark end of a step", 9, 1)
+            if on_host
+            else ("kernel", "spin_kernel(long)", 9, 1),
+            ("user_annotation", "cclmark end of a step", 109, 1)
+            if on_host
+            else ("kernel", "spin_kernel(long)", 109, 1),
+        ]
+        events = [Event("X", *one) for one in (*ends, *more)]
+        return busy_in(events, "nccl" if not on_host else "gloo", on_host=on_host)
+
+    def test_kernels(self):
+        busy = self.found(
+            ("kernel", "gemm", 0, 5),  # of the step before
+            ("kernel", "gemm", 20, 30),
+            ("kernel", "elementwise", 45, 15),
+            ("gpu_memcpy", "Memcpy DtoD", 100, 30),  # ends in the step behind
+            ("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 50, 30),
+            ("cuda_runtime", "cudaLaunchKernel", 0, 200),
+        )
+        assert busy.step_s == pytest.approx(100e-6)
+        assert busy.compute_s == pytest.approx(50e-6)
+        assert busy.communication_s == pytest.approx(30e-6)
+        assert busy.exposed_s == pytest.approx(20e-6)
+
+    def test_operators_of_the_host(self):
+        busy = self.found(
+            ("cpu_op", "aten::mm", 20, 30),
+            ("cpu_op", "DistributedDataParallel.forward", 10, 100),
+            ("cpu_op", "gloo:all_reduce", 40, 40),
+            on_host=True,
+        )
+        assert (busy.compute_s, busy.exposed_s) == pytest.approx((30e-6, 30e-6))
+
+    def test_a_trace_without_steps_or_work_is_unknown(self):
+        from cclmark.run.training.profile import busy_in
+
+        assert self.found() is None
+        assert busy_in([], "nccl", on_host=False) is None
+
+
 @pytest.fixture(scope="module")
 def losses(tmp_path_factory):
     """What parallel_losses.py found, by parallelism, model and optimizer."""

@@ -61,6 +61,7 @@ def result(number=0, *, step_ms=18.6, **changes) -> TrainingResult:
         "alone_s": [[16.9e-3] * 12, [16.0e-3] * 12],
         "timeline": StepTimeline(
             steps=3,
+            step_s=[18.7e-3, 18.6e-3],
             communication_s=[3e-3, 4e-3],
             exposed_s=[0.7e-3, 1.6e-3],
             compute_s=[17.6e-3, 16.7e-3],
@@ -223,20 +224,26 @@ class TestFigures:
         assert found.exposed_s == pytest.approx(0.7e-3)
         assert found.hidden_s == pytest.approx(2.3e-3)
         assert found.slow_down_s == pytest.approx(0.9e-3)
-        assert found.unexplained_s == pytest.approx(0.1e-3)
+        assert found.cost_s == pytest.approx(1.7e-3)
+        assert found.compute_s == pytest.approx(17.6e-3)
+        assert found.idle_s == pytest.approx(18.7e-3 - 17.6e-3 - 0.7e-3)
 
     def test_without_a_step_alone_the_rank_that_waits_least_counts(self):
-        timeline = StepTimeline(3, [3e-3, 4e-3], [1.6e-3, 0.7e-3], [16.0e-3, 17.0e-3])
+        timeline = StepTimeline(
+            3, [18e-3, 18.1e-3], [3e-3, 4e-3], [1.6e-3, 0.7e-3], [16.0e-3, 17.0e-3]
+        )
         found = figures_of(result(alone_s=[], timeline=timeline))
         assert found is not None
         assert found.rank == 1
         assert found.compute_s == pytest.approx(17e-3)
-        assert found.unexplained_s == pytest.approx(18.6e-3 - 17e-3 - 0.7e-3)
+        assert found.idle_s == pytest.approx(18.1e-3 - 17e-3 - 0.7e-3)
+        assert found.cost_s is found.slow_down_s is None
 
     def test_without_a_timeline_the_step_is_known(self):
         found = figures_of(result(timeline=None))
         assert found is not None
-        assert found.exposed_s is found.unexplained_s is None
+        assert found.exposed_s is found.idle_s is None
+        assert found.cost_s == pytest.approx(1.7e-3)
         assert figures_of(TrainingResult(0, training(), "died")) is None
 
     def test_rates_and_share_of_the_peak(self):
@@ -298,11 +305,21 @@ class TestFigures:
             "2; last 8.250000 and 8.000000"
         )
 
-    def test_a_part_that_nothing_explains_is_reported(self):
-        usual, slow = (summaries_of([result(step_ms=one)], []) for one in (18.6, 25.0))
-        text = "differ from the step by more than 2%"
-        assert not any(text in line for line in remarks_of(usual))
-        assert any(text in line for line in remarks_of(slow))
+    def test_idle_devices_and_a_slow_profile_are_reported(self):
+        devices = [device(0), device(1)]
+        (usual,) = summaries_of([result()], devices)
+        assert usual.idle_share == pytest.approx(0.4 / 18.7)
+        assert not any("idle" in line for line in remarks_of([usual]))
+        timeline = StepTimeline(3, [36e-3] * 2, [3e-3] * 2, [1e-3] * 2, [17e-3] * 2)
+        idle = summaries_of([result(step_ms=34.0, timeline=timeline)], devices)
+        lines = remarks_of(idle)
+        assert any(
+            "the devices are idle for 50% of a step: the host's launches" in one for one in lines
+        )
+        assert any("which take +6 % compared with timed ones" in one for one in lines)
+        hosts = [msgspec.structs.replace(one, runtime="host") for one in devices]
+        on_host = summaries_of([result(step_ms=34.0, timeline=timeline)], hosts)
+        assert not any("idle" in line for line in remarks_of(on_host))
 
     def test_a_failed_variant_has_the_words_of_the_rank(self):
         report = "rank 1 failed during loading the library\n  no backend odd\n  rank 0: waiting"

@@ -19,6 +19,14 @@ def merged(spans: Iterable[Span]) -> list[Span]:
     return found
 
 
+def clipped(spans: Iterable[Span], window: Span) -> list[Span]:
+    """The parts of spans within a window."""
+    begin, end = window
+    return [
+        (max(one[0], begin), min(one[1], end)) for one in spans if one[0] < end and one[1] > begin
+    ]
+
+
 def length(spans: Sequence[Span]) -> float:
     """The total length of disjoint spans."""
     return sum(end - begin for begin, end in spans)

@@ -23,44 +23,36 @@ _PEAK_DTYPE = "bfloat16"
 class Figures:
     """The figures of one round, in seconds for one step.
 
-    ``step_s``: the median over the steps of the slowest rank's time. ``alone_s``: the same without
-    communication. ``rank``: the rank that takes longest without communication; it waits least for
-    others, so the following are its figures. ``exposed_s``, ``hidden_s``: the communication beside
-    which nothing, or something, computes. ``slow_down_s``: how much longer something computes in a
-    step with communication than in one without. ``busy_s``: something computes. None: unknown.
+    ``step_s``: the median over the steps of the slowest rank's time. ``alone_s``: the same of steps
+    without communication. ``rank``: the rank that takes longest without communication; it waits
+    least for others, so the following are its figures, from profiled steps. ``profiled_s``: a
+    step, which consists of ``compute_s`` (something computes), ``exposed_s`` (something
+    communicates and nothing computes) and ``idle_s`` (nothing runs). ``hidden_s``: something
+    communicates beside compute. ``slow_down_s``: how much more something computes than in a step
+    without communication. None: unknown.
     """
 
     step_s: float
     alone_s: float | None
     rank: int
+    profiled_s: float | None = None
+    compute_s: float | None = None
     exposed_s: float | None = None
+    idle_s: float | None = None
     hidden_s: float | None = None
     slow_down_s: float | None = None
-    busy_s: float | None = None
 
     @property
-    def compute_s(self) -> float | None:
-        """The compute of a step: the step without communication, else ``busy_s``."""
-        return self.busy_s if self.alone_s is None else self.alone_s
-
-    @property
-    def unexplained_s(self) -> float | None:
-        """The step without compute, its slow-down and exposed communication.
-
-        Steps are timed without the profiler, and the other parts are measured in other steps.
-        """
-        if self.compute_s is None or self.exposed_s is None:
-            return None
-        if self.alone_s is not None and self.slow_down_s is None:
-            return None
-        return self.step_s - self.compute_s - (self.slow_down_s or 0.0) - self.exposed_s
+    def cost_s(self) -> float | None:
+        """How much longer a step takes with communication than without."""
+        return None if self.alone_s is None else self.step_s - self.alone_s
 
 
 def figures_of(result: TrainingResult) -> Figures | None:
     """The figures of a result, None if it was not measured."""
     if not result.step_s:
         return None
-    slowest_s = slowest_of(result.step_s)
+    step_s = median(slowest_of(result.step_s))
     alone = [median(one) for one in result.alone_s if one]
     timeline = result.timeline
     rank = 0
@@ -70,18 +62,20 @@ def figures_of(result: TrainingResult) -> Figures | None:
         rank = timeline.exposed_s.index(min(timeline.exposed_s))
     alone_s = median(slowest_of(result.alone_s)) if alone else None
     if timeline is None:
-        return Figures(median(slowest_s), alone_s, rank)
-    slow_down_s = None
-    if timeline.compute_alone_s:
-        slow_down_s = timeline.compute_s[rank] - timeline.compute_alone_s[rank]
+        return Figures(step_s, alone_s, rank)
+    profiled_s, compute_s = timeline.step_s[rank], timeline.compute_s[rank]
+    exposed_s = timeline.exposed_s[rank]
+    without = timeline.compute_alone_s
     return Figures(
-        median(slowest_s),
+        step_s,
         alone_s,
         rank,
-        timeline.exposed_s[rank],
-        timeline.communication_s[rank] - timeline.exposed_s[rank],
-        slow_down_s,
-        timeline.compute_s[rank],
+        profiled_s=profiled_s,
+        compute_s=compute_s,
+        exposed_s=exposed_s,
+        idle_s=profiled_s - compute_s - exposed_s,
+        hidden_s=timeline.communication_s[rank] - exposed_s,
+        slow_down_s=compute_s - without[rank] if without else None,
     )
 
 
@@ -110,7 +104,7 @@ class TrainingSummary:
     """All rounds of a variant.
 
     ``step_s`` and the other figures: medians over the rounds, None without figures, for
-    ``reason``. ``compute_s``: see Figures; ``has_alone``: it is a step without communication.
+    ``reason``; see Figures. ``on_host``: without accelerators.
     ``interval_s``: the 95 % interval of ``step_s``: with one round, that of the median of its
     steps; with several, from the medians of the rounds; None with too few. ``share_of_peak``: the
     model FLOPs utilization, None for ``peak_reason``, which otherwise names the sources. ``ratio``:
@@ -127,12 +121,15 @@ class TrainingSummary:
     steps: int = 0
     step_s: float | None = None
     interval_s: tuple[float, float] | None = None
+    alone_s: float | None = None
+    cost_s: float | None = None
+    profiled_s: float | None = None
     compute_s: float | None = None
-    has_alone: bool = False
     exposed_s: float | None = None
+    idle_s: float | None = None
     hidden_s: float | None = None
     slow_down_s: float | None = None
-    unexplained_s: float | None = None
+    on_host: bool = False
     share_of_peak: float | None = None
     peak_reason: str = ""
     timeline_reason: str = ""
@@ -145,6 +142,20 @@ class TrainingSummary:
     estimated_bytes: int = 0
     converged: bool = True
     compared_elements: int = 0
+
+    @property
+    def idle_share(self) -> float | None:
+        """The share of a profiled step in which nothing runs."""
+        if self.idle_s is None or not self.profiled_s:
+            return None
+        return self.idle_s / self.profiled_s
+
+    @property
+    def profile_difference(self) -> float | None:
+        """How much longer a profiled step takes than a timed one, as a share of the latter."""
+        if self.profiled_s is None or self.step_s is None:
+            return None
+        return self.profiled_s / self.step_s - 1
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -162,9 +173,8 @@ def summaries_of(
     if not by_variant:
         return []
     default = next((one for one in by_variant if one.is_default), next(iter(by_variant)))
-    names = [device.name for device in devices]
     return [
-        _summary(own, by_variant[default], names, is_default=variant == default)
+        _summary(own, by_variant[default], devices, is_default=variant == default)
         for variant, own in by_variant.items()
     ]
 
@@ -172,7 +182,7 @@ def summaries_of(
 def _summary(
     results: Sequence[TrainingResult],
     default: Sequence[TrainingResult],
-    names: Sequence[str],
+    devices: Sequence[DeviceDescription],
     *,
     is_default: bool,
 ) -> TrainingSummary:
@@ -184,7 +194,7 @@ def _summary(
         return TrainingSummary(training.variant, training, status, reason)
     figures = [found for _, found in measured]
     step_s = median([one.step_s for one in figures])
-    share, peak_reason = _share_of_peak(training, step_s, names[: training.ranks])
+    share, peak_reason = _share_of_peak(training, step_s, devices)
     runs = [one for one, _ in measured]
     return TrainingSummary(
         training.variant,
@@ -195,12 +205,15 @@ def _summary(
         steps=sum(len(one.step_s[0]) for one in runs),
         step_s=step_s,
         interval_s=_interval(runs, figures),
+        alone_s=_median_of([one.alone_s for one in figures]),
+        cost_s=_median_of([one.cost_s for one in figures]),
+        profiled_s=_median_of([one.profiled_s for one in figures]),
         compute_s=_median_of([one.compute_s for one in figures]),
-        has_alone=all(one.alone_s is not None for one in figures),
         exposed_s=_median_of([one.exposed_s for one in figures]),
+        idle_s=_median_of([one.idle_s for one in figures]),
         hidden_s=_median_of([one.hidden_s for one in figures]),
         slow_down_s=_median_of([one.slow_down_s for one in figures]),
-        unexplained_s=_median_of([one.unexplained_s for one in figures]),
+        on_host=any(device.runtime == "host" for device in devices),
         share_of_peak=share,
         peak_reason=peak_reason,
         timeline_reason=next((one.timeline_reason for one in runs if one.timeline is None), ""),
@@ -254,11 +267,11 @@ def _ratio(
 
 
 def _share_of_peak(
-    training: Training, step_s: float, names: Sequence[str]
+    training: Training, step_s: float, devices: Sequence[DeviceDescription]
 ) -> tuple[float | None, str]:
     if training.dtype != _PEAK_DTYPE:
         return None, f"peaks are known for {_PEAK_DTYPE}, not for {training.dtype}"
-    peak, reason = total_peak(names)
+    peak, reason = total_peak([device.name for device in devices])
     return (None if peak is None else training.operations / step_s / peak), reason
 
 

@@ -482,15 +482,17 @@ class OverlapFigures(msgspec.Struct, omit_defaults=True):
 
 
 class StepTimeline(msgspec.Struct, omit_defaults=True):
-    """Communication and compute in profiled steps, in seconds for one step, by rank.
+    """What runs in profiled steps, in seconds for one step, by rank.
 
-    ``communication_s``: communication runs or waits for other ranks. ``exposed_s``: the part of it
-    beside which nothing computes. ``compute_s``: something computes. ``compute_alone_s``: the same
-    in steps without communication, empty if there were none. ``steps``: the number of profiled
-    steps.
+    ``step_s``: from the end of a step to the end of the next one. ``compute_s``: something
+    computes. ``exposed_s``: something communicates or waits for other ranks, and nothing computes.
+    In the rest nothing runs. ``communication_s``: something communicates, hidden or not.
+    ``compute_alone_s``: compute in steps without communication, empty if there were none.
+    ``steps``: the number of profiled steps.
     """
 
     steps: Count
+    step_s: list[float]
     communication_s: list[float]
     exposed_s: list[float]
     compute_s: list[float]

@@ -12,8 +12,9 @@ from cclmark.results.kinds import TrainingResult
 
 PAGE_COLUMNS = (
     *("variant", "round", "ccl", "ranks", "model", "layers", "parallel", "batch", "sequence"),
-    *("dtype", "status", "reason", "step_ms", "tokens_per_s", "compute_ms", "slow_down_ms"),
-    *("exposed_ms", "hidden_ms", "rest_ms", "timed_steps", "first_loss", "last_loss"),
+    *("dtype", "status", "reason", "step_ms", "tokens_per_s", "alone_ms", "cost_ms"),
+    *("compute_ms", "exposed_ms", "idle_ms", "hidden_ms", "slow_down_ms", "profiled_ms"),
+    *("timed_steps", "first_loss", "last_loss"),
     *("different_ranks", "peak_allocated_bytes", "estimated_bytes"),
 )
 

@@ -16,8 +16,8 @@ _OF_TRAINING = (
     "microbatches status reason"
 )
 _FIGURES = (
-    "step_ms step_low_ms step_high_ms tokens_per_s flops_per_s compute_ms slow_down_ms exposed_ms "
-    "hidden_ms rest_ms timed_steps"
+    "step_ms step_low_ms step_high_ms tokens_per_s flops_per_s alone_ms cost_ms profiled_ms "
+    "compute_ms exposed_ms idle_ms hidden_ms slow_down_ms timed_steps"
 )
 _OTHERS = (
     "steps first_loss last_loss different_ranks peak_allocated_bytes peak_reserved_bytes "
@@ -65,8 +65,8 @@ def _figure_cells(result: TrainingResult) -> list[Cell]:
         *(
             None if one is None else one * _MS_PER_S
             for one in (
-                *(figures.compute_s, figures.slow_down_s, figures.exposed_s, figures.hidden_s),
-                figures.unexplained_s,
+                *(figures.alone_s, figures.cost_s, figures.profiled_s, figures.compute_s),
+                *(figures.exposed_s, figures.idle_s, figures.hidden_s, figures.slow_down_s),
             )
         ),
         len(result.step_s[0]),

@@ -10,14 +10,24 @@ from cclmark.results.kinds import TrainingResult
 TRAINING_METRICS = (
     Metric("cclmark_training_step_seconds", "seconds", "Time of one training step."),
     Metric(
-        "cclmark_training_compute_seconds",
+        "cclmark_training_alone_seconds",
         "seconds",
         "Time of one training step without communication.",
+    ),
+    Metric(
+        "cclmark_training_compute_seconds",
+        "seconds",
+        "Time of one training step in which something computes.",
     ),
     Metric(
         "cclmark_training_exposed_seconds",
         "seconds",
         "Communication of one training step beside which nothing computes.",
+    ),
+    Metric(
+        "cclmark_training_idle_seconds",
+        "seconds",
+        "Time of one training step in which the device does nothing.",
     ),
     Metric("cclmark_training_tokens_per_second", "", "Tokens of all ranks in a second."),
     Metric("cclmark_training_loss", "", "Loss of the last training step."),
@@ -50,9 +60,13 @@ def measure_training(series: Series, result: TrainingResult, run: RunLabels) -> 
         return
     series.set("cclmark_training_step_seconds", labels, figures.step_s)
     series.set("cclmark_training_tokens_per_second", labels, training.tokens / figures.step_s)
-    if figures.alone_s is not None:
-        series.set("cclmark_training_compute_seconds", labels, figures.alone_s)
-    if figures.exposed_s is not None:
-        series.set("cclmark_training_exposed_seconds", labels, figures.exposed_s)
+    for name, time_s in (
+        ("alone", figures.alone_s),
+        ("compute", figures.compute_s),
+        ("exposed", figures.exposed_s),
+        ("idle", figures.idle_s),
+    ):
+        if time_s is not None:
+            series.set(f"cclmark_training_{name}_seconds", labels, time_s)
     if result.losses:
         series.set("cclmark_training_loss", labels, result.losses[-1])

@@ -116,9 +116,9 @@ def _bars(summaries: Sequence[TrainingSummary]) -> list[StageBars]:
         if one.step_s is None or one.exposed_s is None:
             continue
         known = [
-            ("compute without communication" if one.has_alone else "compute", one.compute_s),
-            ("slow-down of compute beside communication", one.slow_down_s),
+            ("compute", one.compute_s),
             ("exposed communication", one.exposed_s),
+            ("idle", one.idle_s),
         ]
         place = 2 * number
         stages[place], names[place] = _in_a_row(known), f"{_STEP} {number}"
@@ -128,7 +128,7 @@ def _bars(summaries: Sequence[TrainingSummary]) -> list[StageBars]:
     if not stages:
         return []
     listed = "; ".join(f"{number}: {name_of(one)}" for number, one in enumerate(summaries, start=1))
-    return [stage_bars(f"Parts of a step ({listed})", "step", stages, names)]
+    return [stage_bars(f"Parts of a profiled step ({listed})", "step", stages, names)]
 
 
 def _in_a_row(parts: Sequence[tuple[str, float | None]]) -> list[TracedStage]:

@@ -15,7 +15,8 @@ from cclmark.results.schema import Header
 
 _MS_PER_S = 1e3
 _LONGEST_NAME = 48
-_LARGE_REST = 0.02  # of the step: a larger part that nothing explains is reported
+_LARGE_DIFFERENCE = 0.05  # of a profiled step to a timed one
+_MUCH_IDLE = 0.05  # of a step
 
 
 def method_of_trainings(header: Header) -> str:
@@ -89,19 +90,18 @@ def losses_text(losses: Sequence[float]) -> str:
     return f"{losses[0]:.4f} to {losses[-1]:.4f}" if losses else "-"
 
 
-def rest_of(one: TrainingSummary) -> float | None:
-    """The share of the step that the measured parts do not explain."""
-    if one.unexplained_s is None or one.step_s is None:
-        return None
-    return one.unexplained_s / one.step_s
+def difference_text(one: TrainingSummary) -> str:
+    """How much longer a profiled step takes than a timed one."""
+    difference = one.profile_difference
+    return "-" if difference is None else f"{difference * 100:+.1f} %"
 
 
 def head_of(summaries: Sequence[TrainingSummary]) -> list[str]:
     """The titles of the columns of ``cells_of``."""
     compared = ["x default (95 %)"] if len(summaries) > 1 else []
     return [
-        *("variant", "step ms (95 %)", *compared, "tokens/s", "MFU", "compute ms", "slow-down"),
-        *("exposed", "hidden", "rest", "memory", "loss"),
+        *("variant", "step ms (95 %)", *compared, "tokens/s", "MFU", "alone ms", "cost"),
+        *("compute", "exposed", "idle", "hidden", "profile", "memory", "loss"),
     ]
 
 
@@ -118,9 +118,9 @@ def cells_of(one: TrainingSummary, summaries: Sequence[TrainingSummary]) -> list
     compared = [ratio_text(one)] if len(summaries) > 1 else []
     return [
         *(name, step_text(one), *compared, tokens_text(one), share_text(one.share_of_peak)),
-        *(ms_text(one.compute_s), ms_text(one.slow_down_s), ms_text(one.exposed_s)),
-        *(ms_text(one.hidden_s), share_text(rest_of(one)), memory_text(one)),
-        losses_text(one.losses),
+        *(ms_text(one.alone_s), ms_text(one.cost_s), ms_text(one.compute_s)),
+        *(ms_text(one.exposed_s), ms_text(one.idle_s), ms_text(one.hidden_s)),
+        *(difference_text(one), memory_text(one), losses_text(one.losses)),
     ]
 
 
@@ -166,16 +166,17 @@ def _remarks(one: TrainingSummary) -> list[str]:
         texts.append(f"MFU is unknown: {one.peak_reason}")
     if one.timeline_reason and one.training.ranks > 1:
         texts.append(f"communication is unknown: {one.timeline_reason}")
-    elif not one.has_alone and one.training.ranks > 1:
+    if one.idle_share is not None and one.idle_share > _MUCH_IDLE and not one.on_host:
         texts.append(
-            f"compute of {one.training.parallel} is the time in which something computes in "
-            "profiled steps: it has no step without communication"
+            f"the devices are idle for {one.idle_share:.0%} of a step: the host's launches "
+            "determine it, so that a faster interconnect changes little; raise --batch, add "
+            "--compile, or use CUDA graphs in the program"
         )
-    rest = rest_of(one)
-    if rest is not None and abs(rest) > _LARGE_REST:
+    difference = one.profile_difference
+    if difference is not None and abs(difference) > _LARGE_DIFFERENCE and not one.on_host:
         texts.append(
-            "compute, its slow-down and exposed communication differ from the step by more than "
-            f"{_LARGE_REST:.0%}: see docs/how-to/train.md"
+            "compute, exposed and idle describe profiled steps, which take "
+            f"{difference * 100:+.0f} % compared with timed ones"
         )
     if not one.converged:
         texts.append("the precision was not reached: raise --max-time")

@@ -27,7 +27,7 @@ from cclmark.results.schema import ReplicaCheck, StepTimeline
 from cclmark.run.memory import free_on_all
 from cclmark.run.rank import Rank
 from cclmark.run.training.parallelisms import trainer_of
-from cclmark.run.training.profile import profiled
+from cclmark.run.training.profile import Profiler
 from cclmark.run.training.replicas import compare_replicas
 from cclmark.run.training.step_clock import clock_of
 from cclmark.run.training.stepping import Sampled, Stepper
@@ -141,6 +141,7 @@ class TrainingRunner:
     def _begin(self, stepper: Stepper, step: Step) -> Sampled:
         self._rank.enter("warm-up")
         gc.collect()
+        gc.freeze()  # later collections skip the objects of this program
         return stepper.warm_up(step, self._rank.job.settings.warmup)
 
     def _alone_after(self, alone: Step | None, stepper: Stepper, steps: int) -> Sampled:
@@ -165,7 +166,7 @@ class TrainingRunner:
             return None, "one rank does not communicate"
         self._rank.enter("tracing")
         steps = max(_LEAST_PROFILED, min(_MOST_PROFILED, int(_PROFILED_S / step_s)))
-        self._profile(trainer.step, stepper, 1)  # initialises the profiler
+        self._profile(trainer.step, stepper, 2)  # initialises the profiler
         busy = self._profile(trainer.step, stepper, steps)
         alone = None
         if trainer.alone is not None:
@@ -174,26 +175,30 @@ class TrainingRunner:
             return None, "torch's profiler recorded no work of the device on at least one rank"
         return StepTimeline(
             steps=steps,
-            communication_s=[row[0] for row in busy],
-            exposed_s=[row[1] for row in busy],
-            compute_s=[row[2] for row in busy],
-            compute_alone_s=[row[2] for row in alone or [] if row[2] != _UNKNOWN],
+            step_s=[row[0] for row in busy],
+            communication_s=[row[1] for row in busy],
+            exposed_s=[row[2] for row in busy],
+            compute_s=[row[3] for row in busy],
+            compute_alone_s=[row[3] for row in alone or [] if row[3] != _UNKNOWN],
         ), ""
 
     def _profile(self, step: Step, stepper: Stepper, steps: int) -> list[list[float]]:
-        """Communication, exposed communication and compute by rank, in seconds for one step."""
+        """Step, communication, exposed communication and compute by rank, in seconds."""
         rank_group = self._rank.rank_group
+        profiler = Profiler(self._device, self._backend)
 
         def run() -> None:
             rank_group.barrier()  # starting the profiler takes some ranks longer
-            stepper.run(step, steps)
+            for _ in range(steps + 1):  # the timeline counts from the end of the first one
+                stepper.run(step, 1)
+                profiler.end_step()
 
-        busy = profiled(run, steps, self._device, self._backend)
-        own = [_UNKNOWN] * 3
+        busy = profiler.profile(run)
+        own = [_UNKNOWN] * 4
         if busy is not None:
-            own = [busy.communication_s, busy.exposed_s, busy.compute_s]
+            own = [busy.step_s, busy.communication_s, busy.exposed_s, busy.compute_s]
         gathered = rank_group.gather([round(one, _DIGITS) for one in own])
-        return [gathered[place : place + 3] for place in range(0, len(gathered), 3)]
+        return [gathered[place : place + 4] for place in range(0, len(gathered), 4)]
 
     def _reset_peak(self) -> None:
         if self._device.type == "cuda":
@@ -211,6 +216,7 @@ class TrainingRunner:
         return gathered[::2], gathered[1::2]
 
     def _release(self) -> None:
+        gc.unfreeze()
         gc.collect()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
