@@ -17,10 +17,13 @@ from cclmark.plan.items import (
     OVERLAP,
     P2P,
     PAIRS,
+    TRAIN,
     items_of,
 )
+from cclmark.plan.models import MODELS
 from cclmark.plan.overlaps import Compute, Overlap
 from cclmark.plan.rank_memory import RankMemory
+from cclmark.plan.trainings import Training
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
 from cclmark.plan.variants import Assignment, Variant
@@ -39,6 +42,12 @@ PLANS = {
     MEMORY: [CASE],
     EXPERIMENT: [Trial(Variant((Assignment("NCCL_PROTO", "LL"),)), 1, CASE)],
     OVERLAP: [Overlap(Variant(), 1, CASE, Compute("matmul", "bfloat16", 8192))],
+    TRAIN: [
+        Training(
+            *(Variant(), 1, "torch:gloo", MODELS["tiny-moe"], "ep", 2, 4, 128),
+            *("float32", "adamw", 3e-4),
+        )
+    ],
 }
 
 
