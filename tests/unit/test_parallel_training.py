@@ -103,6 +103,33 @@ def test_a_changed_or_moved_element_changes_the_checksum():
         assert first != checksum(changed)
 
 
+def test_memory_that_runs_out_in_a_step_is_reported_with_what_would_fit():
+    import torch
+
+    from cclmark import _engine as engine
+    from cclmark.plan.trainings import Training
+    from cclmark.plan.variants import DEFAULT
+    from cclmark.run.training.measuring import within_memory
+
+    training = Training(
+        *(DEFAULT, 0, "torch:nccl", MODELS["gpt2-xl"], "ddp", 2, 64, 1024),
+        *("bfloat16", "adamw", 3e-4),
+    )
+
+    def run_out(error):
+        raise error
+
+    text = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79 GiB"
+    with pytest.raises(engine.MissingError, match=r"memory \(CUDA out of memory\): gpt2-xl"):
+        within_memory(training, 80 << 30, lambda: run_out(torch.OutOfMemoryError(text)))
+    host = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried")
+    with pytest.raises(engine.MissingError, match="--batch"):
+        within_memory(training, 80 << 30, lambda: run_out(host))
+    with pytest.raises(RuntimeError, match="shape"):
+        within_memory(training, 80 << 30, lambda: run_out(RuntimeError("shape mismatch")))
+    assert within_memory(training, 80 << 30, lambda: 1) == 1
+
+
 class TestTimeline:
     """What busy_in finds in the events of a trace: two ends of steps, 100 us apart."""
 

@@ -21,7 +21,7 @@ from cclmark.plan.trainings import Training, check_training, dtype_called, train
 from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
 from cclmark.report.kinds.train_page import training_sections
 from cclmark.report.kinds.train_table import TrainingTable
-from cclmark.report.wording.training_words import loss_lines, remarks_of
+from cclmark.report.wording.training_words import device_line, loss_lines, remarks_of
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import (
     DeviceDescription,
@@ -320,6 +320,11 @@ class TestFigures:
         hosts = [msgspec.structs.replace(one, runtime="host") for one in devices]
         on_host = summaries_of([result(step_ms=34.0, timeline=timeline)], hosts)
         assert not any("idle" in line for line in remarks_of(on_host))
+
+    def test_unequal_devices_are_reported(self):
+        assert device_line([device(0), device(1)]) == ""
+        text = device_line([device(0), device(1, "NVIDIA H100 PCIe")])
+        assert text.startswith("the devices differ (NVIDIA H100 80GB HBM3, NVIDIA H100 PCIe): the")
 
     def test_a_failed_variant_has_the_words_of_the_rank(self):
         report = "rank 1 failed during loading the library\n  no backend odd\n  rank 0: waiting"

@@ -16,6 +16,7 @@ from cclmark.report.page.page import PageTable, Section
 from cclmark.report.page.stage_bars import StageBars, stage_bars
 from cclmark.report.wording.training_words import (
     cells_of,
+    device_line,
     head_of,
     loss_lines,
     ms_text,
@@ -72,9 +73,15 @@ def insights_on_trainings(run: Run) -> list[Insight]:
                     f"{name_of(summaries[0])}.",
                 )
             )
-    found += [Insight("note", f"{line}.") for line in loss_lines(summaries)]
-    found += [Insight("look", f"{line}.") for line in remarks_of(summaries)]
+    found += [Insight("note", _sentence(line)) for line in loss_lines(summaries)]
+    unequal = device_line(run.journal.header.devices)
+    looks = [*remarks_of(summaries), *([unequal] if unequal else [])]
+    found += [Insight("look", _sentence(line)) for line in looks]
     return [*found, *of_completeness(run.journal, [])]
+
+
+def _sentence(line: str) -> str:
+    return f"{line[0].upper()}{line[1:]}."
 
 
 def training_sections(runs: Sequence[Run]) -> list[Section]:

@@ -9,6 +9,7 @@ from cclmark.report.wording.remarks import ending
 from cclmark.report.wording.text import aligned
 from cclmark.report.wording.training_words import (
     cells_of,
+    device_line,
     head_of,
     loss_lines,
     method_of_trainings,
@@ -51,6 +52,7 @@ class GatheredTrainings:
             *variant_lines(summaries),
             *loss_lines(summaries),
             *remarks_of(summaries),
+            device_line(self._header.devices if self._header is not None else []),
             peak_line(summaries),
         ]
         return [line for line in lines if line]

@@ -11,7 +11,7 @@ from cclmark.plan.trainings import Training
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
 from cclmark.results.kinds import TrainingResult
-from cclmark.results.schema import Header
+from cclmark.results.schema import DeviceDescription, Header
 
 _MS_PER_S = 1e3
 _LONGEST_NAME = 48
@@ -162,7 +162,7 @@ def _remarks(one: TrainingSummary) -> list[str]:
         texts.append(f"{one.status}: {one.reason}")
     if one.step_s is None:
         return texts
-    if one.share_of_peak is None:
+    if one.share_of_peak is None and not one.on_host:
         texts.append(f"MFU is unknown: {one.peak_reason}")
     if one.timeline_reason and one.training.ranks > 1:
         texts.append(f"communication is unknown: {one.timeline_reason}")
@@ -181,6 +181,17 @@ def _remarks(one: TrainingSummary) -> list[str]:
     if not one.converged:
         texts.append("the precision was not reached: raise --max-time")
     return texts
+
+
+def device_line(devices: Sequence[DeviceDescription]) -> str:
+    """A remark on unequal devices, empty if they are alike."""
+    names = list(dict.fromkeys(device.name for device in devices))
+    if len(names) < 2:
+        return ""
+    return plain(
+        f"the devices differ ({', '.join(names)}): the slowest one determines the step, and the "
+        "MFU relates to the sum of their peaks"
+    )
 
 
 def variant_lines(summaries: Sequence[TrainingSummary]) -> list[str]:

@@ -71,21 +71,10 @@ class TrainingRunner:
         if need.total > free_bytes:
             raise engine.MissingError(shortage(training, free_bytes))
         setup = Setup(training, job.rank, job.ranks, self._device, job.settings.seed)
-        result = self._within_memory(training, free_bytes, lambda: self._measure(index, setup))
+        result = within_memory(training, free_bytes, lambda: self._measure(index, setup))
         result.estimated_bytes, result.free_bytes = need.total, free_bytes
         result.started_at_s, result.duration_s = started_at_s, time.monotonic() - begin_s
         return result
-
-    def _within_memory(self, training: Training, free_bytes: int, work: Callable[[], T]) -> T:
-        try:
-            return work()
-        except torch.OutOfMemoryError as error:
-            cause = f"the device ran out of memory ({str(error).partition('. ')[0]})"
-        except RuntimeError as error:
-            if _OUT_OF_HOST_MEMORY not in str(error):
-                raise
-            cause = "the host ran out of memory"
-        raise engine.MissingError(shortage(training, free_bytes, cause))
 
     def _measure(self, index: int, setup: Setup) -> TrainingResult:
         rank, settings, training = self._rank, self._rank.job.settings, setup.training
@@ -220,6 +209,19 @@ class TrainingRunner:
         gc.collect()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def within_memory(training: Training, free_bytes: int, work: Callable[[], T]) -> T:
+    """The result of ``work``. Raises MissingError with what would fit if memory runs out."""
+    try:
+        return work()
+    except torch.OutOfMemoryError as error:
+        cause = f"the device ran out of memory ({str(error).partition('. ')[0]})"
+    except RuntimeError as error:
+        if _OUT_OF_HOST_MEMORY not in str(error):
+            raise
+        cause = "the host ran out of memory"
+    raise engine.MissingError(shortage(training, free_bytes, cause))
 
 
 def _averaged(warmed: Sampled, timed: Sampled, ranks: list[int] | None) -> list[float]:
