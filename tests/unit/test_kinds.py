@@ -17,11 +17,13 @@ from cclmark.plan.items import (
     OVERLAP,
     P2P,
     PAIRS,
+    PROFILE,
     TRAIN,
     items_of,
 )
 from cclmark.plan.models import MODELS
 from cclmark.plan.overlaps import Compute, Overlap
+from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemory
 from cclmark.plan.trainings import Training
 from cclmark.plan.transfers import Transfer
@@ -48,6 +50,7 @@ PLANS = {
             *("float32", "adamw", 3e-4),
         )
     ],
+    PROFILE: [ProfiledOperation("all_reduce", "nccl", 0, 2, "float32", 16, 64)],
 }
 
 
@@ -101,8 +104,8 @@ def test_what_is_given_up_with_a_case_of_a_pair():
     assert not KINDS[COLLECTIVE].falls_with(CASE, CASE, "timing")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_has_a_runner(kind):
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.by_ranks])
+def test_every_kind_that_ranks_measure_has_a_runner(kind):
     assert callable(runner_of(kind))
 
 

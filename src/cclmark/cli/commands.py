@@ -70,6 +70,12 @@ COMMANDS = {
         "train_command",
         "Train a model with torch: tokens/s, MFU, compute, exposed and hidden communication, loss.",
     ),
+    "profile": Entry(
+        "profile.profile_command",
+        "profile_command",
+        "Run a program that uses NCCL, unmodified, and report its operations: calls, sizes, "
+        "groups, times, algorithms, and ranks that wait for others.",
+    ),
     "p2p": Entry(
         "p2p.p2p_command", "p2p_command", "Bandwidth and latency between every pair of devices."
     ),

@@ -18,11 +18,13 @@ from cclmark.plan.items import (
     OVERLAP,
     P2P,
     PAIRS,
+    PROFILE,
     TRAIN,
     Item,
 )
 from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases, falls_with_pair
+from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemories, RankMemory
 from cclmark.plan.training_choices import REPLICATED
 from cclmark.plan.trainings import Training
@@ -41,6 +43,9 @@ from cclmark.results.schema import (
     OverlapFigures,
     OverlapTimes,
     Paths,
+    Profile,
+    ProfiledChoice,
+    ProfileFigures,
     ReplicaCheck,
     Samples,
     StepTimeline,
@@ -340,6 +345,47 @@ class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
         return True
 
 
+class ProfileResult(msgspec.Struct, tag="profiled", omit_defaults=True):
+    """The calls of a program that are alike, with the figures of each process.
+
+    ``choices``: what the library chose, in all processes together, most frequent first.
+    """
+
+    index: Count
+    profiled: ProfiledOperation
+    figures: list[ProfileFigures]
+    choices: list[ProfiledChoice] = []
+    status: str = "ok"
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+
+    @property
+    def item(self) -> ProfiledOperation:
+        """The operation."""
+        return self.profiled
+
+    @property
+    def cycle(self) -> int:
+        """0: a program runs once."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """True: there are counts."""
+        return True
+
+    @property
+    def is_checked(self) -> bool:
+        """False: the data of programs are not checked."""
+        return False
+
+    @property
+    def is_checkable(self) -> bool:
+        """False: the data of programs are not checked."""
+        return False
+
+
 class TrainingResult(msgspec.Struct, tag="training", omit_defaults=True):
     """A training and its outcome. ``status`` and ``reason``: as those of TrialResult.
 
@@ -415,8 +461,17 @@ def failed(index: int, item: Varied, status: str, reason: str, report: str = "")
     return TrialResult(index, item, status, reason, report=report)
 
 
-Result = CaseResult | TransferResult | CheckResult | MemoryResult | VariedResult
-Line = Header | Result | Condition | Explanation | Paths | Trace | Footer
+Result = (
+    CaseResult
+    | TransferResult
+    | CheckResult
+    | MemoryResult
+    | TrialResult
+    | OverlapResult
+    | TrainingResult
+    | ProfileResult
+)
+Line = Header | Result | Condition | Explanation | Paths | Trace | Profile | Footer
 
 
 def _as_planned(planned: Sequence[Item], processes: int) -> Sequence[Item]:
@@ -453,7 +508,8 @@ class Kind:
     ``failures_are_results``: an item whose ranks fail has been measured like any other, so the run
     ends well. ``items``: returns
     all items to measure, from the planned items and the number of processes. ``falls_with``:
-    whether an item is skipped together with the item that failed in a phase.
+    whether an item is skipped together with the item that failed in a phase. ``by_ranks``: ranks of
+    cclmark measure the items; otherwise they come from programs of the user.
     """
 
     item: type[Item]
@@ -465,6 +521,7 @@ class Kind:
     failures_are_results: bool = False
     items: Callable[[Sequence[Item], int], Sequence[Item]] = _as_planned
     falls_with: Callable[[Item, Item, str], bool] = _nothing_else
+    by_ranks: bool = True
 
 
 KINDS: dict[str, Kind] = {
@@ -486,4 +543,5 @@ KINDS: dict[str, Kind] = {
     EXPERIMENT: Kind(Trial, TrialResult, "trials", failures_are_results=True),
     OVERLAP: Kind(Overlap, OverlapResult, "overlaps", failures_are_results=True),
     TRAIN: Kind(Training, TrainingResult, "trainings", failures_are_results=True),
+    PROFILE: Kind(ProfiledOperation, ProfileResult, "operations", by_ranks=False),
 }

@@ -514,6 +514,116 @@ class ReplicaCheck(msgspec.Struct, omit_defaults=True):
     differences: list[ReplicaDifference] = []
 
 
+class ProfileGroup(msgspec.Struct, omit_defaults=True):
+    """A group of ranks that communicate: a communicator, or a process group of a framework.
+
+    ``identity``: the library's or framework's own, by which ranks name the same group. ``ranks``:
+    the process of every rank of the group, by its number in ``Profile.processes``; None for a rank
+    that was not profiled.
+    """
+
+    name: str
+    identity: str
+    ranks: list[Count | None]
+
+
+class ProfileProcess(msgspec.Struct, omit_defaults=True):
+    """A process of a profiled program.
+
+    ``rank``: of its launcher, else its number. ``span_s``: from its first call to the end of its
+    last one. ``communication_s``: how long at least one operation ran; ``compute_s``: how long at
+    least one other kernel ran; ``exposed_s``: how long operations ran and no other kernel did.
+    ``steps``: of training, with ``step_s``, the median time between their begins. Unknown values
+    are None. ``calls``: of all operations; ``listed``: those whose times are known one by one, of
+    which ``communication_s`` and all times of waiting are computed. ``note``: what is missing, in
+    words.
+    """
+
+    rank: Count
+    host: str
+    pid: int
+    calls: Count
+    listed: Count
+    span_s: float = 0.0
+    communication_s: float | None = None
+    compute_s: float | None = None
+    exposed_s: float | None = None
+    step_calls: Count = 0
+    steps: Count = 0
+    step_s: float | None = None
+    step_communication_s: float | None = None
+    library: str = ""
+    note: str = ""
+
+
+class ProfiledCall(msgspec.Struct, omit_defaults=True):
+    """A call in the order of a process: the number of its result, then times in seconds.
+
+    ``begin_s``: after the first call of the window; ``time_s``: of its kernel, 0 if unknown.
+    ``stream``: the number of its stream in the order of their first use, -1 if unknown.
+    ``peer``: of a message, -1 otherwise.
+    """
+
+    index: Count
+    begin_s: float
+    time_s: float
+    stream: int = -1
+    peer: int = -1
+
+
+class Profile(msgspec.Struct, tag="profile", omit_defaults=True):
+    """What a profile contains besides its operations.
+
+    ``source``: plug-in, kineto, or execution trace. ``wall_s``: of the program, 0 if unknown, and
+    ``program_exit_code`` its exit code, negative for a signal. ``window``: consecutive calls of
+    each process that represent the program: one step if its steps are known. ``notes``: what is
+    missing, in words.
+    """
+
+    source: str
+    wall_s: float = 0.0
+    program_exit_code: int | None = None
+    groups: list[ProfileGroup] = []
+    processes: list[ProfileProcess] = []
+    window: list[list[ProfiledCall]] = []
+    notes: list[str] = []
+
+
+class ProfiledChoice(msgspec.Struct, omit_defaults=True):
+    """What the library chose for some of the calls of an operation. ``channels``: 0 if unknown."""
+
+    kernel: str
+    protocol: str
+    channels: Count
+    calls: Count
+
+
+class ProfileFigures(msgspec.Struct, omit_defaults=True):
+    """Figures of one operation in one process. Times are seconds; unknown ones are None.
+
+    ``process``: its number in ``Profile.processes``. ``calls``: all, of which ``unreported`` were
+    called but not reported as executed, and ``timed`` have a time, ``total_s`` together;
+    ``median_s`` is of the listed ones. ``bytes``: of all calls, as ``size_bytes`` counts.
+    ``wait_s``: how much longer its kernels ran than those of the rank that arrived last, in
+    ``compared`` calls; in ``last`` of them it was that rank. ``exposed_s``: how long the operations
+    ran while no other kernel did.
+    """
+
+    process: Count
+    calls: Count
+    bytes: Count
+    unreported: Count = 0
+    timed: Count = 0
+    total_s: float | None = None
+    median_s: float | None = None
+    least_s: float | None = None
+    most_s: float | None = None
+    wait_s: float | None = None
+    compared: Count = 0
+    last: Count = 0
+    exposed_s: float | None = None
+
+
 class MemoryReading(msgspec.Struct, omit_defaults=True):
     """The memory of a device and of a rank's process at one moment, in bytes.
 
