@@ -14,15 +14,19 @@ from cclmark.plan.items import (
     COLLECTIVE,
     EXPERIMENT,
     MEMORY,
+    OBJECTS,
     OVERLAP,
     P2P,
     PAIRS,
+    PIECES,
     PROFILE,
     TRAIN,
     items_of,
 )
 from cclmark.plan.models import MODELS
+from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Compute, Overlap
+from cclmark.plan.pieces import Division, PieceCase
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemory
 from cclmark.plan.trainings import Training
@@ -51,6 +55,8 @@ PLANS = {
         )
     ],
     PROFILE: [ProfiledOperation("all_reduce", "nccl", 0, 2, "float32", 16, 64)],
+    OBJECTS: [ObjectCall("gather_object", "gloo", 2, 64, "bytes")],
+    PIECES: [PieceCase(CASE, (Division("one", 1), Division("grouped", 4)))],
 }
 
 

@@ -90,9 +90,9 @@ COMMANDS = {
         "Collectives of every pair of devices, as heat maps.",
     ),
     "torch": Entry(
-        "torch.torch_check_command",
+        "torch.torch_command",
         "torch_commands",
-        "Check a backend of torch.distributed as a training program uses it.",
+        "Check and measure a backend of torch.distributed as a training program uses it.",
     ),
     "run": Entry(
         "suite.suite_command",

@@ -9,6 +9,7 @@ import msgspec
 from cclmark.plan.items import Item
 from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases
+from cclmark.plan.pieces import PieceCase
 from cclmark.plan.rank_memory import RankMemories
 from cclmark.plan.sizes import format_size
 from cclmark.plan.trainings import Training
@@ -53,6 +54,8 @@ _NAMES = {
     "learning_rate": "learning rates (--learning-rate)",
     "microbatches": "microbatches (--microbatches)",
     "compiled": "compilation (--compile)",
+    "pieces": "pieces (--pieces)",
+    "content": "contents of objects (--content)",
 }
 _MOST_LISTED = 6
 
@@ -83,6 +86,10 @@ def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
         values["variant"] = [*dict.fromkeys(one.variant.describe() for one in trainings)]
         values["round"] = [len({one.round for one in trainings})]
         values["model"] = [*dict.fromkeys(one.model.describe() for one in trainings)]
+    if piece_cases := [one for one in listed if isinstance(one, PieceCase)]:
+        parts = [one.case for one in piece_cases]
+        divisions = dict.fromkeys(part for one in piece_cases for part in one.divisions)
+        values["pieces"] = [part.describe() for part in divisions]
     if overlaps := [one for one in listed if isinstance(one, Overlap)]:
         values["compute"] = [*dict.fromkeys(one.compute.describe() for one in overlaps)]
     for name in _NAMES:

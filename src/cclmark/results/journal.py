@@ -24,7 +24,9 @@ from cclmark.results.kinds import (
     CheckResult,
     Line,
     MemoryResult,
+    ObjectResult,
     OverlapResult,
+    PieceResult,
     ProfileResult,
     Result,
     TrainingResult,
@@ -229,6 +231,16 @@ class Journal:
     def profiled(self) -> list[ProfileResult]:
         """The results of ``cclmark profile``, and of imported traces of programs."""
         return [result for result in self.results if isinstance(result, ProfileResult)]
+
+    @property
+    def objects(self) -> list[ObjectResult]:
+        """The results of ``cclmark torch objects``."""
+        return [result for result in self.results if isinstance(result, ObjectResult)]
+
+    @property
+    def pieces(self) -> list[PieceResult]:
+        """The results of ``--pieces``."""
+        return [result for result in self.results if isinstance(result, PieceResult)]
 
     @property
     def memories(self) -> list[MemoryResult]:

@@ -15,15 +15,19 @@ from cclmark.plan.items import (
     COLLECTIVE,
     EXPERIMENT,
     MEMORY,
+    OBJECTS,
     OVERLAP,
     P2P,
     PAIRS,
+    PIECES,
     PROFILE,
     TRAIN,
     Item,
 )
+from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases, falls_with_pair
+from cclmark.plan.pieces import PieceCase
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemories, RankMemory
 from cclmark.plan.training_choices import REPLICATED
@@ -31,6 +35,7 @@ from cclmark.plan.trainings import Training
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
 from cclmark.results.schema import (
+    CheckedValue,
     Condition,
     DeviceTime,
     Explanation,
@@ -40,9 +45,13 @@ from cclmark.results.schema import (
     LibraryChannels,
     MemoryBuffer,
     MemoryStage,
+    ObjectFigures,
+    ObjectFinding,
+    ObjectTimes,
     OverlapFigures,
     OverlapTimes,
     Paths,
+    PieceRow,
     Profile,
     ProfiledChoice,
     ProfileFigures,
@@ -161,7 +170,8 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     """A check of a framework's backend and its verdict on all ranks together.
 
     ``status``: ok, unsupported (on every rank, with the reason) or failed (with the first rank that
-    failed, and the reason).
+    failed, and the reason). ``values``: the tensors before and after the operations, by rank, if
+    they are reported.
     """
 
     index: Count
@@ -170,6 +180,7 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     reason: str = ""
     started_at_s: float = 0.0
     duration_s: float = 0.0
+    values: list[CheckedValue] = []
 
     @property
     def item(self) -> Check:
@@ -386,6 +397,95 @@ class ProfileResult(msgspec.Struct, tag="profiled", omit_defaults=True):
         return False
 
 
+class ObjectResult(msgspec.Struct, tag="object", omit_defaults=True):
+    """A call with objects and its outcome. ``status``: ok, wrong or skipped, with the reason.
+
+    ``times``: of all ranks, from which ``figures`` are computed (analysis.object_figures).
+    ``converged``: whether the medians have the requested precision. ``checked``: whether the
+    received objects and tensors were compared with the sent ones.
+    """
+
+    index: Count
+    call: ObjectCall
+    status: str
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    converged: bool = True
+    times: ObjectTimes | None = None
+    figures: ObjectFigures | None = None
+    checked: bool = False
+    findings: list[ObjectFinding] = []
+
+    @property
+    def item(self) -> ObjectCall:
+        """The measured call."""
+        return self.call
+
+    @property
+    def cycle(self) -> int:
+        """0: such items are measured once."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are figures."""
+        return self.figures is not None
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the received objects were compared with the sent ones."""
+        return self.checked
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
+
+class PieceResult(msgspec.Struct, tag="pieces", omit_defaults=True):
+    """A message in one call and in pieces. ``status``: ok, wrong or skipped, with the reason.
+
+    ``rows``: one for each division of the case, in its order. ``converged``: whether all medians
+    have the requested precision.
+    """
+
+    index: Count
+    pieces: PieceCase
+    status: str
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    converged: bool = True
+    rows: list[PieceRow] = []
+
+    @property
+    def item(self) -> PieceCase:
+        """The measured case."""
+        return self.pieces
+
+    @property
+    def cycle(self) -> int:
+        """0: such items are measured once."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are figures."""
+        return any(row.summary is not None for row in self.rows)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the outputs of all measured divisions were compared with the expected one."""
+        measured = [row for row in self.rows if row.summary is not None]
+        return bool(measured) and all(row.verification is not None for row in measured)
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
+
 class TrainingResult(msgspec.Struct, tag="training", omit_defaults=True):
     """A training and its outcome. ``status`` and ``reason``: as those of TrialResult.
 
@@ -470,6 +570,8 @@ Result = (
     | OverlapResult
     | TrainingResult
     | ProfileResult
+    | ObjectResult
+    | PieceResult
 )
 Line = Header | Result | Condition | Explanation | Paths | Trace | Profile | Footer
 
@@ -544,4 +646,6 @@ KINDS: dict[str, Kind] = {
     OVERLAP: Kind(Overlap, OverlapResult, "overlaps", failures_are_results=True),
     TRAIN: Kind(Training, TrainingResult, "trainings", failures_are_results=True),
     PROFILE: Kind(ProfiledOperation, ProfileResult, "operations", by_ranks=False),
+    OBJECTS: Kind(ObjectCall, ObjectResult, "objects"),
+    PIECES: Kind(PieceCase, PieceResult, "pieces"),
 }

@@ -8,6 +8,7 @@ from cclmark.explain.paths import Route
 from cclmark.plan.counts import Count, Duration
 from cclmark.plan.islands import Island
 from cclmark.plan.outline import Outline
+from cclmark.plan.pieces import Division
 
 SCHEMA_VERSION = 4
 
@@ -130,7 +131,8 @@ class Settings(msgspec.Struct, omit_defaults=True):
 
     ``weights``: the rows of the matrix that ``pattern`` names. ``duration_s``: of a soak, for which
     ``cycles`` is 0. ``bind``: empty for the default, ``none``, ``numa``, or the processors of
-    every rank, ``ranks:0=0-7;1=8-15`` (see plan.binding).
+    every rank, ``ranks:0=0-7;1=8-15`` (see plan.binding). ``values``: whether the tensors of checks
+    are reported.
     """
 
     begin_bytes: Count
@@ -161,6 +163,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     barrier: str = "own"
     clock: str = "auto"
     bind: str = ""
+    values: bool = False
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):
@@ -512,6 +515,83 @@ class ReplicaCheck(msgspec.Struct, omit_defaults=True):
 
     elements: Count
     differences: list[ReplicaDifference] = []
+
+
+class CheckedValue(msgspec.Struct):
+    """A tensor of a check on one rank, as text.
+
+    ``moment``: ``before`` the operation ``call`` that has it as the argument ``name``, or ``after``
+    it, where ``name`` is the output that was compared. Empty for the number of values left out.
+    """
+
+    rank: int
+    moment: str
+    call: str
+    name: str
+    text: str
+
+
+class PieceRow(msgspec.Struct, omit_defaults=True):
+    """A message in one division. ``status``: ok, wrong or skipped, with the reason.
+
+    ``samples``: one for each round. ``summary``: of the whole message. ``ratio``: the time over the
+    time in one call, with a 95 % interval. ``launch_bound``: the host enqueues the calls no faster
+    than the devices execute them, so that its launches set the time.
+    """
+
+    division: Division
+    status: str
+    reason: str = ""
+    samples: Samples | None = None
+    summary: Summary | None = None
+    ratio: float = 1.0
+    ratio_low: float = 1.0
+    ratio_high: float = 1.0
+    launch_bound: bool = False
+    verification: Verification | None = None
+
+
+class ObjectTimes(msgspec.Struct):
+    """The times of one call in every round, by rank, in seconds.
+
+    ``objects_s``: with objects, ``tensors_s``: with the same data as tensors. ``pickling_s``: of
+    the objects that the rank sends in a call, ``unpickling_s`` of those that it receives.
+    ``calls`` and ``tensor_calls``: the number of calls in a row that a time is the mean of.
+    """
+
+    objects_s: list[list[float]]
+    tensors_s: list[list[float]]
+    pickling_s: list[list[float]]
+    unpickling_s: list[list[float]]
+    calls: Count
+    tensor_calls: Count
+
+
+class ObjectFigures(msgspec.Struct):
+    """The figures of an object call, see analysis.object_figures.
+
+    Times are seconds for one call, of the slowest rank; ``low`` and ``high`` are the ends of 95 %
+    intervals. ``ratio``: the time with objects over the time with tensors.
+    """
+
+    object_s: Duration
+    object_low_s: Duration
+    object_high_s: Duration
+    tensor_s: Duration
+    tensor_low_s: Duration
+    tensor_high_s: Duration
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    pickling_s: Duration
+
+
+class ObjectFinding(msgspec.Struct):
+    """Wrong data on one rank. ``of``: ``objects`` or ``tensors``."""
+
+    rank: int
+    of: str
+    text: str
 
 
 class ProfileGroup(msgspec.Struct, omit_defaults=True):
