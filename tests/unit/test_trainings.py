@@ -150,6 +150,7 @@ class TestMemory:
         assert need.optimizer == 4 * parameters
         assert memory_of(training(optimizer="sgd")).optimizer == 0
         assert memory_of(training(parallel="zero1")).optimizer == 2 * parameters
+        assert memory_of(training(compiled=True)).activations == 0
         sharded = memory_of(training(parallel="fsdp"))
         assert sharded.parameters == sharded.gradients == parameters
 

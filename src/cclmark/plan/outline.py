@@ -86,6 +86,7 @@ def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
         values["variant"] = [*dict.fromkeys(one.variant.describe() for one in trainings)]
         values["round"] = [len({one.round for one in trainings})]
         values["model"] = [*dict.fromkeys(one.model.describe() for one in trainings)]
+        values["ccl"] = [*dict.fromkeys(one.ccl for one in trainings)]
     if piece_cases := [one for one in listed if isinstance(one, PieceCase)]:
         parts = [one.case for one in piece_cases]
         divisions = dict.fromkeys(part for one in piece_cases for part in one.divisions)

@@ -63,7 +63,7 @@ def memory_of(one: Training) -> MemoryNeed:
     buckets = held * width if one.parallel in (DDP, ZERO1) else 0
     if one.parallel == FSDP:
         # One layer computes, and the next one is gathered.
-        buckets = 2 * model.layer_parameters * width
+        buckets = min(2, model.layers) * model.layer_parameters * width
     return MemoryNeed(
         parameters=held * width,
         gradients=held * width,
@@ -99,7 +99,12 @@ def _owned_parameters(one: Training, held: int) -> int:
 
 
 def _activations(one: Training) -> int:
-    """The bytes that autograd keeps at the end of the forward pass, with the output head's."""
+    """The bytes that autograd keeps at the end of the forward pass, with the output head's.
+
+    0 for a compiled model, which may compute any of them again.
+    """
+    if one.compiled:
+        return 0
     model, width = one.model, DTYPES[one.dtype]
     tokens = one.batch * one.sequence
     shared = one.ranks if one.parallel == TENSOR else 1

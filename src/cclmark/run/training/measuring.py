@@ -89,7 +89,6 @@ class TrainingRunner:
         before = Sampled()
         if trainer.alone is not None:
             self._begin(stepper, trainer.alone)
-            rank.enter("timing")
             half = None if steps is None else math.ceil(steps / 2)
             before = stepper.sample(trainer.alone, half, precision, settings.max_time_s / 2)
             del trainer
@@ -99,7 +98,6 @@ class TrainingRunner:
         stepper = Stepper(rank, clock, batches, self._delay_s)
         self._reset_peak()
         warmed = self._begin(stepper, trainer.step)
-        rank.enter("timing")
         timed = stepper.sample(trainer.step, steps, precision, settings.max_time_s)
         allocated, reserved = self._peaks()
         check = self._check(trainer, training)
@@ -128,7 +126,6 @@ class TrainingRunner:
         return result
 
     def _begin(self, stepper: Stepper, step: Step) -> Sampled:
-        self._rank.enter("warm-up")
         gc.collect()
         gc.freeze()  # later collections skip the objects of this program
         return stepper.warm_up(step, self._rank.job.settings.warmup)
@@ -136,7 +133,7 @@ class TrainingRunner:
     def _alone_after(self, alone: Step | None, stepper: Stepper, steps: int) -> Sampled:
         if alone is None:
             return Sampled()
-        self._rank.enter("timing", 1)
+        self._rank.enter("warm-up")
         stepper.run(alone, 1)
         return stepper.sample(alone, steps, 0.0, 0.0)
 
@@ -153,7 +150,6 @@ class TrainingRunner:
     ) -> tuple[StepTimeline | None, str]:
         if self._rank.job.ranks < 2:
             return None, "one rank does not communicate"
-        self._rank.enter("tracing")
         steps = max(_LEAST_PROFILED, min(_MOST_PROFILED, int(_PROFILED_S / step_s)))
         self._profile(trainer.step, stepper, 2)  # initialises the profiler
         busy = self._profile(trainer.step, stepper, steps)
@@ -173,6 +169,7 @@ class TrainingRunner:
 
     def _profile(self, step: Step, stepper: Stepper, steps: int) -> list[list[float]]:
         """Step, communication, exposed communication and compute by rank, in seconds."""
+        self._rank.enter("tracing")
         rank_group = self._rank.rank_group
         profiler = Profiler(self._device, self._backend)
 

@@ -21,6 +21,7 @@ _LEAST_IN_BLOCK = 4
 _LONG_S = 5.0  # of longer steps, a block has one
 _WARM_UP_STEPS = 3  # of a block of warm-up
 _WARM_UP_S = 3.0
+_FIXED_WARM_UP_STEPS = 10  # of a block, if their number is given
 _LEAST_SAMPLES = 12
 _DIGITS = 9  # of a time in seconds: nanoseconds
 
@@ -48,7 +49,8 @@ class Sampled:
 class Stepper:
     """Runs steps with the batches in turn. ``delay_s``: a wait of the host before each step.
 
-    Decisions depend only on times shared by all ranks, so all ranks decide alike.
+    The deadline of a phase applies to each block of steps. Decisions depend only on times shared by
+    all ranks, so all ranks decide alike.
     """
 
     def __init__(
@@ -65,13 +67,16 @@ class Stepper:
         """Runs steps until blocks of them agree, or ``fixed`` steps."""
         found = Sampled()
         if fixed is not None:
-            if fixed:
-                self._block(step, found, fixed, timed=False)
+            for begin in range(0, fixed, _FIXED_WARM_UP_STEPS):
+                self._rank.enter("warm-up", begin)
+                number = min(_FIXED_WARM_UP_STEPS, fixed - begin)
+                self._block(step, found, number, timed=False)
             return found
         rule = WarmUp(most_time_s=_WARM_UP_S)
         medians: list[float] = []
         elapsed_s = 0.0
         while not rule.done(medians, elapsed_s):
+            self._rank.enter("warm-up", len(medians))
             begin = len(found.slowest_s)
             elapsed_s += self._block(step, found, _WARM_UP_STEPS)
             medians.append(median(found.slowest_s[begin:]))
@@ -86,6 +91,7 @@ class Stepper:
         rule = Precision(precision, most_s, _LEAST_SAMPLES)
         elapsed_s = 0.0
         while True:
+            self._rank.enter("timing", len(found.slowest_s))
             number = self._block_length()
             if steps is not None:  # blocks of equal length
                 left = steps - len(found.slowest_s)
