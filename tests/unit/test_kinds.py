@@ -20,13 +20,16 @@ from cclmark.plan.items import (
     PAIRS,
     PIECES,
     PROFILE,
+    TRAIN,
     items_of,
 )
+from cclmark.plan.models import MODELS
 from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Compute, Overlap
 from cclmark.plan.pieces import Division, PieceCase
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemory
+from cclmark.plan.trainings import Training
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
 from cclmark.plan.variants import Assignment, Variant
@@ -45,6 +48,12 @@ PLANS = {
     MEMORY: [CASE],
     EXPERIMENT: [Trial(Variant((Assignment("NCCL_PROTO", "LL"),)), 1, CASE)],
     OVERLAP: [Overlap(Variant(), 1, CASE, Compute("matmul", "bfloat16", 8192))],
+    TRAIN: [
+        Training(
+            *(Variant(), 1, "torch:gloo", MODELS["tiny-moe"], "ep", 2, 4, 128),
+            *("float32", "adamw", 3e-4),
+        )
+    ],
     PROFILE: [ProfiledOperation("all_reduce", "nccl", 0, 2, "float32", 16, 64)],
     OBJECTS: [ObjectCall("gather_object", "gloo", 2, 64, "bytes")],
     PIECES: [PieceCase(CASE, (Division("one", 1), Division("grouped", 4)))],

@@ -65,6 +65,11 @@ COMMANDS = {
         "overlap_command",
         "Measure a collective and a matrix product alone and at once: the slow-down of each.",
     ),
+    "train": Entry(
+        "train.train_command",
+        "train_command",
+        "Train a model with torch: tokens/s, MFU, compute, exposed and hidden communication, loss.",
+    ),
     "profile": Entry(
         "profile.profile_command",
         "profile_command",

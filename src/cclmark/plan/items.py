@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, Self, TypeVar
 
 COLLECTIVE, PAIRS, P2P, CHECK, MEMORY = "collective", "pairs", "p2p", "check", "memory"
-EXPERIMENT, OVERLAP, PROFILE = "experiment", "overlap", "profile"
+EXPERIMENT, OVERLAP, TRAIN, PROFILE = "experiment", "overlap", "train", "profile"
 OBJECTS, PIECES = "objects", "pieces"
 
 

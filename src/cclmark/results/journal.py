@@ -29,9 +29,10 @@ from cclmark.results.kinds import (
     PieceResult,
     ProfileResult,
     Result,
+    TrainingResult,
     TransferResult,
     TrialResult,
-    VariedResult,
+    VariedCaseResult,
 )
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -222,6 +223,11 @@ class Journal:
         return [result for result in self.results if isinstance(result, OverlapResult)]
 
     @property
+    def trainings(self) -> list[TrainingResult]:
+        """The results of ``cclmark train``."""
+        return [result for result in self.results if isinstance(result, TrainingResult)]
+
+    @property
     def profiled(self) -> list[ProfileResult]:
         """The results of ``cclmark profile``, and of imported traces of programs."""
         return [result for result in self.results if isinstance(result, ProfileResult)]
@@ -315,7 +321,7 @@ def _attach(observed: Iterable[_Observed], journal: Journal) -> None:
             journal.profile = one
         else:
             explanations[one.index] = one
-    explained: list[CaseResult | VariedResult] = [*journal.cases, *journal.trials]
+    explained: list[CaseResult | VariedCaseResult] = [*journal.cases, *journal.trials]
     explained += journal.overlaps
     for result in explained:
         result.explanation = explanations.get(result.index, result.explanation)

@@ -9,7 +9,7 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
-from cclmark.plan.counts import Count
+from cclmark.plan.counts import Count, Duration
 from cclmark.plan.items import (
     CHECK,
     COLLECTIVE,
@@ -21,6 +21,7 @@ from cclmark.plan.items import (
     PAIRS,
     PIECES,
     PROFILE,
+    TRAIN,
     Item,
 )
 from cclmark.plan.object_calls import ObjectCall
@@ -29,6 +30,8 @@ from cclmark.plan.pairs import PairCases, falls_with_pair
 from cclmark.plan.pieces import PieceCase
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemories, RankMemory
+from cclmark.plan.training_choices import REPLICATED
+from cclmark.plan.trainings import Training
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
 from cclmark.results.schema import (
@@ -52,7 +55,9 @@ from cclmark.results.schema import (
     Profile,
     ProfiledChoice,
     ProfileFigures,
+    ReplicaCheck,
     Samples,
+    StepTimeline,
     Summary,
     Trace,
     TransferSamples,
@@ -481,15 +486,78 @@ class PieceResult(msgspec.Struct, tag="pieces", omit_defaults=True):
         return True
 
 
+class TrainingResult(msgspec.Struct, tag="training", omit_defaults=True):
+    """A training and its outcome. ``status`` and ``reason``: as those of TrialResult.
+
+    ``losses``: of the steps from the first one on, averaged over the ranks with different data; the
+    first ``warmup_steps`` are warm-up. ``step_s``: the times of the timed steps by rank, which are
+    the last ones. ``alone_s``: by rank, of steps without communication, half of them before the
+    training and half after it; empty if the parallelism has no such step. ``timeline``: None if it
+    is unknown, for ``timeline_reason``. ``peak_allocated_bytes``, ``peak_reserved_bytes``: the
+    memory of torch's allocator by rank, empty on the host. ``estimated_bytes``: see
+    plan.training_memory; ``free_bytes``: the free memory of the rank that has least.
+    ``check``: None if no parameters have to be equal.
+    """
+
+    index: Count
+    training: Training
+    status: str
+    reason: str = ""
+    converged: bool = True
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    warmup_steps: Count = 0
+    losses: list[float] = []
+    step_s: list[list[Duration]] = []
+    alone_s: list[list[Duration]] = []
+    timeline: StepTimeline | None = None
+    timeline_reason: str = ""
+    peak_allocated_bytes: list[Count] = []
+    peak_reserved_bytes: list[Count] = []
+    estimated_bytes: Count = 0
+    free_bytes: Count = 0
+    check: ReplicaCheck | None = None
+    report: str = ""
+
+    @property
+    def item(self) -> Training:
+        """The training."""
+        return self.training
+
+    @property
+    def cycle(self) -> int:
+        """0: rounds are part of the plan."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are times."""
+        return bool(self.step_s)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the parameters of all ranks were compared."""
+        return self.check is not None
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether the parallelism leaves equal parameters on all ranks."""
+        return self.training.parallel in REPLICATED
+
+
 #: Results of items that are measured with variants, and these items.
-VariedResult = TrialResult | OverlapResult
-Varied = Trial | Overlap
+VariedCaseResult = TrialResult | OverlapResult
+VariedCase = Trial | Overlap
+VariedResult = TrialResult | OverlapResult | TrainingResult
+Varied = Trial | Overlap | Training
 
 
 def failed(index: int, item: Varied, status: str, reason: str, report: str = "") -> VariedResult:
     """The result of an item that has no figures."""
     if isinstance(item, Overlap):
         return OverlapResult(index, item, status, reason, report=report)
+    if isinstance(item, Training):
+        return TrainingResult(index, item, status, reason, report=report)
     return TrialResult(index, item, status, reason, report=report)
 
 
@@ -500,6 +568,7 @@ Result = (
     | MemoryResult
     | TrialResult
     | OverlapResult
+    | TrainingResult
     | ProfileResult
     | ObjectResult
     | PieceResult
@@ -575,6 +644,7 @@ KINDS: dict[str, Kind] = {
     MEMORY: Kind(Case, MemoryResult, "memory", items=_of_every_rank),
     EXPERIMENT: Kind(Trial, TrialResult, "trials", failures_are_results=True),
     OVERLAP: Kind(Overlap, OverlapResult, "overlaps", failures_are_results=True),
+    TRAIN: Kind(Training, TrainingResult, "trainings", failures_are_results=True),
     PROFILE: Kind(ProfiledOperation, ProfileResult, "operations", by_ranks=False),
     OBJECTS: Kind(ObjectCall, ObjectResult, "objects"),
     PIECES: Kind(PieceCase, PieceResult, "pieces"),

@@ -484,6 +484,39 @@ class OverlapFigures(msgspec.Struct, omit_defaults=True):
     launch_bound: bool = False
 
 
+class StepTimeline(msgspec.Struct, omit_defaults=True):
+    """What runs in profiled steps, in seconds for one step, by rank.
+
+    ``step_s``: from the end of a step to the end of the next one. ``compute_s``: something
+    computes. ``exposed_s``: something communicates or waits for other ranks, and nothing computes.
+    In the rest nothing runs. ``communication_s``: something communicates, hidden or not.
+    ``compute_alone_s``: compute in steps without communication, empty if there were none.
+    ``steps``: the number of profiled steps.
+    """
+
+    steps: Count
+    step_s: list[float]
+    communication_s: list[float]
+    exposed_s: list[float]
+    compute_s: list[float]
+    compute_alone_s: list[float] = []
+
+
+class ReplicaDifference(msgspec.Struct):
+    """A rank whose parameters are not those of the others: the number of tensors, the first one."""
+
+    rank: Count
+    tensors: Count
+    first: str
+
+
+class ReplicaCheck(msgspec.Struct, omit_defaults=True):
+    """Whether all ranks hold equal parameters, with the number of elements of each rank."""
+
+    elements: Count
+    differences: list[ReplicaDifference] = []
+
+
 class CheckedValue(msgspec.Struct):
     """A tensor of a check on one rank, as text.
 
