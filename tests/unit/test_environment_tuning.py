@@ -157,6 +157,73 @@ def test_a_size_that_loses_in_the_proof_withholds_the_file(tmp_path):
     assert "no file is written: an environment applies to all sizes" in text
 
 
+class LaunchBound(Simulated):
+    """Launches determine the time of a call up to 1 MiB: a new environment changes its cost by
+    ``factor``, at one size by ``at_one_size``. The times of the simulation are those of the device.
+    """
+
+    def __init__(self, *, factor=1.0, at_one_size=1.0):
+        super().__init__(flat)
+        self._factors = factor, at_one_size
+
+    def figures(self, trial):
+        device_s, size = self._times[trial], trial.case.size_bytes
+        if size > MIB:
+            return Figures(device_s)
+        factor, at_one_size = self._factors if trial.variant.assignments else (1.0, 1.0)
+        call_s = 200e-6 * factor * (at_one_size if size == 16 * KIB else 1.0)
+        return Figures(call_s * self._random.lognormvariate(0, NOISE), device_s)
+
+
+@pytest.mark.parametrize("factor", [0.95, 1.0, 1.01])
+def test_an_environment_whose_calls_cost_no_more_is_deployed(tmp_path, factor):
+    result = tuned(tmp_path / "t", LaunchBound(factor=factor))
+    assert result.proof.is_proven
+    assert result.files
+
+
+def test_an_environment_whose_calls_cost_more_is_not_deployed(tmp_path):
+    """Small messages gain on the device, and a program that launches them loses."""
+    result = tuned(tmp_path / "t", LaunchBound(factor=1.04))
+    assert "but a call costs +" in result.proof.objection
+    assert "because launches determine its time" in result.proof.objection
+    assert result.files == ()
+    assert not (tmp_path / "t" / ENVIRONMENT_FILE).exists()
+    text = "\n".join(environment_lines(result))
+    assert "not proven: the device needs -" in text
+    assert "but a call costs" in text
+
+
+def test_calls_that_may_cost_more_by_chance_are_reported(tmp_path):
+    class TwoLevels(LaunchBound):
+        """Launches take 50 % longer in some processes, and so they did in few of the default."""
+
+        def figures(self, trial):
+            found = super().figures(trial)
+            slow = trial.round in ((0, 1, 2, 3) if trial.variant.assignments else (4, 5, 6))
+            if found.device_s is None or not slow or trial.variant.control:
+                return found
+            return Figures(found.call_s * 1.5, found.device_s)
+
+    result = tuned(tmp_path / "t", TwoLevels())
+    assert result.proof.call.low < 1
+    assert result.proof.call.ratio > 1.02
+    assert result.files
+    text = "\n".join(environment_lines(result))
+    assert "where launches determine its time, a call costs +" in text
+    assert "which may be noise" in text
+
+
+def test_a_size_whose_calls_cost_more_withholds_the_file(tmp_path):
+    result = tuned(tmp_path / "t", LaunchBound(at_one_size=1.05))
+    assert not result.proof.objection
+    assert set(result.proof.costly) == {("all_reduce", 16 * KIB)}
+    assert result.files == ()
+    text = "\n".join(environment_lines(result))
+    assert "a call costs more at 16 KiB, because launches determine its time" in text
+    assert "no file is written: an environment applies to all sizes" in text
+
+
 def test_what_fails_in_the_proof_is_not_deployed(tmp_path):
     def fails(trial):
         return trial.stage == "proof" and trial.case.size_bytes == MIB

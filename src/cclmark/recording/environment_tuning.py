@@ -17,7 +17,7 @@ from cclmark.plan.trials import PROOF, SEARCH, Trial
 from cclmark.plan.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant
 from cclmark.recording.artifact_files import write_files
 from cclmark.recording.trial_measuring import EndedError, Figures, Measuring
-from cclmark.recording.tune_proof import by_one_clock
+from cclmark.recording.tune_proof import by_one_clock, calls_of
 from cclmark.recording.tuning import ENVIRONMENT_FILE, SHARE_OF_SEARCH, TuneRequest
 from cclmark.results.schema import Explanation
 from cclmark.tune.environment_file import shell_text
@@ -147,7 +147,7 @@ class EnvironmentTuning:
                 tuned_one is None and None not in others for *others, tuned_one in figures.values()
             ):
                 break
-        result.proof = prove_environment(by_one_clock(rounds))
+        result.proof = prove_environment(by_one_clock(rounds), calls_of(rounds))
         if result.proof.is_proven:
             result.tuned = self._observed(tuned)
 
