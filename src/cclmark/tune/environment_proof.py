@@ -7,10 +7,10 @@ at a size whose whole 95 % interval is a loss of more than LARGEST_LOSS, or wher
 default did not. It applies to all sizes, so a harmful one withholds it.
 
 Where the judged times are those of the device, a call must not cost more either, as in the proof of
-rules. Over all these sizes together, an estimate of more than LARGEST_LOSS withholds the
-environment, but only if the 95 % interval excludes that a call costs the same: launches differ
-between processes, and this noise must not decide about all sizes. At a single size, the whole
-interval of a loss of more than LARGEST_LOSS withholds it.
+rules. A loss of more than LARGEST_LOSS over all these sizes together, by more than its standard
+deviation, withholds the environment. (The estimate alone does not decide, as it does about a single
+size of a rule: launches differ between processes, and this noise would decide about all sizes.) At
+a single size, the whole interval of a loss of more than LARGEST_LOSS withholds it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cclmark.analysis.paired import (
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.tune.prove import FALSE_SHARE, Trio, call_objection, objection
 from cclmark.tune.round_ratios import joint_ratio, ratios_of
-from cclmark.tune.rules import LARGEST_LOSS
+from cclmark.tune.rules import LARGEST_LOSS, is_loss
 
 # An operation and a size in bytes.
 Place = tuple[str, int]
@@ -119,7 +119,7 @@ def prove_environment(
     certain = at_least_as_uncertain(ratio, floor)
     _, call = joint_ratio(calls) or (None, None)
     reason = objection(ratio, floor, false_share)
-    if not reason and call is not None and call.low > 1:
+    if not reason and call is not None and is_loss(call):
         reason = call_objection(ratio, call)
     return EnvironmentProof(
         certain,
