@@ -227,6 +227,33 @@ def test_an_artifact_that_harms_another_size_is_withdrawn(tmp_path):
     assert "nothing beats the default" not in text
 
 
+class HarmedByChannels(Simulated):
+    """More channels per communicator make messages of 1 KiB slower, whatever the table selects."""
+
+    def _time(self, trial):
+        variables = {one.name for one in trial.variant.assignments}
+        is_harmed = trial.stage == "proof" and trial.case.size_bytes == KIB
+        time_s = super()._time(trial)
+        return time_s * 1.05 if is_harmed and "NCCL_MIN_CTAS" in variables else time_s
+
+
+def test_rules_whose_variable_harms_another_size_are_dropped_and_the_others_deployed(tmp_path):
+    result = tuned(tmp_path / "tuned", HarmedByChannels())
+    (one,) = result.operations
+    assert not one.harmed
+    assert result.files
+    assert "NCCL_MIN_CTAS" not in result.variables
+    kept = [one.choices[proven.rule.variant].channels for proven in one.proof.proven]
+    assert kept
+    assert all(0 < channels <= 24 for channels in kept)
+    lost = [each for each in one.proof.dropped if "NCCL_MIN_CTAS=64" in each.reason]
+    assert max(each.rule.high_bytes for each in lost) == max(SIZES)
+    assert {one.choices[each.rule.variant].channels for each in lost}.isdisjoint(range(1, 25))
+    text = "\n".join(tune_lines(result))
+    assert "requires NCCL_MIN_CTAS=64, with which all_reduce of 1 KiB, without a rule" in text
+    assert "no artifact is written" not in text
+
+
 def test_an_artifact_that_fails_at_another_size_is_withdrawn(tmp_path):
     class Failing(Simulated):
         def _time(self, trial):
@@ -258,8 +285,9 @@ def test_rules_are_proven_again_without_those_that_were_dropped(tmp_path):
     assert one.proof.dropped
     assert one.harmed
     assert result.files == []
+    # Three proofs: of all rules, of those that are proven, of those that need no variable.
     proofs = {trial.round for trial in simulated.seen if trial.stage == "proof"}
-    assert len(proofs) == 2 * 10
+    assert len(proofs) == 3 * 10
 
 
 class SlowWhereTuned(Simulated):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
 from cclmark.plan.cases import Case
+from cclmark.plan.sizes import format_size
 from cclmark.plan.trials import PROOF, Trial
 from cclmark.plan.variants import (
     COMMUNICATOR,
@@ -21,7 +22,7 @@ from cclmark.recording.artifact_files import write_files
 from cclmark.recording.trial_measuring import Figures, Measuring
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Choice, OperationPlan
-from cclmark.tune.prove import FALSE_SHARE, Dropped, Trio, prove
+from cclmark.tune.prove import FALSE_SHARE, Dropped, Trio, change, prove
 from cclmark.tune.round_ratios import joint_ratio, ratios_of
 from cclmark.tune.rules import Rule
 from cclmark.tune.target import Target
@@ -80,6 +81,7 @@ class Proving:
         All rules share files and variables. So if a rule is dropped, the others are proven again
         without it: then the sizes that it applied to are measured with the others' files too. The
         rounds before count for a size as long as neither its choice nor a variable has changed.
+        If a size without a rule is slower, the rules whose variables may be the cause are dropped.
         Raises EndedError, UsageError, OutputError.
         """
         left = list(plans)
@@ -87,12 +89,14 @@ class Proving:
             if not any(plan.rules for plan in left):
                 break
             settings = self._prove(results, left, attempt)
-            if any(one.failed or one.harmed for one in results):
+            if any(one.failed for one in results):
                 break
-            kept = [
-                replace(plan, rules=one.proof.rules if one.proof is not None else ())
-                for one, plan in zip(results, left, strict=True)
-            ]
+            kept = _proven(results, left)
+            if any(one.harmed for one in results):
+                if not self._drop_wide(results, kept):
+                    break
+                left = _proven(results, left)
+                continue
             if all(list(a.rules) == list(b.rules) for a, b in zip(kept, left, strict=True)):
                 return kept
             last = attempt == _MOST_PROOFS - 1
@@ -108,6 +112,29 @@ class Proving:
                     "left requires other variables, with which it was not measured. Run tune again"
                 )
         return [replace(plan, rules=()) for plan in plans]
+
+    def _drop_wide(
+        self, results: Sequence[OperationResult], plans: Sequence[OperationPlan]
+    ) -> bool:
+        """Drops the rules whose variables also change sizes without a rule, some of which lose.
+
+        Returns whether there were any. What was measured with these variables no longer holds.
+        """
+        wide = [self._target.wide_rules(plan) for plan in plans]
+        if not any(wide):
+            return False
+        reason = _reason_of_harm(results, self._target.wide_variables)
+        for one, rules in zip(results, wide, strict=True):
+            if one.proof is not None:
+                lost = [each for each in one.proof.proven if each.rule in rules]
+                dropped = [Dropped(each.rule, reason, each.estimate) for each in lost]
+                one.proof = replace(
+                    one.proof,
+                    proven=[each for each in one.proof.proven if each not in lost],
+                    dropped=[*one.proof.dropped, *dropped],
+                )
+            one.outside, one.calls_outside = {}, None
+        return True
 
     def _prove(
         self, results: Sequence[OperationResult], plans: Sequence[OperationPlan], attempt: int
@@ -199,6 +226,32 @@ class Proving:
         ]
         found = self._measuring.observe(trials) if trials else {}
         return {trial.case.size_bytes: one for trial, one in found.items()}
+
+
+def _proven(
+    results: Sequence[OperationResult], plans: Sequence[OperationPlan]
+) -> list[OperationPlan]:
+    """The plans with their proven rules alone."""
+    return [
+        replace(plan, rules=one.proof.rules if one.proof is not None else ())
+        for one, plan in zip(results, plans, strict=True)
+    ]
+
+
+def _reason_of_harm(results: Sequence[OperationResult], variables: Mapping[str, str]) -> str:
+    """The reason why rules that require variables are dropped."""
+    names = " ".join(f"{name}={value}" for name, value in variables.items())
+    ratios = {
+        f"{one.operation} of {format_size(size)}": ratio
+        for one in results
+        for size, ratio in one.harmed.items()
+    }
+    worst = max(ratios, key=lambda where: ratios[where].ratio)
+    more = f" (the worst of {len(ratios)} sizes)" if len(ratios) > 1 else ""
+    return (
+        f"requires {names}, with which {worst}{more}, without a rule, takes more time: "
+        f"{change(ratios[worst])}"
+    )
 
 
 def _choice_at(plan: OperationPlan, size_bytes: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from cclmark.tune import mpich_selection, open_mpi_rules
 from cclmark.tune.algorithm_rule import AlgorithmRule
 from cclmark.tune.choices import Candidates, Choice, OperationPlan
 from cclmark.tune.mpich_tree import Builtin
+from cclmark.tune.rules import Rule
 from cclmark.tune.space import Space
 from cclmark.tune.target import Artifact
 
@@ -63,6 +64,15 @@ class OpenMpiTarget:
         ]
         return self._artifact(rules, directory, f"{choice.stem}.rules", ())
 
+    @property
+    def wide_variables(self) -> Mapping[str, str]:
+        """See Target."""
+        return {}
+
+    def wide_rules(self, plan: OperationPlan) -> list[Rule]:
+        """See Target: none, the files change nothing else."""
+        return []
+
     def deployment(
         self, plans: Sequence[OperationPlan], directory: Path, comments: Sequence[str] = ()
     ) -> Artifact:
@@ -110,6 +120,15 @@ class MpichTarget:
             if choice.algorithm in mpich_selection.algorithms_of(operation)
         ]
         return self._artifact(rules, directory, f"{choice.stem}-")
+
+    @property
+    def wide_variables(self) -> Mapping[str, str]:
+        """See Target."""
+        return {}
+
+    def wide_rules(self, plan: OperationPlan) -> list[Rule]:
+        """See Target: none, the files change nothing else."""
+        return []
 
     def deployment(
         self, plans: Sequence[OperationPlan], directory: Path, comments: Sequence[str] = ()

@@ -7,7 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from cclmark.tune.choices import OperationPlan
 from cclmark.tune.nccl_candidates import MIN_CTAS, MOST_CHANNELS, TUNED_OPERATIONS, rule_of
+from cclmark.tune.rules import Rule as SizeRule
 from cclmark.tune.table_file import MOST_BYTES, Rule
+
+#: Communicators get as many channels as in the search.
+WIDE_VARIABLES = {MIN_CTAS: str(MOST_CHANNELS)}
 
 
 @dataclass(frozen=True)
@@ -26,19 +30,22 @@ def deployment_of(plans: Sequence[OperationPlan], ranks: int, usual_channels: in
     (NCCL_MIN_CTAS), which changes the library's choices for other sizes. The table then also
     contains what it chooses without that, from each known size up to the next one.
     """
-    requested = [
-        plan.choices[rule.variant].channels or MOST_CHANNELS
-        for plan in plans
-        for rule in plan.rules
-        if not plan.choices[rule.variant].registration
-    ]
-    widens = max(requested, default=0) > usual_channels
+    widens = any(wide_rules(plan, usual_channels) for plan in plans)
     rules: list[Rule] = []
     for plan in plans:
         if plan.operation in TUNED_OPERATIONS:
             rules += _pinned(plan, ranks) if widens else _bare(plan, ranks)
-    environment = {MIN_CTAS: str(MOST_CHANNELS)} if widens else {}
-    return Deployment(rules, environment)
+    return Deployment(rules, WIDE_VARIABLES if widens else {})
+
+
+def wide_rules(plan: OperationPlan, usual_channels: int) -> list[SizeRule]:
+    """The rules with more channels than a communicator has by default, ``usual_channels``."""
+    choices = ((rule, plan.choices[rule.variant]) for rule in plan.rules)
+    return [
+        rule
+        for rule, choice in choices
+        if not choice.registration and (choice.channels or MOST_CHANNELS) > usual_channels
+    ]
 
 
 def _bare(plan: OperationPlan, ranks: int) -> list[Rule]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,14 +10,13 @@ from cclmark.tune.choices import Candidates, Choice, OperationPlan
 from cclmark.tune.environment_file import nccl_conf_text
 from cclmark.tune.nccl_candidates import (
     ANYWHERE,
-    MIN_CTAS,
-    MOST_CHANNELS,
     PLUG_IN,
     TABLE,
     candidates_of,
     table_of,
 )
-from cclmark.tune.nccl_deployment import deployment_of
+from cclmark.tune.nccl_deployment import WIDE_VARIABLES, deployment_of, wide_rules
+from cclmark.tune.rules import Rule
 from cclmark.tune.table_file import Table, written
 from cclmark.tune.target import Artifact
 from cclmark.tune.tuner_csv import rccl_csv
@@ -57,9 +56,18 @@ class NcclTarget:
         name = f"{choice.stem}.table"
         return Artifact(
             {name: written(table_of(choice, operations, self.ranks, self.library))},
-            {PLUG_IN: self.plug_in, ANYWHERE: "1", MIN_CTAS: str(MOST_CHANNELS)},
+            {PLUG_IN: self.plug_in, ANYWHERE: "1", **WIDE_VARIABLES},
             {TABLE: str((directory / name).absolute())},
         )
+
+    @property
+    def wide_variables(self) -> Mapping[str, str]:
+        """See Target."""
+        return WIDE_VARIABLES
+
+    def wide_rules(self, plan: OperationPlan) -> list[Rule]:
+        """See Target: those with more channels than usual."""
+        return wide_rules(plan, self.usual_channels)
 
     def deployment(
         self, plans: Sequence[OperationPlan], directory: Path, comments: Sequence[str] = ()

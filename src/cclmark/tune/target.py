@@ -9,6 +9,7 @@ from typing import Protocol
 
 from cclmark.plan.variants import COMMUNICATOR, PROCESS, Assignment
 from cclmark.tune.choices import Candidates, Choice, OperationPlan
+from cclmark.tune.rules import Rule
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,13 @@ class Target(Protocol):
 
     def candidate(self, choice: Choice, operations: Sequence[str], directory: Path) -> Artifact:
         """Selects one choice for all sizes of the operations that can have it."""
+
+    @property
+    def wide_variables(self) -> Mapping[str, str]:
+        """The variables of ``wide_rules``."""
+
+    def wide_rules(self, plan: OperationPlan) -> list[Rule]:
+        """The rules that require a variable which also changes what no rule applies to."""
 
     def deployment(
         self, plans: Sequence[OperationPlan], directory: Path, comments: Sequence[str] = ()
