@@ -9,6 +9,7 @@ import msgspec
 from cclmark.plan.items import Item
 from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases
+from cclmark.plan.pieces import PieceCase
 from cclmark.plan.rank_memory import RankMemories
 from cclmark.plan.sizes import format_size
 from cclmark.plan.trials import Trial
@@ -44,6 +45,8 @@ _NAMES = {
     "round": "rounds (--rounds)",
     "compute": "work beside the collective (--compute, --matrix, --array)",
     "backend": "backends",
+    "pieces": "pieces (--pieces)",
+    "content": "contents of objects (--content)",
 }
 _MOST_LISTED = 6
 
@@ -69,6 +72,10 @@ def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
         parts = [one.case for one in trials]
         values["variant"] = [*dict.fromkeys(one.variant.describe() for one in trials)]
         values["round"] = [len({one.round for one in trials})]
+    if piece_cases := [one for one in listed if isinstance(one, PieceCase)]:
+        parts = [one.case for one in piece_cases]
+        divisions = dict.fromkeys(part for one in piece_cases for part in one.divisions)
+        values["pieces"] = [part.describe() for part in divisions]
     if overlaps := [one for one in listed if isinstance(one, Overlap)]:
         values["compute"] = [*dict.fromkeys(one.compute.describe() for one in overlaps)]
     for name in _NAMES:
