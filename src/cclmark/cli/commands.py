@@ -65,6 +65,17 @@ COMMANDS = {
         "overlap_command",
         "Measure a collective and a matrix product alone and at once: the slow-down of each.",
     ),
+    "train": Entry(
+        "train.train_command",
+        "train_command",
+        "Train a model with torch: tokens/s, MFU, compute, exposed and hidden communication, loss.",
+    ),
+    "profile": Entry(
+        "profile.profile_command",
+        "profile_command",
+        "Run a program that uses NCCL, unmodified, and report its operations: calls, sizes, "
+        "groups, times, algorithms, and ranks that wait for others.",
+    ),
     "p2p": Entry(
         "p2p.p2p_command", "p2p_command", "Bandwidth and latency between every pair of devices."
     ),

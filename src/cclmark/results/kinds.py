@@ -9,7 +9,7 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
-from cclmark.plan.counts import Count
+from cclmark.plan.counts import Count, Duration
 from cclmark.plan.items import (
     CHECK,
     COLLECTIVE,
@@ -20,13 +20,18 @@ from cclmark.plan.items import (
     P2P,
     PAIRS,
     PIECES,
+    PROFILE,
+    TRAIN,
     Item,
 )
 from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases, falls_with_pair
 from cclmark.plan.pieces import PieceCase
+from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemories, RankMemory
+from cclmark.plan.training_choices import REPLICATED
+from cclmark.plan.trainings import Training
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
 from cclmark.results.schema import (
@@ -47,7 +52,12 @@ from cclmark.results.schema import (
     OverlapTimes,
     Paths,
     PieceRow,
+    Profile,
+    ProfiledChoice,
+    ProfileFigures,
+    ReplicaCheck,
     Samples,
+    StepTimeline,
     Summary,
     Trace,
     TransferSamples,
@@ -297,7 +307,9 @@ class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
     """A case beside a compute and its outcome. ``status`` and ``reason``: as those of TrialResult.
 
     ``communication_alone``, ``compute_alone`` and ``together``: the times of the events of all
-    ranks, from which ``figures`` are computed (analysis.overlap_intervals). ``implementation``: the
+    ranks, from which ``figures`` are computed (analysis.overlap_intervals). ``attempts``: how often
+    they were measured, each time with twice as many operations, until some ran entirely beside the
+    other work; the times are those of the last attempt. ``implementation``: the
     software that computes, ``implementation_path``: its file, empty for the engine's own.
     ``compute_findings``: wrong elements of its output by rank.
     ``explanation``: of the overlaps of the first round; a journal stores it in a separate line.
@@ -314,6 +326,7 @@ class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
     communication_alone: OverlapTimes | None = None
     compute_alone: OverlapTimes | None = None
     together: OverlapTimes | None = None
+    attempts: Count = 1
     figures: OverlapFigures | None = None
     verification: Verification | None = None
     compute_findings: list[Finding] = []
@@ -344,6 +357,47 @@ class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
     def is_checkable(self) -> bool:
         """Whether there is an output that can be checked."""
         return True
+
+
+class ProfileResult(msgspec.Struct, tag="profiled", omit_defaults=True):
+    """The calls of a program that are alike, with the figures of each process.
+
+    ``choices``: what the library chose, in all processes together, most frequent first.
+    """
+
+    index: Count
+    profiled: ProfiledOperation
+    figures: list[ProfileFigures]
+    choices: list[ProfiledChoice] = []
+    status: str = "ok"
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+
+    @property
+    def item(self) -> ProfiledOperation:
+        """The operation."""
+        return self.profiled
+
+    @property
+    def cycle(self) -> int:
+        """0: a program runs once."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """True: there are counts."""
+        return True
+
+    @property
+    def is_checked(self) -> bool:
+        """False: the data of programs are not checked."""
+        return False
+
+    @property
+    def is_checkable(self) -> bool:
+        """False: the data of programs are not checked."""
+        return False
 
 
 class ObjectResult(msgspec.Struct, tag="object", omit_defaults=True):
@@ -435,15 +489,78 @@ class PieceResult(msgspec.Struct, tag="pieces", omit_defaults=True):
         return True
 
 
+class TrainingResult(msgspec.Struct, tag="training", omit_defaults=True):
+    """A training and its outcome. ``status`` and ``reason``: as those of TrialResult.
+
+    ``losses``: of the steps from the first one on, averaged over the ranks with different data; the
+    first ``warmup_steps`` are warm-up. ``step_s``: the times of the timed steps by rank, which are
+    the last ones. ``alone_s``: by rank, of steps without communication, half of them before the
+    training and half after it; empty if the parallelism has no such step. ``timeline``: None if it
+    is unknown, for ``timeline_reason``. ``peak_allocated_bytes``, ``peak_reserved_bytes``: the
+    memory of torch's allocator by rank, empty on the host. ``estimated_bytes``: see
+    plan.training_memory; ``free_bytes``: the free memory of the rank that has least.
+    ``check``: None if no parameters have to be equal.
+    """
+
+    index: Count
+    training: Training
+    status: str
+    reason: str = ""
+    converged: bool = True
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    warmup_steps: Count = 0
+    losses: list[float] = []
+    step_s: list[list[Duration]] = []
+    alone_s: list[list[Duration]] = []
+    timeline: StepTimeline | None = None
+    timeline_reason: str = ""
+    peak_allocated_bytes: list[Count] = []
+    peak_reserved_bytes: list[Count] = []
+    estimated_bytes: Count = 0
+    free_bytes: Count = 0
+    check: ReplicaCheck | None = None
+    report: str = ""
+
+    @property
+    def item(self) -> Training:
+        """The training."""
+        return self.training
+
+    @property
+    def cycle(self) -> int:
+        """0: rounds are part of the plan."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are times."""
+        return bool(self.step_s)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the parameters of all ranks were compared."""
+        return self.check is not None
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether the parallelism leaves equal parameters on all ranks."""
+        return self.training.parallel in REPLICATED
+
+
 #: Results of items that are measured with variants, and these items.
-VariedResult = TrialResult | OverlapResult
-Varied = Trial | Overlap
+VariedCaseResult = TrialResult | OverlapResult
+VariedCase = Trial | Overlap
+VariedResult = TrialResult | OverlapResult | TrainingResult
+Varied = Trial | Overlap | Training
 
 
 def failed(index: int, item: Varied, status: str, reason: str, report: str = "") -> VariedResult:
     """The result of an item that has no figures."""
     if isinstance(item, Overlap):
         return OverlapResult(index, item, status, reason, report=report)
+    if isinstance(item, Training):
+        return TrainingResult(index, item, status, reason, report=report)
     return TrialResult(index, item, status, reason, report=report)
 
 
@@ -454,10 +571,12 @@ Result = (
     | MemoryResult
     | TrialResult
     | OverlapResult
+    | TrainingResult
+    | ProfileResult
     | ObjectResult
     | PieceResult
 )
-Line = Header | Result | Condition | Explanation | Paths | Trace | Footer
+Line = Header | Result | Condition | Explanation | Paths | Trace | Profile | Footer
 
 
 def _as_planned(planned: Sequence[Item], processes: int) -> Sequence[Item]:
@@ -494,7 +613,8 @@ class Kind:
     ``failures_are_results``: an item whose ranks fail has been measured like any other, so the run
     ends well. ``items``: returns
     all items to measure, from the planned items and the number of processes. ``falls_with``:
-    whether an item is skipped together with the item that failed in a phase.
+    whether an item is skipped together with the item that failed in a phase. ``by_ranks``: ranks of
+    cclmark measure the items; otherwise they come from programs of the user.
     """
 
     item: type[Item]
@@ -506,6 +626,7 @@ class Kind:
     failures_are_results: bool = False
     items: Callable[[Sequence[Item], int], Sequence[Item]] = _as_planned
     falls_with: Callable[[Item, Item, str], bool] = _nothing_else
+    by_ranks: bool = True
 
 
 KINDS: dict[str, Kind] = {
@@ -526,6 +647,8 @@ KINDS: dict[str, Kind] = {
     MEMORY: Kind(Case, MemoryResult, "memory", items=_of_every_rank),
     EXPERIMENT: Kind(Trial, TrialResult, "trials", failures_are_results=True),
     OVERLAP: Kind(Overlap, OverlapResult, "overlaps", failures_are_results=True),
+    TRAIN: Kind(Training, TrainingResult, "trainings", failures_are_results=True),
+    PROFILE: Kind(ProfiledOperation, ProfileResult, "operations", by_ranks=False),
     OBJECTS: Kind(ObjectCall, ObjectResult, "objects"),
     PIECES: Kind(PieceCase, PieceResult, "pieces"),
 }
