@@ -60,8 +60,7 @@ class TrainFlags:
         "--microbatches",
         type=click.IntRange(1, 4096),
         metavar="N",
-        help="pp: parts of the batch that pass the pipeline [the whole batch, sequence by "
-        "sequence].",
+        help="pp: parts of the batch that pass the pipeline [one for each sequence of the batch].",
     )
     dtype: str = option(
         OPERATION,
