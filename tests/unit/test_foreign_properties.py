@@ -271,7 +271,10 @@ def require_sound(text, format, given):
         return
     finally:
         assert time.monotonic() - began_s < scaled(PATIENCE_S)
-    for result in journal.results:
+    numbers = numbers_in(text) if journal.transfers else set()
+    for result in journal.transfers:
+        require_sound_copy(numbers, journal, result)
+    for result in journal.cases:
         if journal.header.imported is None:  # a whole journal
             continue
         rounded = any("rounds this size up" in one for one in journal.header.notices)
@@ -285,6 +288,43 @@ def require_sound(text, format, given):
             assert result.summary.busbw_bytes_per_s == pytest.approx(even)
     # What was read can be written.
     msgspec.json.encode(journal.header)
+
+
+def numbers_in(text):
+    """The numbers of a text, to nine decimals."""
+    found = re.findall(r"\d{1,30}(?:\.\d*)?(?:e\+?\d\d?)?", text)
+    return {round(float(word), 9) for word in found}
+
+
+def require_sound_copy(numbers, journal, result):
+    """The figures of a copy are in the text, in the units of tools, or are half of one."""
+    if journal.header.imported is None:
+        return
+    transfer, summary = result.transfer, result.summary
+    assert transfer.is_within(len(journal.header.devices))
+    assert summary.time_s > 0
+    if transfer.measure == "latency":
+        figures = (summary.time_s * 1e6, summary.time_s * 1e9)
+    else:
+        figures = (summary.bytes_per_s / 1e9, summary.bytes_per_s / 1e9 * 2)
+        rate = min(summary.flow_bytes_per_s or [summary.bytes_per_s / len(transfer.flows)])
+        assert transfer.size_bytes / summary.time_s == pytest.approx(rate)
+    assert any(round(float(f"{figure:.12g}"), 9) in numbers for figure in figures)
+
+
+NEWER = ("nvbandwidth", "cuda-samples", "pccl")
+MUTATIONS = 5000 if examples(5000) == 5000 else 60
+
+
+@pytest.mark.parametrize(
+    "file",
+    sorted(path for path in (TESTS / "foreign").iterdir() if path.name.startswith(NEWER)),
+    ids=lambda path: path.name,
+)
+def test_thousands_of_faults(file):
+    text = file.read_text()
+    for seed in range(MUTATIONS):
+        require_sound(faulty(text, Random(f"{file.name} {seed}")), None, Given())
 
 
 @settings(max_examples=examples(200), deadline=None)

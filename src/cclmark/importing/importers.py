@@ -10,12 +10,16 @@ from cclmark.errors import UsageError
 from cclmark.importing.assemble import assemble
 from cclmark.importing.cclmark_json import is_cclmark_json, read_cclmark_json
 from cclmark.importing.cleaned_text import Line, Text, decode
+from cclmark.importing.cuda_p2p_text import is_cuda_p2p, read_cuda_p2p
 from cclmark.importing.flagcx_text import is_flagcx, read_flagcx
 from cclmark.importing.hccl_text import is_hccl, read_hccl
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.ml_engineering import is_ml_engineering, read_ml_engineering
 from cclmark.importing.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
 from cclmark.importing.nccl_tests_text import is_nccl_tests, read_nccl_tests
+from cclmark.importing.nvbandwidth_json import is_nvbandwidth_json, read_nvbandwidth_json
+from cclmark.importing.nvbandwidth_text import is_nvbandwidth, read_nvbandwidth
+from cclmark.importing.pccl_text import is_pccl, read_pccl
 from cclmark.importing.run import ForeignRun
 from cclmark.results.journal import Journal
 
@@ -48,10 +52,14 @@ def _as_a_whole(fits: Callable[[Text], bool]) -> Callable[[Text, list[Line]], in
 IMPORTERS: dict[str, Importer] = {
     "cclmark-json": Importer(_as_a_whole(is_cclmark_json), read_cclmark_json),
     "nccl-tests-json": Importer(_as_a_whole(is_nccl_tests_json), read_nccl_tests_json),
+    "nvbandwidth-json": Importer(_as_a_whole(is_nvbandwidth_json), read_nvbandwidth_json),
     "nccl-tests": Importer(_by_lines(is_nccl_tests), read_nccl_tests),
     "flagcx": Importer(_by_lines(is_flagcx), read_flagcx),
     "hccl": Importer(_by_lines(is_hccl), read_hccl),
     "ml-engineering": Importer(_by_lines(is_ml_engineering), read_ml_engineering),
+    "nvbandwidth": Importer(_by_lines(is_nvbandwidth), read_nvbandwidth),
+    "cuda-samples": Importer(_by_lines(is_cuda_p2p), read_cuda_p2p),
+    "pccl": Importer(_by_lines(is_pccl), read_pccl),
 }
 
 

@@ -12,6 +12,7 @@ from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_
 
 _FORMATS = (
     *("auto", "nccl-tests", "nccl-tests-json", "flagcx", "hccl", "ml-engineering"),
+    *("nvbandwidth", "nvbandwidth-json", "cuda-samples", "pccl"),
     "cclmark-json",
 )
 
@@ -57,6 +58,11 @@ def import_command(name: str) -> click.Command:
                 type=click.Choice(REDUCTIONS),
                 help="Reduction, if the text does not contain it.",
             ),
+            click.Option(
+                ["--size"],
+                metavar="SIZE",
+                help="Size of a copy, if the text does not contain it [the tool's default].",
+            ),
             click.Option(["--device"], metavar="NAME", help="Name of the devices."),
             click.Option(
                 ["--hosts"],
@@ -73,8 +79,9 @@ def import_command(name: str) -> click.Command:
         callback=_import,
         help="Convert the output of other tools into journals, which can be compared, exported and "
         "kept like any journal.\n\nFILE: output of nccl-tests, rccl-tests, hccl_test, "
-        "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
-        "cclmark; - is standard input.",
+        "FlagCX's perf programs, all_reduce_bench.py, nvbandwidth or p2pBandwidthLatencyTest (of "
+        "the CUDA samples or of PCCL), the JSON of nccl-tests (-J), nvbandwidth (-j) or cclmark; "
+        "- is standard input.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 

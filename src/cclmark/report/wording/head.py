@@ -70,7 +70,7 @@ def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]
         kinds.setdefault((host, device.runtime, device.name), []).append(device)
     for (host, runtime, name), members in list(kinds.items())[:_MOST_LINES]:
         indices = ",".join(str(device.index) for device in members if device.index >= 0)
-        line = f"{len(members)} × {name}"
+        line = f"{len(members)} × {name or 'unnamed'}"
         # For devices reported by another tool, the other fields may be unknown.
         line += f" ({runtime}:{indices})" if runtime else f" ({indices})" * bool(indices)
         if runtime != "host":
