@@ -470,6 +470,102 @@ class TestPccl:
             read(self.text + self.text)
 
 
+class TestPerftest:
+    @staticmethod
+    def rows(text, title):
+        lines = iter(text[text.index(f"{title} Test") :].splitlines())
+        for line in lines:
+            if line.startswith(" #bytes"):
+                break
+        found = []
+        for line in lines:
+            if line.startswith("---"):
+                break
+            found.append([float(word) for word in line.split()])
+        assert found
+        return found
+
+    @staticmethod
+    def by_size(journal, **fields):
+        return {
+            one.transfer.size_bytes: one
+            for one in journal.transfers
+            if all(getattr(one.transfer, name) == value for name, value in fields.items())
+        }
+
+    def test_mebibytes(self):
+        text = (TEXTS / "perftest-write-bw.txt").read_text()
+        found = self.by_size(read(text), measure="unidirectional", kernel="write", engine="RDMA")
+        rows = self.rows(text, "RDMA_Write BW")
+        assert len(found) == len(rows)
+        for size, _, _, average, _ in rows:
+            one = found[size]
+            assert one.summary.bytes_per_s == pytest.approx(average * 1024 * 1024)
+            assert one.summary.time_s == pytest.approx(size / (average * 1024 * 1024))
+            assert one.transfer.flows == ((0, 1),)
+        # The same figures under their old name, which was MB for the same bytes.
+        assert read(text.replace("MiB/sec", "MB/sec")).transfers == read(text).transfers
+
+    def test_gigabits_and_both_directions(self):
+        text = (TEXTS / "perftest-gbit.txt").read_text()
+        journal = read(text)
+        reads = self.by_size(journal, kernel="read", direction="read")
+        for size, _, _, average, _ in self.rows(text, "RDMA_Read BW"):
+            assert reads[size].summary.bytes_per_s == pytest.approx(average * 1e9 / 8)
+            assert reads[size].transfer.flows == ((1, 0),)
+        both = self.by_size(journal, kernel="send", measure="bidirectional")
+        for size, _, _, average, _ in self.rows(text, "Send Bidirectional BW"):
+            assert both[size].summary.bytes_per_s == pytest.approx(average * 1e9 / 8)
+            assert both[size].summary.time_s == pytest.approx(2 * size / (average * 1e9 / 8))
+        assert journal.header.devices[0].name == "mlx5_2"
+        assert "TX depth 128, Mtu 4096[B], Link type IB" in notices(journal)
+
+    def test_latencies_are_the_typical_ones(self):
+        text = (TEXTS / "perftest-write-lat.txt").read_text()
+        found = self.by_size(read(text), measure="latency", method="half-round-trip")
+        rows = self.rows(text, "RDMA_Write Latency")
+        assert len(found) == len(rows) == 6
+        for size, iterations, least, most, typical, *_ in rows:
+            summary = found[size].summary
+            assert summary.time_s == pytest.approx(typical * 1e-6)
+            assert (summary.min_s, summary.max_s) == pytest.approx((least * 1e-6, most * 1e-6))
+            assert summary.samples == iterations - 1
+        of_reads = read(text.replace("RDMA_Write Latency", "RDMA_Read Latency"))
+        assert {one.transfer.method for one in of_reads.transfers} == {"round-trip"}
+
+    def test_atomics_and_averages_over_a_time(self):
+        text = (TEXTS / "perftest-write-lat.txt").read_text()
+        more = text.replace("RDMA_Write Latency", "Atomic FETCH_AND_ADD Latency") + text
+        assert "is left out: cclmark has no such copy" in notices(read(more))
+        assert read(more).transfers == read(text).transfers
+        lasting = text.replace("t_typical[usec]", "t_other[usec]")
+        with pytest.raises(UsageError, match=r"a\.txt:\d+: the table has no typical latency"):
+            read(lasting)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("RDMA_Write BW Test", "", "the title of this table (for example RDMA_Write BW Test)"),
+            ("46484.", "46x84.", "cannot read the row"),
+            (" 5000 ", " ", "4 figures in this row, but the header has 5"),
+        ],
+    )
+    def test_damage_is_refused_with_its_line(self, old, new, message):
+        text = (TEXTS / "perftest-write-bw.txt").read_text()
+        assert old in text
+        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
+            read(text.replace(old, new, 1))
+
+    def test_another_device_is_another_run(self):
+        text = (TEXTS / "perftest-write-bw.txt").read_text()
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: device mlx5_7 here, mlx5_2 above"):
+            read(text + text.replace("mlx5_2", "mlx5_7"))
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: TX depth is 8 here, 128 above"):
+            read(text + text.replace("TX depth        : 128", "TX depth        : 8"))
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: .* so this is another run"):
+            read(text + text)
+
+
 def test_a_journal_has_every_field_that_readers_require(tmp_path):
     from cclmark.results.journal import JournalWriter, read_journal
 

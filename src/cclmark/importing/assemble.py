@@ -81,6 +81,8 @@ def _results(
     seen: dict[Case, int] = {}
     doubtful = 0
     for printed, operation, number in zip(run.rows, operations, ranks, strict=True):
+        if printed.is_part and OPERATIONS[operation].spans_ranks:
+            printed = replace(printed, size_bytes=printed.size_bytes * number)  # noqa: PLW2901
         case = _case(printed, operation, number, run, given, notices)
         if case is None:
             continue

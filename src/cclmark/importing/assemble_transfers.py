@@ -95,7 +95,8 @@ def _summary(row: ImportedTransfer, transfer: Transfer) -> TransferSummary:
         time_s = transfer.size_bytes / min(row.rates_bytes_per_s)
     else:
         time_s = transfer.size_bytes * len(transfer.flows) / row.total_bytes_per_s
-    summary = TransferSummary(time_s, time_s, time_s, 1, call_s=row.call_s)
+    least_s, most_s = row.range_s or (time_s, time_s)
+    summary = TransferSummary(time_s, least_s, most_s, row.samples, call_s=row.call_s)
     if transfer.measure != "latency":
         summary.bytes_per_s = row.total_bytes_per_s
         summary.flow_bytes_per_s = list(row.rates_bytes_per_s)

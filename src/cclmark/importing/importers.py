@@ -14,12 +14,15 @@ from cclmark.importing.cuda_p2p_text import is_cuda_p2p, read_cuda_p2p
 from cclmark.importing.flagcx_text import is_flagcx, read_flagcx
 from cclmark.importing.hccl_text import is_hccl, read_hccl
 from cclmark.importing.header import Given, Origin
+from cclmark.importing.imb_text import is_imb, read_imb
 from cclmark.importing.ml_engineering import is_ml_engineering, read_ml_engineering
 from cclmark.importing.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
 from cclmark.importing.nccl_tests_text import is_nccl_tests, read_nccl_tests
 from cclmark.importing.nvbandwidth_json import is_nvbandwidth_json, read_nvbandwidth_json
 from cclmark.importing.nvbandwidth_text import is_nvbandwidth, read_nvbandwidth
+from cclmark.importing.osu_text import is_osu, read_osu
 from cclmark.importing.pccl_text import is_pccl, read_pccl
+from cclmark.importing.perftest_text import is_perftest, read_perftest
 from cclmark.importing.run import ForeignRun
 from cclmark.results.journal import Journal
 
@@ -60,6 +63,9 @@ IMPORTERS: dict[str, Importer] = {
     "nvbandwidth": Importer(_by_lines(is_nvbandwidth), read_nvbandwidth),
     "cuda-samples": Importer(_by_lines(is_cuda_p2p), read_cuda_p2p),
     "pccl": Importer(_by_lines(is_pccl), read_pccl),
+    "osu": Importer(_by_lines(is_osu), read_osu),
+    "imb": Importer(_by_lines(is_imb), read_imb),
+    "perftest": Importer(_by_lines(is_perftest), read_perftest),
 }
 
 

@@ -43,6 +43,7 @@ class ImportedRow:
     nothing was checked, or if only ``failed`` reports that some are. ``deviation``: the largest of
     any element, for tools that print it. ``ranks``: the number of ranks, from the text.
     ``rounds_up``: the tool measured the next size that gives each rank the same number of elements.
+    ``is_part``: ``size_bytes`` is the part of one rank, where cclmark's size is that of all ranks.
     """
 
     line: int
@@ -62,6 +63,7 @@ class ImportedRow:
     ranks: RankCount | None = None
     ccl: str | None = None
     rounds_up: bool = False
+    is_part: bool = False
     spread: Spread | None = None
 
 
@@ -72,7 +74,8 @@ class ImportedTransfer:
     ``transfer``: its ``size_bytes`` is None in ``size_bytes`` if the text does not contain it.
     ``rates_bytes_per_s``: the bandwidth of each flow, empty if only the total is known.
     ``total_bytes_per_s``: the bandwidth of all flows by the tool's own definition. For a latency
-    ``time_s`` is set instead; ``call_s``: the time of the host's call.
+    ``time_s`` is set instead; ``call_s``: the time of the host's call. ``range_s``: the least and
+    the largest of ``samples`` times, if the tool prints them.
     """
 
     line: int
@@ -82,6 +85,8 @@ class ImportedTransfer:
     total_bytes_per_s: float = 0.0
     time_s: float = 0.0
     call_s: float | None = None
+    range_s: tuple[float, float] | None = None
+    samples: int = 1
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     def describe(self) -> str:
         """The transfer in words, for messages."""
         words = [self.measure, self.direction, self.means]
-        if self.measure != "latency":
+        if self.measure != "latency" or self.size_bytes != LATENCY_BYTES:
             words.append(format_size(self.size_bytes))
         if self.host_memory:
             way = "to" if self.to_host else "from"

@@ -168,7 +168,7 @@ def _met_and_clocked(settings: Settings) -> str:
 
 def _method_of_another(settings: Settings) -> str:
     """Describes the method of another tool, as far as its text reports it."""
-    words = [settings.timing] if settings.timing != "throughput" else []
+    words = [settings.timing] if settings.timing not in ("", "throughput") else []
     words += [f"{settings.iterations} iterations"] if settings.iterations is not None else []
     words += [_ACROSS.get(settings.across_ranks, "rank 0")] if settings.across_ranks else []
     words.append("one figure for each case")

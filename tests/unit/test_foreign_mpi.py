@@ -1,0 +1,283 @@
+"""Texts of benchmarks of MPI: every figure with the tool's definition, or refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cclmark.errors import UsageError
+from cclmark.importing.header import Given, Origin
+from cclmark.importing.importers import import_text
+
+TEXTS = Path(__file__).parents[1] / "foreign"
+ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
+
+
+def read(text, **given):
+    return import_text(text.encode(), "a.txt", None, Given(**given), ORIGIN)[1]
+
+
+def stored(name, **given):
+    return read((TEXTS / name).read_text(), **given)
+
+
+def notices(journal):
+    return "\n".join(journal.header.notices)
+
+
+def table(text, title, columns="size"):
+    """The rows after a title as lists of numbers."""
+    lines = iter(text[text.index(title) :].splitlines())
+    for line in lines:
+        if line.lower().lstrip("# ").startswith((columns, "bytes")):
+            break
+    rows = []
+    for line in lines:
+        if not re.match(r"\s*\d", line):
+            break
+        rows.append([float(word) for word in line.split() if re.fullmatch(r"[\d.]+", word)])
+    return rows
+
+
+def times_us(journal, operation, ranks=None):
+    return {
+        one.case.size_bytes: round(one.summary.time_s * 1e6, 4)
+        for one in journal.cases
+        if one.case.operation == operation and ranks in (None, one.case.ranks)
+    }
+
+
+class TestOsu:
+    text = (TEXTS / "osu-collectives.txt").read_text()
+
+    def test_sizes_and_times(self):
+        journal = stored("osu-collectives.txt")
+        assert times_us(journal, "all_reduce") == {
+            int(row[0]): row[1] for row in table(self.text, "Allreduce Latency")
+        }
+        # The size is the part of a rank, which cclmark multiplies by their number.
+        assert times_us(journal, "all_gather") == {
+            int(row[0]) * 8: row[1] for row in table(self.text, "Allgather Latency")
+        }
+        assert times_us(journal, "reduce_scatter") == {
+            int(row[0]): row[1] for row in table(self.text, "Reduce_scatter Latency")
+        }
+        assert "sizes of all_gather are of one rank in the text" in notices(journal)
+        assert "Barrier Latency is left out: it has no sizes" in notices(journal)
+
+    def test_what_a_case_is(self):
+        journal = stored("osu-collectives.txt")
+        assert journal.header.imported.source == "OSU micro-benchmarks 7.4"
+        assert {one.case.ranks for one in journal.cases} == {8}
+        assert {
+            (one.case.operation, one.case.dtype, one.case.reduction) for one in journal.cases
+        } == {
+            ("all_reduce", "float32", "sum"),
+            ("all_gather", "int8", None),
+            ("reduce_scatter", "float32", "sum"),
+        }
+        assert {one.case.ccl for one in journal.cases} == {"mpi"}
+        assert {one.summary.clock for one in journal.cases} == {"host"}
+        checked = [one.case.operation for one in journal.cases if one.verification is not None]
+        assert set(checked) == {"all_reduce"}
+        settings = journal.header.settings
+        assert (settings.timing, settings.across_ranks) == ("blocking", "mean")
+        assert "the mean over ranks of each rank's mean" in journal.header.imported.figure
+
+    def test_types_of_old_versions_and_the_missing_number_of_ranks(self):
+        with pytest.raises(UsageError, match=r"^a\.txt:3: the text does not contain the number of"):
+            stored("osu-5.3.txt")
+        journal = stored("osu-5.3.txt", ranks=16)
+        assert {(one.case.ranks, one.case.dtype) for one in journal.cases} == {(16, "float32")}
+        assert "an accelerator was selected (-d): CUDA" in notices(journal)
+
+    def test_latency_is_a_ping_pong(self):
+        text = (TEXTS / "osu-latency.txt").read_text()
+        journal = read(text)
+        assert times_us(journal, "ping_pong", 2) == {
+            int(row[0]): row[1] for row in table(text, "Latency Test")
+        }
+        assert "Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)" in notices(journal)
+        assert journal.header.imported.figure.startswith("half a round trip")
+
+    def test_bandwidths_are_streams_in_mb_of_10_to_the_6(self):
+        text = (TEXTS / "osu-bandwidth.txt").read_text()
+        journal = read(text)
+        for title, measure, ways in (
+            ("MPI Bandwidth Test", "unidirectional", 1),
+            ("Bi-Directional Bandwidth", "bidirectional", 2),
+        ):
+            found = {
+                one.transfer.size_bytes: one.summary
+                for one in journal.transfers
+                if one.transfer.measure == measure
+            }
+            rows = table(text, title)
+            assert len(found) == len(rows) == 12
+            for size, rate in rows:
+                assert found[size].bytes_per_s == pytest.approx(rate * 1e6)
+                assert found[size].time_s == pytest.approx(ways * size / rate / 1e6)
+        assert {one.transfer.engine for one in journal.transfers} == {"MPI"}
+        assert "windows of 64 messages" in journal.header.imported.figure
+
+    def test_a_failed_check_is_wrong(self):
+        place = self.text.index("Pass")
+        failed = self.text[:place] + "Fail" + self.text[place + 4 :]
+        journal = read(failed + "DATA VALIDATION ERROR: ./osu_allreduce exited with status 1 on\n")
+        assert [one.status for one in journal.cases].count("wrong") == 1
+        assert journal.footer.exit_code == 1
+
+    def test_latencies_beside_bandwidths_are_split(self):
+        both = (TEXTS / "osu-latency.txt").read_text() + (TEXTS / "osu-bandwidth.txt").read_text()
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: copies between devices and operations"):
+            read(both)
+
+    def test_nccl(self):
+        text = (TEXTS / "osu-5.3.txt").read_text().replace("MPI-CUDA", "NCCL-CUDA")
+        assert {one.case.ccl for one in read(text, ranks=8).cases} == {"nccl"}
+
+    def test_others_are_left_out(self):
+        text = self.text.replace("Allgather Latency", "Non-blocking Allgather Latency").replace(
+            "Avg Latency(us)\n1  ", "Overall(us)\n1  "
+        )
+        journal = read(text)
+        assert "Non-blocking Allgather Latency is left out: cclmark has no such" in notices(journal)
+        assert times_us(journal, "all_gather") == {}
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            (
+                "\n# OSU MPI Allgather Latency Test v7.4\n# Datatype: MPI_CHAR.",
+                "",
+                "a second table",
+            ),
+            (
+                "Latency Test v7.4\n# Datatype: MPI_CHAR",
+                "Latency Test v7.3\n#",
+                "version 7.3 here, ",
+            ),
+            ("        1000                Pass\n8", "      1000\n8", "5 figures in this row, but"),
+            ("4.16", "4..16", "cannot read the row"),
+            ("\n16  ", "\n8  ", "size 8 follows 8: a title is missing above"),
+            ("# Size         Avg", "# Size         Max", "'Max Latency.us.' is not the column of"),
+        ],
+    )
+    def test_damage_is_refused_with_its_line(self, old, new, message):
+        assert old in self.text
+        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {message}"):
+            read(self.text.replace(old, new, 1))
+
+    def test_a_cut_row_is_left_out(self):
+        cut = self.text[: self.text.index("mpirun -np 8 ./osu_allgather")].rstrip()
+        journal = read(cut[: cut.rindex("15.82")].rstrip())
+        assert journal.footer is None
+        assert len(journal.cases) == 10
+        assert "truncated, omitted" in notices(journal)
+
+
+class TestImb:
+    text = (TEXTS / "imb-mpi1.txt").read_text()
+
+    def test_one_way_times_of_pingpong(self):
+        journal = stored("imb-mpi1.txt")
+        rows = [row for row in table(self.text, "Benchmarking PingPong") if row[0]]
+        assert times_us(journal, "ping_pong", 2) == {int(row[0]): row[2] for row in rows}
+        assert "does not fit" not in notices(journal)
+
+    def test_the_slowest_ranks_times_of_each_number_of_processes(self):
+        journal = stored("imb-mpi1.txt")
+        start = self.text.index("Benchmarking Allreduce")
+        second = self.text.index("Benchmarking Allreduce", start + 9)
+        for ranks, place in ((4, start), (8, second)):
+            rows = [row for row in table(self.text[place:], "Benchmarking Allreduce") if row[0]]
+            assert times_us(journal, "all_reduce", ranks) == {int(row[0]): row[3] for row in rows}
+        rows = table(self.text, "Benchmarking Sendrecv")
+        assert times_us(journal, "sendrecv", 8) == {int(row[0]): row[3] for row in rows}
+
+    def test_parts_of_a_rank(self):
+        rows = table(self.text, "Benchmarking Allgather")
+        journal = stored("imb-mpi1.txt")
+        assert times_us(journal, "all_gather", 8) == {int(row[0]) * 8: row[3] for row in rows}
+        assert "sizes of all_gather are of one rank" in notices(journal)
+
+    def test_types_and_what_is_left_out(self):
+        journal = stored("imb-mpi1.txt")
+        types = {(one.case.operation, one.case.dtype, one.case.root) for one in journal.cases}
+        assert ("all_reduce", "float32", None) in types
+        assert ("broadcast", "uint8", 0) in types
+        assert "Exchange is left out: cclmark has no such operation" in notices(journal)
+        assert journal.header.settings.across_ranks == "max"
+        assert journal.footer.exit_code == 0
+        double = read(self.text.replace("MPI_FLOAT", "MPI_DOUBLE"))
+        assert {one.case.dtype for one in double.cases if one.case.reduction} == {"float64"}
+
+    def test_megabytes_of_both_definitions_fit(self):
+        old = re.sub(
+            r"(?m)^( +\d+ +\d+ +[\d.]+ +)([\d.]+)$",
+            lambda found: f"{found[1]}{float(found[2]) / 1.048576:.2f}",
+            self.text,
+        )
+        assert old != self.text
+        assert "does not fit" not in notices(read(old))
+        wrong = self.text.replace("10536.33", "20536.33")
+        assert "does not fit: 20536.3 Mbytes/sec, but size and time give 10536.33" in notices(
+            read(wrong)
+        )
+
+    def test_defects(self):
+        head = "Benchmarking Bcast"
+        start = self.text.index(head)
+        end = self.text.index("#-", self.text.index("#bytes", start))
+        lines = self.text[start:end].splitlines(keepends=True)
+        shown = "".join(
+            line.rstrip("\n") + ("      defects\n" if "#bytes" in line else "         0.00\n")
+            if re.match(r"\s+[#\d]", line)
+            else line
+            for line in lines
+        )
+        journal = read(self.text[:start] + shown + self.text[end:])
+        found = [one for one in journal.cases if one.case.operation == "broadcast"]
+        assert [one.verification.wrong for one in found] == [0, 0, 0]
+        bad = shown[::-1].replace("00.0", "50.0", 1)[::-1]
+        journal = read(self.text[:start] + bad + self.text[end:])
+        assert [one.status for one in journal.cases].count("wrong") == 1
+        assert journal.footer.exit_code == 1
+
+    def test_a_text_without_its_end(self):
+        cut = self.text[: self.text.index("# All processes")]
+        assert read(cut).footer is None
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("# #processes = 2 \n", "", "the number of processes of PingPong is missing above"),
+            ("# #processes = 2 ", "# #processes = 0 ", "0 ranks: expected 1 to"),
+            ("     #bytes #rep", "     #byte #rep", "a row without the line of its columns"),
+            ("        7.62", "        7,62", "the bandwidth '7,62' is not a number"),
+            ("         7.62", "", "3 figures in this row, but the header has 4"),
+            ("         1.10", "         1.1x", "cannot read the row"),
+            ("MPI_SUM", "MPI_MAX", "the reduction MPI_MAX is not supported"),
+            ("MPI_FLOAT", "MPI_C_BOOL", "the element type MPI_C_BOOL is not supported"),
+            ("\n           64", "\n            8", "size 8 follows 8: a title is missing above"),
+        ],
+    )
+    def test_damage_is_refused_with_its_line(self, old, new, message):
+        assert old in self.text
+        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
+            read(self.text.replace(old, new, 1))
+
+    def test_another_run(self):
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: another run starts here"):
+            read(self.text + self.text)
+
+    def test_rows_that_the_tool_could_not_measure(self):
+        text = self.text.replace(
+            "      2097152          640       191.70     10939.76",
+            '      2097152 out-of-mem.; needed X=   9.000 GB; use flag "-mem X" or MAX',
+        )
+        journal = read(text)
+        assert 2097152 not in times_us(journal, "ping_pong")
+        assert "omitted: 2097152 out-of-mem." in notices(journal)
