@@ -281,3 +281,72 @@ class TestImb:
         journal = read(text)
         assert 2097152 not in times_us(journal, "ping_pong")
         assert "omitted: 2097152 out-of-mem." in notices(journal)
+
+
+class TestScriptsOfMachineLearningEngineering:
+    text = (TEXTS / "all-reduce-latency-comp.txt").read_text()
+
+    def test_one_large_against_many_small(self):
+        journal = stored("all-reduce-latency-comp.txt")
+        found = {one.case.size_bytes: one.summary for one in journal.cases}
+        assert found.keys() == {4_000_000_000, 4_000_000}
+        # Of the slowest rank: its bits per second, not its rounded duration.
+        slowest = {
+            4_000_000_000: min(self.rates("1x 4.0GB", "1000x")),
+            4_000_000: min(self.rates("1000x 0.004GB", "")),
+        }
+        for size, gigabits in slowest.items():
+            assert found[size].algbw_bytes_per_s == pytest.approx(gigabits * 1e9 / 8)
+            assert found[size].time_s == pytest.approx(size / (gigabits * 1e9 / 8))
+            assert found[size].busbw_bytes_per_s == pytest.approx(gigabits * 1e9 / 8 * 1.5)
+        assert {one.case.ranks for one in journal.cases} == {4}
+        assert [(one.host, one.index) for one in journal.header.devices] == [
+            ("node7", rank) for rank in range(4)
+        ]
+        assert "1000 operations of 4000000 bytes" in notices(journal)
+        assert "fit" not in notices(journal)
+
+    def rates(self, title, end):
+        part = self.text[self.text.index(title) :]
+        part = part[: part.index(end, 10)] if end else part
+        return [float(found) for found in re.findall(r"algbw: (\S+) Gbps", part)]
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("node7:1:\n", "", "the rank of these figures is missing above"),
+            (" algbw: ", " balgw: ", "busbw is here, but algbw is due"),
+            ("0.013 sec", "0,013 sec", "the duration '0,013' is not a number"),
+            ("node7:1:", "node7:0:", "a rank is twice in this section"),
+            ("node7:3:", "node7:5:", "the ranks of this section are not those of the section"),
+            ("----------- 1x", "----------- 0x", "the number of operations and the size are 0"),
+        ],
+    )
+    def test_damage_is_refused_with_its_line(self, old, new, message):
+        assert old in self.text
+        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
+            read(self.text.replace(old, new, 1))
+
+    def test_a_duration_that_does_not_fit(self):
+        said = notices(read(self.text.replace("0.027 sec", "0.029 sec")))
+        assert "does not fit: 0.029 s, but size and bandwidth give 0.02652" in said
+
+    def test_a_cut_section(self):
+        journal = read(self.text[: self.text.rindex(" busbw")])
+        assert [one.case.size_bytes for one in journal.cases] == [4_000_000_000]
+        assert journal.footer is None
+
+    def test_calls_beside_calls_with_objects(self):
+        journal = stored("all-gather-object.txt")
+        (one,) = journal.cases
+        assert (one.case.operation, one.case.size_bytes, one.case.ranks) == ("all_reduce", 4, 2)
+        assert one.summary.time_s == pytest.approx(12.384119999479504e-6)
+        assert "all_gather_object is left out: it takes 258.9 µs for a call" in notices(journal)
+        assert "without waiting for the devices" in journal.header.imported.figure
+        text = (TEXTS / "all-gather-object.txt").read_text()
+        gather = read(text.replace("all_reduce ", "all_gather "))
+        assert [(one.case.operation, one.case.size_bytes) for one in gather.cases] == [
+            ("all_gather", 8)
+        ]
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: every rank prints all times, but the"):
+            read(text.replace("all_reduce       =0.012160350000339328\n", ""))

@@ -244,6 +244,9 @@ def size_in(text, size_bytes):
     """Whether the text has that number, or the same with a unit."""
     if str(size_bytes) in text:
         return True
+    gigabytes = re.findall(r"(\d+(?:\.\d+)?)GB", text)
+    if any(round(float(number) * 1e9) == size_bytes for number in gigabytes):
+        return True
     powers = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
     found = re.findall(r"(\d+)\s*([KMGTPE]?)i?B", text)
     return any(int(number) * 1024 ** powers[unit] == size_bytes for number, unit in found)
@@ -278,6 +281,9 @@ def require_sound(text, format, given):
         if journal.header.imported is None:  # a whole journal
             continue
         rounded = any("rounds this size up" in one for one in journal.header.notices)
+        if journal.header.imported.format == "all-gather-object":  # which always has one element
+            assert result.case.size_bytes in (4, 4 * result.case.ranks)
+            continue
         part_bytes, rest = divmod(result.case.size_bytes, result.case.ranks)
         in_parts = any("are of one rank in the text" in one for one in journal.header.notices)
         assert (
@@ -318,7 +324,7 @@ def require_sound_copy(numbers, journal, result):
     assert any(round(float(f"{figure:.12g}"), 9) in numbers for figure in figures)
 
 
-NEWER = ("nvbandwidth", "cuda-samples", "pccl", "osu", "imb", "perftest")
+NEWER = ("nvbandwidth", "cuda-samples", "pccl", "osu", "imb", "perftest", "all-reduce-l", "all-g")
 MUTATIONS = 5000 if examples(5000) == 5000 else 60
 
 

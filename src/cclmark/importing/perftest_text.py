@@ -168,13 +168,14 @@ class _Reader:
         if table.common is None:
             self._table = replace(table, columns=columns)
             return
-        if table.common.measure == "latency":
-            if _TYPICAL not in columns:
-                raise self._text.refuse(
-                    line.number,
-                    "the table has no typical latency, only averages (-D): measure without -D",
-                )
-        elif len(averages) != 1:
+        is_latency = table.common.measure == "latency"
+        if is_latency and _ITERATIONS in columns and _TYPICAL not in columns:
+            raise self._text.refuse(
+                line.number,
+                "the table has no typical latency, only averages (-D): measure without -D",
+            )
+        due = {"#bytes", _ITERATIONS, *((_TYPICAL, _LEAST, _MOST) if is_latency else ())}
+        if due - {*columns} or len({*columns}) < len(columns) or len(averages) != (not is_latency):
             raise self._text.refuse(line.number, "cannot read the columns of this table")
         unit = _UNITS[averages[0]] if averages else 0.0
         self._table = replace(table, columns=columns, unit=unit)

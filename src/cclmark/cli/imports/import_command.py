@@ -12,6 +12,7 @@ from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_
 
 _FORMATS = (
     *("auto", "nccl-tests", "nccl-tests-json", "flagcx", "hccl", "ml-engineering"),
+    *("all-reduce-latency-comp", "all-gather-object"),
     *("nvbandwidth", "nvbandwidth-json", "cuda-samples", "pccl", "osu", "imb", "perftest"),
     "cclmark-json",
 )
@@ -79,10 +80,10 @@ def import_command(name: str) -> click.Command:
         callback=_import,
         help="Convert the output of other tools into journals, which can be compared, exported and "
         "kept like any journal.\n\nFILE: output of nccl-tests, rccl-tests, hccl_test, "
-        "FlagCX's perf programs, all_reduce_bench.py, nvbandwidth, p2pBandwidthLatencyTest (of "
-        "the CUDA samples or of PCCL), the OSU micro-benchmarks, the Intel MPI Benchmarks or "
-        "perftest (ib_write_bw and others); the JSON of nccl-tests (-J), nvbandwidth (-j) or "
-        "cclmark; - is standard input.",
+        "FlagCX's perf programs, scripts of Machine Learning Engineering, nvbandwidth, "
+        "p2pBandwidthLatencyTest (of the CUDA samples or of PCCL), the OSU micro-benchmarks, the "
+        "Intel MPI Benchmarks or perftest (ib_write_bw and others); the JSON of nccl-tests (-J), "
+        "nvbandwidth (-j) or cclmark; - is standard input.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 
