@@ -15,7 +15,6 @@ from cclmark.errors import EXIT_OK, OutputError, UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
 from cclmark.importing.merge import merged
-from cclmark.plan.sizes import parse_size
 from cclmark.printable import plain
 from cclmark.report.kinds import report_kind
 from cclmark.report.wording.text import counted
@@ -49,7 +48,7 @@ def import_files(
     device: str | None,
     hosts: int | None,
     ccl: str | None,
-    size: str | None,
+    size: int | None,
 ) -> int:
     """Imports ``files`` and returns the exit code; writes nothing unless all can be read.
 
@@ -57,8 +56,7 @@ def import_files(
     """
     if ccl is not None and _CCL.fullmatch(ccl) is None:
         raise UsageError(f"--ccl: {ccl!r} is not a library name")
-    size_bytes = None if size is None else parse_size(size)
-    given = Given(operation, ccl, ranks, device, dtype, reduction, hosts, size_bytes)
+    given = Given(operation, ccl, ranks, device, dtype, reduction, hosts, size)
     chosen = None if format == "auto" else format
     if files.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
@@ -102,9 +100,18 @@ def _tell(read: _Read) -> None:
     if run.header.imported is None:
         _say(f"{read.name}: a journal of cclmark as JSON, {len(run.results)} results")
         return
+    operations = dict.fromkeys(result.case.operation for result in run.cases)
+    ranks = list(dict.fromkeys(result.case.ranks for result in run.cases))
+    others = "".join(f"{number} and " for number in ranks[:-1])
     source = run.header.imported.source
     of = f", of {source}" if source != read.format else ""
-    _say(f"{read.name}: {read.format}{of}: {_contents(run)}")
+    contents = f"{counted(len(run.cases), 'case')} of {', '.join(operations)}, {others}"
+    if ranks:
+        contents += counted(ranks[-1], "rank")
+    else:
+        contents = f"{report_kind(run.kind).counted(run)}, "
+        contents += counted(len(run.header.devices), "device")
+    _say(f"{read.name}: {read.format}{of}: {contents}")
     for notice in run.header.notices[:_MOST_NOTICES]:
         _say(f"  {notice}")
     more = len(run.header.notices) - _MOST_NOTICES
@@ -112,20 +119,6 @@ def _tell(read: _Read) -> None:
         _say(f"  and {more} more notices, in the journal")
     if run.footer is None:
         _say("  the text ends before its table is complete")
-
-
-def _contents(run: Journal) -> str:
-    """Describes the results of a run in words."""
-    if not run.cases:
-        counted_results = report_kind(run.kind).counted(run)
-        return f"{counted_results}, {counted(len(run.header.devices), 'device')}"
-    operations = dict.fromkeys(result.case.operation for result in run.cases)
-    ranks = list(dict.fromkeys(result.case.ranks for result in run.cases))
-    others = "".join(f"{number} and " for number in ranks[:-1])
-    return (
-        f"{counted(len(run.cases), 'case')} of {', '.join(operations)}, "
-        f"{others}{counted(ranks[-1], 'rank')}"
-    )
 
 
 def _free_name(read: _Read) -> Path:
