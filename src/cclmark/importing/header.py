@@ -76,7 +76,7 @@ def header_of(
     Devices of transfers are always known, at least by number. Raises UsageError if the text and the
     user specify different hosts.
     """
-    written = _iso(origin.written_s)
+    written = iso_time(origin.written_s)
     ranks = len(run.devices) if run.copies else max(result.item.ranks for result in results)
     devices = _devices(run, given, ranks)
     hosts = list(dict.fromkeys(device.host for device in devices if device.host))
@@ -208,7 +208,8 @@ def footer_of(
     )
 
 
-def _iso(seconds: float | None) -> str:
+def iso_time(seconds: float | None) -> str:
+    """Returns seconds since 1970 as ISO 8601; the present for None."""
     now = datetime.now(timezone.utc)
     moment = now if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
     return moment.isoformat(timespec="milliseconds")
