@@ -350,3 +350,116 @@ class TestScriptsOfMachineLearningEngineering:
         ]
         with pytest.raises(UsageError, match=r"^a\.txt:\d+: every rank prints all times, but the"):
             read(text.replace("all_reduce       =0.012160350000339328\n", ""))
+
+
+class TestNccom:
+    text = (TEXTS / "nccom-test.txt").read_text()
+
+    def test_gibibytes_medians_and_the_commands_ranks(self):
+        journal = stored("nccom-test.txt")
+        for operation, command in (("all_reduce", "allr"), ("all_gather", "allg")):
+            rows = table(self.text, f"-w 5 {command}", "size(b)")
+            # Of few digits: a time is computed from the bandwidth if that has more.
+            printed = {int(row[0]): row[2] for row in rows}
+            assert times_us(journal, operation, 8) == pytest.approx(printed, abs=0.51)
+            assert len(rows) > 3
+        assert {(one.case.operation, one.case.dtype) for one in journal.cases} == {
+            ("all_reduce", "float32"),
+            ("all_gather", "bfloat16"),
+        }
+        settings = journal.header.settings
+        assert (settings.iterations, settings.warmup) == (50, 5)
+        assert "does not fit" not in notices(journal)
+        assert journal.header.imported.figure.startswith("the median")
+
+    def test_bandwidths_that_are_not_gibibytes_do_not_fit(self):
+        decimal = re.sub(
+            r"(?m)( +[\d.]+)( +[\d.]+)$",
+            lambda found: f"   {float(found[1]) * 1.074:.2f}   {float(found[2]) * 1.074:.2f}",
+            self.text,
+        )
+        assert "does not fit: algorithm bandwidth" in notices(read(decimal))
+
+    def test_means(self):
+        journal = read(self.text.replace("time(us)", "time:avg(us)"))
+        assert journal.header.imported.figure.startswith("the mean")
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: times of two kinds, medians and means"):
+            read(self.text.replace("time(us)", "time:avg(us)", 1))
+
+    def test_ranks_without_a_command(self):
+        rows = self.text[self.text.index("\n") + 1 : self.text.index("nccom-test", 10)]
+        with pytest.raises(UsageError, match="the operation is unknown: set it with --operation"):
+            read(rows)
+        assert {one.case.ranks for one in read(rows, operation="all_reduce").cases} == {8}
+
+    def test_a_failure(self):
+        row = self.text.splitlines()[2]
+        broken = self.text.replace(row, f"{row.split()[0]}    Failure running neuron-bench - log")
+        journal = read(broken + "1 errors found - test failed\n")
+        assert journal.footer.exit_code == 1
+        assert "omitted: 1024    Failure running" in notices(journal)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            (
+                "    size(B)    count(elems)     type",
+                "    size(B)    count(elems)     typo",
+                "cannot ",
+            ),
+            (
+                "   fp32          61",
+                "             61",
+                "5 figures in this row, but the header has 6",
+            ),
+            ("fp32          61", "fp32          6l", "cannot read the row"),
+            ("-n 50 -w 5 allg", "-n 40 -w 5 allg", "the settings are not those of the table above"),
+            ("-r 8", "-r 0", "0 ranks: expected 1 to"),
+        ],
+    )
+    def test_damage_is_refused_with_its_line(self, old, new, message):
+        assert old in self.text
+        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
+            read(self.text.replace(old, new, 1))
+
+
+class TestMscclpp:
+    text = (TEXTS / "mscclpp.jsonl").read_text()
+
+    def test_figures(self):
+        import json
+
+        journal = stored("mscclpp.jsonl")
+        lines = [json.loads(line) for line in self.text.splitlines()]
+        assert len(journal.cases) == len(lines) == 5
+        for line, one in zip(lines, journal.cases, strict=True):
+            assert one.summary.time_s == pytest.approx(line["time"] * 1e-6)
+            assert one.summary.busbw_bytes_per_s == pytest.approx(line["busBw"] * 1e9)
+            assert one.case.size_bytes == line["size"]
+            assert one.case.ranks == line["ranks"]
+            assert one.case.ccl == f"mscclpp:kernel{line['kernel']}"
+            outside = (line["name"], line["kernel"]) in (
+                *(("alltoall", 0), ("allreduce", 2), ("allreduce", 6)),
+            )
+            assert one.case.in_place != outside
+        assert "does not fit" not in notices(journal)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ('"time":6.8', '"time":"6.8"', "time is 6.8, not a figure"),
+            ('"ranks":8', '"ranks":0', "ranks is 0: expected a number from 1"),
+            ('"kernel":2', '"kernel":true', "kernel is True: expected a number from 0"),
+            ('"size":8192', '"sizes":8192', "this line lacks size"),
+            ('"time":7.4}', '"time":7.4', "this line is not complete JSON"),
+        ],
+    )
+    def test_damage_is_refused_with_its_line(self, old, new, message):
+        assert old in self.text
+        with pytest.raises(UsageError, match=rf"^a\.txt:[12]: {re.escape(message)}"):
+            read(self.text.replace(old, new, 1))
+
+    def test_a_cut_last_line(self):
+        journal = read(self.text[:-20])
+        assert len(journal.cases) == 4
+        assert journal.footer is None

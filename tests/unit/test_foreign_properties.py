@@ -324,7 +324,18 @@ def require_sound_copy(numbers, journal, result):
     assert any(round(float(f"{figure:.12g}"), 9) in numbers for figure in figures)
 
 
-NEWER = ("nvbandwidth", "cuda-samples", "pccl", "osu", "imb", "perftest", "all-reduce-l", "all-g")
+NEWER = (
+    "nvbandwidth",
+    "cuda-samples",
+    "pccl",
+    "osu",
+    "imb",
+    "perftest",
+    "all-reduce-l",
+    "all-g",
+    "nccom",
+    "mscclpp",
+)
 MUTATIONS = 5000 if examples(5000) == 5000 else 60
 
 

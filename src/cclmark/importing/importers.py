@@ -17,8 +17,10 @@ from cclmark.importing.header import Given, Origin
 from cclmark.importing.imb_text import is_imb, read_imb
 from cclmark.importing.latency_comp import is_latency_comp, read_latency_comp
 from cclmark.importing.ml_engineering import is_ml_engineering, read_ml_engineering
+from cclmark.importing.mscclpp_lines import is_mscclpp, read_mscclpp
 from cclmark.importing.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
 from cclmark.importing.nccl_tests_text import is_nccl_tests, read_nccl_tests
+from cclmark.importing.nccom_text import is_nccom, read_nccom
 from cclmark.importing.nvbandwidth_json import is_nvbandwidth_json, read_nvbandwidth_json
 from cclmark.importing.nvbandwidth_text import is_nvbandwidth, read_nvbandwidth
 from cclmark.importing.object_comp import is_object_comp, read_object_comp
@@ -70,6 +72,8 @@ IMPORTERS: dict[str, Importer] = {
     "osu": Importer(_by_lines(is_osu), read_osu),
     "imb": Importer(_by_lines(is_imb), read_imb),
     "perftest": Importer(_by_lines(is_perftest), read_perftest),
+    "nccom-test": Importer(_by_lines(is_nccom), read_nccom),
+    "mscclpp": Importer(_by_lines(is_mscclpp), read_mscclpp),
 }
 
 

@@ -16,7 +16,7 @@ _FORMATS = (
 )
 _OTHER_BENCHMARKS = (
     *("nvbandwidth", "nvbandwidth-json", "cuda-samples", "pccl", "osu", "imb", "perftest"),
-    *("all-reduce-latency-comp", "all-gather-object"),
+    *("all-reduce-latency-comp", "all-gather-object", "nccom-test", "mscclpp"),
 )
 
 
@@ -84,8 +84,9 @@ def import_command(name: str) -> click.Command:
         help="Convert the output of other tools into journals, which can be compared, exported and "
         "kept like any journal.\n\nFILE: output of nvbandwidth (text or -j), "
         "p2pBandwidthLatencyTest (of the CUDA samples or of PCCL), the OSU micro-benchmarks, the "
-        "Intel MPI Benchmarks, perftest (ib_write_bw and others), all_reduce_latency_comp.py, "
-        "all_gather_object_vs_all_reduce.py, nccl-tests, rccl-tests, hccl_test, "
+        "Intel MPI Benchmarks, perftest (ib_write_bw and others), nccom-test, mscclpp-test (-o), "
+        "all_reduce_latency_comp.py, all_gather_object_vs_all_reduce.py, "
+        "nccl-tests, rccl-tests, hccl_test, "
         "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
         "cclmark; - is standard input.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
