@@ -463,3 +463,80 @@ class TestMscclpp:
         journal = read(self.text[:-20])
         assert len(journal.cases) == 4
         assert journal.footer is None
+
+
+class TestUcc:
+    text = (TEXTS / "ucc-perftest.txt").read_text()
+
+    def rows(self, name):
+        part = self.text[self.text.index(f"Collective:             {name}") :]
+        part = part[: part.index("Total time")]
+        return [line.split() for line in part.splitlines() if re.match(r" +\d+ +\d+ ", line)]
+
+    def test_the_slowest_ranks_times_and_sizes(self):
+        journal = stored("ucc-perftest.txt")
+        for name, operation, parts in (
+            ("Allreduce", "all_reduce", 1),
+            ("Allgather", "all_gather", 4),
+            ("Alltoall", "alltoall", 1),
+        ):
+            rows = self.rows(name)
+            assert len(rows) >= 4
+            assert times_us(journal, operation, 4) == {
+                int(row[1]) * parts: float(row[4]) for row in rows
+            }
+        assert {
+            (one.case.operation, one.case.dtype, one.case.reduction, one.case.in_place)
+            for one in journal.cases
+        } == {
+            ("all_reduce", "float32", "sum", True),
+            ("all_gather", "float32", None, False),
+            ("alltoall", "int8", None, False),
+        }
+        assert journal.header.settings.across_ranks == "max"
+        assert "memory: cuda" in notices(journal)
+
+    def test_sizes_whose_meaning_depends_on_the_version(self):
+        old = re.sub(r"Iteration mode:.*\n", "", self.text)
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: the size of alltoall is that of one"):
+            read(old)
+        before = old[: old.index("mpirun -np 4 ucc_perftest -c alltoall")]
+        assert times_us(read(before), "all_gather", 4) == times_us(read(self.text), "all_gather", 4)
+
+    def test_streaming_is_another_method(self):
+        streamed = self.text.replace("isolated", "streaming")
+        journal = read(streamed)
+        assert journal.header.settings.timing == ""
+        assert "without a barrier" in journal.header.imported.figure
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: the iteration mode is not that of the"):
+            read(self.text.replace("isolated", "streaming", 1))
+
+    def test_others_are_left_out(self):
+        journal = read(self.text.replace("Alltoall\n", "Alltoallv\n"))
+        assert "Alltoallv is left out" in notices(journal)
+        assert times_us(journal, "alltoall") == {}
+
+    def test_without_ranks(self):
+        alone = self.text[self.text.index("Collective") :].replace("mpirun -np 4 ", "")
+        with pytest.raises(UsageError, match="set --ranks N"):
+            read(alone)
+        assert {one.case.ranks for one in read(alone, ranks=16).cases} == {16}
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("Datatype:               float32\n", "", "Datatype is missing above this table"),
+            (
+                "       avg         min",
+                "       min         avg",
+                "the columns avg, min and max are due",
+            ),
+            ("       11.31", "", "4 figures in this row, but the header has 5"),
+            ("       12.22", "       1.22", "the average is not between min and max"),
+            ("         128         512", "         128         5x2", "cannot read the row"),
+        ],
+    )
+    def test_damage_is_refused_with_its_line(self, old, new, message):
+        assert old in self.text
+        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
+            read(self.text.replace(old, new, 1))

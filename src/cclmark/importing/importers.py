@@ -28,6 +28,7 @@ from cclmark.importing.osu_text import is_osu, read_osu
 from cclmark.importing.pccl_text import is_pccl, read_pccl
 from cclmark.importing.perftest_text import is_perftest, read_perftest
 from cclmark.importing.run import ForeignRun
+from cclmark.importing.ucc_text import is_ucc, read_ucc
 from cclmark.results.journal import Journal
 
 _JOURNAL = b'{"type":"header"'
@@ -74,6 +75,7 @@ IMPORTERS: dict[str, Importer] = {
     "perftest": Importer(_by_lines(is_perftest), read_perftest),
     "nccom-test": Importer(_by_lines(is_nccom), read_nccom),
     "mscclpp": Importer(_by_lines(is_mscclpp), read_mscclpp),
+    "ucc": Importer(_by_lines(is_ucc), read_ucc),
 }
 
 

@@ -33,6 +33,8 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     ``threads`` are 0 for the kernel's defaults. ``host_memory`` (pinned, pageable) is set where one
     end of a flow is the host: both numbers are then the device's, ``to_host`` is the direction and
     ``numa`` is near or far. ``method``: the method of a latency measurement.
+
+    ``engine`` is CE or SM; in imported journals MPI or RDMA too, with the verb as ``kernel``.
     """
 
     measure: str
