@@ -49,7 +49,7 @@ def read_object_comp(text: Text) -> ForeignRun:
         if name == _OBJECT:
             run.notices.append(
                 f"line {number}: all_gather_object is left out: it takes {slowest.value * 1e3:.1f} "
-                "µs for a call, and is no operation of cclmark"
+                "µs for a call; cclmark torch objects measures it"
             )
             continue
         run.rows.append(
