@@ -1,16 +1,17 @@
 """What ``cclmark profile`` costs a training step, and whether its counts equal torch's.
 
-    python benchmarks/profiling.py [--ranks 2] [--rounds 6] [--modes ddp,fsdp2,tp] [--budget 540]
+    python benchmarks/profiling.py [--ranks 2] [--rounds 6] [--counts ddp,fsdp2,tp]
+        [--costs ddp,fsdp2,tp] [--variants profile,again,counts] [--budget 540]
 
 Requires GPUs, torch and cclmark (the ``cclmark`` module, which the same Python can import); no
-network. Three checks for each mode of benchmarks/torch/profiled_training.py:
+network. Three checks, for modes of benchmarks/torch/profiled_training.py:
 
 1. Cost: the program alone and under ``cclmark profile`` in turns, in fresh processes each time. A
    ratio for each round, of the medians over blocks of steps; the median of the ratios is printed,
    with that of the program against itself as a measure of noise, and with --no-kernel-times.
 2. Counts: calls and bytes of each collective by ``cclmark profile`` in one run, by the kernels in
    torch.profiler's (Kineto's) trace in another one.
-3. Time: the traces are imported; compute + exposed communication against the span.
+3. Time: the traces are imported; compute, exposed communication and idle time of the device.
 
 Everything is printed as soon as it is known. When --budget seconds are over, no new round starts.
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -44,6 +46,7 @@ NAMES = {
     "broadcast": ("broadcast", "In"),
     "_broadcast_oop": ("broadcast", "In"),
     "allgather": ("all_gather", "In"),
+    "all_gather": ("all_gather", "In"),
     "_allgather_base": ("all_gather", "In"),
     "all_gather_into_tensor_coalesced": ("all_gather", "In"),
     "allgather_into_tensor_coalesced": ("all_gather", "In"),
@@ -60,7 +63,9 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--modes", default="ddp,fsdp2,tp")
+    parser.add_argument("--counts", default="ddp,fsdp2,tp", help="modes whose counts are compared")
+    parser.add_argument("--costs", default="ddp,fsdp2,tp", help="modes whose steps are timed")
+    parser.add_argument("--variants", default="profile,again,counts", help="beside the program")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--counted-steps", type=int, default=5)
     parser.add_argument("--budget", type=float, default=540.0)
@@ -110,7 +115,9 @@ class Bench:
         is_good = done.returncode in ((0, 3) if self.given.cpu else (0,))
         if not is_good:
             print(f"  exit code {done.returncode}: {' '.join(command)}")
-            print("\n".join(f"    {line}" for line in done.stdout.splitlines()[-25:]), flush=True)
+            lines = done.stdout.splitlines()
+            raised = [line for line in lines if re.match(r"(\[rank\d+\]: )?\w*Error", line)]
+            print("\n".join(f"    {line}" for line in [*raised[:4], *lines[-25:]]), flush=True)
         return is_good
 
     def profiled(self, command: list[str], *flags: str) -> tuple[list[str], Path]:
@@ -136,8 +143,8 @@ class Bench:
 def costs(bench: Bench, modes: list[str]) -> None:
     """Prints what profiling costs, after each round for all modes so far.
 
-    Each round has the program alone and profiled; odd ones also the program again, as a measure of
-    noise, and even ones --no-kernel-times.
+    Each round has the program alone and the chosen variants: profiled, again alone as a measure of
+    noise, and with --no-kernel-times (counts).
     """
     ratios: dict[tuple[str, str], list[float]] = {}
     for number in range(bench.given.rounds):
@@ -145,8 +152,9 @@ def costs(bench: Bench, modes: list[str]) -> None:
             if not bench.has_time():
                 print(f"  the time is over in round {number + 1}", flush=True)
                 return
-            variants = ["alone", "profile", "again" if number % 2 == 0 else "counts"]
-            order = variants[number % 3 :] + variants[: number % 3]
+            variants = ["alone", *filter(None, bench.given.variants.split(","))]
+            begin = number % len(variants)
+            order = variants[begin:] + variants[:begin]
             times = {name: bench.step_s(mode, name) for name in order}
             shown = "  ".join(
                 f"{name} {time_s * 1e3:.3f}" if time_s else f"{name} failed"
@@ -245,12 +253,12 @@ def times(bench: Bench, mode: str, traces: list[Path]) -> None:
         if line["type"] != "profile":
             continue
         for one in line["processes"]:
-            busy_s = (one.get("compute_s") or 0.0) + (one.get("exposed_s") or 0.0)
+            compute_s, exposed_s = one.get("compute_s") or 0.0, one.get("exposed_s") or 0.0
             span_s = one.get("span_s") or float("nan")
             print(
-                f"  {mode} rank {one['rank']}: span {span_s:.4f} s, compute "
-                f"{one.get('compute_s') or 0.0:.4f} s + exposed {one.get('exposed_s') or 0.0:.4f} s"
-                f" = {busy_s / span_s:.2%} of it",
+                f"  {mode} rank {one['rank']}: span {span_s:.4f} s, compute {compute_s:.4f} s, "
+                f"exposed communication {exposed_s:.4f} s, no kernel for "
+                f"{span_s - compute_s - exposed_s:.4f} s",
                 flush=True,
             )
 
@@ -261,13 +269,13 @@ def main() -> None:
         directory = given.keep or Path(made)
         directory.mkdir(parents=True, exist_ok=True)
         bench = Bench(given, directory)
-        modes = given.modes.split(",")
-        for mode in modes:  # first what needs few runs
+        for mode in filter(None, given.counts.split(",")):  # first what needs few runs
             print(f"{mode}: counts", flush=True)
             if traces := counts(bench, mode):
                 times(bench, mode, traces)
-        print("cost", flush=True)
-        costs(bench, modes)
+        if modes := list(filter(None, given.costs.split(","))):
+            print("cost", flush=True)
+            costs(bench, modes)
 
 
 if __name__ == "__main__":

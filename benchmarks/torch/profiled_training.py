@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 BLOCK_STEPS = 10  # of one time
@@ -82,7 +83,13 @@ def train(given: argparse.Namespace, device: torch.device) -> list[float]:
     torch.manual_seed(1)
     model = nn.Sequential(*(Block(given.width) for _ in range(given.blocks))).to(device)
     model = parallel(model, given, device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    # On a device, AdamW works on lists of tensors, which have to be of one kind.
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [one for one in parameters if isinstance(one, DTensor) == distributed]}
+        for distributed in (True, False)
+    ]
+    optimizer = torch.optim.AdamW([one for one in groups if one["params"]], lr=1e-4)
     data = torch.randn(given.tokens, given.width, device=device)
     times_s = []
 

@@ -14,7 +14,9 @@ void provide(std::vector<Event>& events, size_t count, Device& device) {
   while (events.size() < count) events.emplace_back(device);
 }
 
-/// A thread that begins its work when it is released, and is joined in any case.
+/// A thread that begins its work when it is released, and is joined in any case. It spins until
+/// then: a thread that has slept is preferred by the scheduler afterwards, and on a host with fewer
+/// processors than threads the collective would hardly advance beside it.
 class SecondThread {
  public:
   template <typename Work>
