@@ -436,7 +436,8 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
 
     ``time_s`` is the median time of one copy of the slowest flow, or the latency;
     ``flow_bytes_per_s`` is the median bandwidth of each flow and ``bytes_per_s`` the total: all
-    bytes over the time of the slowest flow. Both are absent for a latency.
+    bytes over the time of the slowest flow. Both are absent for a latency. In imported results they
+    are those that the tool printed; one total for several flows has no ``flow_bytes_per_s``.
     """
 
     time_s: float

@@ -17,6 +17,7 @@ from cclmark.importing.importers import import_text
 from cclmark.importing.merge import merged
 from cclmark.importing.traces import TRACE_IMPORTERS, TraceFile, import_traces, trace_format
 from cclmark.printable import plain
+from cclmark.report.kinds import report_kind
 from cclmark.report.wording.text import counted
 from cclmark.results.journal import Journal, JournalWriter
 from cclmark.results.kinds import Line
@@ -48,6 +49,7 @@ def import_files(
     device: str | None,
     hosts: int | None,
     ccl: str | None,
+    size: int | None,
 ) -> int:
     """Imports ``files`` and returns the exit code; writes nothing unless all can be read.
 
@@ -55,7 +57,7 @@ def import_files(
     """
     if ccl is not None and _CCL.fullmatch(ccl) is None:
         raise UsageError(f"--ccl: {ccl!r} is not a library name")
-    given = Given(operation, ccl, ranks, device, dtype, reduction, hosts)
+    given = Given(operation, ccl, ranks, device, dtype, reduction, hosts, size)
     chosen = None if format == "auto" else format
     if files.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
@@ -136,10 +138,13 @@ def _tell(read: _Read) -> None:
     others = "".join(f"{number} and " for number in ranks[:-1])
     source = run.header.imported.source
     of = f", of {source}" if source != read.format else ""
-    _say(
-        f"{read.name}: {read.format}{of}: {counted(len(run.cases), 'case')} of "
-        f"{', '.join(operations)}, {others}{counted(ranks[-1], 'rank')}"
-    )
+    contents = f"{counted(len(run.cases), 'case')} of {', '.join(operations)}, {others}"
+    if ranks:
+        contents += counted(ranks[-1], "rank")
+    else:
+        contents = f"{report_kind(run.kind).counted(run)}, "
+        contents += counted(len(run.header.devices), "device")
+    _say(f"{read.name}: {read.format}{of}: {contents}")
     for notice in run.header.notices[:_MOST_NOTICES]:
         _say(f"  {notice}")
     more = len(run.header.notices) - _MOST_NOTICES
