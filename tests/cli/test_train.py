@@ -62,9 +62,9 @@ class TestBackends:
     def test_a_backend_under_which_replicas_drift_is_found(self, whole):
         one = whole.journal.trainings[1]
         assert (one.status, one.training.ccl) == ("wrong", "torch:drifting")
-        assert "the parameters of rank" in one.reason
         assert one.check is not None
-        assert len(one.check.differences) == 1
+        assert [difference.rank for difference in one.check.differences] == [0, 1]
+        assert "the parameters of ranks 0 and 1 differ from each other" in one.reason
         assert "WRONG in tiny with ddp" in whole.out
         assert "losses of torch:drifting and torch:gloo over 6 steps: largest" in whole.out
 
@@ -78,7 +78,7 @@ class TestBackends:
         path = str(whole.journal_path)
         rows = list(csv.DictReader(io.StringIO(cclmark("export", path, "--format", "csv").out)))
         assert [row["ccl"] for row in rows] == ["torch:gloo", "torch:drifting", "torch:nowhere"]
-        assert [row["different_ranks"] for row in rows] == ["0", "1", ""]
+        assert [row["different_ranks"] for row in rows] == ["0", "2", ""]
         for row in rows[:2]:
             alone, step, cost = (float(row[f"{name}_ms"]) for name in ("alone", "step", "cost"))
             assert cost == pytest.approx(step - alone)
@@ -109,19 +109,37 @@ class TestRuns:
         assert one.training.microbatches == 2
         assert one.losses[0] == pytest.approx(math.log(512), abs=0.1)
         assert one.alone_s == []
-        assert one.check is None
+        assert one.check is not None
+        assert one.check.elements == 512 * 64
+        assert one.check.differences == []
         assert "pipeline parallel (Schedule1F1B), 2 ranks, batch 2 x 32, 2 microbatches" in run.out
 
-    def test_a_changed_parameter_is_found_with_its_rank(self, cclmark):
+    @pytest.mark.parametrize(
+        ("parallel", "model", "rank"), [("zero1", "tiny", 0), ("ep", "tiny-moe", 1)]
+    )
+    def test_a_changed_parameter_is_found(self, cclmark, parallel, model, rank):
         run = cclmark(
-            *("train", "--devices", "host:2", "--parallel", "zero1", *SHORT),
-            *("--inject", "corrupt:rank=1,index=5"),
+            *("train", "--devices", "host:2", "--parallel", parallel, "--model", model, *SHORT),
+            *("--inject", f"corrupt:rank={rank},index=5"),
             code=1,
         )
         (one,) = run.journal.trainings
         assert one.check is not None
-        (difference,) = one.check.differences
-        assert (difference.tensors, difference.first) == (1, "embedding.weight")
+        found = [(each.rank, each.tensors, each.first) for each in one.check.differences]
+        # Of two ranks none is the majority.
+        assert found == [(0, 1, "embedding.weight"), (1, 1, "embedding.weight")]
+        assert "the parameters of ranks 0 and 1 differ from each other" in run.out
+
+    def test_a_changed_embedding_of_the_last_stage_is_found(self, cclmark):
+        run = cclmark(
+            *("train", "--devices", "host:3", "--parallel", "pp", "--layers", "3", *SHORT),
+            *("--batch", "3", "--inject", "corrupt:rank=2,index=5"),
+            code=1,
+        )
+        (one,) = run.journal.trainings
+        assert one.check is not None
+        assert [each.rank for each in one.check.differences] == [0, 2]
+        assert "the parameters of ranks 0 and 2 differ from each other" in one.reason
 
     def test_rounds_repeat_the_losses_and_are_resumed(self, cclmark, tmp_path):
         artifact = tmp_path / "environment.sh"
@@ -179,6 +197,7 @@ class TestRuns:
         (("--inject", "hang:rank=0,case=0"), "supports only the faults corrupt and delay"),
         (("--inject", "corrupt:rank=0,index=32768"), "the first parameter has 32768 elements"),
         (("--inject", "corrupt:rank=0,index=1", "-c", "0"), "would not be detected"),
+        (("--parallel", "tp", "--inject", "corrupt:rank=0,index=1"), "would not be detected"),
         (("--artifact", "absent.sh"), "does not exist"),
         (("--batch", "0"), "is not in the range"),
         (("--precision", "0"), "--precision"),

@@ -15,20 +15,29 @@ from cclmark.analysis.trainings import figures_of, summaries_of
 from cclmark.cli.train.train_options import MODEL_NAMES
 from cclmark.errors import UsageError
 from cclmark.plan.models import MODELS, find_model
+from cclmark.plan.outline import outline_of
 from cclmark.plan.training_choices import PARALLELISMS
 from cclmark.plan.training_memory import memory_of, shortage, what_fits
 from cclmark.plan.trainings import Training, check_training, dtype_called, trainings_of
 from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
 from cclmark.report.kinds.train_page import training_sections
 from cclmark.report.kinds.train_table import TrainingTable
-from cclmark.report.wording.training_words import device_line, loss_lines, remarks_of
+from cclmark.report.wording.training_words import (
+    device_line,
+    loss_lines,
+    method_of_trainings,
+    remarks_of,
+)
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import (
     DeviceDescription,
+    Header,
+    Machine,
     ReplicaCheck,
     ReplicaDifference,
     StepTimeline,
 )
+from samples import usual_settings
 
 GIB = 1 << 30
 LIBRARY_VARIANT = Variant((Assignment(LIBRARY, "torch:flagcx", PROCESS),))
@@ -340,6 +349,42 @@ def test_differing_ranks_are_found_by_majority():
     same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
     assert differences_of(["a", "b"], [same, same, same]) == []
     assert differences_of(["a", "b"], [same, other, same]) == [ReplicaDifference(1, 1, "b")]
+    assert differences_of(["a", "b"], [other, same, same]) == [ReplicaDifference(0, 1, "b")]
+
+
+def test_without_a_majority_no_rank_is_blamed_alone():
+    from cclmark.run.training.replicas import differences_of
+
+    same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
+    both = [ReplicaDifference(0, 1, "b"), ReplicaDifference(1, 1, "b")]
+    assert differences_of(["a", "b"], [same, other]) == both
+    assert differences_of(["a", "b"], [other, same]) == both
+    halves = differences_of(["a", "b"], [same, same, other, other])
+    assert [one.rank for one in halves] == [0, 1, 2, 3]
+    # A rank without the tensor has no part in the comparison.
+    absent = [-1.0] * 4
+    assert differences_of(["a", "b"], [same, absent, same]) == []
+    assert [one.rank for one in differences_of(["a", "b"], [same, absent, other])] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("parallel", "check", "text"),
+    [
+        ("ddp", True, "parameters of all ranks compared afterwards"),
+        ("ep", True, "parameters of all ranks outside the experts compared afterwards"),
+        ("pp", True, "a tied embedding of the first and the last rank compared afterwards"),
+        ("fsdp", True, "no parameters compared"),
+        ("tp", True, "no parameters compared"),
+        ("zero1", False, "no parameters compared"),
+    ],
+)
+def test_the_method_names_what_is_compared(parallel, check, text):
+    machine = Machine("h", "6", "x86_64", "", 8, 1 << 30, "3.12")
+    header = Header(
+        *(1, "0", "", [], machine, [], [], [], {}, usual_settings(check=check)),
+        plan=outline_of([training(parallel=parallel)], 2, 2),
+    )
+    assert method_of_trainings(header).endswith(f"slowest rank, {text}")
 
 
 def test_a_long_name_of_a_variant_is_explained():

@@ -20,8 +20,8 @@ PARALLELISMS = {
 }
 #: Parallelisms whose ranks all work on the same sequences.
 SAME_DATA = (TENSOR, PIPELINE)
-#: Parallelisms that leave equal parameters on all ranks.
-REPLICATED = (DDP, ZERO1)
+#: Parallelisms of which all ranks hold equal parameters; with EXPERT those outside the experts.
+REPLICATED = (DDP, ZERO1, EXPERT)
 
 #: Types of parameters, with the bytes of an element.
 DTYPES = {"bfloat16": 2, "float32": 4}

@@ -17,6 +17,7 @@ from cclmark.plan.training_choices import (
     EXPERT,
     NONE,
     PIPELINE,
+    REPLICATED,
     SAME_DATA,
     TENSOR,
     ZERO1,
@@ -70,6 +71,18 @@ class Training(msgspec.Struct, frozen=True, omit_defaults=True):
     def replicas(self) -> int:
         """The number of ranks that work on different sequences."""
         return 1 if self.parallel in SAME_DATA else self.ranks
+
+    @property
+    def comparable_ranks(self) -> tuple[int, ...]:
+        """The ranks that hold some parameters that are equal after each step, bit for bit.
+
+        Of a pipeline these are the stages that share the weights of the embedding.
+        """
+        if self.parallel in REPLICATED:
+            return tuple(range(self.ranks))
+        if self.parallel == PIPELINE and self.model.tied:
+            return (0, self.ranks - 1)
+        return ()
 
     @property
     def tokens(self) -> int:

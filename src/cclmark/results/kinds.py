@@ -30,7 +30,6 @@ from cclmark.plan.pairs import PairCases, falls_with_pair
 from cclmark.plan.pieces import PieceCase
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemories, RankMemory
-from cclmark.plan.training_choices import REPLICATED
 from cclmark.plan.trainings import Training
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
@@ -545,7 +544,7 @@ class TrainingResult(msgspec.Struct, tag="training", omit_defaults=True):
     @property
     def is_checkable(self) -> bool:
         """Whether the parallelism leaves equal parameters on all ranks."""
-        return self.training.parallel in REPLICATED
+        return bool(self.training.comparable_ranks)
 
 
 #: Results of items that are measured with variants, and these items.

@@ -507,7 +507,10 @@ class StepTimeline(msgspec.Struct, omit_defaults=True):
 
 
 class ReplicaDifference(msgspec.Struct):
-    """A rank whose parameters are not those of the others: the number of tensors, the first one."""
+    """A rank whose parameters are not those of the others: the number of tensors, the first one.
+
+    Where no majority of the ranks agrees, there is one for each of them.
+    """
 
     rank: Count
     tensors: Count
@@ -515,7 +518,7 @@ class ReplicaDifference(msgspec.Struct):
 
 
 class ReplicaCheck(msgspec.Struct, omit_defaults=True):
-    """Whether all ranks hold equal parameters, with the number of elements of each rank."""
+    """Whether ranks hold equal parameters, with the number of elements that rank 0 compared."""
 
     elements: Count
     differences: list[ReplicaDifference] = []

@@ -153,7 +153,7 @@ class TrainFlags:
         _SHARED["check"],
         type=click.IntRange(0, 1),
         metavar="0|1",
-        help="1: compare the parameters of all ranks after the training [1].",
+        help="1: compare parameters that several ranks hold after the training [1].",
     )
     precision_percent: float = changed(_SHARED["precision_percent"])
     max_time_s: float = changed(

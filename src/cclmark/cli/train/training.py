@@ -19,7 +19,7 @@ from cclmark.plan.inject import Injection
 from cclmark.plan.items import TRAIN
 from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime
 from cclmark.plan.models import Model, find_model
-from cclmark.plan.training_choices import DDP, LEARNING_RATES, NONE, PIPELINE, REPLICATED
+from cclmark.plan.training_choices import DDP, LEARNING_RATES, NONE, PIPELINE
 from cclmark.plan.trainings import Training, check_training, dtype_called, trainings_of
 from cclmark.plan.variants import (
     DEFAULT,
@@ -203,10 +203,11 @@ def _check_faults(flags: TrainFlags, training: Training) -> None:
             raise UsageError(f"{text!r}: train supports only the faults corrupt and delay")
         if fault.kind != "corrupt":
             continue
-        if training.parallel not in REPLICATED or not flags.check:
+        if fault.rank not in training.comparable_ranks or not flags.check:
             raise UsageError(
-                f"{text!r}: parameters are compared across ranks with {' and '.join(REPLICATED)} "
-                "and without -c 0 only, so the fault would not be detected"
+                f"{text!r}: only parameters that several ranks hold are compared (all with ddp and "
+                "zero1, those outside the experts with ep, a tied embedding of the first and the "
+                "last rank with pp), and not with -c 0, so the fault would not be detected"
             )
         if fault.value >= elements:
             raise UsageError(f"{text!r}: the first parameter has {elements} elements")

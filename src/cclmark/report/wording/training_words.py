@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cclmark.analysis.trainings import TrainingSummary
 from cclmark.plan.sizes import format_size
-from cclmark.plan.training_choices import PARALLELISMS, PIPELINE
+from cclmark.plan.training_choices import DDP, EXPERT, PARALLELISMS, PIPELINE, ZERO1
 from cclmark.plan.trainings import Training
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
@@ -15,6 +15,13 @@ from cclmark.results.schema import DeviceDescription, Header
 
 _MS_PER_S = 1e3
 _LONGEST_NAME = 48
+# What is compared after a training. Others hold no parameter on several ranks that must be equal.
+_COMPARED = {
+    DDP: "parameters of all ranks",
+    ZERO1: "parameters of all ranks",
+    EXPERT: "parameters of all ranks outside the experts",
+    PIPELINE: "a tied embedding of the first and the last rank",
+}
 _LARGE_DIFFERENCE = 0.05  # of a profiled step to a timed one
 _MUCH_IDLE = 0.05  # of a step
 
@@ -26,7 +33,14 @@ def method_of_trainings(header: Header) -> str:
         length = f"{settings.iterations} timed steps"
     else:
         length = f"steps until the median is known to ±{settings.precision * 100:g} % (95 %)"
-    check = "parameters of all ranks compared afterwards" if settings.check else "nothing checked"
+    compared = {
+        what: None
+        for name in (header.plan.values.get("parallel", []) if header.plan is not None else [])
+        if (what := _COMPARED.get(str(name)))
+    }
+    check = "no parameters compared"
+    if settings.check and compared:
+        check = f"{', '.join(compared)} compared afterwards"
     return f"{length}, slowest rank, {check}"
 
 
@@ -228,7 +242,7 @@ def outcome_line(results: Sequence[TrainingResult]) -> str:
     text = f"{steps} training steps, {wrong} wrong of {len(measured)} trainings"
     if checked and checked[0].check is not None:
         text += (
-            f"; after {len(checked)} of them all {checked[0].check.elements:,} parameters were "
+            f"; after {len(checked)} of them {checked[0].check.elements:,} parameters were "
             "compared across ranks"
         )
     return text

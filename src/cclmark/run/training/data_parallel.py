@@ -28,7 +28,7 @@ class OneRank:
         """See Trainer."""
         return run_step(self._model, tokens, self._optimizer)
 
-    def replicated(self) -> Iterator[tuple[str, Tensor]]:
+    def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """See Trainer."""
         yield from ()
 
@@ -67,6 +67,6 @@ class DataParallel:
         with self._model.no_sync():
             return run_step(self._model, tokens, self._optimizer, update)
 
-    def replicated(self) -> Iterator[tuple[str, Tensor]]:
+    def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """See Trainer."""
         yield from self._model.module.named_parameters()

@@ -56,9 +56,11 @@ class ExpertParallel:
         """See Trainer."""
         return run_step(self._model, tokens, self._optimizer)
 
-    def replicated(self) -> Iterator[tuple[str, Tensor]]:
+    def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """See Trainer."""
-        yield from ()
+        for name, parameter in self._model.module.named_parameters():
+            if _EXPERTS not in name:
+                yield name, parameter
 
 
 def _with_experts_of(model: Transformer, own: Model, ranks: int) -> Transformer:

@@ -19,7 +19,6 @@ import torch
 from cclmark import _engine as engine
 from cclmark.analysis.statistics import median
 from cclmark.plan.inject import Injection
-from cclmark.plan.training_choices import REPLICATED
 from cclmark.plan.training_memory import memory_of, shortage
 from cclmark.plan.trainings import Training
 from cclmark.results.kinds import TrainingResult
@@ -138,11 +137,13 @@ class TrainingRunner:
         return stepper.sample(alone, steps, 0.0, 0.0)
 
     def _check(self, trainer: Trainer, training: Training) -> ReplicaCheck | None:
-        if training.parallel not in REPLICATED or not self._rank.job.settings.check:
+        if not training.comparable_ranks or not self._rank.job.settings.check:
             return None
         self._rank.enter("verification")
         for element in self._corrupt:
-            _flip(next(trainer.replicated())[1], element)
+            parameter = next(trainer.replicated())[1]
+            if parameter is not None:
+                _flip(parameter, element)
         return compare_replicas(trainer.replicated(), self._rank.rank_group, self._rank.job.ranks)
 
     def _timeline(
@@ -236,13 +237,22 @@ def _judge(result: TrainingResult, not_finite: int | None) -> None:
     if not_finite is not None:
         result.status, result.reason = "wrong", f"the loss of step {not_finite + 1} is not finite"
     if result.check is not None and result.check.differences:
-        ranks = ", ".join(str(one.rank) for one in result.check.differences)
-        first = result.check.differences[0]
         result.status = "wrong"
-        result.reason = (
-            f"the parameters of rank {ranks} differ from those of the other ranks after the "
-            f"training: {first.tensors} tensors of rank {first.rank}, the first is {first.first}"
-        )
+        result.reason = _difference(result.check, result.training)
+
+
+def _difference(check: ReplicaCheck, training: Training) -> str:
+    """Which parameters differ, in words."""
+    found, first = check.differences, check.differences[0]
+    names = [str(one.rank) for one in found]
+    ranks = f"ranks {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    ranks = ranks if len(names) > 1 else f"rank {ranks}"
+    all_differ = len(found) == len(training.comparable_ranks)
+    others = "each other" if all_differ else "those of the other ranks"
+    return (
+        f"the parameters of {ranks} differ from {others} after the training: {first.tensors} "
+        f"tensors of rank {first.rank}, the first is {first.first}"
+    )
 
 
 @torch.no_grad()

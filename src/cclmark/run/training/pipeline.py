@@ -25,6 +25,7 @@ class Pipeline:
         shape = training.model
         layers = range(rank * shape.layers // ranks, (rank + 1) * shape.layers // ranks)
         self._is_first, self._is_last = rank == 0, rank == ranks - 1
+        self._is_tied = shape.tied
         self._stage = on_meta(
             lambda: Transformer(shape, layers, first=self._is_first, last=self._is_last),
             setup.dtype,
@@ -57,6 +58,9 @@ class Pipeline:
         self._optimizer.step()
         return torch.stack(losses).mean().detach() if losses else self._no_loss
 
-    def replicated(self) -> Iterator[tuple[str, Tensor]]:
+    def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """See Trainer."""
-        yield from ()
+        if self._is_tied:
+            # A middle stage has no embedding.
+            embedding = self._stage.embedding
+            yield "embedding.weight", embedding.weight if embedding is not None else None

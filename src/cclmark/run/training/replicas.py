@@ -1,4 +1,4 @@
-"""Checks that all ranks hold the same parameters, bit for bit, by checksums."""
+"""Checks that ranks hold the same parameters, bit for bit, by checksums."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from cclmark.results.schema import ReplicaCheck, ReplicaDifference
 _CHUNK = 1 << 24
 _WEIGHTS = 65521  # a prime: swapped elements change the sum
 _HALF = 32
+_ABSENT = (-1.0, -1.0)  # instead of the words of a checksum: the rank has no such parameter
 
 
 @torch.no_grad()
@@ -30,28 +31,45 @@ def checksum(tensor: Tensor) -> int:
 
 
 def compare_replicas(
-    named: Iterable[tuple[str, Tensor]], rank_group: engine.RankGroup, ranks: int
+    named: Iterable[tuple[str, Tensor | None]], rank_group: engine.RankGroup, ranks: int
 ) -> ReplicaCheck:
-    """Compares the parameters of all ranks. The reference is what most ranks hold."""
+    """Compares the parameters of all ranks that hold them (None: this rank does not).
+
+    The reference is what more than half of them hold.
+    """
     listed = list(named)
-    own = [checksum(tensor) for _, tensor in listed]
-    words = [float(word) for one in own for word in (one >> _HALF, one & ((1 << _HALF) - 1))]
+    words = [word for _, tensor in listed for word in _words_of(tensor)]
     gathered = rank_group.gather(words)
     by_rank = [gathered[rank * len(words) : (rank + 1) * len(words)] for rank in range(ranks)]
-    elements = sum(tensor.numel() for _, tensor in listed)
+    elements = sum(tensor.numel() for _, tensor in listed if tensor is not None)
     return ReplicaCheck(elements, differences_of([name for name, _ in listed], by_rank))
+
+
+def _words_of(tensor: Tensor | None) -> tuple[float, float]:
+    if tensor is None:
+        return _ABSENT
+    one = checksum(tensor)
+    return float(one >> _HALF), float(one & ((1 << _HALF) - 1))
 
 
 def differences_of(
     names: Sequence[str], words_by_rank: Sequence[Sequence[float]]
 ) -> list[ReplicaDifference]:
-    """The ranks that differ from the majority, with the number of tensors and the first one."""
+    """The ranks that differ from the majority, with the number of tensors and the first one.
+
+    Without a majority nothing tells which rank is wrong: all that hold the tensor are returned.
+    """
     differing: dict[int, list[str]] = {}
     for number, name in enumerate(names):
-        held = [tuple(words[2 * number : 2 * number + 2]) for words in words_by_rank]
-        usual = Counter(held).most_common(1)[0][0]
-        for rank, one in enumerate(held):
-            if one != usual:
+        held = {
+            rank: one
+            for rank, words in enumerate(words_by_rank)
+            if (one := tuple(words[2 * number : 2 * number + 2])) != _ABSENT
+        }
+        usual, ranks = Counter(held.values()).most_common(1)[0]
+        has_majority = 2 * ranks > len(held)
+        for rank, one in held.items():
+            if one != usual or not has_majority:
                 differing.setdefault(rank, []).append(name)
     return [
         ReplicaDifference(rank, len(tensors), tensors[0])

@@ -39,6 +39,6 @@ class Sharded:
         """See Trainer."""
         return run_step(self._model, tokens, self._optimizer)
 
-    def replicated(self) -> Iterator[tuple[str, Tensor]]:
+    def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """See Trainer."""
         yield from ()

@@ -59,6 +59,6 @@ class TensorParallel:
         """See Trainer."""
         return run_step(self._model, tokens, self._optimizer)
 
-    def replicated(self) -> Iterator[tuple[str, Tensor]]:
+    def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """See Trainer."""
         yield from ()

@@ -105,8 +105,11 @@ class Trainer(Protocol):
     def step(self, tokens: Tensor) -> Tensor:
         """See Step."""
 
-    def replicated(self) -> Iterator[tuple[str, Tensor]]:
-        """The parameters that must be equal on all ranks, by name."""
+    def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
+        """The parameters that must be equal on the comparable ranks of the training, by name.
+
+        All ranks return the same names. None: this rank does not hold the parameter.
+        """
 
 
 def halves(tokens: Tensor) -> tuple[Tensor, Tensor]:
