@@ -122,6 +122,15 @@ def test_memory_that_runs_out_in_a_step_is_reported_with_what_would_fit():
     text = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79 GiB"
     with pytest.raises(engine.MissingError, match=r"memory \(CUDA out of memory\): gpt2-xl"):
         within_memory(training, 80 << 30, lambda: run_out(torch.OutOfMemoryError(text)))
+    for words in (
+        "CUDA error: out of memory\nCUDA kernel errors might be reported later",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "NCCL error in: x.cpp:1\nLast error:\nCuda failure 2 'out of memory'",
+    ):
+        wrapped = RuntimeError("[Rank 1] PipelineStage could not run forward")
+        wrapped.__cause__ = RuntimeError(words)
+        with pytest.raises(engine.MissingError, match="the device ran out of memory"):
+            within_memory(training, 80 << 30, lambda error=wrapped: run_out(error))
     host = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried")
     with pytest.raises(engine.MissingError, match="--batch"):
         within_memory(training, 80 << 30, lambda: run_out(host))
@@ -154,7 +163,8 @@ class TestTimeline:
             ("kernel", "gemm", 20, 30),
             ("kernel", "elementwise", 45, 15),
             ("gpu_memcpy", "Memcpy DtoD", 100, 30),  # ends in the step behind
-            ("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 50, 30),
+            ("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 50, 20),
+            ("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 70, 10),
             ("cuda_runtime", "cudaLaunchKernel", 0, 200),
         )
         assert busy.step_s == pytest.approx(100e-6)

@@ -197,6 +197,15 @@ class TestMemory:
         assert "requires at least" in text
         assert f"60 GiB are free: it fits by this estimate with --layers {layers} or" in text
 
+    def test_a_combination_that_is_refused_is_not_proposed(self):
+        one = training(model=MODELS["llama3-8b"], sequence=1024, compiled=True)
+        limit = memory_of(msgspec.structs.replace(one, parallel="fsdp")).total
+        assert memory_of(msgspec.structs.replace(one, parallel="zero1")).total > limit
+        assert not any("--parallel" in text for text in what_fits(one, limit))
+        plain = msgspec.structs.replace(one, compiled=False, batch=1)
+        limit = memory_of(msgspec.structs.replace(plain, parallel="fsdp")).total
+        assert "--parallel fsdp" in what_fits(plain, limit)
+
     def test_both_may_have_to_be_smaller(self):
         one = training(model=MODELS["gpt2-xl"], batch=64, sequence=1024, dtype="float32")
         (text,) = what_fits(one, 10 * GIB)
@@ -279,9 +288,48 @@ class TestFigures:
             assert peak is not None
             assert peak.operations_per_s == rate
         assert peak_of("NVIDIA GeForce") is None
+        assert peak_of("NVIDIA H100 80GB HBM3 MIG 1g.10gb") is None
         total, sources = total_peak(["NVIDIA H200"] * 2)
         assert total == 2 * 989.4e12
         assert sources.count("H200 datasheet") == 1
+
+    def test_compute_alone_that_is_known_of_one_rank_only_is_ignored(self):
+        timeline = result().timeline
+        assert timeline is not None
+        timeline.compute_alone_s = [15.9e-3]
+        found = figures_of(result(timeline=timeline, alone_s=[[16e-3] * 12, [17e-3] * 12]))
+        assert found is not None
+        assert found.rank == 1
+        assert found.slow_down_s is None
+
+    def test_the_parts_of_several_rounds_add_up(self):
+        parts = [(20e-3, 9e-3, 1e-3), (22e-3, 3e-3, 8e-3), (30e-3, 6e-3, 2e-3)]
+        rounds = [
+            result(number, timeline=StepTimeline(3, [all_s] * 2, [9e-3] * 2, [out] * 2, [own] * 2))
+            for number, (all_s, own, out) in enumerate(parts)
+        ]
+        (one,) = summaries_of(rounds, [])
+        assert (one.profiled_s, one.compute_s, one.exposed_s) == parts[1]
+        assert one.idle_s == pytest.approx(11e-3)
+
+    @pytest.mark.parametrize(
+        ("changes", "present", "absent"),
+        [
+            ({}, "add --compile", "expert"),
+            ({"compiled": True}, "raise --batch, or use CUDA", "--compile"),
+            ({"parallel": "fsdp"}, "raise --batch, or use CUDA", "--compile"),
+            ({"parallel": "ep"}, "the number of rows of each expert", "--compile"),
+            ({"parallel": "pp"}, "--microbatches", "--compile"),
+        ],
+    )
+    def test_the_remedy_of_idle_devices_is_possible(self, changes, present, absent):
+        timeline = StepTimeline(3, [36e-3] * 2, [3e-3] * 2, [1e-3] * 2, [17e-3] * 2)
+        one = result(step_ms=34.0, timeline=timeline, training=training(**changes))
+        (text,) = [
+            line for line in remarks_of(summaries_of([one], [device(0)])) if "idle for" in line
+        ]
+        assert present in text
+        assert absent not in text
 
     def test_variants_are_compared_within_rounds(self):
         results = []

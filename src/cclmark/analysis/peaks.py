@@ -27,7 +27,7 @@ _H200 = "NVIDIA H200 datasheet, half of the rate with sparsity"
 #: The first entry that fits counts: more specific names come first.
 PEAKS = (
     _peak("H100 PCIe", 756, _H100),
-    _peak("H100 NVL", 835, _H100),
+    _peak("H100 NVL", 835.5, _H100),
     _peak("H100", 989.4, _H100),
     _peak("H200 NVL", 835.5, _H200),
     _peak("H200", 989.4, _H200),
@@ -50,6 +50,8 @@ PEAKS = (
 def peak_of(name: str) -> Peak | None:
     """The peak of a device by its name, None if it is unknown."""
     words = name.replace("-", " ").split()
+    if "MIG" in words:  # a part of a device
+        return None
     return next((peak for peak in PEAKS if all(word in words for word in peak.words)), None)
 
 

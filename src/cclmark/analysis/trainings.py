@@ -75,7 +75,7 @@ def figures_of(result: TrainingResult) -> Figures | None:
         exposed_s=exposed_s,
         idle_s=profiled_s - compute_s - exposed_s,
         hidden_s=timeline.communication_s[rank] - exposed_s,
-        slow_down_s=compute_s - without[rank] if without else None,
+        slow_down_s=compute_s - without[rank] if len(without) > rank else None,
     )
 
 
@@ -103,8 +103,9 @@ class LossComparison:
 class TrainingSummary:
     """All rounds of a variant.
 
-    ``step_s`` and the other figures: medians over the rounds, None without figures, for
-    ``reason``; see Figures. ``on_host``: without accelerators.
+    ``step_s``, ``alone_s``, ``cost_s``: medians over the rounds, None without figures, for
+    ``reason``. The parts of a profiled step are those of the round with the median profiled step,
+    so that they add up; see Figures. ``on_host``: without accelerators.
     ``interval_s``: the 95 % interval of ``step_s``: with one round, that of the median of its
     steps; with several, from the medians of the rounds; None with too few. ``share_of_peak``: the
     model FLOPs utilization, None for ``peak_reason``, which otherwise names the sources. ``ratio``:
@@ -194,6 +195,7 @@ def _summary(
         return TrainingSummary(training.variant, training, status, reason)
     figures = [found for _, found in measured]
     step_s = median([one.step_s for one in figures])
+    parts = _median_round(figures)
     share, peak_reason = _share_of_peak(training, step_s, devices)
     runs = [one for one, _ in measured]
     return TrainingSummary(
@@ -207,12 +209,12 @@ def _summary(
         interval_s=_interval(runs, figures),
         alone_s=_median_of([one.alone_s for one in figures]),
         cost_s=_median_of([one.cost_s for one in figures]),
-        profiled_s=_median_of([one.profiled_s for one in figures]),
-        compute_s=_median_of([one.compute_s for one in figures]),
-        exposed_s=_median_of([one.exposed_s for one in figures]),
-        idle_s=_median_of([one.idle_s for one in figures]),
-        hidden_s=_median_of([one.hidden_s for one in figures]),
-        slow_down_s=_median_of([one.slow_down_s for one in figures]),
+        profiled_s=parts.profiled_s,
+        compute_s=parts.compute_s,
+        exposed_s=parts.exposed_s,
+        idle_s=parts.idle_s,
+        hidden_s=parts.hidden_s,
+        slow_down_s=parts.slow_down_s,
         on_host=any(device.runtime == "host" for device in devices),
         share_of_peak=share,
         peak_reason=peak_reason,
@@ -233,6 +235,12 @@ def _reason_of(result: TrainingResult) -> str:
     """The reason; of a rank that failed its own words, the second line of the report."""
     lines = result.report.splitlines()
     return lines[1].strip() if len(lines) > 1 else result.reason
+
+
+def _median_round(figures: Sequence[Figures]) -> Figures:
+    """The round with the median profiled step, so that its parts add up."""
+    known = [(one.profiled_s, place) for place, one in enumerate(figures) if one.profiled_s]
+    return figures[sorted(known)[(len(known) - 1) // 2][1]] if known else figures[0]
 
 
 def _median_of(values: Sequence[float | None]) -> float | None:

@@ -22,6 +22,8 @@ PARALLELISMS = {
 SAME_DATA = (TENSOR, PIPELINE)
 #: Parallelisms of which all ranks hold equal parameters; with EXPERT those outside the experts.
 REPLICATED = (DDP, ZERO1, EXPERT)
+#: Parallelisms with torch.compile.
+COMPILABLE = (NONE, DDP, ZERO1)
 
 #: Types of parameters, with the bytes of an element.
 DTYPES = {"bfloat16": 2, "float32": 4}

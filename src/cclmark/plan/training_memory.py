@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from cclmark.errors import UsageError
 from cclmark.plan.models import GPT, Model
 from cclmark.plan.sizes import format_size
 from cclmark.plan.training_choices import ADAMW, DDP, DTYPES, EXPERT, FSDP, PIPELINE, TENSOR, ZERO1
-from cclmark.plan.trainings import Training
+from cclmark.plan.trainings import Training, check_training
 
 _FLOAT_BYTES = 4
 _MOST_BATCH = 1 << 20
@@ -127,7 +128,19 @@ def _kept_per_layer(model: Model, shared: int) -> int:
 
 def what_fits(one: Training, limit_bytes: int) -> list[str]:
     """Changes, in words, with any one of which the training fits; empty if none is known."""
-    return list(_fitting(one, lambda other: memory_of(other).total <= limit_bytes))
+
+    def fits(other: Training) -> bool:
+        return _is_possible(other) and memory_of(other).total <= limit_bytes
+
+    return list(_fitting(one, fits))
+
+
+def _is_possible(one: Training) -> bool:
+    try:
+        check_training(one)
+    except UsageError:
+        return False
+    return True
 
 
 def _fitting(one: Training, fits: Callable[[Training], bool]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from cclmark.plan.counts import AtLeastOne, Count
 from cclmark.plan.items import TRAIN
 from cclmark.plan.models import Model
 from cclmark.plan.training_choices import (
-    DDP,
+    COMPILABLE,
     DTYPE_ALIASES,
     DTYPES,
     EXPERT,
@@ -20,7 +20,6 @@ from cclmark.plan.training_choices import (
     REPLICATED,
     SAME_DATA,
     TENSOR,
-    ZERO1,
 )
 from cclmark.plan.variants import LIBRARY, Variant
 
@@ -147,7 +146,7 @@ def check_training(one: Training) -> None:
         raise UsageError(
             f"--parallel ep distributes experts over {ranks} ranks, but {model.name} has {what}"
         )
-    if one.compiled and one.parallel not in (NONE, DDP, ZERO1):
+    if one.compiled and one.parallel not in COMPILABLE:
         raise UsageError(f"--compile is supported with none, ddp and zero1, not {one.parallel}")
 
 

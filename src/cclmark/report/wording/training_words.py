@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cclmark.analysis.trainings import TrainingSummary
 from cclmark.plan.sizes import format_size
-from cclmark.plan.training_choices import DDP, EXPERT, PARALLELISMS, PIPELINE, ZERO1
+from cclmark.plan.training_choices import COMPILABLE, DDP, EXPERT, PARALLELISMS, PIPELINE, ZERO1
 from cclmark.plan.trainings import Training
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
@@ -182,9 +182,7 @@ def _remarks(one: TrainingSummary) -> list[str]:
         texts.append(f"communication is unknown: {one.timeline_reason}")
     if one.idle_share is not None and one.idle_share > _MUCH_IDLE and not one.on_host:
         texts.append(
-            f"the devices are idle for {one.idle_share:.0%} of a step: the host's launches "
-            "determine it, so that a faster interconnect changes little; raise --batch, add "
-            "--compile, or use CUDA graphs in the program"
+            f"the devices are idle for {one.idle_share:.0%} of a step: {_why_idle(one.training)}"
         )
     difference = one.profile_difference
     if difference is not None and abs(difference) > _LARGE_DIFFERENCE and not one.on_host:
@@ -195,6 +193,24 @@ def _remarks(one: TrainingSummary) -> list[str]:
     if not one.converged:
         texts.append("the precision was not reached: raise --max-time")
     return texts
+
+
+def _why_idle(one: Training) -> str:
+    if one.parallel == EXPERT:
+        return (
+            "in each layer the host waits for the number of rows of each expert, so that it cannot "
+            "launch ahead, and a faster interconnect changes little; raise --batch"
+        )
+    if one.parallel == PIPELINE:
+        return (
+            "stages wait for each other (the pipeline's bubbles) or for the host's launches; raise "
+            "--batch with --microbatches"
+        )
+    more = ", add --compile" if one.parallel in COMPILABLE and not one.compiled else ""
+    return (
+        "the host's launches determine it, so that a faster interconnect changes little; raise "
+        f"--batch{more}, or use CUDA graphs in the program"
+    )
 
 
 def device_line(devices: Sequence[DeviceDescription]) -> str:

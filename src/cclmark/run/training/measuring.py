@@ -37,6 +37,8 @@ _PROFILED_S = 0.3
 _LEAST_PROFILED, _MOST_PROFILED = 3, 20
 _UNKNOWN = -1.0
 _OUT_OF_HOST_MEMORY = "can't allocate memory"  # of torch's allocator on the host
+# Of torch's allocator, its other errors and those of NCCL; of cuBLAS, which allocates by itself.
+_OUT_OF_DEVICE_MEMORY = ("out of memory", "cublas_status_alloc_failed")
 _DIGITS = 9
 
 T = TypeVar("T")
@@ -165,7 +167,7 @@ class TrainingRunner:
             communication_s=[row[1] for row in busy],
             exposed_s=[row[2] for row in busy],
             compute_s=[row[3] for row in busy],
-            compute_alone_s=[row[3] for row in alone or [] if row[3] != _UNKNOWN],
+            compute_alone_s=_known_of_all(alone),
         ), ""
 
     def _profile(self, step: Step, stepper: Stepper, steps: int) -> list[list[float]]:
@@ -209,17 +211,37 @@ class TrainingRunner:
             torch.cuda.empty_cache()
 
 
+def _known_of_all(alone: list[list[float]] | None) -> list[float]:
+    """The compute of each rank in a profile, empty if that of a rank is unknown."""
+    found = [row[3] for row in alone or []]
+    return [] if _UNKNOWN in found else found
+
+
 def within_memory(training: Training, free_bytes: int, work: Callable[[], T]) -> T:
     """The result of ``work``. Raises MissingError with what would fit if memory runs out."""
     try:
         return work()
-    except torch.OutOfMemoryError as error:
-        cause = f"the device ran out of memory ({str(error).partition('. ')[0]})"
-    except RuntimeError as error:
-        if _OUT_OF_HOST_MEMORY not in str(error):
+    except RuntimeError as error:  # as are all errors of torch, its backends and their libraries
+        cause = _exhausted(error)
+        if not cause:
             raise
-        cause = "the host ran out of memory"
     raise engine.MissingError(shortage(training, free_bytes, cause))
+
+
+def _exhausted(error: BaseException | None) -> str:
+    """Which memory ran out, in words, empty if the error has another cause.
+
+    torch's pipeline raises its own error from that of a stage.
+    """
+    while error is not None:
+        text = str(error)
+        if _OUT_OF_HOST_MEMORY in text:
+            return "the host ran out of memory"
+        for line in text.splitlines():
+            if any(phrase in line.lower() for phrase in _OUT_OF_DEVICE_MEMORY):
+                return f"the device ran out of memory ({line.partition('. ')[0].strip()})"
+        error = error.__cause__
+    return ""
 
 
 def _averaged(warmed: Sampled, timed: Sampled, ranks: list[int] | None) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 
 import torch
@@ -33,6 +34,10 @@ class Pipeline:
         self._stage.to_empty(device=setup.device)
         setup.fill(self._stage)
         stage = PipelineStage(self._stage, rank, ranks, setup.device)
+        # Otherwise the last stage keeps and concatenates the logits of all microbatches.
+        parameters = inspect.signature(Schedule1F1B.step).parameters
+        without = "return_outputs" in parameters
+        self._options = {"return_outputs": False} if without else {}
         self._schedule = Schedule1F1B(stage, training.microbatches, loss_fn=loss_of)
         # A collective call of all ranks.
         ends = dist.new_group([0, ranks - 1]) if shape.tied else None
@@ -48,11 +53,11 @@ class Pipeline:
         inputs, targets = halves(tokens)
         losses: list[Tensor] = []
         if self._is_first:
-            self._schedule.step(inputs)
+            self._schedule.step(inputs, **self._options)
         elif self._is_last:
-            self._schedule.step(target=targets, losses=losses)
+            self._schedule.step(target=targets, losses=losses, **self._options)
         else:
-            self._schedule.step()
+            self._schedule.step(**self._options)
         if self._ends is not None and self._stage.embedding is not None:
             dist.all_reduce(self._stage.embedding.weight.grad, group=self._ends)
         self._optimizer.step()

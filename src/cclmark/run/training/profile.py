@@ -55,7 +55,8 @@ class Busy:
 class Profiler:
     """Profiles steps on a device with a backend of torch.distributed.
 
-    On an accelerator everything but the communication library's kernels computes; a backend
+    On an accelerator everything but the communication library's kernels and copies between devices
+    computes; a backend
     without kernels (gloo) communicates while its operation runs on the host. On the host, torch's
     operators compute.
     """
@@ -116,7 +117,11 @@ def busy_in(events: Iterable[Event], backend: str, *, on_host: bool) -> Busy | N
         elif one.name.startswith(operation) and one.cat != "gpu_user_annotation":
             communication.append(span)
         elif one.cat in _ON_DEVICE:
-            (communication if _COMMUNICATES.search(one.name) else compute).append(span)
+            # A step itself copies nothing between devices: such copies are a library's.
+            is_sent = _COMMUNICATES.search(one.name) or (
+                one.cat == "gpu_memcpy" and "PtoP" in one.name
+            )
+            (communication if is_sent else compute).append(span)
         elif on_host and one.cat == "cpu_op" and one.name.startswith("aten::"):
             compute.append(span)
     if len(ends) < 2:
