@@ -46,7 +46,8 @@ def test_pieces_add_up_are_alike_and_begin_at_vectors(count, pieces, dtype):
     assert len(counts) == pieces
     assert sum(counts) == count
     assert min(counts) > 0
-    step = 16 // DTYPE_BYTES[dtype]
+    width = DTYPE_BYTES[dtype]
+    step = (512 if count * width >= pieces * 512 else 16) // width
     assert max(counts) - min(counts) <= 2 * step
     if count >= pieces * step:
         assert not any(length % step for length in counts[:-1])
@@ -85,6 +86,8 @@ def test_divisions_are_one_call_then_calls_and_groups_then_buckets():
     assert divisions_of(of(MIB), [1]) == (Division(ONE, 1),)
     assert divisions_of(of(MIB + 1), [1])[-1] == Division(BUCKETS, 2)
     assert divisions_of(of(1024 * MIB), [1])[-1] == Division(BUCKETS, 42)
+    broadcast = msgspec.structs.replace(of(1024 * MIB), operation="broadcast")
+    assert divisions_of(broadcast, [1]) == (Division(ONE, 1),)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -153,6 +156,14 @@ def test_launches_set_the_time_where_the_host_enqueues_as_long():
     for launches in (True, False):
         row = row_of(CASE, slow, slow, settings, Division(SEPARATE, 4), launches=launches)
         assert row.launch_bound is launches
+    # 20 operations of 51 calls are 1020 launches, of 52 more than the queue of launches holds.
+    for pieces, form, is_bound in (
+        (51, SEPARATE, True),
+        (52, SEPARATE, False),
+        (52, GROUPED, True),
+    ):
+        row = row_of(CASE, slow, slow, settings, Division(form, pieces), launches=True)
+        assert row.launch_bound is is_bound
     quick = samples([1e-3] * 7, 5e-4)
     assert not row_of(
         CASE, quick, quick, settings, Division(SEPARATE, 4), launches=True

@@ -42,8 +42,6 @@ PEAKS = (
     _peak("A40", 149.7, "NVIDIA A40 datasheet"),
     _peak("A10G", 70, "AWS G5 documentation"),
     _peak("A10", 125, "NVIDIA A10 datasheet"),
-    _peak("MI300X", 1307.4, "AMD Instinct MI300X datasheet"),
-    _peak("MI250X", 383, "AMD Instinct MI250X datasheet"),
 )
 
 

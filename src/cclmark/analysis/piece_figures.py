@@ -8,10 +8,13 @@ from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
 from cclmark.plan.cases import Case
-from cclmark.plan.pieces import Division
+from cclmark.plan.pieces import GROUPED, Division
 from cclmark.results.schema import PieceRow, Samples, Settings
 
 _LAUNCH_BOUND = 0.85  # a larger share of the time that passes until the last call has returned
+# Launches that a CUDA device keeps pending. Further ones wait for the device, so that the host's
+# time no longer tells whether launches or the device set the time.
+_LAUNCH_QUEUE = 1024
 
 
 def row_of(
@@ -38,6 +41,8 @@ def row_of(
     estimate = paired_ratio(
         [[math.log(time_s / one_s) for time_s, one_s in zip(times_s, ones_s, strict=True)]]
     )
+    calls = 1 if division.form == GROUPED else division.pieces
+    pending = samples.operations_per_sample * calls
     enqueued_s = median([max(row) for row in samples.enqueue_s])
     elapsed_s = median([max(row) for row in samples.host_s])
     return PieceRow(
@@ -48,5 +53,7 @@ def row_of(
         ratio=estimate.ratio,
         ratio_low=estimate.low,
         ratio_high=estimate.high,
-        launch_bound=launches and enqueued_s > _LAUNCH_BOUND * elapsed_s,
+        launch_bound=launches
+        and pending < _LAUNCH_QUEUE
+        and enqueued_s > _LAUNCH_BOUND * elapsed_s,
     )

@@ -28,9 +28,10 @@ BUCKET_BYTES = 25 << 20
 FIRST_BUCKET_BYTES = 1 << 20
 MOST_PIECES = 100_000
 
-# Libraries copy 16 bytes at a time, so that a piece at another address would be slower than any
-# tensor of a program is.
-_ALIGNMENT_BYTES = 16
+# A piece at another address could be slower than any tensor of a program is: torch's allocator
+# aligns tensors to 512 bytes (kMinBlockSize in c10/cuda/CUDACachingAllocator.h), and libraries copy
+# 16 bytes at a time. Shorter pieces have the largest alignment that leaves none of them empty.
+_ALIGNMENTS_BYTES = (512, 16)
 
 
 class Division(msgspec.Struct, frozen=True):
@@ -104,17 +105,17 @@ class PieceCase(msgspec.Struct, frozen=True):
 def piece_counts(case: Case, division: Division) -> list[int]:
     """The number of elements of each piece; empty for ONE, which is the operation itself.
 
-    Pieces differ by at most 16 bytes, and the last one also by the rest. Buckets have the limits of
-    DDP, and the last one has the rest.
+    Pieces of 512 bytes or more begin at multiples of 512 bytes, others of 16 bytes or more at
+    multiples of 16; they differ by at most that, and the last one also by the rest. Buckets have
+    the limits of DDP, and the last one has the rest.
     """
     if division.form == ONE:
         return []
     width = DTYPE_BYTES[case.dtype]
     if division.form == BUCKETS:
         return list(_buckets(case.count, width))
-    step = max(1, _ALIGNMENT_BYTES // width)
-    if case.count < division.pieces * step:
-        step = 1
+    steps = (aligned // width for aligned in _ALIGNMENTS_BYTES)
+    step = next((one for one in steps if one and case.count >= division.pieces * one), 1)
     ends = [
         case.count * number // division.pieces // step * step
         for number in range(1, division.pieces)
@@ -126,14 +127,15 @@ def piece_counts(case: Case, division: Division) -> list[int]:
 def divisions_of(case: Case, numbers: Sequence[int]) -> tuple[Division, ...]:
     """One call; calls and grouped calls by number; DDP's buckets if there is more than one.
 
-    Numbers above the number of elements are left out.
+    DDP communicates its buckets with all_reduce only. Numbers above the number of elements are left
+    out.
     """
     divisions = [Division(ONE, 1)]
     for number in numbers:
         if 1 < number <= case.count:
             divisions += [Division(SEPARATE, number), Division(GROUPED, number)]
     buckets = sum(1 for _ in _buckets(case.count, DTYPE_BYTES[case.dtype]))
-    if buckets > 1:
+    if buckets > 1 and case.operation == "all_reduce":
         divisions.append(Division(BUCKETS, buckets))
     return tuple(divisions)
 

@@ -128,7 +128,13 @@ class ObjectBinding:
         self._gathers()
         self._output = self._torch.full((1,), self._rank, dtype=self._torch.int32).to(self._place)
         largest = self._dist.ReduceOp.MAX
-        self.with_tensors = lambda: self._dist.all_reduce(self._output, largest)
+
+        def reduced() -> None:
+            self._dist.all_reduce(self._output, largest)
+            # A program waits for the flag to decide by it, as all_gather_object does.
+            self._output.item()
+
+        self.with_tensors = reduced
 
     def _all_gather_object(self) -> None:
         self._gathers()

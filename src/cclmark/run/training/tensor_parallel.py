@@ -22,11 +22,11 @@ _ROWS = ("attention.output", "network.down")
 
 
 class TensorParallel:
-    """Megatron's scheme (Shoeybi et al., arXiv 1909.08053): two all-reduces per layer and pass.
+    """Layers as in Megatron (Shoeybi et al., arXiv 1909.08053): two all-reduces per layer and pass.
 
     The first matrix of a pair is distributed by columns (whole heads), the second by rows. Norms
-    and embeddings are equal on all ranks. An output head of its own is distributed by columns, and
-    its outputs are gathered.
+    are equal on all ranks. Unlike in Megatron, so are the embedding and an output head tied to it.
+    An output head of its own is distributed by columns, and its outputs are gathered.
     """
 
     loss_ranks: list[int] | None = None
