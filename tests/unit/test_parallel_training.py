@@ -139,6 +139,32 @@ def test_memory_that_runs_out_in_a_step_is_reported_with_what_would_fit():
     assert within_memory(training, 80 << 30, lambda: 1) == 1
 
 
+@pytest.mark.parametrize(
+    ("version", "parallel", "is_enough"),
+    [
+        ("2.13.0+cpu", "fsdp", True),
+        ("2.7.0a0+git1", "tp", True),
+        ("2.6.0", "tp", False),
+        ("2.6.0+cu124", "fsdp", False),
+        ("2.5.1", "ddp", True),
+        ("2.4.1", "ddp", False),
+        ("1.13.1", "ddp", False),
+        ("unknown", "ddp", True),
+    ],
+)
+def test_an_older_torch_is_reported_with_the_version_required(version, parallel, is_enough):
+    from cclmark import _engine as engine
+    from cclmark.run.training.parallelisms import require_version
+
+    if is_enough:
+        require_version(version, parallel)
+        return
+    with pytest.raises(
+        engine.MissingError, match=rf"requires torch 2\.\d or newer.* {version[:3]}"
+    ):
+        require_version(version, parallel)
+
+
 class TestTimeline:
     """What busy_in finds in the events of a trace: two ends of steps, 100 us apart."""
 

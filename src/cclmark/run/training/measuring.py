@@ -25,7 +25,7 @@ from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import ReplicaCheck, StepTimeline
 from cclmark.run.memory import free_on_all
 from cclmark.run.rank import Rank
-from cclmark.run.training.parallelisms import trainer_of
+from cclmark.run.training.parallelisms import require_version, trainer_of
 from cclmark.run.training.profile import Profiler
 from cclmark.run.training.replicas import compare_replicas
 from cclmark.run.training.step_clock import clock_of
@@ -67,6 +67,7 @@ class TrainingRunner:
         begin_s, started_at_s = time.monotonic(), time.time()
         rank, job = self._rank, self._rank.job
         rank.enter("preparing")
+        require_version(str(torch.__version__), training.parallel)
         free_bytes = free_on_all(self._engine_device, rank.rank_group, job.ranks)
         need = memory_of(training)
         if need.total > free_bytes:

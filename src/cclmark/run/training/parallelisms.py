@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 
+from cclmark import _engine as engine
 from cclmark.plan.training_choices import DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
 from cclmark.run.training.trainer import Setup, Trainer
 
@@ -18,6 +20,23 @@ _TRAINERS = {
     PIPELINE: ("pipeline", "Pipeline"),
     EXPERT: ("expert_parallel", "ExpertParallel"),
 }
+
+
+# The versions of torch with fully_shard and distribute_tensor's src_data_rank; with enable_gqa of
+# the attention, which all models use.
+_LEAST_TORCH = {FSDP: (2, 7), TENSOR: (2, 7)}
+_LEAST_OF_ALL = (2, 5)
+
+
+def require_version(found: str, parallel: str) -> None:
+    """Raises MissingError if the version ``found`` of torch lacks what the parallelism requires."""
+    least = _LEAST_TORCH.get(parallel, _LEAST_OF_ALL)
+    numbers = re.match(r"(\d+)\.(\d+)", found)
+    if numbers is not None and tuple(map(int, numbers.groups())) < least:
+        raise engine.MissingError(
+            f"train with --parallel {parallel} requires torch {least[0]}.{least[1]} or newer, but "
+            f"this is torch {found}"
+        )
 
 
 def trainer_of(setup: Setup) -> Trainer:
