@@ -6,8 +6,10 @@ Searches simulated responses (tests/response_tables.py) with the noise of device
 rules in ten rounds. For each response and kind of noise it prints the share of seeds in which the
 search's best variant of every size is within 1 % of the true optimum (with two levels of launches:
 of the sizes that launches do not set); the shares with a false gain and with a size that is truly
-slower by more than 2 %; the mean number of measured cells and of proven rules; and the gain of the
-proven rules and the possible one. Then the chance to prove rules without any effect, and rules with
+slower by more than 2 %, and with a size whose calls truly cost 6 % more; the mean number of
+measured cells and of proven rules; and the gain of the proven rules and the possible one. With
+equal calls and costly calls, launches set the cost of a call of the four smallest sizes, and the
+times are those of the device. Then the chance to prove rules without any effect, and rules with
 a gain, in 7, 10 and 15 rounds.
 
 The last table is of tuned environments (tests/environment_tables.py): one combination for all
@@ -31,16 +33,21 @@ from environment_tables import judged as judged_environment
 from response_tables import LAUNCH_BOUND, NOISE, OUTLIERS, RESPONSES, Table, judged
 
 KINDS = {"steady": {}, "drift": {"drift": 2e-6}, "two levels": {"level": 0.19}}
+# Where launches set the time of a call, by its cost per channel, or per setting of an environment.
+CALLS = {"equal calls": 0.0, "costly calls": 0.002}
+CALLS_OF_ENVIRONMENTS = {"equal calls": 0.0, "costly calls": 0.05}
 RULES = ((1, 1), (1, 4), (1, 10), (4, 1), (4, 4))  # number of rules, sizes of each
 
 
 def searches(seeds: int) -> None:
     print(
-        "| response | noise | optimum | false gain | slow size | cells | rules | gain | possible |"
+        "| response | noise | optimum | false gain | slow size | costly | cells | rules | gain | "
+        "possible |"
     )
-    print("| :--- | :--- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print("| :--- | :--- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    calls = {name: {"per_channel": cost} for name, cost in CALLS.items()}
     for name in RESPONSES:
-        for kind, noise in KINDS.items():
+        for kind, noise in {**KINDS, **calls}.items():
             first = LAUNCH_BOUND if "level" in noise else 0
             found = [judged(Table(name, seed, **noise), first_size=first) for seed in range(seeds)]
 
@@ -51,6 +58,7 @@ def searches(seeds: int) -> None:
                 f"| {name} | {kind} | {mean([one.missed == 0 for one in found]):.1%} "
                 f"| {mean([one.false_gain for one in found]):.1%} "
                 f"| {mean([one.slow for one in found]):.1%} "
+                f"| {mean([one.costly for one in found]):.1%} "
                 f"| {mean([one.cells for one in found]):.0f} "
                 f"| {mean([one.proven for one in found]):.1f} "
                 f"| {1 - math.exp(mean([one.gain for one in found])):.1%} "
@@ -97,16 +105,24 @@ def proofs(trials: int) -> None:
 
 
 def environments(seeds: int) -> None:
-    print("| response | noise | optimum | false gain | slow size | measured | gain | possible |")
-    print("| :--- | :--- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print(
+        "| response | noise | optimum | false gain | slow size | costly | measured | gain | "
+        "possible |"
+    )
+    print("| :--- | :--- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    kinds = {kind: KINDS[kind] for kind in ("steady", "drift")}
+    for kind, cost in CALLS_OF_ENVIRONMENTS.items():
+        kinds[kind] = {"per_setting": cost}
+        kinds[f"{kind}, two levels"] = {"per_setting": cost, "level": 0.19}
     for name in ENVIRONMENTS:
-        for kind in ("steady", "drift"):
-            tables = (EnvironmentTable(name, seed, **KINDS[kind]) for seed in range(seeds))
+        for kind, noise in kinds.items():
+            tables = (EnvironmentTable(name, seed, **noise) for seed in range(seeds))
             found = [judged_environment(table) for table in tables]
             print(
                 f"| {name} | {kind} | {sum(one.found for one in found) / seeds:.1%} "
                 f"| {sum(one.false_gain for one in found) / seeds:.1%} "
                 f"| {sum(one.slow for one in found) / seeds:.1%} "
+                f"| {sum(one.costly for one in found) / seeds:.1%} "
                 f"| {sum(one.arms for one in found) / seeds:.0f} "
                 f"| {1 - math.exp(sum(one.gain for one in found) / seeds):.1%} "
                 f"| {1 - math.exp(sum(one.possible for one in found) / seeds):.1%} |",

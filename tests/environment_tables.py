@@ -13,8 +13,11 @@ from cclmark.tune.environment_space import Axis, EnvironmentSpace
 from cclmark.tune.prove import Trio
 
 CELLS = 12  # sizes of all operations
+LAUNCH_BOUND = 4  # of them, the smallest, whose calls launches set
 NOISE = 0.0065
 OUTLIERS = 0.05
+CALL_NOISE = 0.02
+COSTLY = 0.06  # a true logarithm of the cost of a call that the proof must not miss
 LADDER = [str(1 << step) for step in range(11)]
 AXES = [
     Axis("LADDER_A", LADDER, (1, 3, 4, 6, 7, 9), usual=5, ordered=True),
@@ -31,16 +34,29 @@ class Table:
     """The response ``name``, drawn with ``seed``.
 
     ``truth(combination, cell)``: the logarithm of the true ratio to the default. ``best``: the
-    combination that is truly the best.
+    combination that is truly the best. ``level``: how much longer launches take in every second
+    process. ``per_setting``: of the logarithm of the cost of a call, where launches set it; the
+    times are those of the device then. None: only calls are timed.
     """
 
-    def __init__(self, name, seed, *, drift=0.0):
+    def __init__(self, name, seed, *, drift=0.0, level=0.0, per_setting=None):
         self.draw = random.Random(f"{name} {seed}")
         self.truth, self.best = RESPONSES[name](self.draw)
         self.drift, self.clock = drift, 0
+        self.level, self.per_setting = level, per_setting
 
     def mean(self, combination):
         return sum(self.truth(combination, cell) for cell in range(CELLS)) / CELLS
+
+    def call_ratio(self, combination):
+        return (self.per_setting or 0.0) * len(combination)
+
+    def calls(self, combination):
+        """The costs of a call in one process, by cell, where launches set them."""
+        if self.per_setting is None:
+            return []
+        log = self.call_ratio(combination) + self.draw.choice((0.0, self.level))
+        return [1e-4 * math.exp(log + self.draw.gauss(0, CALL_NOISE)) for _ in range(LAUNCH_BOUND)]
 
     def time(self, combination, cell):
         self.clock += 1
@@ -138,12 +154,14 @@ RESPONSES = {one.__name__: one for one in (nothing, no_gain, planted, harmful, t
 class Judged:
     """``found``: the search's best is within 1 % of the truly best combination. ``false_gain``: a
     combination was proven whose true gain is none. ``slow``: it is truly slower by more than 2 % at
-    a size. ``proven``: whether anything was. ``gain`` and ``possible``: the true logarithms.
+    a size. ``costly``: its calls truly cost more by COSTLY. ``proven``: whether anything was.
+    ``gain`` and ``possible``: the true logarithms.
     """
 
     found: bool
     false_gain: bool
     slow: bool
+    costly: bool
     proven: bool
     gain: float
     possible: float
@@ -178,23 +196,25 @@ def judged(table, *, proof_rounds=10, rounds=None):
     found, arms = searched(table, rounds)
     proof = None
     if found.best:
-        proof = prove_environment(
-            [
+        arms_of_proof = ((), (), found.best)
+        times, calls = [], []
+        for _ in range(proof_rounds):
+            times.append(
                 {
-                    ("all_reduce", cell): Trio(
-                        *(table.time(one, cell) for one in ((), (), found.best))
-                    )
+                    ("all_reduce", cell): Trio(*(table.time(one, cell) for one in arms_of_proof))
                     for cell in range(CELLS)
                 }
-                for _ in range(proof_rounds)
-            ]
-        )
+            )
+            launched = zip(*(table.calls(one) for one in arms_of_proof), strict=True)
+            calls.append({("all_reduce", cell): Trio(*trio) for cell, trio in enumerate(launched)})
+        proof = prove_environment(times, calls)
     proven = proof is not None and proof.is_proven
     true = [table.truth(found.best, cell) for cell in range(CELLS)]
     return Judged(
         table.mean(found.best) <= table.mean(table.best) + 0.01,
         proven and sum(true) >= 0,
         proven and max(true) > math.log(1.02),
+        proven and table.call_ratio(found.best) > COSTLY,
         proven,
         sum(true) / CELLS if proven else 0.0,
         table.mean(table.best),

@@ -2,7 +2,7 @@
 
 Twelve sizes; a variant is one of three algorithms, three protocols and sixteen numbers of channels.
 The noise is what was seen on devices: log-normal with 0.65 %, and five of a hundred times up to
-three times as long.
+three times as long. The cost of a call, where launches set it, varies by 2 %.
 """
 
 import itertools
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
 from cclmark.tune.prove import Trio, prove
+from cclmark.tune.round_ratios import ratios_of
 from cclmark.tune.rules import rules_of
 from cclmark.tune.search import search
 from cclmark.tune.space import Space
@@ -27,19 +28,23 @@ SPACE = Space(COORDINATES, (False, False, True))
 FIRST = [variant for variant, place in COORDINATES.items() if place[2] in COARSE]
 NOISE = 0.0065
 OUTLIERS = 0.05
+CALL_NOISE = 0.02
+COSTLY = 0.06  # a true logarithm of the cost of a call that the proof must not miss
 
 
 class Table:
     """The response ``name``, drawn with ``seed``, and the noise of measuring it.
 
     ``drift``: of the logarithm of the time, from cell to cell. ``level``: how much longer launches
-    take in every second process.
+    take in every second process. ``per_channel``: of the logarithm of the cost of a call, where
+    launches set it; the times are those of the device then. None: only calls are timed.
     """
 
-    def __init__(self, name, seed, *, drift=0.0, level=0.0):
+    def __init__(self, name, seed, *, drift=0.0, level=0.0, per_channel=None):
         self.draw = random.Random(f"{name} {seed}")
         self.truth = RESPONSES[name](self.draw)
         self.drift, self.level, self.clock = drift, level, 0
+        self.per_channel = per_channel
 
     def ratio(self, variant, size):
         return 0.0 if variant in (DEFAULT, CONTROL) else self.truth[variant, size]
@@ -47,13 +52,30 @@ class Table:
     def best(self, size):
         return min(0.0, *(self.truth[variant, size] for variant in COORDINATES))
 
+    def call_ratio(self, variant, size):
+        if variant in (DEFAULT, CONTROL) or size >= LAUNCH_BOUND or not self.per_channel:
+            return 0.0
+        return self.per_channel * CHANNELS[COORDINATES[variant][2]]
+
+    def calls(self, cells):
+        """The costs of a call in one process, where launches set them."""
+        if self.per_channel is None:
+            return {}
+        level = self.draw.choice((0.0, self.level))
+        return {
+            (variant, size): 1e-4
+            * math.exp(self.call_ratio(variant, size) + level + self.draw.gauss(0, CALL_NOISE))
+            for variant, size in cells
+            if size < LAUNCH_BOUND
+        }
+
     def times(self, cells, *, one_process=False):
         """Of one process for each variant, or of one for all cells."""
         found, levels = {}, {}
         for variant, size in cells:
             process = 0 if one_process else variant
             level = levels.setdefault(process, self.draw.choice((0.0, self.level)))
-            level *= size < LAUNCH_BOUND
+            level *= size < LAUNCH_BOUND and self.per_channel is None
             self.clock += 1
             log = self.ratio(variant, size) + level + self.draw.gauss(0, NOISE)
             log += self.drift * self.clock
@@ -145,12 +167,14 @@ class Judged:
     """``missed``: the share of sizes whose best variant of the search is more than 1 % slower than
     the truly best one. ``false_gain``: whether a rule was proven whose true gain is none.
     ``slow``: whether a proven rule contains a size that is truly slower by more than 2 %.
+    ``costly``: whether it contains a size whose calls truly cost more by COSTLY.
     ``gain``, ``possible``: means over sizes of the true logarithms with proven rules and at best.
     """
 
     missed: float
     false_gain: bool
     slow: bool
+    costly: bool
     proven: int
     cells: int
     gain: float
@@ -161,7 +185,8 @@ def judged(table, *, rounds=10, budget=None, first_size=0):
     """Searches, proves, and compares the outcome with the truth. ``first_size``: of ``missed``."""
     found = searched(table, budget)
     rules = rules_of(found, SIZES)
-    proof = prove(rules, proof_rounds(table, rules, rounds))
+    measured, calls = proof_rounds(table, rules, rounds)
+    proof = prove(rules, measured, ratios_of(calls))
     judged_sizes = range(first_size, len(SIZES))
     missed = sum(table.ratio(found.best[at], at) > table.best(at) + 0.01 for at in judged_sizes)
     true = [
@@ -172,6 +197,12 @@ def judged(table, *, rounds=10, budget=None, first_size=0):
         missed / len(judged_sizes),
         any(sum(logs) >= 0 for logs in true),
         any(max(logs) > math.log(1.02) for logs in true),
+        any(
+            table.call_ratio(rule.variant, at) > COSTLY
+            for rule in proof.rules
+            for at, size in enumerate(SIZES)
+            if rule.covers(size)
+        ),
         len(true),
         found.measured,
         sum(map(sum, true)) / len(SIZES),
@@ -192,8 +223,11 @@ def searched(table, budget=None):
 
 
 def proof_rounds(table, rules, rounds):
-    """Fresh rounds of the default, its repetition and all rules, every one in turn first."""
-    found = []
+    """Fresh rounds of the default, its repetition and all rules, every one in turn first.
+
+    Returns the judged times and the costs of calls.
+    """
+    found, calls = [], []
     for number in range(rounds):
         used = [
             next((rule.variant for rule in rules if rule.covers(size)), DEFAULT) for size in SIZES
@@ -204,14 +238,16 @@ def proof_rounds(table, rules, rounds):
             "tuned_s": used,
         }
         order = sorted(arms, reverse=bool(number % 2))
-        measured = {}
+        measured, launched = {}, {}
         for arm in order:
             cells = [(variant, size) for size, variant in enumerate(arms[arm])]
             measured[arm] = list(table.times(cells, one_process=True).values())
-        found.append(
-            {
-                size: Trio(**{arm: measured[arm][place] for arm in arms})
-                for place, size in enumerate(SIZES)
-            }
-        )
-    return found
+            launched[arm] = list(table.calls(cells).values())
+        for times, rows in ((measured, found), (launched, calls)):
+            rows.append(
+                {
+                    SIZES[place]: Trio(**{arm: times[arm][place] for arm in arms})
+                    for place in range(len(times["default_s"]))
+                }
+            )
+    return found, calls

@@ -285,6 +285,7 @@ NB_MODULE(_engine, m) {
           [](const RankGroup& rank_group) { rank_group.check(RankGroup::kElsewhere); },
           nb::call_guard<nb::gil_scoped_release>())
       .def("abort", &RankGroup::abort)
+      .def("number_of", &RankGroup::number_of, "rank"_a)
       .def_prop_ro("rank", &RankGroup::rank)
       .def_prop_ro("size", &RankGroup::size);
 

@@ -123,12 +123,10 @@ class Communicator {
 /// and of other ranks, and propagates their errors.
 inline void wait_until_idle(Device& device, void* stream, Communicator& library,
                             const RankGroup& rank_group) {
-  constexpr size_t kPollsPerCheck = 1024;
-  for (size_t polls = 1; !device.idle(stream); ++polls) {
-    if (polls % kPollsPerCheck != 0) continue;
+  wait_until_idle(device, stream, [&] {
     library.check();
     rank_group.check(RankGroup::kDevice);
-  }
+  });
 }
 
 /// Calls `body` between `begin` and `end`. An error in `body` ends the group as well: otherwise

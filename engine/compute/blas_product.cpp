@@ -1,13 +1,13 @@
-// The matrix product of NVIDIA's cuBLASLt, loaded when asked for: neither the toolkit nor its
-// headers are needed. The numbers of types and attributes are those of cublas_api.h, cublasLt.h and
-// library_types.h, unchanged since CUDA 11.
+// The matrix product of NVIDIA's cuBLASLt. The library is loaded when the first product is created;
+// the build requires neither the toolkit nor its headers. The numbers of types and attributes are
+// those of cublas_api.h, cublasLt.h and library_types.h, unchanged since CUDA 11.
 
 #include "compute/blas_product.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compute/tiled_matrices.hpp"
@@ -22,11 +22,11 @@ using Status = int;
 constexpr Status kNotSupported = 15;
 constexpr int kCompute32F = 68, kReal32F = 0, kReal16BF = 14;
 constexpr int kPreferredWorkspaceBytes = 1, kPreferredReductions = 3;
-/// Parts of a sum are added up in float32: the result does not depend on how many there are.
+/// Partial sums are added in float32, so that the result is exact for any number of them.
 constexpr uint32_t kReduceInComputeType = 2;
-/// 120804 is 12.8.4. Numbers of CUDA 11 are composed in another way, with which minors overlap.
+/// From CUDA 12 on, a version has six digits: 120804 is 12.8.4. Those of CUDA 11 are ambiguous.
 constexpr size_t kFirstOfSixDigits = 120000;
-/// What cuBLAS itself uses on Hopper; on others less would do.
+/// The workspace that cuBLAS itself allocates on Hopper. Older architectures require less.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
 /// cublasLtMatmulHeuristicResult_t, which begins with the algorithm.
@@ -40,12 +40,9 @@ struct Heuristic {
 static_assert(sizeof(Heuristic) == 96);
 
 struct Blas {
-  /// `driver`: the version of CUDA that the driver supports; newer libraries do not work with it.
-  explicit Blas(const std::string& driver)
-      : library(Library::open(
-            "cuBLASLt, which multiplies matrices on CUDA devices (pip install nvidia-cublas, or "
-            "nvidia-cublas-cu12 for CUDA 12; torch and CUDA toolkits contain it),",
-            candidates(driver), kVariable)) {}
+  /// `driver`: the version of CUDA that the driver supports. Libraries of a newer major version do
+  /// not work with it and are not tried.
+  explicit Blas(const std::string& driver) : library(opened(driver)) {}
 
   Library library;
 
@@ -74,7 +71,35 @@ struct Blas {
 
   static constexpr const char* kVariable = "CCLMARK_CUBLASLT_LIBRARY";
 
-  static std::vector<std::string> candidates(const std::string& driver) {
+  static Library opened(const std::string& driver) {
+    std::vector<std::string> usable;
+    std::vector<Library::Refused> refused;
+    const int newest = std::atoi(driver.c_str());
+    for (const std::string& name : candidates()) {
+      const int version = major_version(name);
+      // A chosen file is tried in any case, and so are all files if the driver's version is
+      // unknown.
+      if (newest == 0 || version <= newest || setting(kVariable) != nullptr) {
+        usable.push_back(name);
+      } else {
+        refused.push_back({name, "not tried: it is for CUDA " + std::to_string(version) +
+                                     ", and the driver supports CUDA " + driver});
+      }
+    }
+    return Library::open(
+        "cuBLASLt, which multiplies matrices on CUDA devices (pip install nvidia-cublas, or "
+        "nvidia-cublas-cu12 for CUDA 12; torch and CUDA toolkits contain it),",
+        usable, kVariable, Library::Symbols::for_us, refused);
+  }
+
+  /// The first number after ".so." in the name of a file, 0 without one.
+  static int major_version(const std::string& name) {
+    constexpr std::string_view kSuffix = ".so.";
+    const size_t at = name.rfind(kSuffix);
+    return at == std::string::npos ? 0 : std::atoi(name.c_str() + at + kSuffix.size());
+  }
+
+  static std::vector<std::string> candidates() {
     if (const char* chosen = setting(kVariable)) return {chosen};
     std::vector<std::string> found = setting_list("CCLMARK_CUBLASLT_WHEELS");
     for (const char* directory : {"", "/usr/local/cuda/lib64/"}) {
@@ -83,10 +108,6 @@ struct Blas {
         found.push_back(std::string(directory) + name);
       }
     }
-    const int newest = std::atoi(driver.c_str());
-    std::erase_if(found, [newest](const std::string& name) {
-      return std::atoi(name.c_str() + name.rfind('.') + 1) > newest;
-    });
     return found;
   }
 
@@ -151,6 +172,7 @@ class BlasProduct final : public Compute {
         "cublasLtMatmulAlgoGetHeuristic");
     if (found == 0) throw UnsupportedError("cuBLASLt has no algorithm for this product");
     blas_.check(chosen_.state, "cublasLtMatmulAlgoGetHeuristic");
+    multiply_once(device);
   }
 
   void enqueue(void* stream) override {
@@ -179,6 +201,14 @@ class BlasProduct final : public Compute {
   }
 
  private:
+  /// cublasLtMatmul may refuse an algorithm that the heuristic has returned.
+  void multiply_once(Device& device) {
+    Stream stream(device);
+    BlasProduct::enqueue(stream.get());
+    poison(stream.get());
+    wait_until_idle(device, stream.get());
+  }
+
   template <typename Value>
   void prefer(const Owned& preference, int attribute, const Value& value) const {
     blas_.check(blas_.set_preference(preference.get(), attribute, &value, sizeof(value)),

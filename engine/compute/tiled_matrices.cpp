@@ -24,10 +24,6 @@ float float_of(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
-void wait_for(Device& device, void* stream) {
-  while (!device.idle(stream)) continue;
-}
-
 }  // namespace
 
 TiledMatrices::TiledMatrices(Device& device, size_t order, MatrixType type)
@@ -48,7 +44,7 @@ TiledMatrices::TiledMatrices(Device& device, size_t order, MatrixType type)
   fill(first_.data(), first_tile_, stream.get());
   fill(second_.data(), second_tile_, stream.get());
   poison(stream.get());
-  wait_for(device, stream.get());
+  wait_until_idle(device, stream.get());
 }
 
 /// The numbers of a tile, column by column.

@@ -27,7 +27,7 @@ class Triad final : public Compute {
     Stream stream(device);
     launch(device.kernel("cclmark_fill_triad"), stream.get());
     poison(stream.get());
-    while (!device.idle(stream.get())) continue;
+    wait_until_idle(device, stream.get());
   }
 
   void enqueue(void* stream) override { launch(triad_, stream); }

@@ -84,10 +84,15 @@ std::vector<std::string> setting_list(const char* variable) {
 }
 
 Library Library::open(const std::string& what, const std::vector<std::string>& candidates,
-                      const std::string& variable, Symbols symbols) {
+                      const std::string& variable, Symbols symbols,
+                      const std::vector<Refused>& refused) {
   int visible = symbols == Symbols::for_all ? RTLD_GLOBAL : RTLD_LOCAL;
   // The reasons, and the candidates that each applies to: mostly there is one for all.
   std::map<std::string, std::string> tried;
+  auto add = [&tried](const std::string& reason, const std::string& name) {
+    std::string& names = tried[reason];
+    names += (names.empty() ? "" : ", ") + name;
+  };
   for (const std::string& candidate : candidates) {
     std::string reason = flaw_of(candidate);
     if (reason.empty()) {
@@ -97,10 +102,17 @@ Library Library::open(const std::string& what, const std::vector<std::string>& c
       reason = text != nullptr ? text : "no reason given";
     }
     if (reason.rfind(candidate + ": ", 0) == 0) reason.erase(0, candidate.size() + 2);
-    std::string& names = tried[reason];
-    names += (names.empty() ? "" : ", ") + candidate;
+    add(reason, candidate);
+  }
+  for (const Refused& one : refused) {
+    const bool is_path = one.name.find('/') != std::string::npos;
+    std::error_code unknown;
+    if (is_path && std::filesystem::exists(one.name, unknown)) add(one.reason, one.name);
   }
   bool found = std::ranges::any_of(tried, [](const auto& one) { return one.first != kNoFile; });
+  for (const Refused& one : refused) {  // the loader might find these
+    if (one.name.find('/') == std::string::npos) add(one.reason, one.name);
+  }
   std::string message = what + (found ? " cannot be loaded." : " was not found.");
   for (const auto& [reason, names] : tried) message += "\n  " + names + ": " + reason;
   if (!variable.empty() && setting(variable.c_str()) != nullptr) {

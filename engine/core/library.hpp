@@ -19,12 +19,20 @@ class Library {
   /// The visibility of a library's symbols: some libraries load parts that require them globally.
   enum class Symbols { for_us, for_all };
 
+  /// A file that is not loaded, and the reason.
+  struct Refused {
+    std::string name;
+    std::string reason;
+  };
+
   /// Loads the first of `candidates` (paths or sonames) that loads.
   /// `variable` names the environment variable that the user may set to choose another file; empty
-  /// where that would change nothing.
-  /// Raises MissingError that lists the candidates and why each failed.
+  /// where that would change nothing. `refused`: further files, for the message only.
+  /// Raises MissingError that lists the candidates and the reason why each failed, and the refused
+  /// files, as far as they exist.
   static Library open(const std::string& what, const std::vector<std::string>& candidates,
-                      const std::string& variable, Symbols symbols = Symbols::for_us);
+                      const std::string& variable, Symbols symbols = Symbols::for_us,
+                      const std::vector<Refused>& refused = {});
 
   /// The function called `symbol`. Raises MissingError when the library lacks it.
   template <typename Function>

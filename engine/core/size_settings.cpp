@@ -20,6 +20,13 @@ std::string range_of(const SizeSetting& setting) {
   return words + "; K, M, G and T are allowed after a number";
 }
 
+/// The text, in quotes if it is empty or contains spaces.
+std::string visible(const std::string& text) {
+  constexpr std::string_view kSpaces = " \t\n\v\f\r";
+  const bool is_plain = !text.empty() && text.find_first_of(kSpaces) == std::string::npos;
+  return is_plain ? text : "'" + text + "'";
+}
+
 /// The ranks with each value: `256 on ranks 0 and 2, 512 on rank 1`.
 std::string by_value(const std::map<size_t, std::vector<int>>& ranks_of) {
   std::string words;
@@ -65,7 +72,7 @@ size_t size_from_environment(const SizeSetting& setting) {
   size_t bytes = 0;
   bool is_size = read_size(text, bytes);
   if (!is_size || bytes < setting.least || bytes > setting.most || bytes % setting.multiple != 0) {
-    throw UsageError(std::string(setting.variable) + "=" + text + ": " +
+    throw UsageError(std::string(setting.variable) + "=" + visible(text) + ": " +
                      (is_size ? "not allowed" : "not a size") + ": set " + range_of(setting));
   }
   return bytes;

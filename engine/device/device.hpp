@@ -227,4 +227,19 @@ class Handle {
 using Stream = Handle<&Device::create_stream, &Device::destroy_stream>;
 using Event = Handle<&Device::create_event, &Device::destroy_event>;
 
+/// Polls until the work on `stream` is complete. Calls `check` periodically, which may raise.
+template <typename Check>
+void wait_until_idle(Device& device, void* stream, const Check& check) {
+  constexpr size_t kPollsPerCheck = 1024;
+  for (size_t polls = 1; !device.idle(stream); ++polls) {
+    if (polls % kPollsPerCheck == 0) check();
+  }
+}
+
+/// Polls until the work on `stream` is complete, which must not depend on other ranks: only the
+/// supervision of the rank detects that it hangs.
+inline void wait_until_idle(Device& device, void* stream) {
+  wait_until_idle(device, stream, [] {});
+}
+
 }  // namespace cclmark

@@ -93,7 +93,7 @@ void Checker::run_on_host(Task task, std::byte* data, size_t bytes, int source,
   size_t width = size_bytes(operation_.dtype);
   std::vector<std::byte> chunk(std::min(bytes, kHostChunkBytes));
   host_chunk_bytes_ = std::max(host_chunk_bytes_, chunk.size());
-  while (!device_.idle(stream_)) continue;
+  wait_until_idle(device_, stream_);
   for (size_t done = 0; done < bytes; done += chunk.size()) {
     size_t part = std::min(chunk.size(), bytes - done);
     unsigned long long wrong = 0, first = ~0ull;

@@ -18,8 +18,9 @@ struct Spans {
   size_t operations = 1;
 };
 
-/// The times at which the streams of one rank passed their events, in seconds on the device's clock
-/// since a moment of this rank: one more than there are spans. Empty for a stream without work.
+/// The times of the events on the two streams of one rank, in seconds on the device's clock after
+/// the rank's reference event. A stream with `count` spans has `count` + 1 events; a stream without
+/// work has none.
 struct StreamTimes {
   std::vector<double> communication_s;
   std::vector<double> compute_s;

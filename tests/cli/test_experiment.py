@@ -93,6 +93,20 @@ def test_what_ran_is_recorded_and_settings_without_effect_are_not_ranked(cclmark
     assert "the library ran the same as by default" in found["NCCL_PROTO=LL", 1024].reason
 
 
+def test_ranks_that_ran_different_operations_have_exit_code_3_and_no_verdict_on_effect(
+    cclmark, fake_cuda
+):
+    run = cclmark(
+        *("experiment", "all_reduce", *ON_FAKES, "--vary", "NCCL_PROTO=LL"),
+        env=fake_cuda.env(CCLMARK_FAKE_ODD_ALGORITHM="1"),
+        code=3,
+    )
+    assert "is not certain: rank 1 ran AllReduce by ring" in run.err
+    assert run.journal.footer.problems
+    assert any(one.explanation is not None for one in run.journal.trials)
+    assert "no effect" not in run.out
+
+
 @pytest.mark.parametrize(
     ("setting", "status"),
     [

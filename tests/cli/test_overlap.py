@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 
 import pytest
 
 from cclmark.analysis.overlap_intervals import figures_of
+from cclmark.analysis.overlaps import summaries_of
 from cclmark.report.replay import replayed
 from cclmark.results.journal import read_journal
 
@@ -46,6 +48,45 @@ def test_both_are_measured_alone_and_at_once_in_every_round(cclmark):
     assert "slow-down (95 %)" in run.out
     assert "2 rounds; " in run.out
     assert ", 0 wrong" in run.out
+
+
+def test_a_rank_with_two_processors_has_figures_in_every_round(cclmark):
+    """A thread of the collective and one of the compute, which compete for nothing but memory."""
+    run = cclmark(
+        *("overlap", "--devices", "host:1", "-b", "64K", "-e", "256K", "-f", "4"),
+        *("--rounds", "3", "--matrix", "64"),
+    )
+    assert [one.status for one in run.journal.overlaps] == ["ok"] * 6
+    for one in run.journal.overlaps:
+        figures = one.figures
+        assert figures is not None
+        assert 1 <= one.attempts <= 4
+        assert 0 < figures.communication_evaluated <= 1
+        assert 0 < figures.compute_evaluated <= 1
+        assert not figures.launch_bound  # nothing is launched
+        # All phases have the same spans, however often they were lengthened.
+        assert one.communication_alone.communication_operations == (
+            one.together.communication_operations
+        )
+        assert [len(marks) for marks in one.communication_alone.communication_s] == [
+            len(marks) for marks in one.together.communication_s
+        ]
+        assert [len(marks) for marks in one.compute_alone.compute_s] == [
+            len(marks) for marks in one.together.compute_s
+        ]
+        # No processor executes 2 × 64³ operations within 100 ns, or copies faster than 1 TB/s.
+        assert min(figures.compute_alone_s, figures.compute_s) > 1e-7
+        assert min(figures.communication_alone_s, figures.communication_s) > 1e-8
+    summaries = summaries_of(run.journal.overlaps)
+    assert [one.case.size_bytes for one in summaries] == [65536, 262144]
+    for one in summaries:
+        for found in (one.communication, one.compute):
+            assert found is not None
+            assert found.estimate is not None
+            assert found.estimate.low <= found.ratio <= found.estimate.high
+            # Beside each other both are as fast as alone at best, and not much slower.
+            assert 0.3 < found.ratio < 30
+        assert one.combined_rate < 4
 
 
 def test_one_rank_and_several_operations(cclmark):
@@ -206,6 +247,34 @@ def test_wrong_data_of_the_collective_beside_compute_is_found(cclmark, fake_cuda
         ]
         assert one.compute_findings == []
     assert "wrong data of the collective in all_reduce" in run.out
+
+
+def test_a_product_that_one_rank_does_not_support_ends_all_ranks_at_once(cclmark, fake_cuda):
+    begin_s = time.monotonic()
+    run = cclmark(
+        *(*ON_FAKES, "--timeout", "100"),
+        env=fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_UNSUPPORTED="1"),
+        code=3,
+    )
+    assert time.monotonic() - begin_s < 50  # not the deadline of the phase
+    assert "on rank 1: cublasLtMatmul failed: the functionality requested is not supported" in (
+        run.err
+    )
+    assert run.journal.overlaps == []
+
+
+def test_a_newer_cublaslt_than_the_driver_is_listed_with_the_reason(cclmark, fake_cuda, tmp_path):
+    newer = tmp_path / "libcublasLt.so.99"
+    newer.symlink_to(fake_cuda.cublaslt)
+    env = fake_cuda.env(CCLMARK_CUBLASLT_LIBRARY="", CCLMARK_CUBLASLT_WHEELS=str(newer))
+    run = cclmark(*ON_FAKES, env=env, code=3)
+    assert f"{newer}: not tried: it is for CUDA 99, and the driver supports CUDA 13.0" in run.err
+    assert "cannot be loaded" in run.err
+    usable = tmp_path / "libcublasLt.so.12.8.99"  # the number after .so counts
+    usable.symlink_to(fake_cuda.cublaslt)
+    found = {"CCLMARK_CUBLASLT_LIBRARY": "", "CCLMARK_CUBLASLT_WHEELS": f"{newer}:{usable}"}
+    run = cclmark(*ON_FAKES, env=fake_cuda.env(**found))
+    assert {one.implementation for one in run.journal.overlaps} == {"cuBLASLt 12.8.4"}
 
 
 def test_a_missing_cublaslt_says_what_to_install(cclmark, fake_cuda):

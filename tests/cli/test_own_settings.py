@@ -119,12 +119,15 @@ def test_the_steps_of_a_bridge_follow_from_the_threshold(cclmark, tmp_path, whol
         (SHM, "CCLMARK_SHM_STREAM_BYTES", "-1", "not a size"),
         (BRIDGE, "CCLMARK_BRIDGE_HOST_SLOT_BYTES", "100000", "a multiple of 4096"),
         (BRIDGE, "CCLMARK_BRIDGE_DIRECT_SLOT_BYTES", "1K", "from 65536 to 268435456"),
-        (BRIDGE, "CCLMARK_BRIDGE_WHOLE_BYTES", "", "not a size"),
+        (BRIDGE, "CCLMARK_BRIDGE_WHOLE_BYTES", "", "not a size: set a size in bytes from 0 to"),
+        (SHM, "CCLMARK_SHM_INLINE_BYTES", "8 ", "not a size: set a size in bytes from 0 to 65536"),
+        (SHM, "CCLMARK_SHM_INLINE_BYTES", "8Q", "not a size: set a size in bytes from 0 to 65536"),
     ],
 )
 def test_a_value_that_is_not_allowed_ends_the_run(cclmark, command, name, value, words):
     run = cclmark(*command, "-b", "1K", "-e", "1K", *SHORT, env={name: value}, code=2)
-    assert f"{name}={value}: " in run.message
+    quoted = f"'{value}'" if value in ("", "8 ") else value
+    assert f"{name}={quoted}: " in run.message
     assert words in run.message
 
 

@@ -186,3 +186,23 @@ def test_invalid_requests(cclmark, env, arguments, message):
     refused = cclmark("tune", "all_reduce", *arguments, env=env["flagcx"], code=2)
     assert message in refused.message
     assert refused.written() == []
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("", "CCLMARK_SHM_INLINE_BYTES='': not a value"),
+        (" 8", "CCLMARK_SHM_INLINE_BYTES=' 8': not a value"),
+        ("8Q", "CCLMARK_SHM_INLINE_BYTES=8Q: not a size"),
+        ("2M", "CCLMARK_SHM_INLINE_BYTES=2M: out of range"),
+    ],
+)
+def test_an_impossible_value_is_refused_before_the_search(cclmark, value, message):
+    refused = cclmark(
+        *("tune", "all_reduce", *SHM, "--settings", "CCLMARK_SHM_INLINE_BYTES"),
+        env={"CCLMARK_SHM_INLINE_BYTES": value},
+        code=2,
+    )
+    assert message in refused.message
+    assert "choose a size in bytes, also with K, M, G or T, from 0 to 65536" in refused.message
+    assert refused.written() == []

@@ -61,7 +61,9 @@ TEST_CASE("a value that is not allowed is refused with what is") {
       "set a size in bytes from 64 to 1048576, a multiple of 64; K, M, G and T are allowed after a "
       "number";
   CHECK(refusal("many") == "CCLMARK_TEST_BYTES=many: not a size: " + allowed);
-  CHECK(refusal("") == "CCLMARK_TEST_BYTES=: not a size: " + allowed);
+  CHECK(refusal("") == "CCLMARK_TEST_BYTES='': not a size: " + allowed);
+  CHECK(refusal(" 64") == "CCLMARK_TEST_BYTES=' 64': not a size: " + allowed);
+  CHECK(refusal("64Q") == "CCLMARK_TEST_BYTES=64Q: not a size: " + allowed);
   for (const char* value : {"0", "2M", "100"}) {
     CHECK(refusal(value) == std::string(kName) + "=" + value + ": not allowed: " + allowed);
   }

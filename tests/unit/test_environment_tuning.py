@@ -10,14 +10,18 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.launch.experiment_launch import process_sets
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
-from cclmark.plan.variants import COMMUNICATOR, PROCESS
+from cclmark.plan.trials import Trial
+from cclmark.plan.variants import COMMUNICATOR, DEFAULT, PROCESS
 from cclmark.recording.environment_tuning import EnvironmentRequest, EnvironmentTuning
+from cclmark.recording.trial_costs import TrialCosts
 from cclmark.recording.trial_measuring import EndedError, Figures
 from cclmark.recording.tuning import ENVIRONMENT_FILE
 from cclmark.report.lists.environment_lines import environment_lines
-from cclmark.results.schema import Explanation
+from cclmark.results.kinds import TrialResult
+from cclmark.results.schema import Explanation, Summary
 from cclmark.tune.environment_candidates import candidates_of
 from cclmark.tune.environment_target import EnvironmentTarget
 
@@ -44,6 +48,9 @@ class Simulated:
         self._random = random.Random(seed)
         self._fails = fails
         self._times = {}
+
+    def expected_s(self, trials):
+        return None
 
     def measure(self, trials):
         self.seen += trials
@@ -157,6 +164,73 @@ def test_a_size_that_loses_in_the_proof_withholds_the_file(tmp_path):
     assert "no file is written: an environment applies to all sizes" in text
 
 
+class LaunchBound(Simulated):
+    """Launches determine the time of a call up to 1 MiB: a new environment changes its cost by
+    ``factor``, at one size by ``at_one_size``. The times of the simulation are those of the device.
+    """
+
+    def __init__(self, *, factor=1.0, at_one_size=1.0):
+        super().__init__(flat)
+        self._factors = factor, at_one_size
+
+    def figures(self, trial):
+        device_s, size = self._times[trial], trial.case.size_bytes
+        if size > MIB:
+            return Figures(device_s)
+        factor, at_one_size = self._factors if trial.variant.assignments else (1.0, 1.0)
+        call_s = 200e-6 * factor * (at_one_size if size == 16 * KIB else 1.0)
+        return Figures(call_s * self._random.lognormvariate(0, NOISE), device_s)
+
+
+@pytest.mark.parametrize("factor", [0.95, 1.0, 1.01])
+def test_an_environment_whose_calls_cost_no_more_is_deployed(tmp_path, factor):
+    result = tuned(tmp_path / "t", LaunchBound(factor=factor))
+    assert result.proof.is_proven
+    assert result.files
+
+
+def test_an_environment_whose_calls_cost_more_is_not_deployed(tmp_path):
+    """Small messages gain on the device, and a program that launches them loses."""
+    result = tuned(tmp_path / "t", LaunchBound(factor=1.04))
+    assert "but a call costs +" in result.proof.objection
+    assert "because launches determine its time" in result.proof.objection
+    assert result.files == ()
+    assert not (tmp_path / "t" / ENVIRONMENT_FILE).exists()
+    text = "\n".join(environment_lines(result))
+    assert "not proven: the device needs -" in text
+    assert "but a call costs" in text
+
+
+def test_calls_that_may_cost_more_by_chance_are_reported(tmp_path):
+    class TwoLevels(LaunchBound):
+        """Launches take 50 % longer in some processes, and so they did in few of the default."""
+
+        def figures(self, trial):
+            found = super().figures(trial)
+            slow = trial.round in ((0, 1, 2, 3) if trial.variant.assignments else (4, 5, 6))
+            if found.device_s is None or not slow or trial.variant.control:
+                return found
+            return Figures(found.call_s * 1.5, found.device_s)
+
+    result = tuned(tmp_path / "t", TwoLevels())
+    assert result.proof.call.low < 1
+    assert result.proof.call.ratio > 1.02
+    assert result.files
+    text = "\n".join(environment_lines(result))
+    assert "where launches determine its time, a call costs +" in text
+    assert "which may be noise" in text
+
+
+def test_a_size_whose_calls_cost_more_withholds_the_file(tmp_path):
+    result = tuned(tmp_path / "t", LaunchBound(at_one_size=1.05))
+    assert not result.proof.objection
+    assert set(result.proof.costly) == {("all_reduce", 16 * KIB)}
+    assert result.files == ()
+    text = "\n".join(environment_lines(result))
+    assert "a call costs more at 16 KiB, because launches determine its time" in text
+    assert "no file is written: an environment applies to all sizes" in text
+
+
 def test_what_fails_in_the_proof_is_not_deployed(tmp_path):
     def fails(trial):
         return trial.stage == "proof" and trial.case.size_bytes == MIB
@@ -203,6 +277,81 @@ def test_a_deadline_ends_the_search(tmp_path):
     result = tuned(tmp_path / "t", Simulated(flat), budget_s=0.0)
     assert not result.found.complete
     assert "the search ended by its budget" in "\n".join(environment_lines(result))
+
+
+class Timed(Simulated):
+    """A clock on which each set of processes takes 3 s and each trial 0.2 s."""
+
+    def __init__(self, monkeypatch, *, is_known=True):
+        super().__init__(flat)
+        self.now_s = 0.0
+        self._is_known = is_known
+        self._costs = TrialCosts()
+        monkeypatch.setattr("cclmark.recording.tune_budget.time.monotonic", lambda: self.now_s)
+
+    def expected_s(self, trials):
+        cases = [one.case for one in trials]
+        return self._costs.expected_s(cases, process_sets(trials)) if self._is_known else None
+
+    def measure(self, trials):
+        sets = process_sets(trials)
+        elapsed_s = 3.0 * sets + 0.2 * len(trials)
+        self.now_s += elapsed_s
+        self._costs.add_round(elapsed_s, [measured(one) for one in trials], sets)
+        return super().measure(trials)
+
+
+def measured(trial):
+    times = Summary("host", 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.0, 10, 1e9, 1e9)
+    return TrialResult(0, trial, "ok", duration_s=0.2, summary=times)
+
+
+@pytest.mark.parametrize("budget_s", [300, 400, 800])
+def test_search_and_proof_fit_into_the_budget(tmp_path, monkeypatch, budget_s):
+    """The proof takes 105 s: seven rounds of three sets of processes and 30 trials."""
+    simulated = Timed(monkeypatch)
+    result = tuned(tmp_path / "t", simulated, budget_s=budget_s)
+    assert result.proof_s == pytest.approx(105)
+    assert result.search_s + result.proof_s <= budget_s
+    # What is left is less than a round of the search, and the observations.
+    if not result.found.complete:
+        assert result.search_s > budget_s - 105 - 60
+
+
+def test_a_proof_longer_than_the_budget_leaves_time_for_a_search(tmp_path, monkeypatch):
+    simulated = Timed(monkeypatch)
+    result = tuned(tmp_path / "t", simulated, budget_s=130)
+    assert result.search_s == 31.0  # the first round, and 30 % have no room for another one
+    assert not result.found.complete
+
+
+def test_without_known_times_the_search_has_a_share_of_the_budget(tmp_path, monkeypatch):
+    simulated = Timed(monkeypatch, is_known=False)
+    result = tuned(tmp_path / "t", simulated, budget_s=100)
+    assert 62 < result.search_s < 62 + 20
+
+
+def test_the_time_of_trials_is_that_of_their_case_or_of_the_nearest_size():
+    costs = TrialCosts()
+    small, large = case_of("shm", "all_reduce", KIB), case_of("shm", "all_reduce", 64 * MIB)
+    assert costs.expected_s([small], 1) is None
+
+    def trial(case, duration_s):
+        return TrialResult(
+            0,
+            Trial(DEFAULT, 0, case, "search"),
+            "ok",
+            duration_s=duration_s,
+            summary=measured(None).summary,
+        )
+
+    costs.add_round(10.0, [trial(small, 1.0), trial(small, 3.0), trial(large, 4.0)], 2)
+    assert costs.expected_s([small], 0) == 2.0
+    assert costs.expected_s([case_of("shm", "all_reduce", 48 * MIB)], 0) == 4.0
+    assert costs.expected_s([case_of("shm", "all_gather", MIB)], 0) == 2.0
+    assert costs.expected_s([], 3) == 3 * (10.0 - 8.0) / 2
+    costs.add([TrialResult(0, Trial(DEFAULT, 0, small, "search"), "died")])  # no figure
+    assert costs.expected_s([small], 0) == 2.0
 
 
 def test_the_same_times_lead_to_the_same_trials(tmp_path):

@@ -71,8 +71,9 @@ def refused(setting: LibrarySetting, value: str, version="", environment=None) -
     with pytest.raises(UsageError) as caught:
         check_value(setting, value, version, environment)
     message = str(caught.value)
-    assert message.startswith(f"{setting.name}={value}: ")
-    return message.removeprefix(f"{setting.name}={value}: ")
+    shown = f"'{value}'" if not value or " " in value else value
+    assert message.startswith(f"{setting.name}={shown}: ")
+    return message.removeprefix(f"{setting.name}={shown}: ")
 
 
 def known(ccl: str, name: str) -> LibrarySetting:
@@ -357,7 +358,7 @@ class TestValues:
             try:
                 check_value(known("nccl", name), value, "2.28.9", {"NCCL_NVLS_ENABLE": "0"})
             except UsageError as error:
-                assert str(error).startswith(f"{name}={value}: ")
+                assert str(error).startswith((f"{name}={value}: ", f"{name}='{value}': "))
 
     @given(st.data())
     def test_lists_in_the_syntax_of_nccl(self, data):

@@ -95,6 +95,9 @@ class Simulated:
         algorithm, protocol, channels = usual_choice(size)
         return algorithm, protocol, 64 if widened else channels
 
+    def expected_s(self, trials):
+        return None
+
     def measure(self, trials):
         self.seen += trials
         self.number += len(trials)

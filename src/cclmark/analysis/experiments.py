@@ -284,19 +284,24 @@ def without_effect(
 ) -> str:
     """Why the settings did not take effect, by what the library ran; empty if they may have.
 
-    Only an observation counts: a setting that selects (source ``variables``) proves nothing.
+    Only an observation of all ranks counts: a setting that selects (source ``variables``) proves
+    nothing, nor does an explanation on which the ranks do not agree.
     """
-    if explanation is None or explanation.source not in ("plug-in", "log", "engine"):
+    if explanation is None or not _is_observed(explanation):
         return ""
     for one in variant.assignments:
         if text := _contradicted(one, case.ccl, explanation):
             return text
-    if usual is None or not usual.choice or explanation.choice != usual.choice:
+    if usual is None or usual.is_doubtful or explanation.choice != usual.choice:
         return ""
     visible = all(_observed(one, case.ccl) for one in variant.assignments)
-    if visible and explanation.channels == usual.channels:
+    if usual.choice and visible and explanation.channels == usual.channels:
         return f"the library ran the same as by default: {explanation.choice_with_channels}"
     return ""
+
+
+def _is_observed(explanation: Explanation) -> bool:
+    return explanation.source in ("plug-in", "log", "engine") and not explanation.is_doubtful
 
 
 def _observed(one: Assignment, ccl: str) -> str:

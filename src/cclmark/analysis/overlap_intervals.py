@@ -21,6 +21,7 @@ _SHARE_OF_LAUNCHES = 0.85
 SPANS = 24  # of a stream, at most: more events would cost time
 LEAST_SPANS = 8  # of the stream with the longer operations
 _LONGEST_FACTOR = 4.0
+_PHASES = 3
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,8 @@ def figures_of(
             for marks, (begin, last) in zip(together.compute_s, selection.compute, strict=True)
         ),
         launch_bound=_launches_determine(communication),
+        compute_launch_bound=_launches_determine(compute),
+        together_launch_bound=_launches_determine(together),
     )
 
 
@@ -104,11 +107,33 @@ def _alone(by_rank: Sequence[Sequence[float]]) -> float:
 
 
 def _launches_determine(times: OverlapTimes) -> bool:
-    """Whether the host took as long to enqueue the operations as the devices to execute them."""
+    """Whether the host took as long to enqueue the operations as the devices to execute them.
+
+    With both streams the host enqueues the operations of both, while the devices execute either.
+    """
     if not times.enqueue_s:
         return False
-    executed_s = max(marks[-1] - marks[0] for marks in times.communication_s)
-    return max(times.enqueue_s) >= _SHARE_OF_LAUNCHES * executed_s
+    return max(times.enqueue_s) >= _SHARE_OF_LAUNCHES * time_of_spans(times)
+
+
+def time_of_spans(times: OverlapTimes) -> float:
+    """Seconds from the first to the last event of both streams, of the slowest rank."""
+    by_rank = [
+        [*sent, *computed]
+        for sent, computed in zip(times.communication_s, times.compute_s, strict=True)
+    ]
+    return max(max(marks) - min(marks) for marks in by_rank)
+
+
+def phase_order(number: int) -> tuple[int, ...]:
+    """The order of three phases in the round with this number, from 0.
+
+    Every second round reverses the order of the round before it, so that a linear drift of the
+    clock affects all phases alike in two rounds. Six rounds contain all orders.
+    """
+    first = number // 2 % _PHASES
+    order = tuple((first + step) % _PHASES for step in range(_PHASES))
+    return order if number % 2 == 0 else order[::-1]
 
 
 @dataclass(frozen=True)

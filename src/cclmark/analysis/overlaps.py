@@ -43,9 +43,11 @@ class OverlapSummary:
 
     ``communication`` and ``compute`` are None without figures, for ``reason``. ``status``: ok, or
     the first other one of the rounds. ``evaluated``: the smallest shares of the operations of the
-    collective and of the compute that ran entirely beside the other work. ``launch_bound``: whether
-    launches set the time of the collective in most rounds. ``implementation`` and its path: the
-    software that computes. ``explanation``: what ran.
+    collective and of the compute that ran entirely beside the other work. ``launch_bound``,
+    ``compute_launch_bound`` and ``together_launch_bound``: whether launches set the times of the
+    collective alone, of the compute alone and of both at once in most rounds. ``attempts``: the
+    most in a round. ``implementation`` and its path: the software that computes. ``explanation``:
+    what ran.
     """
 
     variant: Variant
@@ -57,6 +59,9 @@ class OverlapSummary:
     compute: SlowDown | None
     evaluated: tuple[float, float] = (0.0, 0.0)
     launch_bound: bool = False
+    compute_launch_bound: bool = False
+    together_launch_bound: bool = False
+    attempts: int = 1
     implementation: str = ""
     implementation_path: str = ""
     explanation: Explanation | None = None
@@ -145,11 +150,19 @@ def _summary(
             min(one.communication_evaluated for one in measured),
             min(one.compute_evaluated for one in measured),
         ),
-        2 * sum(one.launch_bound for one in measured) > len(measured),
+        _mostly(one.launch_bound for one in measured),
+        _mostly(one.compute_launch_bound for one in measured),
+        _mostly(one.together_launch_bound for one in measured),
+        max(one.attempts for one in results),
         next(one.implementation for one in results if one.figures is not None),
         next(one.implementation_path for one in results if one.figures is not None),
         explanation,
     )
+
+
+def _mostly(rounds: Iterable[bool]) -> bool:
+    values = list(rounds)
+    return 2 * sum(values) > len(values)
 
 
 def _slow_down(

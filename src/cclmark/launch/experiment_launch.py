@@ -169,6 +169,11 @@ def explain_experiment(
     return outcome if found.exit_code == EXIT_OK else replace(found, phases_s=outcome.phases_s)
 
 
+def process_sets(trials: Sequence[Varied]) -> int:
+    """The number of sets of processes that measure these trials of one round."""
+    return len(_groups(trials, range(len(trials))))
+
+
 def _environment(variant: Variant) -> dict[str, str]:
     return {one.name: one.value for one in variant.process if one.is_variable}
 

@@ -103,9 +103,17 @@ def overlaps_of(
     cases: Sequence[Case], variants: Sequence[Variant], rounds: int, compute: Compute
 ) -> list[Overlap]:
     """All overlaps: rounds, in them variants, in them cases."""
+    return overlaps_of_pairs(
+        [(variant, case) for variant in variants for case in cases], rounds, compute
+    )
+
+
+def overlaps_of_pairs(
+    pairs: Sequence[tuple[Variant, Case]], rounds: int, compute: Compute
+) -> list[Overlap]:
+    """The overlaps of these variants with these cases: rounds, in them the pairs."""
     return [
         Overlap(variant, number, variant.applied_to(case), compute)
         for number in range(rounds)
-        for variant in variants
-        for case in cases
+        for variant, case in pairs
     ]

@@ -85,6 +85,11 @@ def allowed_values(setting: LibrarySetting, version: str = "") -> str:
     return _range(setting, version)
 
 
+def _visible(value: str) -> str:
+    """The value, in quotes if it is empty or contains spaces."""
+    return f"'{value}'" if not value or value.split() != [value] else value
+
+
 @dataclass(frozen=True)
 class _Check:
     """The check of one value. See check_value."""
@@ -98,7 +103,11 @@ class _Check:
         if absence := absence_of(self.setting, self.version):
             raise self._refused(absence)
         if not self.value or not self.value.isprintable() or self.value != self.value.strip():
-            raise self._refused("not a value: write printable characters, and no space around them")
+            allowed = allowed_values(self.setting, self.version)
+            raise self._refused(
+                "not a value: write printable characters, and no space around them"
+                + (f": choose {allowed}" if allowed else "")
+            )
         if self.setting.form == "choice":
             self._check_choice()
         elif self.setting.form == "list":
@@ -108,7 +117,7 @@ class _Check:
         self._check_environment()
 
     def _refused(self, reason: str) -> UsageError:
-        return UsageError(f"{self.setting.name}={self.value}: {reason}")
+        return UsageError(f"{self.setting.name}={_visible(self.value)}: {reason}")
 
     def _check_choice(self) -> None:
         if not self.setting.by_size:

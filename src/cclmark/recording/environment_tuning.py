@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,8 +16,9 @@ from cclmark.plan.trials import PROOF, SEARCH, Trial
 from cclmark.plan.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant
 from cclmark.recording.artifact_files import write_files
 from cclmark.recording.trial_measuring import EndedError, Figures, Measuring
-from cclmark.recording.tune_proof import by_one_clock
-from cclmark.recording.tuning import ENVIRONMENT_FILE, SHARE_OF_SEARCH, TuneRequest
+from cclmark.recording.tune_budget import Budget
+from cclmark.recording.tune_proof import by_one_clock, calls_of
+from cclmark.recording.tuning import ENVIRONMENT_FILE, TuneRequest
 from cclmark.results.schema import Explanation
 from cclmark.tune.environment_file import shell_text
 from cclmark.tune.environment_proof import Place, prove_environment
@@ -43,7 +43,7 @@ class EnvironmentTuning:
         self._tune = tune
         self._measuring = measuring
         self._say = say
-        self._begin_s = time.monotonic()
+        self._budget = Budget(measuring, tune.budget_s, self._places().values(), tune.proof_rounds)
 
     def run(self) -> tuple[EnvironmentResult, Outcome]:
         """Searches and proves. The outcome is a failure of the default, or an interruption.
@@ -63,10 +63,10 @@ class EnvironmentTuning:
             result.tried = [one for one in settings if one is not None]
             result.refused = target.candidates.refused
             self._search(target, result)
-            result.search_s = time.monotonic() - self._begin_s
+            result.search_s = self._budget.elapsed_s
             if result.variables:
                 self._prove(result)
-                result.proof_s = time.monotonic() - self._begin_s - result.search_s
+                result.proof_s = self._budget.elapsed_s - result.search_s
                 if result.proof is not None and result.proof.is_proven:
                     result.files = self._deployed(target, result.variables)
             result.is_complete = True
@@ -83,7 +83,6 @@ class EnvironmentTuning:
         space = target.candidates.space
         cases = [case for own in self._tune.cases.values() for case in own]
         search = EnvironmentSearch(space, len(cases))
-        deadline_s = self._begin_s + SHARE_OF_SEARCH * self._tune.budget_s
         process = search.run()
         times: Times | None = None
         number = 0
@@ -96,20 +95,20 @@ class EnvironmentTuning:
         while True:
             try:
                 batch = process.send(times)
-                if number and time.monotonic() > deadline_s:
+                trials = {
+                    (variant, cell): Trial(variant_of(variant), number, cases[cell], SEARCH)
+                    for variant, cell in batch.cells
+                }
+                if number and self._budget.ends_search(list(trials.values())):
                     process.send(None)
             except StopIteration as end:
                 found: EnvironmentFound = end.value
                 break
-            trials = {
-                (variant, cell): Trial(variant_of(variant), number, cases[cell], SEARCH)
-                for variant, cell in batch.cells
-            }
             measured = self._measuring.measure(list(trials.values()))
             times = {cell: measured.get(trial) for cell, trial in trials.items()}
             number += 1
             self._say(
-                f"search: round {number}, {time.monotonic() - self._begin_s:.0f} s, "
+                f"search: round {number}, {self._budget.elapsed_s:.0f} s, "
                 f"{self._measuring.number} trials"
             )
         result.found = found
@@ -147,7 +146,7 @@ class EnvironmentTuning:
                 tuned_one is None and None not in others for *others, tuned_one in figures.values()
             ):
                 break
-        result.proof = prove_environment(by_one_clock(rounds))
+        result.proof = prove_environment(by_one_clock(rounds), calls_of(rounds))
         if result.proof.is_proven:
             result.tuned = self._observed(tuned)
 

@@ -12,7 +12,7 @@ from cclmark.launch.launching import launching_of
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import OVERLAP
-from cclmark.plan.overlaps import Compute, overlaps_of
+from cclmark.plan.overlaps import Compute, overlaps_of_pairs
 from cclmark.plan.variants import Variant
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import recording
@@ -22,18 +22,17 @@ from cclmark.results.schema import Footer, Header
 
 def measure_beside(
     request: Request,
-    cases: Sequence[Case],
-    variants: Sequence[Variant],
+    pairs: Sequence[tuple[Variant, Case]],
     compute: Compute,
     rounds: int,
     journal: Path,
 ) -> tuple[list[OverlapSummary], Outcome]:
-    """Returns the slow-downs of the cases and of a compute beside each other, by variant.
+    """Returns the slow-downs of a compute and of each pair's case with its variant.
 
     ``request``: the devices and settings. Nothing is printed; the results are in the new file
     ``journal``. Raises UsageError if it cannot be created.
     """
-    planned = overlaps_of(cases, variants, rounds, compute)
+    planned = overlaps_of_pairs(pairs, rounds, compute)
     own = replace(request, kind=OVERLAP, planned=planned, pending=(), warnings=())
     kept = _Keeping()
     output = Output(None)

@@ -44,8 +44,11 @@ def measure_sm_cost(
     journal = _unused(directory)
     summaries, outcome = measure_beside(
         request,
-        [case for _, case in chosen.values()],
-        [*dict.fromkeys((DEFAULT, *deployed.values()))],
+        [
+            pair
+            for name, (_, case) in chosen.items()
+            for pair in dict.fromkeys([(DEFAULT, case), (deployed[name], case)])
+        ],
         Compute(MATMUL, _TYPE, rows),
         _ROUNDS,
         journal,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -9,9 +10,10 @@ from typing import Protocol
 import msgspec
 
 from cclmark.errors import EXIT_OK, MissingError
-from cclmark.launch.experiment_launch import ExperimentLaunch
+from cclmark.launch.experiment_launch import ExperimentLaunch, process_sets
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.trials import Trial
+from cclmark.recording.trial_costs import TrialCosts
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.kinds import Result, TrialResult
 from cclmark.results.schema import Condition, Explanation, LibraryDescription, Paths
@@ -51,6 +53,9 @@ class Measuring(Protocol):
     def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
         """The compared time of each trial in seconds, None if it failed. Raises EndedError."""
 
+    def expected_s(self, trials: Sequence[Trial]) -> float | None:
+        """The estimated seconds to measure trials; None before any was measured."""
+
     def figures(self, trial: Trial) -> Figures | None:
         """The times of a measured trial, None if it failed."""
 
@@ -81,6 +86,8 @@ class TrialMeasuring:
             for index, one in enumerate({one.trial: one for one in earlier}.values())
         }
         self._listener = _Numbering(listener, len(self._results), self._results)
+        self._costs = TrialCosts()
+        self._costs.add(self._results.values())
 
     @property
     def number(self) -> int:
@@ -133,10 +140,17 @@ class TrialMeasuring:
         """See Measuring."""
         missing = [one for one in trials if one not in self._results]
         if missing:
+            begin_s = time.monotonic()
             outcome = self._launch(missing).run()
             if outcome.exit_code != EXIT_OK:
                 raise EndedError(outcome)
+            results = [self._results[one] for one in missing if one in self._results]
+            self._costs.add_round(time.monotonic() - begin_s, results, process_sets(missing))
         return {one: compared_time(self._results.get(one)) for one in trials}
+
+    def expected_s(self, trials: Sequence[Trial]) -> float | None:
+        """See Measuring."""
+        return self._costs.expected_s([one.case for one in trials], process_sets(trials))
 
     def figures(self, trial: Trial) -> Figures | None:
         """See Measuring."""

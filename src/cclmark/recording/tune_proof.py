@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
-from cclmark.analysis.paired import paired_ratio
-from cclmark.analysis.ratio import RatioEstimate
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.plan.trials import PROOF, Trial
@@ -26,12 +23,12 @@ from cclmark.recording.trial_measuring import Figures, Measuring
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Choice, OperationPlan
 from cclmark.tune.prove import FALSE_SHARE, Dropped, Trio, change, prove
+from cclmark.tune.round_ratios import joint_ratio, ratios_of
 from cclmark.tune.rules import Rule
 from cclmark.tune.target import Target
 from cclmark.tune.tune_result import OperationResult
 
 _MOST_PROOFS = 4  # of what is left of the rules
-_LEAST_ROUNDS = 2  # for a ratio
 
 Place = tuple[str, int]  # operation and size in bytes
 # The trials of the default, of the control and of the artifact, and their times.
@@ -153,17 +150,17 @@ class Proving:
         for figures in self._measured(plans, tuned):
             self._done.append(_Round(settings, choices, figures))
         comparable = [_comparable(one, settings, choices) for one in self._done]
-        rounds, calls = by_one_clock(comparable), _calls(comparable)
+        rounds, calls = by_one_clock(comparable), calls_of(comparable)
         share = FALSE_SHARE / max(1, sum(bool(plan.rules) for plan in plans))
         for one, plan in zip(results, plans, strict=True):
             own, own_calls = _of_operation(rounds, one), _of_operation(calls, one)
             one.failed = _failed(own)
             before = one.proof.dropped if one.proof is not None else ()
-            one.proof = prove(plan.rules, own, _ratios(own_calls), share) if plan.rules else None
+            one.proof = prove(plan.rules, own, ratios_of(own_calls), share) if plan.rules else None
             if one.proof is not None:
                 one.proof = replace(one.proof, dropped=[*before, *one.proof.dropped])
-            one.outside = _ratios(_without_rule(plan.rules, own))
-            one.calls_outside = _together(_without_rule(plan.rules, own_calls))
+            one.outside = ratios_of(_without_rule(plan.rules, own))
+            one.calls_outside = joint_ratio(_without_rule(plan.rules, own_calls))
             one.tuned = self._observed(plan, tuned)
             _drop_without_effect(one)
         return settings
@@ -316,7 +313,7 @@ def by_one_clock(rounds: Sequence[Mapping[Place, Times]]) -> list[dict[Place, Tr
     ]
 
 
-def _calls(rounds: Sequence[Mapping[Place, Times]]) -> list[dict[Place, Trio]]:
+def calls_of(rounds: Sequence[Mapping[Place, Times]]) -> list[dict[Place, Trio]]:
     """The costs of a call at the places that are judged by device times."""
     of_device = _of_device(rounds)
     return [
@@ -365,32 +362,6 @@ def _without_rule(
         {size: trio for size, trio in each.items() if not any(rule.covers(size) for rule in rules)}
         for each in rounds
     ]
-
-
-def _logs(rounds: Sequence[Mapping[int, Trio]]) -> dict[int, list[float]]:
-    """The logarithms of the ratios of tuned and default times by size, if there are enough."""
-    found: dict[int, list[float]] = {}
-    for each in rounds:
-        for size, trio in sorted(each.items()):
-            if trio.tuned_s and trio.default_s:
-                found.setdefault(size, []).append(math.log(trio.tuned_s / trio.default_s))
-    return {size: logs for size, logs in sorted(found.items()) if len(logs) >= _LEAST_ROUNDS}
-
-
-def _ratios(rounds: Sequence[Mapping[int, Trio]]) -> dict[int, RatioEstimate]:
-    """The ratios of tuned and default times by size."""
-    return {size: paired_ratio([logs]) for size, logs in _logs(rounds).items()}
-
-
-def _together(rounds: Sequence[Mapping[int, Trio]]) -> tuple[int, RatioEstimate] | None:
-    """The largest size and the ratio of tuned and default times over all sizes.
-
-    None without times. Sizes with fewer rounds than others are left out.
-    """
-    logs = _logs(rounds)
-    most = max(map(len, logs.values()), default=0)
-    whole = {size: one for size, one in logs.items() if len(one) == most}
-    return (max(whole), paired_ratio(list(whole.values()))) if whole else None
 
 
 def _registered(plan: OperationPlan, size_bytes: int) -> list[Assignment]:

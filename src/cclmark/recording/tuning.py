@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from cclmark.plan.variants import (
 )
 from cclmark.recording.artifact_files import write_files
 from cclmark.recording.trial_measuring import EndedError, Measuring
+from cclmark.recording.tune_budget import Budget
 from cclmark.recording.tune_proof import Proving
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Candidates, Choice, OperationPlan
@@ -39,7 +39,6 @@ from cclmark.tune.tune_result import OperationResult, TuneResult
 ENVIRONMENT_FILE = "environment.sh"
 _CANDIDATES = "candidates"
 _PROBE = ".writable"
-SHARE_OF_SEARCH = 0.62  # of the budget; the rest is for the proof
 # Predictions were off by up to 44 % on 2 × H100: what is predicted to take so many times as long is
 # not measured.
 _HOPELESS = 2.5
@@ -79,7 +78,8 @@ class Tuning:
         self._say = say
         self._measuring = measuring
         self._target: Target | None = None
-        self._begin_s = time.monotonic()
+        proof_cases = [case for cases in tune.proof_cases.values() for case in cases]
+        self._budget = Budget(measuring, tune.budget_s, proof_cases, tune.proof_rounds)
         self._number = 0
         self._candidates: dict[str, Candidates] = {}
         self._variants: dict[Choice, Variant] = {}
@@ -98,13 +98,13 @@ class Tuning:
                 one.choices = self._candidates[one.operation].choices
             self._search(results)
             self._settle_boundaries(results)
-            result.search_s = time.monotonic() - self._begin_s
+            result.search_s = self._budget.elapsed_s
             plans = [self._plan(one) for one in results]
             if any(plan.rules for plan in plans):
                 proving = self._proving()
                 proven = proving.run(results, plans)
                 result.withheld = proving.withheld
-                result.proof_s = time.monotonic() - self._begin_s - result.search_s
+                result.proof_s = self._budget.elapsed_s - result.search_s
                 if any(plan.rules for plan in proven):
                     self._deploy(result, proven)
             result.is_complete = True
@@ -116,7 +116,6 @@ class Tuning:
     def _search(self, results: Sequence[OperationResult]) -> None:
         """Searches all operations in step: each round's processes measure the cells of all."""
         tune = self._tune
-        deadline_s = self._begin_s + SHARE_OF_SEARCH * tune.budget_s
         running: dict[str, _Running] = {}
         for one in results:
             candidates = self._candidates[one.operation]
@@ -133,8 +132,12 @@ class Tuning:
                 }
                 for operation, state in running.items()
             }
-            times = self._measuring.measure([one for own in asked.values() for one in own.values()])
-            expired = time.monotonic() > deadline_s
+            trials_of_round = [one for own in asked.values() for one in own.values()]
+            if self._number and self._budget.ends_search(trials_of_round):
+                for state in running.values():
+                    state.result.found = _ended(state.process)
+                return
+            times = self._measuring.measure(trials_of_round)
             for operation, state in list(running.items()):
                 trials = asked[operation]
                 own = {
@@ -143,15 +146,13 @@ class Tuning:
                 }
                 try:
                     state.batch = state.process.send(own)
-                    if expired:
-                        state.process.send(None)
                 except StopIteration as end:
                     state.result.found = end.value
                     del running[operation]
             self._number += 1
             self._say(
                 f"search: round {self._number}, "
-                f"{time.monotonic() - self._begin_s:.0f} s, {self._measuring.number} trials"
+                f"{self._budget.elapsed_s:.0f} s, {self._measuring.number} trials"
             )
 
     def _is_hopeless(self, state: _Running, cell: tuple[int, int]) -> bool:
@@ -298,6 +299,16 @@ class _Running:
     result: OperationResult
     process: Generator[Batch, Times | None, Found]
     batch: Batch
+
+
+def _ended(process: Generator[Batch, Times | None, Found]) -> Found:
+    """The result of a search whose deadline has passed."""
+    try:
+        process.send(None)
+    except StopIteration as end:
+        found: Found = end.value
+        return found
+    raise AssertionError("a search continues after its deadline")
 
 
 def _boundaries(

@@ -277,7 +277,9 @@ class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
     """A case beside a compute and its outcome. ``status`` and ``reason``: as those of TrialResult.
 
     ``communication_alone``, ``compute_alone`` and ``together``: the times of the events of all
-    ranks, from which ``figures`` are computed (analysis.overlap_intervals). ``implementation``: the
+    ranks, from which ``figures`` are computed (analysis.overlap_intervals). ``attempts``: how often
+    they were measured, each time with twice as many operations, until some ran entirely beside the
+    other work; the times are those of the last attempt. ``implementation``: the
     software that computes, ``implementation_path``: its file, empty for the engine's own.
     ``compute_findings``: wrong elements of its output by rank.
     ``explanation``: of the overlaps of the first round; a journal stores it in a separate line.
@@ -294,6 +296,7 @@ class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
     communication_alone: OverlapTimes | None = None
     compute_alone: OverlapTimes | None = None
     together: OverlapTimes | None = None
+    attempts: Count = 1
     figures: OverlapFigures | None = None
     verification: Verification | None = None
     compute_findings: list[Finding] = []

@@ -468,8 +468,9 @@ class OverlapFigures(msgspec.Struct, omit_defaults=True):
 
     Times are seconds for one operation. ``communication_evaluated``, ``compute_evaluated``: the
     smallest share of the operations that ran beside the other work that counts.
-    ``launch_bound``: the host enqueues the operations of the collective no faster than the devices
-    execute them, so that its launches set the times.
+    ``launch_bound``: the host enqueues the operations of the collective alone no faster than the
+    devices execute them, so that its launches set the times; ``compute_launch_bound`` and
+    ``together_launch_bound``: the same of the compute alone and of both at once.
     """
 
     communication_alone_s: Duration
@@ -479,6 +480,8 @@ class OverlapFigures(msgspec.Struct, omit_defaults=True):
     communication_evaluated: float
     compute_evaluated: float
     launch_bound: bool = False
+    compute_launch_bound: bool = False
+    together_launch_bound: bool = False
 
 
 class MemoryReading(msgspec.Struct, omit_defaults=True):

@@ -20,8 +20,9 @@ def in_step(agreement: engine.RankGroup, step: Callable[[], T], grace_s: float |
     the time that a rank without support waits for the others to fail as well, by default the
     deadline of the phase. Other ranks that do not fail wait for this rank inside the step.
 
-    Raises UnsupportedError with the reason of the first such rank on all ranks, or EngineError with
-    the reason of this rank if other ranks support the step.
+    Raises UnsupportedError on all ranks, with the reason of the first rank without support, and its
+    number if other ranks support the step. Raises EngineError with the reason of this rank if other
+    ranks wait for it inside the step.
     """
     reason = b""
     try:
@@ -41,7 +42,10 @@ def in_step(agreement: engine.RankGroup, step: Callable[[], T], grace_s: float |
         if not reason:
             raise
         raise engine.EngineError(reason.decode(errors="replace")) from None
-    raise engine.UnsupportedError(next(filter(None, reasons)))
+    rank, text = next((rank, text) for rank, text in enumerate(reasons) if text)
+    if all(reasons):
+        raise engine.UnsupportedError(text)
+    raise engine.UnsupportedError(f"on rank {agreement.number_of(rank)}: {text}")
 
 
 def _told(agreement: engine.RankGroup, own: bytes, lengths: list[int]) -> list[str]:

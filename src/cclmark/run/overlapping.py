@@ -13,8 +13,11 @@ from cclmark.analysis.overlap_intervals import (
     figures_of,
     lengths_for,
     longer,
+    phase_order,
     select,
+    time_of_spans,
 )
+from cclmark.analysis.stopping import WarmUp
 from cclmark.plan.overlaps import Overlap
 from cclmark.results.kinds import OverlapResult
 from cclmark.results.schema import Finding, OverlapTimes, Settings, Verification
@@ -27,7 +30,8 @@ _PROBE_S = 0.004
 _MOST_PROBED = 4096
 _GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
 _NOTHING = (0, 1)
-_MORE_ATTEMPTS = 3  # where no operation ran entirely beside the other work
+_MOST_ATTEMPTS = 4  # if no operation ran entirely beside the other work
+_WARM_UP = WarmUp(agreement=0.05, most_batches=4, most_time_s=0.3)
 _DIGITS = 9  # of a time in seconds: nanoseconds
 _CHECKED_BESIDE = 4  # products that run beside the collective that is checked
 
@@ -71,10 +75,17 @@ class OverlapRunner:
             )
             in_step(rank.agreement, prepare)
             rank.enter("warm-up")
-            lengths = self._lengths()
+            first = partial(self._run, Lengths((1, 1), _NOTHING))
+            in_step(rank.agreement, first, _GRACE_S)
         except engine.UnsupportedError as error:
             return OverlapResult(index, overlap, "skipped", str(error))
+        lengths = self._lengths()
+        attempts = 1
         communication, compute, together = self._phases(overlap.round, lengths)
+        while select(together) is None and attempts < _MOST_ATTEMPTS:
+            attempts += 1
+            lengths = longer(lengths)
+            communication, compute, together = self._phases(overlap.round, lengths)
         figures = figures_of(communication, compute, together)
         verification, findings = self._verify(case.dtype) if self._settings.check else (None, [])
         is_wrong = bool(findings) or (verification is not None and verification.wrong > 0)
@@ -91,6 +102,7 @@ class OverlapRunner:
             communication_alone=communication,
             compute_alone=compute,
             together=together,
+            attempts=attempts,
             figures=figures,
             verification=verification,
             compute_findings=findings,
@@ -109,14 +121,19 @@ class OverlapRunner:
         )
 
     def _lengths(self) -> Lengths:
-        """Probes both alone, then both at once, and returns the lengths of the measured phases."""
-        first = partial(self._run, Lengths((1, 1), _NOTHING))
-        in_step(self._rank.agreement, first, _GRACE_S)
+        """Probes both alone, then both at once, and returns the lengths of the measured phases.
+
+        The devices are warm afterwards: both work at once until two runs take equally long.
+        """
         sent_s = self._probe(lambda number: Lengths((1, number), _NOTHING))
         if self._compute_s == 0.0:
             self._compute_s = self._probe(lambda number: Lengths(_NOTHING, (1, number)))
         lengths = lengths_for(sent_s, self._compute_s, _DURATION_S)
-        return balanced(lengths, self._run(lengths))
+        lengths = balanced(lengths, self._run(lengths))
+        times_s: list[float] = []
+        while not _WARM_UP.done(times_s, sum(times_s)):
+            times_s.append(time_of_spans(self._run(lengths)))
+        return lengths
 
     def _probe(self, lengths: Callable[[int], Lengths]) -> float:
         """The time of one operation, by a number of them that takes _PROBE_S or longer."""
@@ -133,23 +150,16 @@ class OverlapRunner:
     def _phases(
         self, number: int, lengths: Lengths
     ) -> tuple[OverlapTimes, OverlapTimes, OverlapTimes]:
-        """The collective alone, the compute alone and both, each round beginning with another."""
+        """The collective alone, the compute alone and both, in the order of this round."""
         plans = [
             Lengths(lengths.communication, _NOTHING),
             Lengths(_NOTHING, lengths.compute),
             lengths,
         ]
         found: dict[int, OverlapTimes] = {}
-        for step in range(len(plans)):
-            place = (step + number) % len(plans)
+        for step, place in enumerate(phase_order(number)):
             self._rank.enter("timing", step)
             found[place] = self._run(plans[place])
-        for _ in range(_MORE_ATTEMPTS):
-            if select(found[2]) is not None:
-                break
-            lengths = longer(lengths)
-            self._rank.enter("timing", len(plans))
-            found[2] = self._run(lengths)
         return found[0], found[1], found[2]
 
     def _verify(self, dtype: str) -> tuple[Verification, list[Finding]]:

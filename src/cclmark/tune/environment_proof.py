@@ -5,6 +5,12 @@ default once more (the control), at all sizes of all operations. It is *proven* 
 over all of them, beyond the noise floor, and by chance with at most FALSE_SHARE. It is *harmful*
 at a size whose whole 95 % interval is a loss of more than LARGEST_LOSS, or where it failed and the
 default did not. It applies to all sizes, so a harmful one withholds it.
+
+Where the judged times are those of the device, a call must not cost more either, as in the proof of
+rules. A loss of more than LARGEST_LOSS over all these sizes together, by more than its standard
+deviation, withholds the environment. (The estimate alone does not decide, as it does about a single
+size of a rule: launches differ between processes, and this noise would decide about all sizes.) At
+a single size, the whole interval of a loss of more than LARGEST_LOSS withholds it.
 """
 
 from __future__ import annotations
@@ -21,8 +27,9 @@ from cclmark.analysis.paired import (
     paired_ratio,
 )
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.tune.prove import FALSE_SHARE, Trio, objection
-from cclmark.tune.rules import LARGEST_LOSS
+from cclmark.tune.prove import FALSE_SHARE, Trio, call_objection, objection
+from cclmark.tune.round_ratios import joint_ratio, ratios_of
+from cclmark.tune.rules import LARGEST_LOSS, is_loss
 
 # An operation and a size in bytes.
 Place = tuple[str, int]
@@ -36,7 +43,9 @@ class EnvironmentProof:
     ``chance``: the probability that no gain appears as large. ``noise_floor``: the largest
     logarithm of a ratio of the default to itself. ``objection``: the reason why it is no gain,
     empty if it is one. ``by_place``: the ratio at each size of each operation. ``failed``: where
-    it failed and the default did not.
+    it failed and the default did not. ``call``: the ratio of the costs of a call over all sizes
+    where launches determine them; None if there are none. ``costly``: the sizes of these at which
+    the loss exceeds LARGEST_LOSS with its whole interval.
     """
 
     estimate: RatioEstimate | None = None
@@ -45,6 +54,8 @@ class EnvironmentProof:
     objection: str = ""
     by_place: Mapping[Place, RatioEstimate] = field(default_factory=dict)
     failed: Sequence[Place] = ()
+    call: RatioEstimate | None = None
+    costly: Mapping[Place, RatioEstimate] = field(default_factory=dict)
 
     @property
     def harmed(self) -> dict[Place, RatioEstimate]:
@@ -61,15 +72,25 @@ class EnvironmentProof:
         }
 
     @property
+    def may_cost(self) -> bool:
+        """Whether calls are estimated to cost more by LARGEST_LOSS, which may be noise."""
+        return self.call is not None and self.call.ratio > 1 + LARGEST_LOSS
+
+    @property
     def is_proven(self) -> bool:
         """Whether it is a gain that harms no size."""
-        return not self.objection and not self.harmed and not self.failed
+        return not (self.objection or self.harmed or self.failed or self.costly)
 
 
 def prove_environment(
-    rounds: Sequence[Mapping[Place, Trio]], false_share: float = FALSE_SHARE
+    rounds: Sequence[Mapping[Place, Trio]],
+    calls: Sequence[Mapping[Place, Trio]] = (),
+    false_share: float = FALSE_SHARE,
 ) -> EnvironmentProof:
     """Judges an environment by LEAST_ROUNDS rounds or more, each with the same places.
+
+    ``calls``: the costs of a call in the same rounds, at the places whose times in ``rounds`` are
+    those of the device.
 
     Rounds without the default or its repetition at a place do not count.
     """
@@ -96,12 +117,20 @@ def prove_environment(
         )
     ratio, floor = paired_ratio(list(tuned.values())), paired_ratio(list(control.values()))
     certain = at_least_as_uncertain(ratio, floor)
+    _, call = joint_ratio(calls) or (None, None)
+    reason = objection(ratio, floor, false_share)
+    if not reason and call is not None and is_loss(call):
+        reason = call_objection(ratio, call)
     return EnvironmentProof(
         certain,
         chance_of_gain(certain),
         noise_floor(floor),
-        objection(ratio, floor, false_share),
+        reason,
         {place: paired_ratio([logs]) for place, logs in tuned.items()},
+        call=call,
+        costly={
+            place: one for place, one in ratios_of(calls).items() if one.low > 1 + LARGEST_LOSS
+        },
     )
 
 

@@ -42,7 +42,7 @@ from cclmark.tune.environment_space import (
     EnvironmentSpace,
     difference,
 )
-from cclmark.tune.rules import LARGEST_LOSS, LEAST_COST
+from cclmark.tune.rules import LARGEST_LOSS, LEAST_COST, is_loss
 from cclmark.tune.search import Batch, deviation_of, typical
 
 # The rounds of each step of a race, and how many values of a setting stay candidates after it.
@@ -184,7 +184,7 @@ class EnvironmentSearch:
         if not improves(estimate, control, LARGEST_CHANCE / race.candidates):
             return ""
         to_default = self._logs(one, DEFAULT_COMBINATION)
-        if any(_is_loss(paired_ratio([own])) for own in to_default):
+        if any(is_loss(paired_ratio([own])) for own in to_default):
             return "harmful"
         return "better"
 
@@ -329,11 +329,6 @@ class _Race:
     rounds: int = 0
     won: list[Combination] = field(default_factory=list)
     lost: list[Combination] = field(default_factory=list)
-
-
-def _is_loss(ratio: RatioEstimate) -> bool:
-    """Whether a size is slower by more than LARGEST_LOSS, by more than its standard deviation."""
-    return ratio.difference - ratio.deviation > math.log1p(LARGEST_LOSS)
 
 
 def in_words(variables: Mapping[str, str]) -> str:

@@ -239,12 +239,20 @@ def _objection(ratio: RatioEstimate, call: RatioEstimate | None) -> str:
     """The reason why a size may be slower with the rule; empty without one."""
     if not ratio.excludes_slower_by(LARGEST_LOSS):
         return f"{change(ratio)}: a loss of {LARGEST_LOSS:.0%} is not excluded"
-    if call is not None and call.ratio > 1 + LARGEST_LOSS:
-        return (
-            f"the device needs {change(ratio)}, but a call costs {change(call)}, because "
-            "launches determine its time"
-        )
-    return ""
+    return "" if call is None else call_objection(ratio, call)
+
+
+def call_objection(ratio: RatioEstimate, call: RatioEstimate) -> str:
+    """The reason why the cost of a call is a loss; empty if it is none.
+
+    ``ratio``: of the device's time. ``call``: of the cost of a call where launches determine it.
+    """
+    if call.ratio <= 1 + LARGEST_LOSS:
+        return ""
+    return (
+        f"the device needs {change(ratio)}, but a call costs {change(call)}, because launches "
+        "determine its time"
+    )
 
 
 def change(ratio: RatioEstimate) -> str:

@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from cclmark.analysis.paired import DEFAULT
+from cclmark.analysis.ratio import RatioEstimate
 from cclmark.tune.search import Found, Score
 
 LARGEST_LOSS = 0.02  # of a size within a rule, against the default
 LEAST_COST = 0.005  # a rule must save more than this share of the time, over all its sizes
 _UNKNOWN_NOISE = 0.01  # of a ratio, where fewer than two rounds were measured
+
+
+def is_loss(ratio: RatioEstimate) -> bool:
+    """Whether the time is longer by more than LARGEST_LOSS, by more than its standard deviation."""
+    return ratio.difference - ratio.deviation > math.log1p(LARGEST_LOSS)
 
 
 @dataclass(frozen=True)

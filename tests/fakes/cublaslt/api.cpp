@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "common/environment.hpp"
 #include "common/export.hpp"
 #include "common/handle_table.hpp"
 #include "cublaslt/objects.hpp"
@@ -177,6 +178,10 @@ FAKE_API int cublasLtMatmul(void* library, void* operation, const void* alpha, c
   }
   if (!fit(*first, *second, *addend, *result) || c != d) return kInvalidValue;
   if (!holds(a, *first) || !holds(b, *second) || !holds(d, *result)) return kInvalidValue;
+  const int device = fake_nccl::Runtime::instance().current_device();
+  if (fake_common::environment_is_rank("CCLMARK_FAKE_CUBLASLT_UNSUPPORTED", device)) {
+    return kNotSupported;
+  }
   auto product = std::make_unique<Product>();
   std::memcpy(&product->alpha, alpha, sizeof(float));
   std::memcpy(&product->beta, beta, sizeof(float));
@@ -186,7 +191,7 @@ FAKE_API int cublasLtMatmul(void* library, void* operation, const void* alpha, c
   product->first = *first;
   product->second = *second;
   product->result = *result;
-  product->device = fake_nccl::Runtime::instance().current_device();
+  product->device = device;
   try {
     fake_nccl::Runtime::instance().enqueue(
         stream, [](void* one) { static_cast<Product*>(one)->compute(); }, product.get(),

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.plan.libraries import title_of, torch_backend_of
-from cclmark.plan.library_settings import find_setting, settings_of, unknown_setting_notice
+from cclmark.plan.library_settings import (
+    check_value,
+    find_setting,
+    settings_of,
+    unknown_setting_notice,
+)
 from cclmark.recording.trial_measuring import Measuring
 from cclmark.tune.environment_candidates import candidates_of
 from cclmark.tune.environment_target import EnvironmentTarget
@@ -21,10 +26,17 @@ def named_settings(text: str) -> list[str]:
 
 
 def require_candidates(ccl: str, operations: Sequence[str], only: Sequence[str]) -> None:
-    """Raises an error if nothing of the library can be tried, or not what ``only`` names."""
+    """Checks that tune can try values of at least one setting, and of all settings in ``only``.
+
+    Raises UsageError for a setting that is unknown, has an impossible value in the environment or
+    cannot be tried, MissingError if the library has no setting that can be tried.
+    """
     for name in only:
-        if find_setting(ccl, name) is None:
+        setting = find_setting(ccl, name)
+        if setting is None:
             raise UsageError(f"--settings: {unknown_setting_notice(ccl, name)}")
+        if name in os.environ:  # the value with which the search begins
+            check_value(setting, os.environ[name], _UNKNOWN_VERSION)
     found = candidates_of(ccl, _UNKNOWN_VERSION, operations, os.environ, only=only)
     title = title_of(ccl)
     for name in only:

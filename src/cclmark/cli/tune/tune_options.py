@@ -32,7 +32,8 @@ class TuneFlags(Flags):
         "--budget",
         default="5m",
         metavar="TIME",
-        help="Time for search and proof, for example 90s or 5m [5m].",
+        help="Time for search and proof, for example 90s or 5m: the search ends when the rest is "
+        "required for the proof, which is always complete [5m].",
     )
     proof_rounds: int = option(
         METHOD,

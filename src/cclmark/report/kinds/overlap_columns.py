@@ -18,16 +18,18 @@ _OF_OVERLAP = (
 _FIGURES = (
     "alone_us beside_us slow_down alone_busbw_gbps beside_busbw_gbps compute_alone_us "
     "compute_beside_us compute_slow_down compute_alone_per_s compute_beside_per_s evaluated "
-    "compute_evaluated launch_bound"
+    "compute_evaluated launch_bound compute_launch_bound together_launch_bound"
 )
 _OTHERS = (
-    "wrong compute_wrong implementation kernel algorithm protocol channels explained_by explanation"
+    "attempts wrong compute_wrong implementation kernel algorithm protocol channels explained_by "
+    "explanation"
 )
 _TEXTS = (
     "variant operation ccl dtype reduction placement compute compute_dtype status reason "
     "implementation kernel algorithm protocol explained_by explanation"
 )
-_WHOLE = "round ranks root size_bytes count extent wrong compute_wrong channels"
+_WHOLE = "round ranks root size_bytes count extent attempts wrong compute_wrong channels"
+_FLAGS = "launch_bound compute_launch_bound together_launch_bound"
 _NUMBER = len(_FIGURES.split())
 
 
@@ -48,6 +50,7 @@ def overlap_cells(result: OverlapResult) -> list[Cell]:
         result.status,
         result.reason,
         *_figure_cells(result),
+        None if result.together is None else result.attempts,
         None if verification is None else verification.wrong,
         None if verification is None else sum(one.wrong for one in result.compute_findings),
         result.implementation,
@@ -74,12 +77,12 @@ def _figure_cells(result: OverlapResult) -> list[Cell]:
         figures.communication_evaluated,
         figures.compute_evaluated,
         int(figures.launch_bound),
+        int(figures.compute_launch_bound),
+        int(figures.together_launch_bound),
     ]
 
 
 OVERLAPS = Layout(
-    columns(
-        f"{_OF_OVERLAP} {_FIGURES} {_OTHERS}", texts=_TEXTS, whole=_WHOLE, flags="launch_bound"
-    ),
+    columns(f"{_OF_OVERLAP} {_FIGURES} {_OTHERS}", texts=_TEXTS, whole=_WHOLE, flags=_FLAGS),
     _rows,
 )

@@ -12,6 +12,7 @@ from cclmark.report.wording.text import aligned, counted
 from cclmark.tune.environment_proof import EnvironmentProof, Place
 from cclmark.tune.environment_result import EnvironmentResult
 from cclmark.tune.environment_search import in_words
+from cclmark.tune.prove import change
 from cclmark.tune.rules import LARGEST_LOSS
 
 _HEADS = ("size", "speed-up (95 %)", "before", "after")
@@ -30,7 +31,7 @@ def environment_lines(result: EnvironmentResult, paint: Paint = unpainted) -> li
     lines.append("")
     if proof is not None:
         lines += _verdict(result, proof, paint)
-    if not result.files and (proof is None or not (proof.harmed or proof.failed)):
+    if not result.files and (proof is None or not (proof.harmed or proof.failed or proof.costly)):
         lines.append(paint("  nothing beats the default", "bold"))
     if result.found is not None and not result.found.complete:
         lines.append("  the search ended by its budget: more time may find more (--budget)")
@@ -80,8 +81,13 @@ def _verdict(result: EnvironmentResult, proof: EnvironmentProof, paint: Paint) -
         f"slower at {_words(place, result)}: {speed_up(ratio)}"
         for place, ratio in proof.harmed.items()
     ]
+    problems += [
+        f"a call costs more at {_words(place, result)}, because launches determine its time: "
+        f"{speed_up(ratio)}"
+        for place, ratio in proof.costly.items()
+    ]
     problems += [f"failed at {_words(place, result)}" for place in proof.failed]
-    if proof.harmed or proof.failed:
+    if proof.harmed or proof.failed or proof.costly:
         problems.append("no file is written: an environment applies to all sizes")
     lines += [paint(f"  {text}", "red") for text in problems]
     if proof.is_proven and proof.unguarded:
@@ -90,6 +96,11 @@ def _verdict(result: EnvironmentResult, proof: EnvironmentProof, paint: Paint) -
             for place, ratio in proof.unguarded.items()
         )
         lines.append(f"  a loss of {LARGEST_LOSS:.0%} is not excluded at {worst}")
+    if proof.is_proven and proof.call is not None and proof.may_cost:
+        lines.append(
+            f"  where launches determine its time, a call costs {change(proof.call)}, which may be "
+            "noise: more rounds decide (--proof-rounds)"
+        )
     return lines
 
 

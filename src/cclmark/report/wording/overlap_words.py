@@ -129,6 +129,15 @@ def _remarks(one: OverlapSummary) -> list[str]:
         texts.append(
             "launches set the time of the collective alone, so that its slow-down is a lower limit"
         )
+    if one.compute_launch_bound:
+        texts.append(
+            "launches set the time of the compute alone, so that its slow-down is a lower limit"
+        )
+    if one.together_launch_bound:
+        texts.append(
+            "launches set the times of both at once, so that the slow-downs contain the cost of "
+            "launches on the host"
+        )
     if one.communication is not None and min(one.evaluated) < _FEW:
         texts.append("less than half of the operations ran entirely beside the other work")
     if one.combined_rate is not None and one.combined_rate < _IN_TURNS:

@@ -1,0 +1,51 @@
+"""What is measured for the cost of tuned settings beside a matrix product."""
+
+from __future__ import annotations
+
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.launch.request import Outcome
+from cclmark.plan.cases import Case
+from cclmark.plan.overlaps import MATMUL, Compute, overlaps_of_pairs
+from cclmark.plan.variants import DEFAULT
+from cclmark.recording.sm_cost import measure_sm_cost
+from cclmark.tune.choices import Choice
+from cclmark.tune.prove import Proof, Proven
+from cclmark.tune.rules import Rule
+from cclmark.tune.tune_result import OperationResult, TuneResult
+
+SIZE = 1 << 20
+
+
+def tuned(operation, choice):
+    case = Case(operation, "nccl", 2, "float32", SIZE, SIZE // 4, False)
+    gain = RatioEstimate(-0.1, 0.01, 6, 0.001, 7)
+    result = OperationResult(case, choices={1: choice})
+    result.proof = Proof([Proven(Rule(0, SIZE, 1), gain, 0.001, 0.01, {SIZE: gain})], [])
+    return result
+
+
+def test_each_operation_is_measured_with_the_default_and_as_it_is_deployed(tmp_path, monkeypatch):
+    """Not with the settings of another operation, whose figures nothing would show."""
+    seen = []
+
+    def measure(request, pairs, compute, rounds, journal):
+        seen.extend(pairs)
+        return [], Outcome(0)
+
+    monkeypatch.setattr("cclmark.recording.sm_cost.measure_beside", measure)
+    operations = [
+        tuned("all_reduce", Choice("ring", "simple", 2)),
+        tuned("all_gather", Choice("", "", 0, registration="symmetric")),
+    ]
+    result = TuneResult(operations, variables={"NCCL_MIN_CTAS": "32"})
+    cases = {one.operation: [one.case] for one in operations}
+    measure_sm_cost(None, cases, result, tmp_path, 64)
+    assert [(variant.describe(), case.operation) for variant, case in seen] == [
+        ("default", "all_reduce"),
+        ("NCCL_MIN_CTAS=32", "all_reduce"),
+        ("default", "all_gather"),
+        ("NCCL_MIN_CTAS=32 registration=symmetric", "all_gather"),
+    ]
+    overlaps = overlaps_of_pairs(seen, 2, Compute(MATMUL, "bfloat16", 64))
+    assert [one.round for one in overlaps] == [0] * 4 + [1] * 4
+    assert overlaps[0].variant == DEFAULT
