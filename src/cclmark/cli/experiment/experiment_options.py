@@ -53,7 +53,10 @@ class ExperimentFlags(Flags):
         "--bisect",
         default="",
         metavar="NAME=LOW:HIGH",
-        help="Find the smallest value of a variable that keeps a share of the best bandwidth.",
+        help=(
+            "Find the smallest value of a variable that keeps a share of the best bandwidth; "
+            "NAME=LOW:HIGH:STEP or NAME=LOW:HIGH:x2 for large ranges."
+        ),
     )
     keep: str = option(
         OPERATION,

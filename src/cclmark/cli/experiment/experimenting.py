@@ -98,8 +98,8 @@ def _bisect(
         )
     if flags.format != "table" or flags.output is not None:
         raise UsageError("--bisect prints a table: use cclmark export for its journal")
-    name, low, high, keep = parse_bisect(flags.bisect, flags.keep)
-    notices = check_settings([(name, [str(low), str(high)])], ccl)
+    name, values, keep = parse_bisect(flags.bisect, flags.keep)
+    notices = check_settings([(name, [str(values[0]), str(values[-1])])], ccl)
     scope = scope_of(ccl, name)
     nominal = trials_of(cases, [DEFAULT], 1)
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
@@ -110,7 +110,7 @@ def _bisect(
     try:
         with recording(place, printed, table, request, began_s) as recorder:
             measuring = TrialMeasuring(request, recorder)
-            found, outcome = run_bisection(measuring, cases, name, scope, (low, high, keep))
+            found, outcome = run_bisection(measuring, cases, name, scope, values, keep)
             if found is not None:
                 table.result = bisection_lines(
                     found, name, cases, keep, paint, printed.terminal_columns
