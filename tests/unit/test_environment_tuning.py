@@ -91,7 +91,12 @@ def tuned(
         request=msgspec.defstruct("Devices", [("processes", list)])([[0], [1]]),
         cases=cases,
         proof_cases=cases,
-        target=lambda _: EnvironmentTarget(f"{ccl} 1, 2 ranks", candidates, environment),
+        target=lambda _: EnvironmentTarget(
+            f"{ccl} 1, 2 ranks",
+            candidates,
+            {name: value for name, value in environment.items() if name not in only},
+            {name: environment[name] for name in only if name in environment},
+        ),
         directory=directory,
         budget_s=budget_s,
         proof_rounds=7,
@@ -146,6 +151,22 @@ def test_nothing_beats_the_default(tmp_path):
     text = "\n".join(environment_lines(result))
     assert "nothing beats the default" in text
     assert "12 combinations of CCLMARK_SHM_INLINE_BYTES, CCLMARK_SHM_STREAM_BYTES" in text
+    assert "s, no proof; " in text
+
+
+def test_what_replaces_a_variable_of_the_environment_is_compared_with_it(tmp_path):
+    name = "CCLMARK_SHM_INLINE_BYTES"
+
+    def slow(variables, _operation, size):
+        return 1e-6 * (4 if int(variables.get(name, 65536)) > 16384 else 1) + size / 1e10
+
+    result = tuned(tmp_path / "t", Simulated(slow), environment={name: "65536"}, only=[name])
+    text = "\n".join(environment_lines(result))
+    assert "(compared with 65536; default 2048; " in text
+    assert f"compared with {name}=65536, which the environment sets, not with the default" in text
+    assert "the alternative is to unset it" in text
+    comments = (tmp_path / "t" / ENVIRONMENT_FILE).read_text()
+    assert f"# compared with {name}=65536 in the environment, not with the defaults" in comments
 
 
 def test_a_size_that_loses_in_the_proof_withholds_the_file(tmp_path):

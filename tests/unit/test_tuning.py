@@ -212,7 +212,11 @@ def test_nothing_beats_the_default(tmp_path):
     assert not (tmp_path / "tuned" / TABLE_FILE).exists()
     assert not (tmp_path / "tuned" / ENVIRONMENT_FILE).exists()
     assert not (tmp_path / "tuned" / CONFIGURATION_FILE).exists()
-    assert "nothing beats the default" in "\n".join(tune_lines(result))
+    text = "\n".join(tune_lines(result))
+    assert text.count("nothing") == 1
+    assert "  nothing beats the default\n" in text
+    assert ("no proof;" in text) == (result.operations[0].proof is None)
+    check_directory(tmp_path / "tuned", resumes=False)  # the command can be repeated
 
 
 def test_an_artifact_that_harms_another_size_is_withdrawn(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,10 +110,21 @@ class Tuning:
                 if any(plan.rules for plan in proven):
                     self._deploy(result, proven)
             result.is_complete = True
+            if not any(one.failed or (one.proof and one.proof.proven) for one in results):
+                self._discard_candidates()
         except EndedError as ended:
             outcome = ended.outcome
         result.trials = self._measuring.number
         return result, outcome
+
+    def _discard_candidates(self) -> None:
+        """Removes the files of the search, and the directory if nothing else is in it.
+
+        Nothing beats the default: no file explains the result, and the command can be repeated.
+        """
+        shutil.rmtree(self._tune.directory / _CANDIDATES, ignore_errors=True)
+        with contextlib.suppress(OSError):  # it contains other files, or was never created
+            self._tune.directory.rmdir()
 
     def _search(self, results: Sequence[OperationResult]) -> None:
         """Searches all operations in step: each round's processes measure the cells of all."""

@@ -331,7 +331,8 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     ``predicted_s``: the library's own predictions in seconds, by ``ALGORITHM PROTOCOL``. ``rule``:
     the rule of a tuner table that decided, ``line 9 of /path``; empty if none did.
     ``is_doubtful``: ranks observed different operations, or one of them nothing although the
-    library ran the case; ``reason`` describes it.
+    library ran the case; ``reason`` describes it. ``ignored``: for each setting that the library
+    reports to have no effect, by its name, the reason.
     """
 
     index: Count
@@ -344,6 +345,7 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     predicted_s: dict[str, float] = {}
     rule: str = ""
     is_doubtful: bool = False
+    ignored: dict[str, str] = {}
 
     @property
     def choice(self) -> str:

@@ -224,7 +224,8 @@ def _earlier(path: Path | None, tune: AnyRequest) -> list[TrialResult]:
     request = tune.request
     outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
     found = [] if journal.header.plan is None else differences(journal.header.plan, outline)
-    if journal.header.plan is None or not any(one.trial.stage for one in journal.trials):
+    # A run that was interrupted before its first trial has none, but its plan fits.
+    if journal.header.plan is None or not all(one.trial.stage for one in journal.trials):
         found.append("it is not the journal of cclmark tune")
     if found:
         raise UsageError(f"{path} does not fit this command: {'; '.join(found)}")
