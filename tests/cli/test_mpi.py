@@ -49,6 +49,13 @@ def under(cclmark, directory, script, *arguments):
     return program, run
 
 
+def test_buffers_on_the_host_are_the_process_own(cclmark, mpi):
+    arguments = ("memory", "all_reduce", "--ccl", "mpi", "--devices", "host:2", "-b", "1K")
+    run = cclmark(*arguments, "-e", "1K", "-f", "2", env=mpi)
+    places = {one.purpose: one.place for result in run.journal.results for one in result.buffers}
+    assert (places["input"], places["output"]) == ("host", "host")
+
+
 class TestWithoutMpi:
     def test_no_mpirun_is_said_with_what_to_do(self, cclmark, tmp_path):
         run = cclmark(

@@ -546,7 +546,8 @@ class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
     """The last line of a journal, present if the run ended by itself.
 
     ``message``: why it ended early. ``problems``: what was observed incompletely after the
-    measurement, by a trace or by explanations.
+    measurement, by a trace or by explanations. ``conclusion``: the result of an adaptive run, of
+    tune or of a bisection, in the lines that the command printed.
     """
 
     ended_at: str
@@ -555,3 +556,4 @@ class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
     message: str = ""
     phases_s: dict[str, float] = {}
     problems: list[str] = []
+    conclusion: list[str] = []

@@ -115,6 +115,7 @@ def _bisect(
                 table.result = bisection_lines(
                     found, name, cases, keep, paint, printed.terminal_columns
                 )
+                outcome = replace(outcome, conclusion=bisection_lines(found, name, cases, keep))
             return recorder.finish(outcome)
     finally:
         printed.close()

@@ -47,7 +47,7 @@ from cclmark.recording.recorder import new_journal, recording
 from cclmark.recording.sm_cost import measure_sm_cost
 from cclmark.recording.trial_measuring import Measuring, TrialMeasuring
 from cclmark.recording.tuning import TuneRequest, Tuning, check_directory
-from cclmark.report.kinds.tune_table import TuneTable
+from cclmark.report.kinds.tune_table import TuneTable, lines_of
 from cclmark.report.lists.sm_cost_lines import sm_cost_lines
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.journal import read_journal
@@ -106,6 +106,7 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
         with _alone(), recording(place, printed, table, request.request, began_s) as recorder:
             measuring = TrialMeasuring(request.request, recorder, earlier)
             result, outcome = _result(tune, measuring, say)
+            conclusion = lines_of(result)
             table.result = result
             is_priced = flags.sm_cost and coordinator.devices.runtime == "cuda"
             if is_priced and isinstance(result, TuneResult) and result.files:
@@ -113,7 +114,8 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
                 cases = tune.proof_cases
                 cost = measure_sm_cost(tune.request, cases, result, directory, flags.sm_cost)
                 table.cost = sm_cost_lines(cost, paint)
-            return recorder.finish(outcome)
+                conclusion += sm_cost_lines(cost)
+            return recorder.finish(replace(outcome, conclusion=conclusion))
     finally:
         printed.close()
 
