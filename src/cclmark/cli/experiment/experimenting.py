@@ -13,6 +13,7 @@ from cclmark.cli.collective.measuring import (
     devices_text,
     request_of,
     stem_of,
+    with_mpirun,
 )
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.cli.experiment.experiment_options import ExperimentFlags
@@ -23,7 +24,7 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import EXPERIMENT, items_of
-from cclmark.plan.libraries import all_libraries
+from cclmark.plan.libraries import MPI, all_libraries
 from cclmark.plan.trials import trials_of
 from cclmark.plan.variants import CONTROL, DEFAULT, LIBRARY, Variant, parse_vary
 from cclmark.recording.joining import joined
@@ -67,6 +68,8 @@ def _measure(
     if flags.bisect:
         return _bisect(flags, ccl, replace(request, kind=EXPERIMENT), cases, began_s)
     variants, notices = _variants(flags, ccl)
+    if any(one.value_of(LIBRARY) == MPI for one in variants):
+        request = with_mpirun(request, coordinator, "--library mpi")
     trials = trials_of(cases, [DEFAULT, CONTROL, *variants], flags.rounds)
     experiment = replace(
         request,
