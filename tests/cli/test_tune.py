@@ -124,7 +124,6 @@ def test_an_mpi_is_tuned_by_its_own_files(cclmark, tmp_path, name, files):
         env={"CCLMARK_MPIRUN": str(mpirun), "TMPDIR": str(tmp_path)},
     )
     directory = run.directory / "t" / "candidates"
-    assert all((directory / file).is_file() for file in files)
     trials = run.journal.trials
     assert all(one.status == "ok" and one.is_checked for one in trials)
     variants = {one.trial.variant for one in trials if not one.trial.variant.is_default}

@@ -145,7 +145,7 @@ def request_of(
     if not cases:
         raise UsageError(
             f"no size of the sweep has an element of {flags.dtype} for each of {plan.ranks} ranks: "
-            "raise -e"
+            f"raise {'-b' if 'end' in flags.without else '-e'}"
         )
     check_faults({text: Injection.parse(text, ranks) for text in flags.inject}, settings, cases)
     mpirun = None

@@ -12,7 +12,7 @@ from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.chart_model import Heat, marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
-from cclmark.report.insights.insight_words import Insight
+from cclmark.report.insights.insight_words import Insight, sentence
 from cclmark.report.insights.soundness import of_completeness
 from cclmark.report.kinds.experiment_columns import TRIALS, trial_cells
 from cclmark.report.page.page import Section
@@ -84,7 +84,7 @@ def insights_on_experiment(run: Run) -> list[Insight]:
         lines = [line.strip() for line in best_lines(experiment, cases)]
         text = f"Fastest for {cases[0].series().group_words()}: {'; '.join(lines)}."
         found.append(Insight("note", text))
-    found += [Insight("look", f"{line}.") for line in remarks_of(experiment)]
+    found += [Insight("look", sentence(line)) for line in remarks_of(experiment)]
     return [*found, *of_completeness(run.journal, [])]
 
 

@@ -120,11 +120,11 @@ class ExperimentTable(GatheredTrials):
         )
         lines = ["", self._paint(title, "bold"), *grid, ""]
         number = len(experiment.variants)
-        chosen = f" of {number} variants, an interval that the choice makes optimistic"
-        chosen = chosen if number > 1 else ""
-        lines.append(
-            f"  The fastest variant of each size, with the 95 % interval of its speed-up{chosen}:"
-        )
+        lines.append("  The fastest variant of each size, with the 95 % interval of its speed-up:")
+        if number > 1:
+            lines[-1] = lines[-1].removesuffix(":") + (
+                f" (it is the best of {number}, which makes the interval optimistic):"
+            )
         return [*lines, *(f"    {line}" for line in best_lines(experiment, cases))]
 
     def _cell(self, experiment: Experiment, variant: Variant, case: Case) -> str:
