@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import subprocess
 
 import msgspec
@@ -213,7 +214,7 @@ def test_an_environment_whose_calls_cost_no_more_is_deployed(tmp_path, factor):
 def test_an_environment_whose_calls_cost_more_is_not_deployed(tmp_path):
     """Small messages gain on the device, and a program that launches them loses."""
     result = tuned(tmp_path / "t", LaunchBound(factor=1.04))
-    assert "but a call costs +" in result.proof.objection
+    assert "but a call costs " in result.proof.objection
     assert "because launches determine its time" in result.proof.objection
     assert result.files == ()
     assert not (tmp_path / "t" / ENVIRONMENT_FILE).exists()
@@ -238,7 +239,7 @@ def test_calls_that_may_cost_more_by_chance_are_reported(tmp_path):
     assert result.proof.call.ratio > 1.02
     assert result.files
     text = "\n".join(environment_lines(result))
-    assert "where launches determine its time, a call costs +" in text
+    assert re.search(r"determine its time, a call costs [0-9.]+% more time than the default", text)
     assert "which may be noise" in text
 
 
