@@ -169,7 +169,8 @@ class Sources:
         """The one that has imported what a command with these arguments is about. It finds the
         fake backends of torch where ``environment`` has them on its PYTHONPATH.
         """
-        about_torch = any("torch" in one for one in arguments) and find_spec("torch") is not None
+        named = any("torch" in one for one in arguments) or [*arguments[:1]] == ["train"]
+        about_torch = named and find_spec("torch") is not None
         modules = ("torch", "torch.distributed") if about_torch else ()
         path = (environment or {}).get("PYTHONPATH", "")
         kind = (modules, path if about_torch and path == FAKES else "")
@@ -195,7 +196,8 @@ def import_all(modules: Sequence[str]) -> None:
     import cclmark
 
     for found in pkgutil.walk_packages(cclmark.__path__, "cclmark."):
-        if not found.name.endswith("__main__"):
+        needs_torch = found.name.startswith("cclmark.run.training.")
+        if not found.name.endswith("__main__") and (modules or not needs_torch):
             with suppress(ImportError):
                 importlib.import_module(found.name)
     for name in modules:

@@ -477,6 +477,9 @@ NB_MODULE(_engine, m) {
       .def_ro("compute_s", &ConcurrentTimes::compute_s)
       .def_ro("enqueue_s", &ConcurrentTimes::enqueue_s)
       .def_ro("host_s", &ConcurrentTimes::host_s);
+  const Pieces pieces;
+  bind_struct<Pieces>(m, "Pieces", field("counts"_a = pieces.counts, &Pieces::counts),
+                      field("grouped"_a = pieces.grouped, &Pieces::grouped));
   nb::class_<Session>(m, "Session")
       .def(nb::init<Device&, RankGroup&, Communicator&, OperationCounter*>(), "device"_a,
            "rank_group"_a, "communicator"_a, "counter"_a.none() = nb::none(),
@@ -486,11 +489,13 @@ NB_MODULE(_engine, m) {
            nb::call_guard<nb::gil_scoped_release>())
       .def(
           "prepare",
-          [](Session& session, const Operation& one, bool in_place, uint32_t seed) {
+          [](Session& session, const Operation& one, bool in_place, uint32_t seed,
+             const Pieces* pieces) {
             require_fit(one, session.ranks());
-            session.prepare(one, in_place, seed);
+            session.prepare(one, in_place, seed, pieces != nullptr ? *pieces : Pieces{});
           },
-          "operation"_a, "in_place"_a, "seed"_a, nb::call_guard<nb::gil_scoped_release>())
+          "operation"_a, "in_place"_a, "seed"_a, "pieces"_a.none() = nb::none(),
+          nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("route", &Session::route)
       .def_prop_ro("kernel", &Session::kernel)
       .def("steps", &Session::steps)

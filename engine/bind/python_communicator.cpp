@@ -76,6 +76,14 @@ std::string PythonCommunicator::route(const Operation& op) const {
   });
 }
 
+void PythonCommunicator::begin_group() {
+  in_python([&] { adapter_.attr("begin_group")(); });
+}
+
+void PythonCommunicator::end_group() {
+  in_python([&] { adapter_.attr("end_group")(); });
+}
+
 void* PythonCommunicator::allocate(size_t bytes, Registration registration) {
   if (registration != Registration::none) {
     throw UnsupportedError(

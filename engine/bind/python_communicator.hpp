@@ -13,8 +13,9 @@ namespace cclmark {
 ///
 /// `adapter` has bind(operation, stream), which returns two functions of two addresses: one called
 /// once before the operation is timed there, one for each operation; and route(collective). All
-/// raise the engine's own error types. Calls come with the interpreter's lock released and acquire
-/// it.
+/// raise the engine's own error types. begin_group() and end_group() enclose calls that are
+/// launched as one; the first raises UnsupportedError if the library has no groups. Calls come with
+/// the interpreter's lock released and acquire it.
 class PythonCommunicator final : public Communicator {
  public:
   PythonCommunicator(nanobind::object adapter, Device& device);
@@ -22,6 +23,8 @@ class PythonCommunicator final : public Communicator {
 
   std::unique_ptr<Call> bind(const Operation& operation, void* stream) override;
   std::string route(const Operation& operation) const override;
+  void begin_group() override;
+  void end_group() override;
   void* allocate(size_t bytes, Registration registration) override;
   void register_memory(void* memory, size_t bytes, Registration registration) override;
   void release(void* memory, Registration registration) noexcept override;

@@ -75,7 +75,7 @@ class Communicator {
   /// Calls between these two may be launched as one. The first raises UnsupportedError if the
   /// library does not support groups.
   virtual void begin_group() {
-    throw UnsupportedError("this library does not support groups of operations: use -m 1");
+    throw UnsupportedError("this library does not support groups of operations");
   }
   virtual void end_group() {}
 

@@ -14,17 +14,17 @@ void provide(std::vector<Event>& events, size_t count, Device& device) {
   while (events.size() < count) events.emplace_back(device);
 }
 
-/// A thread that begins its work when it is released, and is joined in any case. It soon sleeps
-/// while it waits, so that the thread that releases it has the processor if the two share one.
+/// A thread that begins its work when it is released, and is joined in any case. It spins until
+/// then: a thread that has slept is preferred by the scheduler afterwards, and on a host with fewer
+/// processors than threads the collective would hardly advance beside it.
 class SecondThread {
  public:
   template <typename Work>
   explicit SecondThread(const Work& work)
       : thread_([this, work] {
-          Patience patience(/*oversubscribed=*/true);
           while (!released_.load(std::memory_order_acquire)) {
             if (ended_.load(std::memory_order_relaxed)) return;
-            patience.pause();
+            relax_cpu();
           }
           try {
             work(ended_);

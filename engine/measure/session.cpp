@@ -38,12 +38,13 @@ void Session::reserve(size_t send_bytes, size_t receive_bytes, Registration regi
   buffers_.allocate(room, registration);
 }
 
-void Session::prepare(const Operation& operation, bool in_place, uint32_t seed) {
+void Session::prepare(const Operation& operation, bool in_place, uint32_t seed,
+                      const Pieces& pieces) {
   graph_.drop();
   operation_ = operation;
   buffers_.divide(operation, in_place);
   verification_.prepare(operation, seed, buffers_);
-  call_ = communicator_.bind(operation, stream_.get());
+  call_ = bind_pieces(communicator_, operation, pieces, stream_.get());
   readied_ = 0;
   is_accepted_ = false;
 }

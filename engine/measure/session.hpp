@@ -14,6 +14,7 @@
 #include "measure/concurrency.hpp"
 #include "measure/event_reference.hpp"
 #include "measure/message_buffers.hpp"
+#include "measure/piecewise_call.hpp"
 #include "measure/verification.hpp"
 
 namespace cclmark {
@@ -82,8 +83,9 @@ class Session {
   void reserve(size_t send_bytes, size_t receive_bytes, Registration registration);
 
   /// Binds the operation for the next calls and fills its inputs. Raises UnsupportedError if the
-  /// library does not support it, Error if it does not fit.
-  void prepare(const Operation& operation, bool in_place, uint32_t seed);
+  /// library does not support it, Error if it does not fit. `pieces`: the calls that together are
+  /// the operation, by default one. See bind_pieces.
+  void prepare(const Operation& operation, bool in_place, uint32_t seed, const Pieces& pieces = {});
 
   /// Times one batch. Raises UnsupportedError if the library refuses the first operation after
   /// `prepare` and its communicator reports no failure: nothing is enqueued on this rank then. A

@@ -188,8 +188,7 @@ std::uint64_t EventLog::append(const CostRecord& record) {
 std::uint64_t EventLog::append_bytes(const void* content, std::uint32_t kind) {
   if (is_waiting_for_space() &&
       header_->claimed.load(std::memory_order_relaxed) < capacity_) {  // otherwise the log is full
-    header_->unplaced.fetch_add(1, std::memory_order_relaxed);
-    header_->dropped.fetch_add(1, std::memory_order_relaxed);
+    lose();
     return 0;
   }
   const std::uint64_t index = header_->claimed.fetch_add(1, std::memory_order_relaxed);
@@ -205,6 +204,11 @@ std::uint64_t EventLog::append_bytes(const void* content, std::uint32_t kind) {
   std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(place))
       .store(kind, std::memory_order_release);
   return index + 1;
+}
+
+void EventLog::lose() {
+  header_->unplaced.fetch_add(1, std::memory_order_relaxed);
+  header_->dropped.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool EventLog::is_waiting_for_space() const {

@@ -27,6 +27,19 @@ enum class RecordKind : std::uint32_t {
   // A rule of the tuner table matched a call. sequence: its line; count: bytes; parent: the
   // predictions; root: 1 if it was applied, 0 if the combination was not available.
   tuner_rule = 15,
+  // Of a profile, which counts instead of listing; see CallProfile.
+  // A distinct call of the API. sequence: how often it was called, except while a graph was
+  // captured; parent: how often then; device_ns: its stream.
+  called = 16,
+  // A distinct operation that ran. sequence: how often; parent: its called record; device_ns: its
+  // kind (2, 3, 7 or 14); time_ns: the number of its kernel times.
+  operation = 17,
+  kernel_times = 18,  // see KernelTimes
+  // An operation that ran. parent: its record; time_ns: of the host, when it was enqueued;
+  // device_ns and count: begin and end of its kernel by the device, 0 unless it was seen.
+  call = 19,
+  // The process. rank and count: of the launcher's variable `function`; root: its local rank.
+  process = 20,
 };
 
 /// One event, 128 bytes. Texts end with a zero unless they fill their field.
@@ -136,6 +149,14 @@ class EventLog {
   /// Appends a record and returns its number, from 1; 0 if it was dropped. Thread-safe.
   std::uint64_t append(const Record& record);
   std::uint64_t append(const CostRecord& record);
+
+  /// The record with a number that append returned.
+  Record* at(std::uint64_t number) {
+    return reinterpret_cast<Record*>(records_ + (number - 1) * sizeof(Record));
+  }
+
+  /// Counts an event that cannot be recorded.
+  void lose();
 
   LogHeader& header() { return *header_; }
   std::uint64_t capacity() const { return capacity_; }

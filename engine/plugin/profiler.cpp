@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include "plugin/call_profile.hpp"
 #include "plugin/event_log.hpp"
 #include "plugin/handles.hpp"
 #include "plugin/layouts.hpp"
@@ -27,6 +28,8 @@ constexpr int kNvidia231 = 23100;
 
 constexpr std::uint64_t kCalls = kCollective | kPointToPoint | kCollectiveCall | kPointToPointCall |
                                  kKernelLaunch | kCopyEngineCollective;
+constexpr std::uint64_t kCounts =
+    kCollective | kPointToPoint | kCollectiveCall | kPointToPointCall | kCopyEngineCollective;
 constexpr std::uint64_t kSteps = kProxyOperation | kProxyStep | kKernelChannel;
 constexpr std::uint64_t kKnownSince[] = {0, 0x3F, 0x3F, 0xFF, 0xFF, 0xFFF, 0x7FFF, 0xFFFF};
 
@@ -42,14 +45,31 @@ struct Context {
 
 constexpr char kEventsVariable[] = "CCLMARK_PLUGIN_EVENTS";
 
-/// CCLMARK_PLUGIN_EVENTS: `calls` (usual) or `steps`, which includes channels and network steps. 0
-/// if it is neither.
+bool is_wanted(const char* events) {
+  const char* text = std::getenv(kEventsVariable);
+  return text != nullptr && std::strcmp(text, events) == 0;
+}
+
+/// CCLMARK_PLUGIN_EVENTS: `calls` (usual), `steps`, which includes channels and network steps, or
+/// those of a profile: `counts`, or `profile`, which includes times of kernels. 0 if it is none.
 std::uint64_t wanted_events() {
   const char* text = std::getenv(kEventsVariable);
-  if (text == nullptr || *text == '\0' || std::strcmp(text, "calls") == 0) {
+  if (text == nullptr || *text == '\0' || is_wanted("calls")) {
     return kCalls;
   }
-  return std::strcmp(text, "steps") == 0 ? kCalls | kSteps : 0;
+  if (is_wanted("counts")) {
+    return kCounts;
+  }
+  if (is_wanted("profile")) {
+    return kCounts | kKernelChannel;
+  }
+  return is_wanted("steps") ? kCalls | kSteps : 0;
+}
+
+/// Whether events are counted instead of listed.
+bool is_profile() {
+  static const bool is_counted = is_wanted("counts") || is_wanted("profile");
+  return is_counted;
 }
 
 std::uint64_t recorded_events() {
@@ -72,7 +92,8 @@ void warn_of_settings(Logger log) {
                  "CCLMARK_PLUGIN_RECORDS must be a positive integer");
   }
   if (wanted_events() == 0) {
-    warn_visibly(log, has_printed_events, kIgnores, "CCLMARK_PLUGIN_EVENTS must be calls or steps");
+    warn_visibly(log, has_printed_events, kIgnores,
+                 "CCLMARK_PLUGIN_EVENTS must be calls, steps, counts or profile");
   }
 }
 
@@ -85,18 +106,66 @@ Handles& handles() {
   return *all;
 }
 
+/// The handles of this process in a profile.
+HandlePairs& handle_pairs() {
+  static auto* const all = new HandlePairs;
+  return *all;
+}
+
+/// The other plug-in's handle of an event, nullptr: none.
+void* others_handle(void* handle) {
+  return is_profile() ? handle_pairs().others(handle) : handles().others(handle);
+}
+
 /// Whether events can be recorded. Reports the reason if not.
 bool can_record(Logger log) {
   if (EventLog::instance() == nullptr) {
     report_missing_log(log);
     return false;
   }
-  if (!handles().is_valid()) {
+  if (is_profile() ? CallProfile::instance() == nullptr : !handles().is_valid()) {
     static std::atomic_flag is_printed;
     warn_visibly(log, is_printed, "records nothing", "no memory is left");
     return false;
   }
   return true;
+}
+
+/// Writes which process of its launcher this one is, once, if the environment contains it.
+void write_process(EventLog& events) {
+  struct Variables {
+    const char* rank;
+    const char* size;
+    const char* local_rank;
+  };
+  constexpr Variables kLaunchers[] = {
+      {"RANK", "WORLD_SIZE", "LOCAL_RANK"},
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+      {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}};
+  static std::atomic_flag is_written;
+  if (is_written.test_and_set()) {
+    return;
+  }
+  for (const Variables& one : kLaunchers) {
+    const char* rank = std::getenv(one.rank);
+    const char* size = std::getenv(one.size);
+    if (rank == nullptr || size == nullptr) {
+      continue;
+    }
+    const char* local_rank = std::getenv(one.local_rank);
+    Record record{};
+    record.kind = static_cast<std::uint32_t>(RecordKind::process);
+    record.rank = static_cast<std::int32_t>(std::strtol(rank, nullptr, 10));
+    record.count = std::strtoull(size, nullptr, 10);
+    record.root = local_rank != nullptr
+                      ? static_cast<std::int32_t>(std::strtol(local_rank, nullptr, 10))
+                      : -1;
+    record.time_ns = now_ns();
+    copy_text(record.function, sizeof record.function, one.rank);
+    events.append(record);
+    return;
+  }
 }
 
 /// Writes the communicator to the log. Returns the types of events that are recorded.
@@ -113,6 +182,9 @@ int begin_records(int interface_version, const void* caller, Logger log, const c
   EventLog* events = EventLog::instance();
   events->header().interface_version = static_cast<std::uint32_t>(interface_version);
   events->header().library_version = static_cast<std::uint32_t>(version);
+  if (is_profile()) {
+    write_process(*events);
+  }
   if (ranks > 0) {
     Record record{};
     record.kind = static_cast<std::uint32_t>(RecordKind::communicator);
@@ -425,7 +497,7 @@ void* start_for_other(const Context& context, Event<version>& event) {
   const bool is_remote =
       event.type == kProxyOperation && event.template as<ProxyOperation>().pid != getpid();
   void* const parent = event.parent;
-  void* const others_parent = is_remote ? nullptr : handles().others(parent);
+  void* const others_parent = is_remote ? nullptr : others_handle(parent);
   if (!is_for_other<version>(context, event, others_parent)) {
     return nullptr;
   }
@@ -434,7 +506,7 @@ void* start_for_other(const Context& context, Event<version>& event) {
   void* const group_parent = group != nullptr ? *group : nullptr;
   event.parent = others_parent;
   if (group != nullptr) {
-    *group = handles().others(group_parent);
+    *group = others_handle(group_parent);
   }
   void* handle = nullptr;
   other_profiler<version>()->start_event(context.other, &handle, &event);
@@ -461,8 +533,56 @@ std::uint64_t record_start(const Context& context, const Event<version>& event) 
   return describe<version>(record, event, context.reads_v7) ? events->append(record) : 0;
 }
 
+/// Counts an event of a profile. Returns its handle, nullptr if it has none.
+template <int version>
+void* count_start(const Context& context, const Event<version>& event) {
+  CallProfile* profile = CallProfile::instance();
+  if (profile == nullptr) {
+    return nullptr;
+  }
+  void* parent = handle_pairs().own(event.parent);
+  const auto type = static_cast<std::uint64_t>(event.type);
+  if constexpr (version >= 4) {
+    if (type == kKernelChannel) {
+      return profile->begin_kernel(parent, event.template as<KernelChannel>().device_ns);
+    }
+  }
+  Record record{};
+  record.rank = version < 4 ? event.rank : context.rank;
+  record.communicator = context.communicator;
+  record.time_ns = now_ns();
+  if (type == kKernelChannel || !describe<version>(record, event, context.reads_v7)) {
+    return nullptr;
+  }
+  if constexpr (version >= 5) {
+    if (type == kCollectiveCall || type == kPointToPointCall) {
+      const bool is_message = type == kPointToPointCall;
+      record.device_ns = reinterpret_cast<std::uintptr_t>(
+          is_message ? event.template as<v5::PointToPointCall>().stream
+                     : event.template as<v5::CollectiveCall>().stream);
+      return profile->count_call(record, is_message
+                                             ? event.template as<v5::PointToPointCall>().is_captured
+                                             : event.template as<v5::CollectiveCall>().is_captured);
+    }
+  }
+  return profile->count_operation(record, parent);
+}
+
 template <int version>
 int start_event(void* context, void** handle, Event<version>* event) {
+  if (is_profile()) {
+    void* own = nullptr;
+    void* others_own = nullptr;
+    if (const auto* known = static_cast<const Context*>(context)) {
+      own = count_start<version>(*known, *event);
+      if (known->is_other_called) {
+        shared_mask<version>.update();
+        others_own = start_for_other<version>(*known, *event);
+      }
+    }
+    *handle = handle_pairs().make(own, others_own);
+    return 0;
+  }
   std::uint64_t number = 0;
   void* others = nullptr;
   if (const auto* known = static_cast<const Context*>(context)) {
@@ -485,13 +605,15 @@ void append_of(std::uint64_t parent, Record& record) {
 
 template <int version>
 int stop_event(void* handle) {
-  if (const std::uint64_t number = handles().number(handle); number != 0) {
+  if (is_profile()) {
+    // A profile counts begins.
+  } else if (const std::uint64_t number = handles().number(handle); number != 0) {
     Record record{};
     record.kind = static_cast<std::uint32_t>(RecordKind::stop);
     append_of(number, record);
   }
   if (const auto* other = other_profiler<version>()) {
-    if (void* others = handles().others(handle)) {
+    if (void* others = others_handle(handle)) {
       other->stop_event(others);
     }
     shared_mask<version>.update();
@@ -501,7 +623,12 @@ int stop_event(void* handle) {
 
 template <int version>
 int record_state(void* handle, int state, const StateArguments* arguments) {
-  if (const std::uint64_t number = handles().number(handle); number != 0) {
+  if (is_profile()) {
+    if (version >= 4 && state == kKernelChannelStop && arguments != nullptr &&
+        CallProfile::instance() != nullptr) {
+      CallProfile::instance()->end_kernel(handle_pairs().own(handle), arguments->device_ns);
+    }
+  } else if (const std::uint64_t number = handles().number(handle); number != 0) {
     Record record{};
     record.kind = static_cast<std::uint32_t>(RecordKind::state);
     record.sequence = static_cast<std::uint64_t>(state);
@@ -515,7 +642,7 @@ int record_state(void* handle, int state, const StateArguments* arguments) {
     append_of(number, record);
   }
   if (const auto* other = other_profiler<version>()) {
-    if (void* others = handles().others(handle)) {
+    if (void* others = others_handle(handle)) {
       other->record_state(others, state, arguments);
     }
     shared_mask<version>.update();

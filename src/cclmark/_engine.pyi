@@ -1,6 +1,6 @@
 """The engine, written in C++: see engine/bind/module.cpp."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 class EngineError(RuntimeError): ...
@@ -354,6 +354,9 @@ class ConcurrentTimes:
     @property
     def host_s(self) -> list[float]: ...
 
+class Pieces:
+    def __init__(self, *, counts: Sequence[int] = ..., grouped: bool = ...) -> None: ...
+
 class Session:
     def __init__(
         self,
@@ -363,7 +366,9 @@ class Session:
         counter: OperationCounter | None = None,
     ) -> None: ...
     def reserve(self, send_bytes: int, receive_bytes: int, registration: Registration) -> None: ...
-    def prepare(self, operation: Operation, in_place: bool, seed: int) -> None: ...
+    def prepare(
+        self, operation: Operation, in_place: bool, seed: int, pieces: Pieces | None = None
+    ) -> None: ...
     @property
     def route(self) -> str: ...
     @property

@@ -17,7 +17,8 @@ def extend_kinds(text: str, struct: str, union: str, line: str) -> str:
     """The table of kinds with the struct, the union and the line of the page."""
     assert text.count("\nResult = ") == 1
     before, _, after = text.partition("\nResult = ")
-    rest = after.partition("\n")[2]
+    _, name, rest = after.partition("\nLine = ")  # after the union, of one line or several
+    rest = name.lstrip() + rest
     table, end, tail = rest.partition("\n}\n")
     assert end
     return (

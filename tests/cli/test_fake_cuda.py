@@ -128,6 +128,18 @@ def test_ways_to_measure(cclmark, fake_cuda, arguments):
     assert {result.samples.operations_per_sample for result in results} == {expected}
 
 
+@pytest.mark.parametrize("operation", ["all_reduce", "broadcast", "sendrecv"])
+def test_pieces_are_also_one_group(cclmark, fake_cuda, operation):
+    sizes = ("-g", "2", "-b", "1000", "-e", "1000", "--max-time", "0.02")
+    run = cclmark(operation, *sizes, "--pieces", "7", env=fake_cuda.env())
+    for result in run.journal.pieces:
+        found = {
+            row.division.form: (row.status, row.verification.wrong, row.summary.clock)
+            for row in result.rows
+        }
+        assert found == dict.fromkeys(("one", "separate", "grouped"), ("ok", 0, "device"))
+
+
 @pytest.mark.parametrize(
     ("register", "words"), [("local", "CommRegister"), ("symmetric", "symmetric windows")]
 )

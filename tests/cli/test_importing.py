@@ -256,3 +256,36 @@ def test_a_date_that_files_have_is_that_of_the_run(cclmark, tmp_path):
     assert journal.header.started_at == "2020-09-13T12:26:40.000+00:00"
     assert journal.header.imported.file_date == journal.header.started_at
     assert time.time() > stamp
+
+
+def test_copies_of_another_tool_become_a_journal_of_copies(cclmark, tmp_path):
+    told = cclmark("import", str(TEXTS / "nvbandwidth-0.8.txt"), "-o", "old.jsonl")
+    assert "nvbandwidth, of nvbandwidth 0.8: 92 copies and 12 latencies between devices" in told.err
+    assert read_journal(tmp_path / "old.jsonl").kind == "p2p"
+    table = cclmark("export", "old.jsonl", "--format", "table").out
+    assert "Bidirectional bandwidth, write, CE, 512 MiB [GB/s]" in table
+    assert "one figure for each transfer" in table
+    for name in ("json", "csv", "markdown", "parquet", "prometheus", "pccl"):
+        cclmark("export", "old.jsonl", "--format", name, "-O", f"out.{name}")
+    rows = (tmp_path / "out.csv").read_text().splitlines()
+    assert any(",all-to-one," in row and ",,400.75," in row for row in rows)  # the total alone
+    told = cclmark("compare", "old.jsonl", str(REAL / "p2p.jsonl"))
+    assert "imported from nvbandwidth 0.8" in told.out
+    assert "the total of both directions is the sum of two bandwidths" in told.out
+    assert "one figure of nvbandwidth 0.8 before, without samples" in told.out
+    # What --format pccl prints of it is a text of PCCL again.
+    again = cclmark("import", "out.pccl", "-o", "again.jsonl")
+    assert "72 copies" in again.err
+
+
+def test_copies_of_two_files_come_into_one_journal_if_they_are_others(cclmark, tmp_path):
+    one = str(TEXTS / "pccl-p2p.txt")
+    text = Path(one).read_text()
+    (tmp_path / "more.txt").write_text(text.replace(" WRITE", " READ").replace("=write", "=read"))
+    (tmp_path / "cut.txt").write_text(text[text.index("p2pBandwidthLatencyTest", 100) :])
+    refused = cclmark("import", one, "cut.txt", "-o", "x.jsonl", code=2)
+    assert "which another file contains too" in refused.message
+    refused = cclmark("import", one, NEWEST, "-o", "x.jsonl", code=2)
+    assert "contain different kinds of work: import them one by one" in refused.message
+    refused = cclmark("import", one, "--size", "1M", code=2)
+    assert "the size is 268435456 bytes, not --size 1048576" in refused.message

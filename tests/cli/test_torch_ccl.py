@@ -155,21 +155,29 @@ class TestGloo:
             assert one.status == "ok" or one.reason, one
 
     @pytest.mark.parametrize(
-        ("arguments", "reason"),
+        ("operation", "arguments", "reason"),
         [
-            (("-G", "2"), "graphs are not supported with torch"),
-            (("-m", "4"), "does not support groups of operations"),
-            (("--placement", "out-of-place"), "in place only"),
+            ("all_reduce", ("-G", "2"), "graphs are not supported with torch"),
+            ("broadcast", ("-m", "4"), "does not support groups of operations of broadcast"),
+            ("all_reduce", ("--placement", "out-of-place"), "in place only"),
         ],
     )
-    def test_what_torch_cannot_do_is_skipped_with_the_reason(self, cclmark, arguments, reason):
+    def test_what_torch_cannot_do_is_skipped_with_the_reason(
+        self, cclmark, operation, arguments, reason
+    ):
         run = cclmark(
-            *("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", "-b", "8", "-e", "8"),
+            *(operation, "--ccl", "torch:gloo", "--devices", "host:2", "-b", "8", "-e", "8"),
             *arguments,
             code=3,
         )
         assert {one.status for one in run.journal.results} == {"skipped"}
         assert reason in run.journal.results[0].reason
+
+    def test_torch_coalesces_the_operations_of_a_group(self, cclmark):
+        sizes = ("-b", "8", "-e", "8", "-m", "4", "-n", "5")
+        run = cclmark("all_reduce", "--ccl", "torch:gloo", "--devices", "host:2", *sizes)
+        (result,) = run.journal.results
+        assert (result.status, result.samples.operations_per_sample) == ("ok", 20)
 
     def test_a_wrong_element_is_found(self, cclmark):
         run = cclmark(

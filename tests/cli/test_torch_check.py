@@ -121,6 +121,36 @@ class TestGloo:
             assert reason.startswith("rank 1: ")
             assert "first at index 3: expected" in reason
 
+    def test_values_are_the_tensors_before_and_after_on_every_rank(self, cclmark):
+        only = ("--only", "all_reduce_scalar,broadcast,all_gather_objects,send_recv,sequence")
+        fault = ("--inject", "corrupt:rank=1,index=2")
+        run = cclmark(
+            "torch", "check", "-g", "2", "--backend", "gloo", "--values", *only, *fault, code=1
+        )
+        for line in (
+            "rank 0 before all_reduce: tensor = tensor([1], float32, device='cpu')",
+            "rank 1 before all_reduce: tensor = tensor([2], float32, device='cpu')",
+            "rank 0 after all_reduce: output = tensor([3], float32, device='cpu')",
+            "rank 1 before broadcast: tensor = tensor([77, 77, 77, ..., 77, 77, 77], float32, "
+            "shape 1000, device='cpu')",
+            "rank 1 before all_gather_object: obj = {'rank': 1, 'text': 'x'}",
+        ):
+            assert f"\n{'':15}{line}\n" in run.out
+        found = {check.check.name: check.values for check in run.journal.checks}
+        sent, got, wrong = (
+            next(one.text for one in found["broadcast"] if (one.rank, one.moment) == place)
+            for place in ((0, "before"), (0, "after"), (1, "after"))
+        )
+        assert sent == got != wrong
+        assert wrong.startswith(sent[: sent.index(",", sent.index(",") + 1)] + ", 0, ...")
+        # Two operations precede the output, so neither is named.
+        assert {one.call for one in found["send_recv"] if one.moment == "after"} == {""}
+        assert found["sequence"][-1].text.endswith(" more values")
+
+    def test_without_values_nothing_is_kept(self, whole):
+        assert not any(check.values for check in whole.journal.checks)
+        assert "rank 0 before" not in whole.out
+
     @pytest.mark.parametrize("format_name", ["json", "csv", "markdown"])
     def test_other_formats(self, cclmark, format_name):
         flags = ("--only", "all_reduce_sum,all_reduce_premul_sum", "--format", format_name)

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "device/host.hpp"
 #include "measure/session.hpp"
@@ -98,6 +99,57 @@ class Refusing final : public Communicator {
   bool broken_;
 };
 
+/// Notes the length and the places of each call, relative to the first one, and groups.
+class Dividing final : public Communicator {
+ public:
+  explicit Dividing(Device& device, bool has_groups = true, int accepted = 1 << 20)
+      : device_(device), has_groups_(has_groups), left(accepted) {}
+
+  std::unique_ptr<Call> bind(const Operation& operation, void*) override {
+    struct Divided final : Call {
+      Divided(size_t count, Dividing& owner) : count_(count), owner_(owner) {}
+      void prepare(const void* send, void*) override { owner_.note("prepare", count_, send, send); }
+      void enqueue(const void* send, void* receive) override {
+        if (owner_.left-- <= 0) throw RefusedError("invalid argument");
+        owner_.note("call", count_, send, receive);
+      }
+      size_t count_;
+      Dividing& owner_;
+    };
+    ++bound;
+    return std::make_unique<Divided>(operation.count, *this);
+  }
+  std::string route(const Operation&) const override { return "none"; }
+  void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
+  void register_memory(void*, size_t, Registration) override {}
+  void release(void* memory, Registration) noexcept override { device_.release(memory); }
+  void begin_group() override {
+    if (!has_groups_) Communicator::begin_group();
+    calls += "( ";
+  }
+  void end_group() override { calls += ") "; }
+
+  void note(const std::string& what, size_t count, const void* send, const void* receive) {
+    if (what != noted) return;
+    auto at = [](const void* place, const void*& first) {
+      if (first == nullptr) first = place;
+      return std::to_string(static_cast<const std::byte*>(place) -
+                            static_cast<const std::byte*>(first));
+    };
+    calls += std::to_string(count) + "@" + at(send, first_sent) + "," +
+             at(receive, first_received) + " ";
+  }
+
+  std::string noted = "call", calls;
+  int bound = 0;
+
+ private:
+  Device& device_;
+  bool has_groups_;
+  int left;
+  const void *first_sent = nullptr, *first_received = nullptr;
+};
+
 Operation all_reduce() {
   Operation operation;
   operation.count = 16;
@@ -170,6 +222,80 @@ TEST_CASE("only the refusal of an operation's first call means that it is not su
     CHECK(error_of(0, true, three) == "failed: the communicator has failed");
   }
   CHECK(error_of(0, false, {.iterations = 1, .group = 4}) == "unsupported: " + refusal);
+}
+
+TEST_CASE("pieces are calls over consecutive parts, which the library launches as one in a group") {
+  run_ranks(2, [&](RankGroup& rank_group) {
+    auto device = open_host_device(rank_group.rank());
+    const Batch once{.timing = Timing::blocking, .iterations = 1};
+    auto calls = [&](const Pieces& pieces, bool in_place = false, const char* noted = "call") {
+      Dividing communicator(*device);
+      Session session(*device, rank_group, communicator);
+      session.reserve(4096, 4096, Registration::none);
+      session.prepare(all_reduce(), in_place, 1, pieces);
+      communicator.noted = noted;
+      session.run(once);
+      return communicator.calls + std::to_string(communicator.bound);
+    };
+    CHECK(calls({}) == "16@0,0 1");
+    CHECK(calls({.counts = {16}}) == "16@0,0 1");
+    CHECK(calls({.counts = {4, 4, 4, 4}}) == "4@0,0 4@16,16 4@32,32 4@48,48 1");
+    CHECK(calls({.counts = {1, 7, 8}}) == "1@0,0 7@4,4 8@32,32 3");
+    CHECK(calls({.counts = {1, 7, 8}}, true) == "1@0,0 7@4,4 8@32,32 3");
+    CHECK(calls({.counts = {8, 8}, .grouped = true}) == "( 8@0,0 8@32,32 ) 1");
+    CHECK(calls({.counts = {8, 8}}, false, "prepare") == "8@0,0 8@32,32 1");
+  });
+}
+
+TEST_CASE("an operation is one operation in any number of pieces") {
+  run_ranks(1, [&](RankGroup& rank_group) {
+    auto device = open_host_device(0);
+    Dividing communicator(*device);
+    OperationCounter counter;
+    Session session(*device, rank_group, communicator, &counter);
+    session.reserve(4096, 4096, Registration::none);
+    session.prepare(all_reduce(), false, 1, {.counts = {4, 4, 8}});
+    uint64_t before = counter.entered();
+    Samples samples = session.run({.timing = Timing::blocking, .iterations = 5});
+    CHECK(samples.host_s.size() == 5);
+    CHECK(counter.entered() - before == 5);
+  });
+}
+
+TEST_CASE("pieces are refused where they are not the operation, and where there are no groups") {
+  run_ranks(1, [&](RankGroup& rank_group) {
+    auto device = open_host_device(0);
+    auto error_of = [&](Dividing&& communicator, Operation operation, const Pieces& pieces) {
+      Session session(*device, rank_group, communicator);
+      session.reserve(4096, 4096, Registration::none);
+      try {
+        session.prepare(operation, false, 1, pieces);
+        session.run({.timing = Timing::blocking, .iterations = 1});
+      } catch (const UnsupportedError& refused) {
+        return std::string("unsupported: ") + refused.what();
+      } catch (const Error& failed) {
+        return std::string("failed: ") + failed.what();
+      }
+      return std::string("none");
+    };
+    const Pieces halves{.counts = {8, 8}};
+    const Pieces grouped{.counts = {8, 8}, .grouped = true};
+    Operation gather = all_reduce();
+    gather.collective = Collective::all_gather;
+    CHECK(error_of(Dividing(*device), all_reduce(), halves) == "none");
+    CHECK(error_of(Dividing(*device), gather, halves) ==
+          "failed: all_gather: its pieces are not consecutive parts of the buffers");
+    for (const std::vector<size_t>& counts : {std::vector<size_t>{8, 7}, {16, 0}, {17}}) {
+      CHECK(error_of(Dividing(*device), all_reduce(), {.counts = counts}) ==
+            "failed: the pieces do not add up to the operation, or one is empty");
+    }
+    CHECK(error_of(Dividing(*device, false), all_reduce(), grouped) ==
+          "unsupported: this library does not support groups of operations");
+    CHECK(error_of(Dividing(*device, true, 0), all_reduce(), halves) ==
+          "unsupported: invalid argument");
+    // The first piece has been enqueued.
+    CHECK(error_of(Dividing(*device, true, 1), all_reduce(), halves) == "failed: invalid argument");
+  });
 }
 
 TEST_CASE("operations that are waited for have events where they are asked for") {

@@ -72,7 +72,12 @@ def test_the_list_of_commands_imports_no_command(arguments):
     ("name", "inner"),
     [
         *((name, ()) for name in COMMANDS),
-        *[("torch", ("check",)), ("history", ("add",)), ("references", ("check",))],
+        *[
+            ("torch", ("check",)),
+            ("torch", ("objects",)),
+            ("history", ("add",)),
+            ("references", ("check",)),
+        ],
     ],
 )
 def test_the_help_of_a_command_imports_no_more_than_its_options(name, inner):

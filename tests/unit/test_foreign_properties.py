@@ -244,6 +244,9 @@ def size_in(text, size_bytes):
     """Whether the text has that number, or the same with a unit."""
     if str(size_bytes) in text:
         return True
+    gigabytes = re.findall(r"(\d+(?:\.\d+)?)GB", text)
+    if any(round(float(number) * 1e9) == size_bytes for number in gigabytes):
+        return True
     powers = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
     found = re.findall(r"(\d+)\s*([KMGTPE]?)i?B", text)
     return any(int(number) * 1024 ** powers[unit] == size_bytes for number, unit in found)
@@ -271,11 +274,23 @@ def require_sound(text, format, given):
         return
     finally:
         assert time.monotonic() - began_s < scaled(PATIENCE_S)
-    for result in journal.results:
+    numbers = numbers_in(text) if journal.transfers else set()
+    for result in journal.transfers:
+        require_sound_copy(numbers, journal, result)
+    for result in journal.cases:
         if journal.header.imported is None:  # a whole journal
             continue
         rounded = any("rounds this size up" in one for one in journal.header.notices)
-        assert rounded or size_in(text, result.case.size_bytes)
+        if journal.header.imported.format == "all-gather-object":  # which always has one element
+            assert result.case.size_bytes in (4, 4 * result.case.ranks)
+            continue
+        part_bytes, rest = divmod(result.case.size_bytes, result.case.ranks)
+        in_parts = any("are of one rank in the text" in one for one in journal.header.notices)
+        assert (
+            rounded
+            or size_in(text, result.case.size_bytes)
+            or (in_parts and not rest and size_in(text, part_bytes))
+        )
         assert result.summary.time_s > 0
         even = result.summary.algbw_bytes_per_s * OPERATIONS[result.case.operation].bus_factor(
             result.case.ranks
@@ -285,6 +300,57 @@ def require_sound(text, format, given):
             assert result.summary.busbw_bytes_per_s == pytest.approx(even)
     # What was read can be written.
     msgspec.json.encode(journal.header)
+
+
+def numbers_in(text):
+    """The numbers of a text, to nine decimals."""
+    found = re.findall(r"\d{1,30}(?:\.\d*)?(?:e\+?\d\d?)?", text)
+    return {round(float(word), 9) for word in found}
+
+
+def require_sound_copy(numbers, journal, result):
+    """The figures of a copy are in the text, in the units of tools, or are half of one."""
+    if journal.header.imported is None:
+        return
+    transfer, summary = result.transfer, result.summary
+    assert transfer.is_within(len(journal.header.devices))
+    assert summary.time_s > 0
+    if transfer.measure == "latency":
+        figures = (summary.time_s * 1e6, summary.time_s * 1e9)
+    else:
+        figures = tuple(summary.bytes_per_s / one for one in (1e9, 5e8, 1e6, 1 << 20, 1.25e8))
+        rate = min(summary.flow_bytes_per_s or [summary.bytes_per_s / len(transfer.flows)])
+        assert transfer.size_bytes / summary.time_s == pytest.approx(rate)
+    assert any(round(float(f"{figure:.12g}"), 9) in numbers for figure in figures)
+
+
+NEWER = (
+    "nvbandwidth",
+    "cuda-samples",
+    "pccl",
+    "osu",
+    "imb",
+    "perftest",
+    "all-reduce-l",
+    "all-g",
+    "nccom",
+    "mscclpp",
+    "ucc",
+)
+MUTATIONS = 5000 if examples(5000) == 5000 else 60
+
+
+@pytest.mark.parametrize(
+    "file",
+    sorted(path for path in (TESTS / "foreign").iterdir() if path.name.startswith(NEWER)),
+    ids=lambda path: path.name,
+)
+def test_thousands_of_faults(file):
+    text = file.read_text()
+    given = Given(ranks=16) if file.name == "osu-5.3.txt" else Given()  # which lacks them
+    assert read(text.encode(), None, given).results
+    for seed in range(MUTATIONS):
+        require_sound(faulty(text, Random(f"{file.name} {seed}")), None, given)
 
 
 @settings(max_examples=examples(200), deadline=None)

@@ -14,13 +14,22 @@ from cclmark.plan.items import (
     COLLECTIVE,
     EXPERIMENT,
     MEMORY,
+    OBJECTS,
     OVERLAP,
     P2P,
     PAIRS,
+    PIECES,
+    PROFILE,
+    TRAIN,
     items_of,
 )
+from cclmark.plan.models import MODELS
+from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Compute, Overlap
+from cclmark.plan.pieces import Division, PieceCase
+from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemory
+from cclmark.plan.trainings import Training
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
 from cclmark.plan.variants import Assignment, Variant
@@ -39,6 +48,15 @@ PLANS = {
     MEMORY: [CASE],
     EXPERIMENT: [Trial(Variant((Assignment("NCCL_PROTO", "LL"),)), 1, CASE)],
     OVERLAP: [Overlap(Variant(), 1, CASE, Compute("matmul", "bfloat16", 8192))],
+    TRAIN: [
+        Training(
+            *(Variant(), 1, "torch:gloo", MODELS["tiny-moe"], "ep", 2, 4, 128),
+            *("float32", "adamw", 3e-4),
+        )
+    ],
+    PROFILE: [ProfiledOperation("all_reduce", "nccl", 0, 2, "float32", 16, 64)],
+    OBJECTS: [ObjectCall("gather_object", "gloo", 2, 64, "bytes")],
+    PIECES: [PieceCase(CASE, (Division("one", 1), Division("grouped", 4)))],
 }
 
 
@@ -92,8 +110,8 @@ def test_what_is_given_up_with_a_case_of_a_pair():
     assert not KINDS[COLLECTIVE].falls_with(CASE, CASE, "timing")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_has_a_runner(kind):
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.by_ranks])
+def test_every_kind_that_ranks_measure_has_a_runner(kind):
     assert callable(runner_of(kind))
 
 

@@ -310,6 +310,29 @@ def test_of_several_that_failed_the_first_to_say_so_is_named():
     assert "out of luck" in text
 
 
+def test_of_several_that_failed_the_first_by_the_clock_is_named():
+    """The report of a later failure may be read first."""
+    states = [
+        state(0, failure=failed(0, "error", "connection closed"), heard=0, failed_at_s=7.002),
+        state(1, failure=failed(1, "error", "out of luck"), heard=1, failed_at_s=7.001),
+        state(2, failure=failed(2, "aborted"), heard=2, failed_at_s=7.0),
+    ]
+    text = diagnose(states, [CASE])
+    assert text.startswith("rank 1 (cuda:1, pid 101) failed during")
+    assert "out of luck" in text
+    assert "among the first" not in text
+
+
+def test_without_a_common_clock_a_rank_is_among_the_first():
+    states = [
+        state(0, failure=failed(0, "error", "connection closed"), heard=1),
+        state(1, failure=failed(1, "error", "out of luck"), heard=0),
+    ]
+    assert ", among the first ranks to fail\n  out of luck" in diagnose(states, [CASE])
+    alone = [state(0, failure=failed(0, "aborted")), state(1, failure=failed(1, "error", "ECC"))]
+    assert "among" not in diagnose(alone, [CASE])
+
+
 OTHER = Case("broadcast", "nccl", 4, "float32", 8, 2, False, root=0)
 
 

@@ -23,10 +23,11 @@ class ScriptedSession:
     one after the other. ``enqueue_share``: the host's time over that of the device.
     """
 
-    def __init__(self, apart: int, enqueue_share: float = 0.0) -> None:
+    def __init__(self, apart: int, enqueue_share: float = 0.0, apart_s: float = 0.0) -> None:
         self.phases: list[tuple[str, int, int]] = []
         self.apart = apart
         self.enqueue_share = enqueue_share
+        self.apart_s = apart_s
         self.timing = False
 
     def prepare(self, *_arguments: object) -> None:
@@ -44,7 +45,7 @@ class ScriptedSession:
         begin_s = 0.0
         if self.timing and name == "together" and self.apart:
             self.apart -= 1
-            begin_s = 1e3
+            begin_s = max(SPAN_S * number, self.apart_s)
         marks = evenly(0.0, sent), evenly(begin_s, computed)
         end_s = max(row[-1] for row in marks if row)
         enqueue_s = self.enqueue_share * end_s
@@ -108,6 +109,13 @@ def test_all_phases_are_repeated_with_more_operations_and_the_number_is_recorded
     assert result.communication_alone.communication_operations == (
         result.together.communication_operations
     )
+
+
+def test_a_long_phase_is_not_repeated():
+    session = ScriptedSession(9, apart_s=1.0)
+    result = measured(session)
+    assert (result.status, result.attempts) == ("skipped", 1)
+    assert len(session.phases) == 3
 
 
 def test_launches_are_detected_in_every_phase():

@@ -11,6 +11,8 @@ from cclmark.plan.overlaps import Compute, Overlap, overlaps_of
 from cclmark.plan.variants import DEFAULT, PLACEMENT, Assignment, Variant
 from cclmark.report.kinds.overlap_columns import OVERLAPS, overlap_cells
 from cclmark.report.wording.overlap_words import (
+    against_rows,
+    against_title,
     cells_of,
     remarks_of,
     share_text,
@@ -99,6 +101,48 @@ def test_an_interval_contains_the_scatter_of_the_rounds():
     assert text.startswith("1.249 (1.")
     (alone,) = summaries_of(rounds[:1])
     assert slow_down_text(alone.communication) == "1.200"  # one round has no interval
+
+
+def test_variants_are_compared_with_the_default_in_the_same_rounds():
+    """A machine that becomes slower from round to round does not widen the interval."""
+    results = [
+        result(
+            2 * number + place,
+            number,
+            variant,
+            communication_s=5e-3 * (1 + number) * factor,
+            compute_s=2e-3 * (1 + number) / factor,
+        )
+        for number in range(4)
+        for place, (variant, factor) in enumerate(((DEFAULT, 1.0), (FEW, 1.5)))
+    ]
+    usual, few = summaries_of(results)
+    assert usual.communication.against_usual is None
+    assert few.communication.against_usual.ratio == pytest.approx(1.5)
+    assert few.communication.against_usual.high == pytest.approx(1.5)
+    assert few.compute.against_usual.ratio == pytest.approx(1 / 1.5)
+    assert against_rows([usual, few]) == [
+        ["1 GiB", "NCCL_MAX_CTAS=4", "1.500 (1.500 to 1.500)", "0.667 (0.667 to 0.667)"]
+    ]
+    assert against_title([usual, few]).startswith("both at once: times over those of default")
+    assert against_rows([usual]) == []
+    # A round without figures of one of them is no round of the comparison.
+    results[0].figures = None
+    assert summaries_of(results)[1].communication.against_usual.runs == 3
+    low, high = few.busbw_interval
+    assert low < few.busbw_beside < high
+
+
+def test_a_placement_is_compared_with_the_default_placement():
+    placed = Variant((Assignment(PLACEMENT, "in-place", "communicator"),))
+    results = [
+        result(2 * number + place, number, variant, variant.applied_to(LARGE), compute_s=compute_s)
+        for number in range(3)
+        for place, (variant, compute_s) in enumerate(((DEFAULT, 2e-3), (placed, 3e-3)))
+    ]
+    found = {one.variant: one for one in summaries_of(results)}
+    assert found[placed].compute.against_usual.ratio == pytest.approx(1.5)
+    assert "default" in against_title([found[placed]])
 
 
 def test_summaries_are_by_size_and_then_by_variant():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.ratio import RatioEstimate
@@ -12,7 +14,7 @@ from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
 from cclmark.plan.cases import Case
 from cclmark.plan.overlaps import Compute
-from cclmark.plan.variants import Variant
+from cclmark.plan.variants import DEFAULT, Variant
 from cclmark.results.kinds import OverlapResult
 from cclmark.results.schema import Explanation, OverlapFigures
 
@@ -23,13 +25,17 @@ _LEAST_ROUNDS = 2
 class SlowDown:
     """The time of one operation alone and beside other work, in seconds: medians over the rounds.
 
-    ``estimate``: the ratio of the two with its interval, from the ratios of the rounds; None with
-    fewer than two rounds.
+    ``estimate``: the ratio of the two with its interval, from the ratios of the rounds.
+    ``scatter``: the times beside other work over their median. ``against_usual``: the ratio of
+    these times to those of the compared variant in the same rounds, see OverlapSummary. All are
+    None with fewer than two rounds.
     """
 
     alone_s: float
     beside_s: float
     estimate: RatioEstimate | None
+    scatter: RatioEstimate | None = None
+    against_usual: RatioEstimate | None = None
 
     @property
     def ratio(self) -> float:
@@ -47,7 +53,7 @@ class OverlapSummary:
     ``compute_launch_bound`` and ``together_launch_bound``: whether launches set the times of the
     collective alone, of the compute alone and of both at once in most rounds. ``attempts``: the
     most in a round. ``implementation`` and its path: the software that computes. ``explanation``:
-    what ran.
+    what ran. ``usual``: the variant that others are compared with, the default if it was measured.
     """
 
     variant: Variant
@@ -65,6 +71,7 @@ class OverlapSummary:
     implementation: str = ""
     implementation_path: str = ""
     explanation: Explanation | None = None
+    usual: Variant | None = None
 
     @property
     def busbw_alone(self) -> float | None:
@@ -75,6 +82,15 @@ class OverlapSummary:
     def busbw_beside(self) -> float | None:
         """The bus bandwidth of the collective beside the compute, in bytes per second."""
         return None if self.communication is None else self._busbw(self.communication.beside_s)
+
+    @property
+    def busbw_interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of ``busbw_beside``; None with fewer than two rounds."""
+        found = self.communication
+        if found is None or found.scatter is None:
+            return None
+        low, high = min(1.0, found.scatter.low), max(1.0, found.scatter.high)
+        return self._busbw(found.beside_s * high), self._busbw(found.beside_s * low)
 
     @property
     def rate_alone(self) -> float | None:
@@ -113,7 +129,31 @@ def summaries_of(results: Iterable[OverlapResult]) -> list[OverlapSummary]:
     cases = dict.fromkeys(case for _, case, _ in by_place)
     order = {case: number for number, case in enumerate(_by_size(cases))}
     places = sorted(by_place, key=lambda one: (order[one[1]], variants.index(one[0])))
-    return [_summary(place, by_place[place]) for place in places]
+    usual = next((one for one in variants if one.is_default), variants[0] if variants else DEFAULT)
+    by_case = {
+        (case, work): _figures_by_round(own)
+        for (variant, case, work), own in by_place.items()
+        if variant == usual
+    }
+    by_unplaced = {(_unplaced(case), work): figures for (case, work), figures in by_case.items()}
+
+    def compared(place: tuple[Variant, Case, Compute]) -> dict[int, OverlapFigures]:
+        variant, case, work = place
+        if variant == usual:
+            return {}
+        other = by_unplaced.get((_unplaced(case), work), {})
+        return by_case.get((case, work), other)
+
+    return [_summary(place, by_place[place], usual, compared(place)) for place in places]
+
+
+def _unplaced(case: Case) -> Case:
+    """The case without its placement, which a variant may set."""
+    return msgspec.structs.replace(case, in_place=False)
+
+
+def _figures_by_round(results: Iterable[OverlapResult]) -> dict[int, OverlapFigures]:
+    return {one.overlap.round: one.figures for one in results if one.figures is not None}
 
 
 def _by_size(cases: Iterable[Case]) -> list[Case]:
@@ -125,11 +165,16 @@ def _by_size(cases: Iterable[Case]) -> list[Case]:
 
 
 def _summary(
-    place: tuple[Variant, Case, Compute], results: Sequence[OverlapResult]
+    place: tuple[Variant, Case, Compute],
+    results: Sequence[OverlapResult],
+    usual: Variant,
+    compared: Mapping[int, OverlapFigures],
 ) -> OverlapSummary:
+    """``compared``: the figures of ``usual`` in this case by round, empty for itself."""
     variant, case, work = place
     bad = next((one for one in results if one.status != "ok"), None)
-    measured = [one.figures for one in results if one.figures is not None]
+    by_round = _figures_by_round(results)
+    measured = list(by_round.values())
     explanation = next((one.explanation for one in results if one.explanation is not None), None)
     status, reason = ("ok", "") if bad is None else (bad.status, bad.reason)
     if not measured:
@@ -143,9 +188,12 @@ def _summary(
         status,
         reason,
         _slow_down(
-            measured, lambda one: one.communication_alone_s, lambda one: one.communication_s
+            by_round,
+            compared,
+            lambda one: one.communication_alone_s,
+            lambda one: one.communication_s,
         ),
-        _slow_down(measured, lambda one: one.compute_alone_s, lambda one: one.compute_s),
+        _slow_down(by_round, compared, lambda one: one.compute_alone_s, lambda one: one.compute_s),
         (
             min(one.communication_evaluated for one in measured),
             min(one.compute_evaluated for one in measured),
@@ -157,6 +205,7 @@ def _summary(
         next(one.implementation for one in results if one.figures is not None),
         next(one.implementation_path for one in results if one.figures is not None),
         explanation,
+        usual,
     )
 
 
@@ -166,13 +215,25 @@ def _mostly(rounds: Iterable[bool]) -> bool:
 
 
 def _slow_down(
-    rounds: Sequence[OverlapFigures],
+    rounds: Mapping[int, OverlapFigures],
+    compared: Mapping[int, OverlapFigures],
     alone: Callable[[OverlapFigures], float],
     beside: Callable[[OverlapFigures], float],
 ) -> SlowDown:
-    logs = [math.log(beside(one) / alone(one)) for one in rounds]
+    """``compared``: the rounds of the variant to compare with, if any."""
+    figures = list(rounds.values())
+    beside_s = median([beside(one) for one in figures])
     return SlowDown(
-        median([alone(one) for one in rounds]),
-        median([beside(one) for one in rounds]),
-        paired_ratio([logs]) if len(logs) >= _LEAST_ROUNDS else None,
+        median([alone(one) for one in figures]),
+        beside_s,
+        _ratio([beside(one) / alone(one) for one in figures]),
+        _ratio([beside(one) / beside_s for one in figures]),
+        _ratio(
+            [beside(one) / beside(compared[at]) for at, one in rounds.items() if at in compared]
+        ),
     )
+
+
+def _ratio(ratios: Sequence[float]) -> RatioEstimate | None:
+    logs = [math.log(one) for one in ratios]
+    return paired_ratio([logs]) if len(logs) >= _LEAST_ROUNDS else None

@@ -65,6 +65,17 @@ COMMANDS = {
         "overlap_command",
         "Measure a collective and a matrix product alone and at once: the slow-down of each.",
     ),
+    "train": Entry(
+        "train.train_command",
+        "train_command",
+        "Train a model with torch: tokens/s, MFU, compute, exposed and hidden communication, loss.",
+    ),
+    "profile": Entry(
+        "profile.profile_command",
+        "profile_command",
+        "Run a program that uses NCCL, unmodified, and report its operations: calls, sizes, "
+        "groups, times, algorithms, and ranks that wait for others.",
+    ),
     "p2p": Entry(
         "p2p.p2p_command", "p2p_command", "Bandwidth and latency between every pair of devices."
     ),
@@ -79,9 +90,9 @@ COMMANDS = {
         "Collectives of every pair of devices, as heat maps.",
     ),
     "torch": Entry(
-        "torch.torch_check_command",
+        "torch.torch_command",
         "torch_commands",
-        "Check a backend of torch.distributed as a training program uses it.",
+        "Check and measure a backend of torch.distributed as a training program uses it.",
     ),
     "run": Entry(
         "suite.suite_command",

@@ -498,6 +498,20 @@ class Flags(LibraryFlags):
 
 
 @dataclass
+class OperationFlags(Flags):
+    """The options of the command of one collective."""
+
+    pieces: str = option(
+        OPERATION,
+        "--pieces",
+        default="",
+        metavar="1,10,100",
+        help="The whole message in one call and in so many pieces: calls one after another, one "
+        "group, and as DDP's buckets.",
+    )
+
+
+@dataclass
 class CollectivesFlags(Flags):
     """The same options, and the selection of operations."""
 

@@ -16,6 +16,7 @@ from cclmark.explain.calls import (
 from cclmark.explain.operation import Operation
 from cclmark.explain.plugin_log import (
     KINDS,
+    OF_PROFILES,
     RECORD_BYTES,
     Event,
     PluginLog,
@@ -34,13 +35,17 @@ _COMPLETE = frozenset((*KINDS, _COST_TABLE))
 
 @dataclass
 class LogCalls:
-    """What one log contributed. ``log``: without its events; ``operations``: their number."""
+    """What one log contributed. ``log``: without its events; ``operations``: their number.
+
+    ``is_profile``: it counts calls instead of listing events.
+    """
 
     path: Path
     log: PluginLog
     communicators: int = 0
     operations: int = 0
     rules: dict[RuleUse, RuleCalls] = field(default_factory=dict)
+    is_profile: bool = False
 
 
 class CallCollector:
@@ -80,6 +85,8 @@ class CallCollector:
                 of_log.introduce(communicator, rank, count)
             elif kind == _RULE:
                 of_log.count_rule(_event(piece, number - of_log.records))
+            elif kind in OF_PROFILES:
+                of_log.count_profiled()
             elif kind not in _COMPLETE:
                 of_log.miss()
         of_log.records = number
@@ -137,6 +144,10 @@ class _OfLog:
             event.channels,
         )
         self._found.rules.setdefault(use, RuleCalls()).add(event.count)
+
+    def count_profiled(self) -> None:
+        """A record of a log that counts calls."""
+        self._found.is_profile = True
 
     def miss(self) -> None:
         """A record is not complete: what follows cannot be compared with other ranks."""

@@ -64,7 +64,14 @@ KINDS = {
     12: "state",
     14: "symmetric collective",
     15: "tuner rule",
+    16: "called operation",
+    17: "counted operation",
+    18: "kernel times",
+    19: "counted call",
+    20: "process",
 }
+#: The kinds of a log that counts calls, as ``cclmark profile`` reads it.
+OF_PROFILES = frozenset((16, 17, 18, 19, 20))
 #: The sequence of a state: the kernel has ended on a channel (ncclProfilerKernelChStop).
 KERNEL_STOP = 22
 ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")

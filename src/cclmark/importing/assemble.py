@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from cclmark.errors import UsageError
+from cclmark.importing.assemble_transfers import assemble_transfers
 from cclmark.importing.cleaned_text import Figure, Text
 from cclmark.importing.header import Given, Origin, footer_of, header_of
+from cclmark.importing.notices import Notices
 from cclmark.importing.plausible import (
     bus_factor,
     disagreement,
@@ -26,30 +28,25 @@ from cclmark.results.schema import Summary, Verification
 _UNCOUNTED = "the check of the tool failed, without the number of wrong elements"
 
 
-@dataclass
-class _Notices:
-    """Notices about rows, each with the first line and the number of rows."""
-
-    found: dict[str, list[int]] = field(default_factory=dict)
-
-    def add(self, kind: str, line: int) -> None:
-        self.found.setdefault(kind, []).append(line)
-
-    def sentences(self) -> list[str]:
-        return [f"{_lines(lines)}: {kind}" for kind, lines in self.found.items()]
-
-
 def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Origin) -> Journal:
     """Creates the journal from a text.
 
     Raises UsageError if the text and ``given`` lack a field that every case requires, contradict
     each other, or contain no row.
     """
+    if run.copies and run.rows:
+        raise text.refuse(
+            max(run.rows[0].line, run.copies[0].line),
+            "copies between devices and operations of ranks are different kinds of work: split the "
+            "text before this line and import the parts one by one",
+        )
+    if run.copies:
+        return assemble_transfers(run, text, format, given, origin)
     if not run.rows:
         raise UsageError(f"{text.name} contains no row of {run.tool}")
     operations = [_operation(row, text, given) for row in run.rows]
     ranks, found = rank_counts(run.rows, operations, text, given)
-    notices = _Notices(found)
+    notices = Notices(found)
     results = _results(run, operations, ranks, text, given, notices)
     if not results:
         left = "; ".join(notices.sentences())
@@ -77,13 +74,15 @@ def _results(
     ranks: Sequence[int],
     text: Text,
     given: Given,
-    notices: _Notices,
+    notices: Notices,
 ) -> list[CaseResult]:
     results: list[CaseResult] = []
     places: dict[Case, int] = {}
     seen: dict[Case, int] = {}
     doubtful = 0
     for printed, operation, number in zip(run.rows, operations, ranks, strict=True):
+        if printed.is_part and OPERATIONS[operation].spans_ranks:
+            printed = replace(printed, size_bytes=printed.size_bytes * number)  # noqa: PLW2901
         case = _case(printed, operation, number, run, given, notices)
         if case is None:
             continue
@@ -121,7 +120,7 @@ def _results(
 
 
 def _case(
-    row: ImportedRow, operation: str, ranks: int, run: ForeignRun, given: Given, notices: _Notices
+    row: ImportedRow, operation: str, ranks: int, run: ForeignRun, given: Given, notices: Notices
 ) -> Case | None:
     """Returns the measured case; None, with a notice, if cclmark does not support it."""
     info = OPERATIONS[operation]
@@ -154,7 +153,7 @@ def _case(
 
 
 def _measured(
-    row: ImportedRow, operation: str, ranks: int, dtype: str, notices: _Notices
+    row: ImportedRow, operation: str, ranks: int, dtype: str, notices: Notices
 ) -> tuple[int, int]:
     """Returns the elements of a rank, and the bytes that the figures refer to.
 
@@ -210,10 +209,3 @@ def _result(
         summary=summary,
         verification=None if row.wrong is None else Verification(wrong=row.wrong, where=""),
     )
-
-
-def _lines(numbers: Sequence[int]) -> str:
-    distinct = sorted(set(numbers))
-    if len(distinct) == 1:
-        return f"line {distinct[0]}"
-    return f"{len(distinct)} lines from {distinct[0]} to {distinct[-1]}"

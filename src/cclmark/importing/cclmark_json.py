@@ -12,7 +12,7 @@ from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import Text
 from cclmark.results.journal import Journal, is_readable
 from cclmark.results.kinds import KINDS, Line, Result
-from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header, Paths
+from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header, Paths, Profile
 
 _Entry = TypeVar("_Entry")
 _MOST_NAMED = 5
@@ -47,11 +47,13 @@ def read_cclmark_json(text: Text) -> Journal:
     results: list[Result] = []
     for listed_as, kind in _LISTS.items():
         results += _entries(document, listed_as, kind, text)
+    profile = document.get("profile")
     journal = Journal(
         header=_entry(document["header"], Header, text, "header"),
         results=results,
         conditions=_entries(document, "conditions", Condition, text),
         paths=_entries(document, "paths", Paths, text),
+        profile=None if profile is None else _entry(profile, Profile, text, "profile"),
         footer=None if footer is None else _entry(footer, Footer, text, "footer"),
     )
     _refuse_damage(journal, text)
@@ -76,7 +78,8 @@ def _refuse_damage(journal: Journal, text: Text) -> None:
         for number, entry in enumerate(entries)
         if not is_readable(entry, journal.header)
     ]
-    for name, line in (("header", journal.header), ("footer", journal.footer)):
+    others = (("header", journal.header), ("profile", journal.profile), ("footer", journal.footer))
+    for name, line in others:
         if line is not None and not is_readable(line, journal.header):
             bad.insert(0, name)
     if bad:

@@ -105,6 +105,11 @@ def read_figure(text: str) -> Figure | None:
     return Figure(value, error)
 
 
+def read_decimal(text: str) -> Figure | None:
+    """Parses a number without an exponent; None if ``text`` is not one."""
+    return read_figure(text) if not {"e", "E"} & set(text) else None
+
+
 def read_count(text: str) -> int | None:
     """Parses a whole number; None if ``text`` is not one."""
     if not (text.isascii() and text.isdigit()) or len(text) > 20:

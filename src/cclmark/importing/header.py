@@ -11,7 +11,7 @@ import msgspec
 from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import MOST_RANKS
 from cclmark.importing.run import Facts, ForeignRun
-from cclmark.results.kinds import CaseResult
+from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     DeviceDescription,
@@ -35,6 +35,7 @@ class Given:
     dtype: str | None = None
     reduction: str | None = None
     hosts: int | None = None
+    size_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,15 +68,16 @@ def header_of(
     format: str,
     given: Given,
     origin: Origin,
-    results: Sequence[CaseResult],
+    results: Sequence[CaseResult] | Sequence[TransferResult],
     notices: list[str],
 ) -> Header:
     """Creates the header of a journal of ``results``, which must not be empty.
 
-    Raises UsageError if the text and the user specify different hosts.
+    Devices of transfers are always known, at least by number. Raises UsageError if the text and the
+    user specify different hosts.
     """
-    written = _iso(origin.written_s)
-    ranks = max(result.case.ranks for result in results)
+    written = iso_time(origin.written_s)
+    ranks = len(run.devices) if run.copies else max(result.item.ranks for result in results)
     devices = _devices(run, given, ranks)
     hosts = list(dict.fromkeys(device.host for device in devices if device.host))
     all_known = all(device.host for device in devices)
@@ -84,7 +86,7 @@ def header_of(
         cclmark_version=origin.version,
         started_at=run.started_at or written,
         command=origin.command,
-        machine=_machine(hosts[0] if hosts else ""),
+        machine=_machine(hosts[0] if hosts else "", run.vendor_driver),
         devices=devices,
         links=[],
         libraries=run.libraries,
@@ -153,8 +155,8 @@ def _devices(run: ForeignRun, given: Given, ranks: int) -> list[DeviceDescriptio
     return sorted([*devices, *unlisted], key=lambda one: one.rank)
 
 
-def _settings(facts: Facts, results: Sequence[CaseResult]) -> Settings:
-    sizes = [result.case.size_bytes for result in results]
+def _settings(facts: Facts, results: Sequence[CaseResult] | Sequence[TransferResult]) -> Settings:
+    sizes = [result.item.size_bytes for result in results]
     checked = any(result.verification is not None for result in results)
     return Settings(
         begin_bytes=min(sizes) if facts.begin_bytes is None else facts.begin_bytes,
@@ -179,7 +181,7 @@ def _settings(facts: Facts, results: Sequence[CaseResult]) -> Settings:
     )
 
 
-def _machine(hostname: str) -> Machine:
+def _machine(hostname: str, vendor_driver: str = "") -> Machine:
     return Machine(
         hostname=hostname,
         system="",
@@ -187,10 +189,15 @@ def _machine(hostname: str) -> Machine:
         processor="",
         processors=0,
         memory_bytes=0,
+        vendor_driver=vendor_driver,
     )
 
 
-def footer_of(run: ForeignRun, results: Sequence[CaseResult], header: Header) -> Footer:
+def footer_of(
+    run: ForeignRun,
+    results: Sequence[CaseResult] | Sequence[TransferResult],
+    header: Header,
+) -> Footer:
     """Creates the footer of a complete text."""
     wrong = run.failed or any(result.status == "wrong" for result in results)
     return Footer(
@@ -201,7 +208,8 @@ def footer_of(run: ForeignRun, results: Sequence[CaseResult], header: Header) ->
     )
 
 
-def _iso(seconds: float | None) -> str:
+def iso_time(seconds: float | None) -> str:
+    """Returns seconds since 1970 as ISO 8601; the present for None."""
     now = datetime.now(timezone.utc)
     moment = now if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
     return moment.isoformat(timespec="milliseconds")

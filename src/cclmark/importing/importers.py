@@ -10,13 +10,25 @@ from cclmark.errors import UsageError
 from cclmark.importing.assemble import assemble
 from cclmark.importing.cclmark_json import is_cclmark_json, read_cclmark_json
 from cclmark.importing.cleaned_text import Line, Text, decode
+from cclmark.importing.cuda_p2p_text import is_cuda_p2p, read_cuda_p2p
 from cclmark.importing.flagcx_text import is_flagcx, read_flagcx
 from cclmark.importing.hccl_text import is_hccl, read_hccl
 from cclmark.importing.header import Given, Origin
+from cclmark.importing.imb_text import is_imb, read_imb
+from cclmark.importing.latency_comp import is_latency_comp, read_latency_comp
 from cclmark.importing.ml_engineering import is_ml_engineering, read_ml_engineering
+from cclmark.importing.mscclpp_lines import is_mscclpp, read_mscclpp
 from cclmark.importing.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
 from cclmark.importing.nccl_tests_text import is_nccl_tests, read_nccl_tests
+from cclmark.importing.nccom_text import is_nccom, read_nccom
+from cclmark.importing.nvbandwidth_json import is_nvbandwidth_json, read_nvbandwidth_json
+from cclmark.importing.nvbandwidth_text import is_nvbandwidth, read_nvbandwidth
+from cclmark.importing.object_comp import is_object_comp, read_object_comp
+from cclmark.importing.osu_text import is_osu, read_osu
+from cclmark.importing.pccl_text import is_pccl, read_pccl
+from cclmark.importing.perftest_text import is_perftest, read_perftest
 from cclmark.importing.run import ForeignRun
+from cclmark.importing.ucc_text import is_ucc, read_ucc
 from cclmark.results.journal import Journal
 
 _JOURNAL = b'{"type":"header"'
@@ -48,10 +60,22 @@ def _as_a_whole(fits: Callable[[Text], bool]) -> Callable[[Text, list[Line]], in
 IMPORTERS: dict[str, Importer] = {
     "cclmark-json": Importer(_as_a_whole(is_cclmark_json), read_cclmark_json),
     "nccl-tests-json": Importer(_as_a_whole(is_nccl_tests_json), read_nccl_tests_json),
+    "nvbandwidth-json": Importer(_as_a_whole(is_nvbandwidth_json), read_nvbandwidth_json),
     "nccl-tests": Importer(_by_lines(is_nccl_tests), read_nccl_tests),
     "flagcx": Importer(_by_lines(is_flagcx), read_flagcx),
     "hccl": Importer(_by_lines(is_hccl), read_hccl),
     "ml-engineering": Importer(_by_lines(is_ml_engineering), read_ml_engineering),
+    "all-reduce-latency-comp": Importer(_by_lines(is_latency_comp), read_latency_comp),
+    "all-gather-object": Importer(_by_lines(is_object_comp), read_object_comp),
+    "nvbandwidth": Importer(_by_lines(is_nvbandwidth), read_nvbandwidth),
+    "cuda-samples": Importer(_by_lines(is_cuda_p2p), read_cuda_p2p),
+    "pccl": Importer(_by_lines(is_pccl), read_pccl),
+    "osu": Importer(_by_lines(is_osu), read_osu),
+    "imb": Importer(_by_lines(is_imb), read_imb),
+    "perftest": Importer(_by_lines(is_perftest), read_perftest),
+    "nccom-test": Importer(_by_lines(is_nccom), read_nccom),
+    "mscclpp": Importer(_by_lines(is_mscclpp), read_mscclpp),
+    "ucc": Importer(_by_lines(is_ucc), read_ucc),
 }
 
 

@@ -10,8 +10,9 @@ import msgspec
 from cclmark.errors import UsageError
 from cclmark.importing.header import how
 from cclmark.plan.cases import Case
+from cclmark.plan.items import Item
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.kinds import Result
 from cclmark.results.schema import Header
 
 
@@ -21,6 +22,10 @@ def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:
     if len(runs) == 1:
         return first
     for name, run in runs:
+        if run.kind != first.kind:
+            raise UsageError(
+                f"{first_name} and {name} contain different kinds of work: import them one by one"
+            )
         if run.header.imported is None:
             raise UsageError(f"{name} is a complete journal: import it separately")
         for what, there, here in _identity(first.header, run.header):
@@ -32,7 +37,7 @@ def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:
     _refuse_unlike(runs)
     imported = first.header.imported
     assert imported is not None
-    results = _renumbered([result for _, run in runs for result in run.cases])
+    results = _renumbered(runs)
     settings = [run.header.settings for _, run in runs]
     header = msgspec.structs.replace(
         first.header,
@@ -41,7 +46,7 @@ def merged(runs: Sequence[tuple[str, Journal]]) -> Journal:
         imported=msgspec.structs.replace(
             imported,
             file=", ".join(dict.fromkeys(_file(run.header) for _, run in runs)),
-            ranks=max(result.case.ranks for result in results),
+            ranks=max(one.header.imported.ranks for _, one in runs if one.header.imported),
         ),
         planned_cases=1 + max(result.index for result in results),
         settings=msgspec.structs.replace(
@@ -115,16 +120,28 @@ def _notices(runs: Sequence[tuple[str, Journal]]) -> list[str]:
     ]
 
 
-def _renumbered(results: Sequence[CaseResult]) -> list[CaseResult]:
-    """Renumbers results: each case has one index, and a repeated case is of another cycle."""
-    places: dict[Case, int] = {}
-    seen: dict[Case, int] = {}
-    numbered = []
-    for result in results:
-        cycle = seen.get(result.case, 0)
-        seen[result.case] = cycle + 1
-        index = places.setdefault(result.case, len(places))
-        numbered.append(msgspec.structs.replace(result, index=index, cycle=cycle))
+def _renumbered(runs: Sequence[tuple[str, Journal]]) -> list[Result]:
+    """Renumbers results: each item has one index, and a repeated case is of another cycle.
+
+    Raises UsageError for a repeated item of a kind without cycles.
+    """
+    places: dict[Item, int] = {}
+    seen: dict[Item, int] = {}
+    numbered: list[Result] = []
+    for name, run in runs:
+        for result in run.results:
+            cycle = seen.get(result.item, 0)
+            seen[result.item] = cycle + 1
+            index = places.setdefault(result.item, len(places))
+            fields = {"index": index}
+            if "cycle" in type(result).__struct_fields__:
+                fields["cycle"] = cycle
+            elif cycle:
+                raise UsageError(
+                    f"{name} contains {result.item.describe()}, which another file contains too: "
+                    "import them one by one"
+                )
+            numbered.append(msgspec.structs.replace(result, **fields))
     return numbered
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cclmark.importing.cleaned_text import Figure
+from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import DeviceDescription, LibraryDescription
 
 
@@ -42,6 +43,7 @@ class ImportedRow:
     nothing was checked, or if only ``failed`` reports that some are. ``deviation``: the largest of
     any element, for tools that print it. ``ranks``: the number of ranks, from the text.
     ``rounds_up``: the tool measured the next size that gives each rank the same number of elements.
+    ``is_part``: ``size_bytes`` is the part of one rank, where cclmark's size is that of all ranks.
     """
 
     line: int
@@ -61,7 +63,38 @@ class ImportedRow:
     ranks: RankCount | None = None
     ccl: str | None = None
     rounds_up: bool = False
+    is_part: bool = False
     spread: Spread | None = None
+
+
+@dataclass(frozen=True)
+class ImportedTransfer:
+    """One measurement of copies as printed on ``line``.
+
+    ``transfer``: its ``size_bytes`` is None in ``size_bytes`` if the text does not contain it.
+    ``rates_bytes_per_s``: the bandwidth of each flow, empty if only the total is known.
+    ``total_bytes_per_s``: the bandwidth of all flows by the tool's own definition. For a latency
+    ``time_s`` is set instead; ``call_s``: the time of the host's call. ``range_s``: the least and
+    the largest of ``samples`` times, if the tool prints them.
+    """
+
+    line: int
+    transfer: Transfer
+    size_bytes: int | None = None
+    rates_bytes_per_s: tuple[float, ...] = ()
+    total_bytes_per_s: float = 0.0
+    time_s: float = 0.0
+    call_s: float | None = None
+    range_s: tuple[float, float] | None = None
+    samples: int = 1
+
+
+@dataclass(frozen=True)
+class UsualSize:
+    """The size that a tool copies by default. ``words``: its options, for a notice."""
+
+    size_bytes: int
+    words: str
 
 
 @dataclass(frozen=True)
@@ -85,13 +118,14 @@ class Facts:
 
 @dataclass
 class ForeignRun:
-    """The content of a text about a run.
+    """The content of a text about a run: ``rows`` of collectives, or ``copies`` between devices.
 
     ``figure``: describes its times. ``clock``: the clock of the times, empty if unknown. ``usual``:
     the tool's default type and reduction, for texts that contain neither. ``whole``: whether the
     text appears complete. ``failed``: whether it reports wrong data anywhere; ``exit_code`` (0:
     unknown) and ``message``: how the run ended. ``device_of_each_rank``: whether ``devices`` are of
-    ranks, not of processes.
+    ranks, not of processes. ``usual_size``: the size of copies that a text does not contain.
+    ``vendor_driver``: the version of the devices' driver.
     """
 
     tool: str
@@ -100,6 +134,7 @@ class ForeignRun:
     ccl: str
     version: str = ""
     rows: list[ImportedRow] = field(default_factory=list)
+    copies: list[ImportedTransfer] = field(default_factory=list)
     devices: list[DeviceDescription] = field(default_factory=list)
     device_of_each_rank: bool = False
     libraries: list[LibraryDescription] = field(default_factory=list)
@@ -109,6 +144,8 @@ class ForeignRun:
     environment: dict[str, str] = field(default_factory=dict)
     started_at: str = ""
     usual: tuple[str, str] | None = None
+    usual_size: UsualSize | None = None
+    vendor_driver: str = ""
     whole: bool = True
     failed: bool = False
     exit_code: int = 0

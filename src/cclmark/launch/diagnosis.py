@@ -22,6 +22,8 @@ class RankState:
     ``device``: its runtime and index ("cuda:3"). ``exit_status``: negative for a signal, None while
     the process runs. ``stopped``: halted by a signal. ``failure``: the failure that the rank
     reported, and ``heard`` its position among all reports, since one failure soon causes others.
+    ``failed_at_s``: the time of the failure, by a clock that all ranks have in common; None if
+    there is none.
     ``in_phase_s``: the time since the rank entered the phase in ``status``, by the clock of its
     host, None if unknown. ``stack``: the stack of its main thread, innermost frame first, one frame
     per line. ``silent_s``: the time since the last message of its supervisor if that is lost, None
@@ -36,6 +38,7 @@ class RankState:
     stopped: bool
     failure: Failed | None
     heard: int = 0
+    failed_at_s: float | None = None
     in_phase_s: float | None = None
     stack: Sequence[str] = ()
     silent_s: float | None = None
@@ -52,7 +55,8 @@ def diagnose(
     lost = any(state.silent_s is not None for state in states)
     if cause_is_known or (lost and hangs(culprit)):
         return _whereabouts(states, cases)
-    lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}"]
+    among = ", among the first ranks to fail" if _is_one_of_the_first(culprit, states) else ""
+    lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}{among}"]
     if culprit.failure is not None and culprit.failure.kind != "aborted":
         lines.append(f"  {culprit.failure.message}")
     hang = all(_may_hang(state) for state in states)
@@ -123,6 +127,7 @@ def exit_kind(states: Sequence[RankState]) -> str:
 def culprit_of(states: Sequence[RankState]) -> RankState:
     """The rank to blame: a rank that died, else one that is stopped, else one that failed.
 
+    Of several that failed, the first one: by a common clock, otherwise by the arrival of reports.
     Otherwise the rank that is furthest behind: among ranks without a report, else among ranks that
     timed out.
     """
@@ -130,17 +135,34 @@ def culprit_of(states: Sequence[RankState]) -> RankState:
     def died_silently(state: RankState) -> bool:
         return state.exit_status is not None and state.failure is None
 
-    def failed(state: RankState) -> bool:
-        return state.failure is not None and state.failure.kind in ("usage", "error", "missing")
-
-    for blame in (lambda s: died_silently(s) and s.exit_status != 0, lambda s: s.stopped, failed):
+    for blame in (
+        lambda s: died_silently(s) and s.exit_status != 0,
+        lambda s: s.stopped,
+        _failed_by_itself,
+    ):
         blamed = [state for state in states if blame(state)]
         if blamed:
             # A killed rank takes precedence over ranks that exited because of it.
-            return min(blamed, key=lambda state: (state.heard, (state.exit_status or 0) >= 0))
+            return min(blamed, key=lambda state: (*_when(state), (state.exit_status or 0) >= 0))
     silent = [state for state in states if state.failure is None]
     late = [s for s in states if s.failure is not None and s.failure.kind == "timeout"]
     return _furthest_behind(silent or late or states)
+
+
+def _failed_by_itself(state: RankState) -> bool:
+    return state.failure is not None and state.failure.kind in ("usage", "error", "missing")
+
+
+def _when(state: RankState) -> tuple[float, int]:
+    """The position of a failure in time. Ranks without a time precede: they reported none."""
+    return state.failed_at_s or 0.0, state.heard
+
+
+def _is_one_of_the_first(culprit: RankState, states: Sequence[RankState]) -> bool:
+    """Whether other ranks failed as well, and no clock decides which of them was the first."""
+    others = [one for one in states if one is not culprit and _failed_by_itself(one)]
+    known = all(one.failed_at_s is not None for one in [culprit, *others])
+    return _failed_by_itself(culprit) and bool(others) and not known
 
 
 def _furthest_behind(states: Sequence[RankState]) -> RankState:

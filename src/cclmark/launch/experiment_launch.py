@@ -1,4 +1,4 @@
-"""Runs trials and overlaps: round after round, with the processes that variants require."""
+"""Runs items with variants: round after round, with the processes that variants require."""
 
 from __future__ import annotations
 
@@ -48,10 +48,9 @@ class ExperimentLaunch:
 
     def explain(self, measured: Collection[int]) -> Outcome:
         """Observes the measured trials of the first round. Returns the first failure, if any."""
-        seen: dict[tuple[Variant, object], int] = {}
+        seen: dict[Varied, int] = {}
         for index in sorted(measured):
-            trial = self._trials[index]
-            seen.setdefault((trial.variant, trial.case), index)
+            seen.setdefault(msgspec.structs.replace(self._trials[index], round=0), index)
         worst = Outcome(EXIT_OK)
         wanted = [index for index in seen.values() if not self._trials[index].variant.control]
         for group in _groups(self._trials, wanted).values():

@@ -103,6 +103,7 @@ class RankWatch:
         now_s = time.monotonic()
         runtimes, processes = self._request.devices.runtimes, self._request.processes
         hosts = self._coordinator.hosts
+        has_one_clock = len(set(self._layout.host_of)) == 1
         order_of_failure = {rank: order for order, rank in enumerate(self._messages.failures)}
         unseen = RankStatus(0, 0, "start-up", -1, 0, now_s - self._started_s, False, None, False)
         states = []
@@ -112,6 +113,8 @@ class RankWatch:
             if len(hosts) > 1:
                 device += f" of {hosts[self._layout.host_of[rank]].machine.hostname}"
             finished = rank in self._messages.finished
+            failure = self._messages.failures.get(rank)
+            failed_at_s = failure.at_s if failure is not None and has_one_clock else 0.0
             states.append(
                 RankState(
                     rank=rank,
@@ -129,7 +132,8 @@ class RankWatch:
                     ),
                     exit_status=None if finished else rank_status.exit_status,
                     stopped=rank in stopped or rank_status.stopped,
-                    failure=self._messages.failures.get(rank),
+                    failure=failure,
+                    failed_at_s=failed_at_s or None,
                     heard=order_of_failure.get(rank, 0),
                     in_phase_s=rank_status.in_phase_s,
                     stack=rank_status.stack,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol, Self, TypeVar
 
 COLLECTIVE, PAIRS, P2P, CHECK, MEMORY = "collective", "pairs", "p2p", "check", "memory"
-EXPERIMENT, OVERLAP = "experiment", "overlap"
+EXPERIMENT, OVERLAP, TRAIN, PROFILE = "experiment", "overlap", "train", "profile"
+OBJECTS, PIECES = "objects", "pieces"
 
 
 class Item(Protocol):

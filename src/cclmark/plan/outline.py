@@ -9,11 +9,13 @@ import msgspec
 from cclmark.plan.items import Item
 from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases
+from cclmark.plan.pieces import PieceCase
 from cclmark.plan.rank_memory import RankMemories
 from cclmark.plan.sizes import format_size
+from cclmark.plan.trainings import Training
 from cclmark.plan.trials import Trial
 
-Value = str | int | bool | None
+Value = str | int | float | bool | None
 
 # The fields that differ between items, and the options that set them. Other properties, for example
 # the matrices of alltoallv and the order of items, are covered by the digest.
@@ -44,6 +46,16 @@ _NAMES = {
     "round": "rounds (--rounds)",
     "compute": "work beside the collective (--compute, --matrix, --array)",
     "backend": "backends",
+    "model": "models (--model, --layers)",
+    "parallel": "parallelisms (--parallel)",
+    "batch": "batches (--batch)",
+    "sequence": "sequences (--sequence)",
+    "optimizer": "optimizers (--optimizer)",
+    "learning_rate": "learning rates (--learning-rate)",
+    "microbatches": "microbatches (--microbatches)",
+    "compiled": "compilation (--compile)",
+    "pieces": "pieces (--pieces)",
+    "content": "contents of objects (--content)",
 }
 _MOST_LISTED = 6
 
@@ -69,13 +81,23 @@ def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
         parts = [one.case for one in trials]
         values["variant"] = [*dict.fromkeys(one.variant.describe() for one in trials)]
         values["round"] = [len({one.round for one in trials})]
+    if trainings := [one for one in listed if isinstance(one, Training)]:
+        parts = [one.without_variant() for one in trainings]
+        values["variant"] = [*dict.fromkeys(one.variant.describe() for one in trainings)]
+        values["round"] = [len({one.round for one in trainings})]
+        values["model"] = [*dict.fromkeys(one.model.describe() for one in trainings)]
+        values["ccl"] = [*dict.fromkeys(one.ccl for one in trainings)]
+    if piece_cases := [one for one in listed if isinstance(one, PieceCase)]:
+        parts = [one.case for one in piece_cases]
+        divisions = dict.fromkeys(part for one in piece_cases for part in one.divisions)
+        values["pieces"] = [part.describe() for part in divisions]
     if overlaps := [one for one in listed if isinstance(one, Overlap)]:
         values["compute"] = [*dict.fromkeys(one.compute.describe() for one in overlaps)]
     for name in _NAMES:
         found = dict.fromkeys(
             getattr(one, name) for one in parts if name in type(one).__annotations__
         )
-        if found:
+        if found and name not in values:
             values[name] = list(found)
     import hashlib  # which loads OpenSSL: ranks create no outline
 

@@ -33,6 +33,8 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     ``threads`` are 0 for the kernel's defaults. ``host_memory`` (pinned, pageable) is set where one
     end of a flow is the host: both numbers are then the device's, ``to_host`` is the direction and
     ``numa`` is near or far. ``method``: the method of a latency measurement.
+
+    ``engine`` is CE or SM; in imported journals MPI or RDMA too, with the verb as ``kernel``.
     """
 
     measure: str
@@ -97,7 +99,7 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     def describe(self) -> str:
         """The transfer in words, for messages."""
         words = [self.measure, self.direction, self.means]
-        if self.measure != "latency":
+        if self.measure != "latency" or self.size_bytes != LATENCY_BYTES:
             words.append(format_size(self.size_bytes))
         if self.host_memory:
             way = "to" if self.to_host else "from"

@@ -37,7 +37,7 @@ from cclmark.rendezvous.messages import RankStatus
 from cclmark.report.formats.exporter import Connects, Explains, Exporter, Observer
 from cclmark.report.wording.text import counted
 from cclmark.results.journal import JournalWriter
-from cclmark.results.kinds import CaseResult, Result, VariedResult
+from cclmark.results.kinds import CaseResult, Result, VariedCaseResult
 from cclmark.results.machine import kept_environment, readable
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -187,7 +187,7 @@ class Recorder:
         """Shows the results that waited for their explanations."""
         self._shows_later = False
         for result in self._to_show:
-            if isinstance(result, CaseResult | VariedResult):
+            if isinstance(result, CaseResult | VariedCaseResult):
                 result.explanation = self._explanations.get(result.index, result.explanation)
             self._show(result)
         self._to_show.clear()

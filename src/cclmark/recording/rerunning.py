@@ -143,6 +143,11 @@ def _command_of(header: Header, path: Path) -> tuple[list[str], click.Command, l
         names.append(name)
         command = command.get_command(context, name)
     known = {parameter.name for parameter in command.params} if command is not None else set()
+    if "program" in known:
+        raise UsageError(
+            f"{path} is the profile of a program, and no program is read from a journal: type its "
+            "command again"
+        )
     if command is None or "journal" not in known or "options" in known:
         raise UsageError(
             f"the command of {path} is not a measuring command: {' '.join(names)[:60]!r}"

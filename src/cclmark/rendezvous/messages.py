@@ -208,7 +208,11 @@ class Notice(msgspec.Struct, tag="notice"):
 
 
 class Failed(msgspec.Struct, tag="failed"):
-    """A rank has failed. ``kind``: error, missing, usage, timeout or aborted."""
+    """A rank has failed. ``kind``: error, missing, usage, timeout or aborted.
+
+    ``at_s``: the time of the failure in seconds on the monotonic clock of the rank's host; 0 if it
+    is unknown.
+    """
 
     rank: int
     token: bytes
@@ -216,6 +220,7 @@ class Failed(msgspec.Struct, tag="failed"):
     message: str
     phase: str
     case_index: int
+    at_s: float = 0.0
 
 
 class Finished(msgspec.Struct, tag="finished"):

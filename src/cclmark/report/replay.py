@@ -7,7 +7,7 @@ from typing import Any
 
 from cclmark.errors import UsageError
 from cclmark.report.formats.csv_format import CsvExporter
-from cclmark.report.formats.exporter import Connects, Exporter, Observer
+from cclmark.report.formats.exporter import Connects, Exporter, Observer, Profiles
 from cclmark.report.formats.json_format import JsonExporter
 from cclmark.report.kinds import report_kind
 from cclmark.report.kinds.kind import View
@@ -68,6 +68,8 @@ def _pieces(journal: Journal, view: View, format: str) -> Iterator[str]:
     if isinstance(exporter, Connects):
         for paths in journal.paths:
             exporter.connect(paths)
+    if isinstance(exporter, Profiles) and journal.profile is not None:
+        exporter.profile(journal.profile)
     yield exporter.begin(journal.header)
     for result in journal.results:
         yield exporter.add(result)

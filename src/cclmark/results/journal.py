@@ -17,18 +17,22 @@ from typing import BinaryIO, NoReturn
 import msgspec
 
 from cclmark.errors import OutputError, UsageError
-from cclmark.plan.items import COLLECTIVE
+from cclmark.plan.items import COLLECTIVE, PROFILE
 from cclmark.printable import printable
 from cclmark.results.kinds import (
     CaseResult,
     CheckResult,
     Line,
     MemoryResult,
+    ObjectResult,
     OverlapResult,
+    PieceResult,
+    ProfileResult,
     Result,
+    TrainingResult,
     TransferResult,
     TrialResult,
-    VariedResult,
+    VariedCaseResult,
 )
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -37,9 +41,11 @@ from cclmark.results.schema import (
     Footer,
     Header,
     Paths,
+    Profile,
     Trace,
 )
 
+_Observed = Condition | Explanation | Paths | Trace | Profile
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
 
@@ -180,12 +186,15 @@ class Journal:
     conditions: list[Condition] = field(default_factory=list)
     paths: list[Paths] = field(default_factory=list)
     traces: list[Trace] = field(default_factory=list)
+    profile: Profile | None = None
     footer: Footer | None = None
     damaged_lines: int = 0
 
     @property
     def kind(self) -> str:
         """The name of the kind of its results in KINDS; of collectives where there is none."""
+        if self.profile is not None:
+            return PROFILE
         return self.results[0].item.kind if self.results else COLLECTIVE
 
     @property
@@ -212,6 +221,26 @@ class Journal:
     def overlaps(self) -> list[OverlapResult]:
         """The results of ``cclmark overlap``."""
         return [result for result in self.results if isinstance(result, OverlapResult)]
+
+    @property
+    def trainings(self) -> list[TrainingResult]:
+        """The results of ``cclmark train``."""
+        return [result for result in self.results if isinstance(result, TrainingResult)]
+
+    @property
+    def profiled(self) -> list[ProfileResult]:
+        """The results of ``cclmark profile``, and of imported traces of programs."""
+        return [result for result in self.results if isinstance(result, ProfileResult)]
+
+    @property
+    def objects(self) -> list[ObjectResult]:
+        """The results of ``cclmark torch objects``."""
+        return [result for result in self.results if isinstance(result, ObjectResult)]
+
+    @property
+    def pieces(self) -> list[PieceResult]:
+        """The results of ``--pieces``."""
+        return [result for result in self.results if isinstance(result, PieceResult)]
 
     @property
     def memories(self) -> list[MemoryResult]:
@@ -244,7 +273,7 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
     journal: Journal | None = None
     damaged = 0
     ended = False
-    observed: list[Condition | Explanation | Paths] = []
+    observed: list[_Observed] = []
     for number, line in enumerate(_unmarked(lines), start=1):
         if not line.strip():
             continue
@@ -262,10 +291,8 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
         elif isinstance(entry, Header):
             damaged += 1
             ended = entry != journal.header
-        elif isinstance(entry, Condition | Explanation | Paths):
+        elif isinstance(entry, Condition | Explanation | Paths | Trace | Profile):
             observed.append(entry)
-        elif isinstance(entry, Trace):
-            journal.traces.append(entry)
         elif isinstance(entry, Footer):
             journal.footer = entry
             ended = True
@@ -280,17 +307,21 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
     return journal
 
 
-def _attach(observed: Iterable[Condition | Explanation | Paths], journal: Journal) -> None:
-    """Adds the conditions of devices, the paths, and to each result what the library did."""
+def _attach(observed: Iterable[_Observed], journal: Journal) -> None:
+    """Adds the lines that are not results, and to each result what the library did."""
     explanations: dict[int, Explanation] = {}
     for one in observed:
         if isinstance(one, Condition):
             journal.conditions.append(one)
         elif isinstance(one, Paths):
             journal.paths.append(one)
+        elif isinstance(one, Trace):
+            journal.traces.append(one)
+        elif isinstance(one, Profile):
+            journal.profile = one
         else:
             explanations[one.index] = one
-    explained: list[CaseResult | VariedResult] = [*journal.cases, *journal.trials]
+    explained: list[CaseResult | VariedCaseResult] = [*journal.cases, *journal.trials]
     explained += journal.overlaps
     for result in explained:
         result.explanation = explanations.get(result.index, result.explanation)
@@ -327,7 +358,7 @@ def _unmarked(lines: Iterable[bytes]) -> Iterator[bytes]:
 def _fits(entry: Line, devices: int) -> bool:
     """Whether the devices of a result are in the header."""
     return isinstance(
-        entry, Header | Condition | Explanation | Paths | Trace | Footer
+        entry, Header | Condition | Explanation | Paths | Trace | Profile | Footer
     ) or entry.item.is_within(devices)
 
 

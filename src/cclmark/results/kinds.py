@@ -9,14 +9,33 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
-from cclmark.plan.counts import Count
-from cclmark.plan.items import CHECK, COLLECTIVE, EXPERIMENT, MEMORY, OVERLAP, P2P, PAIRS, Item
+from cclmark.plan.counts import Count, Duration
+from cclmark.plan.items import (
+    CHECK,
+    COLLECTIVE,
+    EXPERIMENT,
+    MEMORY,
+    OBJECTS,
+    OVERLAP,
+    P2P,
+    PAIRS,
+    PIECES,
+    PROFILE,
+    TRAIN,
+    Item,
+)
+from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases, falls_with_pair
+from cclmark.plan.pieces import PieceCase
+from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemories, RankMemory
+from cclmark.plan.training_choices import REPLICATED
+from cclmark.plan.trainings import Training
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
 from cclmark.results.schema import (
+    CheckedValue,
     Condition,
     DeviceTime,
     Explanation,
@@ -26,10 +45,19 @@ from cclmark.results.schema import (
     LibraryChannels,
     MemoryBuffer,
     MemoryStage,
+    ObjectFigures,
+    ObjectFinding,
+    ObjectTimes,
     OverlapFigures,
     OverlapTimes,
     Paths,
+    PieceRow,
+    Profile,
+    ProfiledChoice,
+    ProfileFigures,
+    ReplicaCheck,
     Samples,
+    StepTimeline,
     Summary,
     Trace,
     TransferSamples,
@@ -142,7 +170,8 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     """A check of a framework's backend and its verdict on all ranks together.
 
     ``status``: ok, unsupported (on every rank, with the reason) or failed (with the first rank that
-    failed, and the reason).
+    failed, and the reason). ``values``: the tensors before and after the operations, by rank, if
+    they are reported.
     """
 
     index: Count
@@ -151,6 +180,7 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     reason: str = ""
     started_at_s: float = 0.0
     duration_s: float = 0.0
+    values: list[CheckedValue] = []
 
     @property
     def item(self) -> Check:
@@ -329,20 +359,224 @@ class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
         return True
 
 
+class ProfileResult(msgspec.Struct, tag="profiled", omit_defaults=True):
+    """The calls of a program that are alike, with the figures of each process.
+
+    ``choices``: what the library chose, in all processes together, most frequent first.
+    """
+
+    index: Count
+    profiled: ProfiledOperation
+    figures: list[ProfileFigures]
+    choices: list[ProfiledChoice] = []
+    status: str = "ok"
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+
+    @property
+    def item(self) -> ProfiledOperation:
+        """The operation."""
+        return self.profiled
+
+    @property
+    def cycle(self) -> int:
+        """0: a program runs once."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """True: there are counts."""
+        return True
+
+    @property
+    def is_checked(self) -> bool:
+        """False: the data of programs are not checked."""
+        return False
+
+    @property
+    def is_checkable(self) -> bool:
+        """False: the data of programs are not checked."""
+        return False
+
+
+class ObjectResult(msgspec.Struct, tag="object", omit_defaults=True):
+    """A call with objects and its outcome. ``status``: ok, wrong or skipped, with the reason.
+
+    ``times``: of all ranks, from which ``figures`` are computed (analysis.object_figures).
+    ``converged``: whether the medians have the requested precision. ``checked``: whether the
+    received objects and tensors were compared with the sent ones.
+    """
+
+    index: Count
+    call: ObjectCall
+    status: str
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    converged: bool = True
+    times: ObjectTimes | None = None
+    figures: ObjectFigures | None = None
+    checked: bool = False
+    findings: list[ObjectFinding] = []
+
+    @property
+    def item(self) -> ObjectCall:
+        """The measured call."""
+        return self.call
+
+    @property
+    def cycle(self) -> int:
+        """0: such items are measured once."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are figures."""
+        return self.figures is not None
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the received objects were compared with the sent ones."""
+        return self.checked
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
+
+class PieceResult(msgspec.Struct, tag="pieces", omit_defaults=True):
+    """A message in one call and in pieces. ``status``: ok, wrong or skipped, with the reason.
+
+    ``rows``: one for each division of the case, in its order. ``converged``: whether all medians
+    have the requested precision.
+    """
+
+    index: Count
+    pieces: PieceCase
+    status: str
+    reason: str = ""
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    converged: bool = True
+    rows: list[PieceRow] = []
+
+    @property
+    def item(self) -> PieceCase:
+        """The measured case."""
+        return self.pieces
+
+    @property
+    def cycle(self) -> int:
+        """0: such items are measured once."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are figures."""
+        return any(row.summary is not None for row in self.rows)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the outputs of all measured divisions were compared with the expected one."""
+        measured = [row for row in self.rows if row.summary is not None]
+        return bool(measured) and all(row.verification is not None for row in measured)
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
+
+class TrainingResult(msgspec.Struct, tag="training", omit_defaults=True):
+    """A training and its outcome. ``status`` and ``reason``: as those of TrialResult.
+
+    ``losses``: of the steps from the first one on, averaged over the ranks with different data; the
+    first ``warmup_steps`` are warm-up. ``step_s``: the times of the timed steps by rank, which are
+    the last ones. ``alone_s``: by rank, of steps without communication, half of them before the
+    training and half after it; empty if the parallelism has no such step. ``timeline``: None if it
+    is unknown, for ``timeline_reason``. ``peak_allocated_bytes``, ``peak_reserved_bytes``: the
+    memory of torch's allocator by rank, empty on the host. ``estimated_bytes``: see
+    plan.training_memory; ``free_bytes``: the free memory of the rank that has least.
+    ``check``: None if no parameters have to be equal.
+    """
+
+    index: Count
+    training: Training
+    status: str
+    reason: str = ""
+    converged: bool = True
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    warmup_steps: Count = 0
+    losses: list[float] = []
+    step_s: list[list[Duration]] = []
+    alone_s: list[list[Duration]] = []
+    timeline: StepTimeline | None = None
+    timeline_reason: str = ""
+    peak_allocated_bytes: list[Count] = []
+    peak_reserved_bytes: list[Count] = []
+    estimated_bytes: Count = 0
+    free_bytes: Count = 0
+    check: ReplicaCheck | None = None
+    report: str = ""
+
+    @property
+    def item(self) -> Training:
+        """The training."""
+        return self.training
+
+    @property
+    def cycle(self) -> int:
+        """0: rounds are part of the plan."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are times."""
+        return bool(self.step_s)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the parameters of all ranks were compared."""
+        return self.check is not None
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether the parallelism leaves equal parameters on all ranks."""
+        return self.training.parallel in REPLICATED
+
+
 #: Results of items that are measured with variants, and these items.
-VariedResult = TrialResult | OverlapResult
-Varied = Trial | Overlap
+VariedCaseResult = TrialResult | OverlapResult
+VariedCase = Trial | Overlap
+VariedResult = TrialResult | OverlapResult | TrainingResult
+Varied = Trial | Overlap | Training
 
 
 def failed(index: int, item: Varied, status: str, reason: str, report: str = "") -> VariedResult:
     """The result of an item that has no figures."""
     if isinstance(item, Overlap):
         return OverlapResult(index, item, status, reason, report=report)
+    if isinstance(item, Training):
+        return TrainingResult(index, item, status, reason, report=report)
     return TrialResult(index, item, status, reason, report=report)
 
 
-Result = CaseResult | TransferResult | CheckResult | MemoryResult | TrialResult | OverlapResult
-Line = Header | Result | Condition | Explanation | Paths | Trace | Footer
+Result = (
+    CaseResult
+    | TransferResult
+    | CheckResult
+    | MemoryResult
+    | TrialResult
+    | OverlapResult
+    | TrainingResult
+    | ProfileResult
+    | ObjectResult
+    | PieceResult
+)
+Line = Header | Result | Condition | Explanation | Paths | Trace | Profile | Footer
 
 
 def _as_planned(planned: Sequence[Item], processes: int) -> Sequence[Item]:
@@ -379,7 +613,8 @@ class Kind:
     ``failures_are_results``: an item whose ranks fail has been measured like any other, so the run
     ends well. ``items``: returns
     all items to measure, from the planned items and the number of processes. ``falls_with``:
-    whether an item is skipped together with the item that failed in a phase.
+    whether an item is skipped together with the item that failed in a phase. ``by_ranks``: ranks of
+    cclmark measure the items; otherwise they come from programs of the user.
     """
 
     item: type[Item]
@@ -391,6 +626,7 @@ class Kind:
     failures_are_results: bool = False
     items: Callable[[Sequence[Item], int], Sequence[Item]] = _as_planned
     falls_with: Callable[[Item, Item, str], bool] = _nothing_else
+    by_ranks: bool = True
 
 
 KINDS: dict[str, Kind] = {
@@ -411,4 +647,8 @@ KINDS: dict[str, Kind] = {
     MEMORY: Kind(Case, MemoryResult, "memory", items=_of_every_rank),
     EXPERIMENT: Kind(Trial, TrialResult, "trials", failures_are_results=True),
     OVERLAP: Kind(Overlap, OverlapResult, "overlaps", failures_are_results=True),
+    TRAIN: Kind(Training, TrainingResult, "trainings", failures_are_results=True),
+    PROFILE: Kind(ProfiledOperation, ProfileResult, "operations", by_ranks=False),
+    OBJECTS: Kind(ObjectCall, ObjectResult, "objects"),
+    PIECES: Kind(PieceCase, PieceResult, "pieces"),
 }

@@ -8,6 +8,7 @@ from cclmark.explain.paths import Route
 from cclmark.plan.counts import Count, Duration
 from cclmark.plan.islands import Island
 from cclmark.plan.outline import Outline
+from cclmark.plan.pieces import Division
 
 SCHEMA_VERSION = 4
 
@@ -130,7 +131,8 @@ class Settings(msgspec.Struct, omit_defaults=True):
 
     ``weights``: the rows of the matrix that ``pattern`` names. ``duration_s``: of a soak, for which
     ``cycles`` is 0. ``bind``: empty for the default, ``none``, ``numa``, or the processors of
-    every rank, ``ranks:0=0-7;1=8-15`` (see plan.binding).
+    every rank, ``ranks:0=0-7;1=8-15`` (see plan.binding). ``values``: whether the tensors of checks
+    are reported.
     """
 
     begin_bytes: Count
@@ -161,6 +163,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     barrier: str = "own"
     clock: str = "auto"
     bind: str = ""
+    values: bool = False
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):
@@ -435,7 +438,8 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
 
     ``time_s`` is the median time of one copy of the slowest flow, or the latency;
     ``flow_bytes_per_s`` is the median bandwidth of each flow and ``bytes_per_s`` the total: all
-    bytes over the time of the slowest flow. Both are absent for a latency.
+    bytes over the time of the slowest flow. Both are absent for a latency. In imported results they
+    are those that the tool printed; one total for several flows has no ``flow_bytes_per_s``.
     """
 
     time_s: float
@@ -484,6 +488,226 @@ class OverlapFigures(msgspec.Struct, omit_defaults=True):
     launch_bound: bool = False
     compute_launch_bound: bool = False
     together_launch_bound: bool = False
+
+
+class StepTimeline(msgspec.Struct, omit_defaults=True):
+    """What runs in profiled steps, in seconds for one step, by rank.
+
+    ``step_s``: from the end of a step to the end of the next one. ``compute_s``: something
+    computes. ``exposed_s``: something communicates or waits for other ranks, and nothing computes.
+    In the rest nothing runs. ``communication_s``: something communicates, hidden or not.
+    ``compute_alone_s``: compute in steps without communication, empty if there were none.
+    ``steps``: the number of profiled steps.
+    """
+
+    steps: Count
+    step_s: list[float]
+    communication_s: list[float]
+    exposed_s: list[float]
+    compute_s: list[float]
+    compute_alone_s: list[float] = []
+
+
+class ReplicaDifference(msgspec.Struct):
+    """A rank whose parameters are not those of the others: the number of tensors, the first one."""
+
+    rank: Count
+    tensors: Count
+    first: str
+
+
+class ReplicaCheck(msgspec.Struct, omit_defaults=True):
+    """Whether all ranks hold equal parameters, with the number of elements of each rank."""
+
+    elements: Count
+    differences: list[ReplicaDifference] = []
+
+
+class CheckedValue(msgspec.Struct):
+    """A tensor of a check on one rank, as text.
+
+    ``moment``: ``before`` the operation ``call`` that has it as the argument ``name``, or ``after``
+    it, where ``name`` is the output that was compared. Empty for the number of values left out.
+    """
+
+    rank: int
+    moment: str
+    call: str
+    name: str
+    text: str
+
+
+class PieceRow(msgspec.Struct, omit_defaults=True):
+    """A message in one division. ``status``: ok, wrong or skipped, with the reason.
+
+    ``samples``: one for each round. ``summary``: of the whole message. ``ratio``: the time over the
+    time in one call, with a 95 % interval. ``launch_bound``: the host enqueues the calls no faster
+    than the devices execute them, so that its launches set the time.
+    """
+
+    division: Division
+    status: str
+    reason: str = ""
+    samples: Samples | None = None
+    summary: Summary | None = None
+    ratio: float = 1.0
+    ratio_low: float = 1.0
+    ratio_high: float = 1.0
+    launch_bound: bool = False
+    verification: Verification | None = None
+
+
+class ObjectTimes(msgspec.Struct):
+    """The times of one call in every round, by rank, in seconds.
+
+    ``objects_s``: with objects, ``tensors_s``: with the same data as tensors. ``pickling_s``: of
+    the objects that the rank sends in a call, ``unpickling_s`` of those that it receives.
+    ``calls`` and ``tensor_calls``: the number of calls in a row that a time is the mean of.
+    """
+
+    objects_s: list[list[float]]
+    tensors_s: list[list[float]]
+    pickling_s: list[list[float]]
+    unpickling_s: list[list[float]]
+    calls: Count
+    tensor_calls: Count
+
+
+class ObjectFigures(msgspec.Struct):
+    """The figures of an object call, see analysis.object_figures.
+
+    Times are seconds for one call, of the slowest rank; ``low`` and ``high`` are the ends of 95 %
+    intervals. ``ratio``: the time with objects over the time with tensors.
+    """
+
+    object_s: Duration
+    object_low_s: Duration
+    object_high_s: Duration
+    tensor_s: Duration
+    tensor_low_s: Duration
+    tensor_high_s: Duration
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    pickling_s: Duration
+
+
+class ObjectFinding(msgspec.Struct):
+    """Wrong data on one rank. ``of``: ``objects`` or ``tensors``."""
+
+    rank: int
+    of: str
+    text: str
+
+
+class ProfileGroup(msgspec.Struct, omit_defaults=True):
+    """A group of ranks that communicate: a communicator, or a process group of a framework.
+
+    ``identity``: the library's or framework's own, by which ranks name the same group. ``ranks``:
+    the process of every rank of the group, by its number in ``Profile.processes``; None for a rank
+    that was not profiled.
+    """
+
+    name: str
+    identity: str
+    ranks: list[Count | None]
+
+
+class ProfileProcess(msgspec.Struct, omit_defaults=True):
+    """A process of a profiled program.
+
+    ``rank``: of its launcher, else its number. ``span_s``: from its first call to the end of its
+    last one. ``communication_s``: how long at least one operation ran; ``compute_s``: how long at
+    least one other kernel ran; ``exposed_s``: how long operations ran and no other kernel did.
+    ``steps``: of training, with ``step_s``, the median time between their begins. Unknown values
+    are None. ``calls``: of all operations; ``listed``: those whose times are known one by one, of
+    which ``communication_s`` and all times of waiting are computed. ``note``: what is missing, in
+    words.
+    """
+
+    rank: Count
+    host: str
+    pid: int
+    calls: Count
+    listed: Count
+    span_s: float = 0.0
+    communication_s: float | None = None
+    compute_s: float | None = None
+    exposed_s: float | None = None
+    step_calls: Count = 0
+    steps: Count = 0
+    step_s: float | None = None
+    step_communication_s: float | None = None
+    library: str = ""
+    note: str = ""
+
+
+class ProfiledCall(msgspec.Struct, omit_defaults=True):
+    """A call in the order of a process: the number of its result, then times in seconds.
+
+    ``begin_s``: after the first call of the window; ``time_s``: of its kernel, 0 if unknown.
+    ``stream``: the number of its stream in the order of their first use, -1 if unknown.
+    ``peer``: of a message, -1 otherwise.
+    """
+
+    index: Count
+    begin_s: float
+    time_s: float
+    stream: int = -1
+    peer: int = -1
+
+
+class Profile(msgspec.Struct, tag="profile", omit_defaults=True):
+    """What a profile contains besides its operations.
+
+    ``source``: plug-in, kineto, or execution trace. ``wall_s``: of the program, 0 if unknown, and
+    ``program_exit_code`` its exit code, negative for a signal. ``window``: consecutive calls of
+    each process that represent the program: one step if its steps are known. ``notes``: what is
+    missing, in words.
+    """
+
+    source: str
+    wall_s: float = 0.0
+    program_exit_code: int | None = None
+    groups: list[ProfileGroup] = []
+    processes: list[ProfileProcess] = []
+    window: list[list[ProfiledCall]] = []
+    notes: list[str] = []
+
+
+class ProfiledChoice(msgspec.Struct, omit_defaults=True):
+    """What the library chose for some of the calls of an operation. ``channels``: 0 if unknown."""
+
+    kernel: str
+    protocol: str
+    channels: Count
+    calls: Count
+
+
+class ProfileFigures(msgspec.Struct, omit_defaults=True):
+    """Figures of one operation in one process. Times are seconds; unknown ones are None.
+
+    ``process``: its number in ``Profile.processes``. ``calls``: all, of which ``unreported`` were
+    called but not reported as executed, and ``timed`` have a time, ``total_s`` together;
+    ``median_s`` is of the listed ones. ``bytes``: of all calls, as ``size_bytes`` counts.
+    ``wait_s``: how much longer its kernels ran than those of the rank that arrived last, in
+    ``compared`` calls; in ``last`` of them it was that rank. ``exposed_s``: how long the operations
+    ran while no other kernel did.
+    """
+
+    process: Count
+    calls: Count
+    bytes: Count
+    unreported: Count = 0
+    timed: Count = 0
+    total_s: float | None = None
+    median_s: float | None = None
+    least_s: float | None = None
+    most_s: float | None = None
+    wait_s: float | None = None
+    compared: Count = 0
+    last: Count = 0
+    exposed_s: float | None = None
 
 
 class MemoryReading(msgspec.Struct, omit_defaults=True):

@@ -181,7 +181,7 @@ class CaseRunner:
     def _replay(self, iterations: int) -> Samples:
         """A sample of device time from graph replays, without individual launches."""
         measured = self._session.run(self._replayed(iterations))
-        return _samples_of(measured, iterations * self._settings.group * _REPLAYS)
+        return samples_of(measured, iterations * self._settings.group * _REPLAYS)
 
     def _replayed(self, iterations: int) -> engine.Batch:
         settings = self._settings
@@ -210,7 +210,7 @@ class CaseRunner:
         measured = self._session.run(batch)
         single = settings.timing in _SINGLY
         launches = settings.graph_launches if settings.timing == "graph" else 1
-        samples = _samples_of(measured, 1 if single else iterations * settings.group * launches)
+        samples = samples_of(measured, 1 if single else iterations * settings.group * launches)
         if settings.timing == "per-op" and clock_of(samples, settings) == "host":
             return _as_one(samples)
         return samples
@@ -295,17 +295,7 @@ class CaseRunner:
         for _ in range(self._settings.check):
             checked = self._session.verify(self._corrupt)
             wrong = sum(entry.wrong for entry in checked.findings)
-            findings = [
-                Finding(
-                    rank=rank,
-                    wrong=entry.wrong,
-                    first_element=entry.first_element,
-                    expected=engine.format_value(case.dtype, entry.expected_bits),
-                    actual=engine.format_value(case.dtype, entry.actual_bits),
-                )
-                for rank, entry in enumerate(checked.findings)
-                if entry.wrong
-            ]
+            findings = findings_of(checked, case.dtype)
             compare_s = max(compare_s, checked.compare_s)
             if wrong:
                 break
@@ -313,7 +303,22 @@ class CaseRunner:
         return Verification(wrong, findings, where, time.monotonic() - begin_s, compare_s)
 
 
-def _samples_of(measured: engine.Samples, operations: int) -> Samples:
+def findings_of(checked: engine.VerificationResult, dtype: str) -> list[Finding]:
+    """The wrong outputs of a check, by rank."""
+    return [
+        Finding(
+            rank=rank,
+            wrong=entry.wrong,
+            first_element=entry.first_element,
+            expected=engine.format_value(dtype, entry.expected_bits),
+            actual=engine.format_value(dtype, entry.actual_bits),
+        )
+        for rank, entry in enumerate(checked.findings)
+        if entry.wrong
+    ]
+
+
+def samples_of(measured: engine.Samples, operations: int) -> Samples:
     """Converts the times of one batch, with ``operations`` operations per sample."""
     return Samples(
         host_s=_by_sample(measured.host_s),

@@ -31,6 +31,7 @@ _MOST_PROBED = 4096
 _GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
 _NOTHING = (0, 1)
 _MOST_ATTEMPTS = 4  # if no operation ran entirely beside the other work
+_LONGEST_REPEATED_S = 1.0  # a longer phase is not repeated with more operations
 _WARM_UP = WarmUp(agreement=0.05, most_batches=4, most_time_s=0.3)
 _DIGITS = 9  # of a time in seconds: nanoseconds
 _CHECKED_BESIDE = 4  # products that run beside the collective that is checked
@@ -82,7 +83,11 @@ class OverlapRunner:
         lengths = self._lengths()
         attempts = 1
         communication, compute, together = self._phases(overlap.round, lengths)
-        while select(together) is None and attempts < _MOST_ATTEMPTS:
+        while (
+            select(together) is None
+            and attempts < _MOST_ATTEMPTS
+            and time_of_spans(together) < _LONGEST_REPEATED_S
+        ):
             attempts += 1
             lengths = longer(lengths)
             communication, compute, together = self._phases(overlap.round, lengths)

@@ -151,6 +151,9 @@ class Rank:
 
     def fail(self, kind: str, message: str) -> None:
         """Reports the error to the launcher and ends the other ranks' waits."""
+        at_s = time.monotonic()
         self.rank_group.abort()
         job = self.job
-        self.client.send(Failed(job.rank, job.token, kind, message, self._phase, self.case_index))
+        self.client.send(
+            Failed(job.rank, job.token, kind, message, self._phase, self.case_index, at_s)
+        )

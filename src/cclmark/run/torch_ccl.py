@@ -79,6 +79,9 @@ class TorchCommunicator:
         self._dist = torch.distributed
         self._group = group
         self._device = device
+        self._place = tensor_device(torch, device.info.runtime, device.info.index)
+        self._bound = ""  # the operation that was bound last
+        self._coalescing: Any = None
 
     def __del__(self) -> None:
         """Destroys the process group."""
@@ -87,6 +90,37 @@ class TorchCommunicator:
     def route(self, operation: str) -> str:
         """See route_of."""
         return route_of(operation)
+
+    def begin_group(self) -> None:
+        """Begins to coalesce calls of the bound operation. Raises UnsupportedError.
+
+        all_reduce has a coalesced form in every backend; other operations are grouped by a backend
+        of devices between its own start and end.
+        """
+        manager = getattr(self._dist, "_coalescing_manager", None)
+        if manager is None:
+            raise engine.UnsupportedError(
+                f"torch {self._torch.__version__} has no function that coalesces calls"
+            )
+        is_direct = self._bound == "all_reduce"
+        if not is_direct and (self._device.info.runtime != "cuda" or self._bound == "sendrecv"):
+            raise engine.UnsupportedError(
+                f"torch.distributed does not support groups of operations of {self._bound} with "
+                "this backend"
+            )
+        self._coalescing = manager(device=None if is_direct else self._place)
+        self._coalescing.__enter__()
+
+    def end_group(self) -> None:
+        """Launches the calls since ``begin_group`` as one. Raises UnsupportedError, EngineError."""
+        manager, self._coalescing = self._coalescing, None
+        try:
+            manager.__exit__(None, None, None)
+        except Exception as error:  # torch and its plug-ins may raise any exception
+            text = f"{self._bound}, coalesced: {one_line(error)}"
+            if cannot(error):
+                raise engine.UnsupportedError(text) from None
+            raise engine.EngineError(f"torch.distributed {text}") from None
 
     def bind(
         self, operation: engine.Operation, stream: int
@@ -97,6 +131,7 @@ class TorchCommunicator:
         succeeded once, so that all ranks detect it at the same point.
         """
         name, dtype = operation.collective, operation.dtype
+        self._bound = name
         kind = getattr(self._torch, _DTYPES.get(dtype, dtype), None)
         if kind is None:
             raise engine.UnsupportedError(f"torch {self._torch.__version__} has no {dtype}")

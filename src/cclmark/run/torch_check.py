@@ -6,13 +6,17 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from cclmark import _engine as engine
 from cclmark.plan.checks import Check
 from cclmark.plan.inject import Injection
 from cclmark.results.kinds import CheckResult
+from cclmark.results.schema import CheckedValue
 from cclmark.run.rank import Rank
 from cclmark.run.torch_backend import ProcessGroup, cannot, one_line, tensor_device
 from cclmark.run.torch_checks import FUNCTIONS, MismatchError, NotThereError, World
+from cclmark.run.torch_values import ValueRecorder
 
 _PASS, _UNSUPPORTED, _FAILED = 0.0, 1.0, 2.0
 
@@ -43,7 +47,10 @@ class TorchChecker:
             if fault.kind == "delay" and fault.rank == job.rank
         )
         self._corrupt = corrupt[0] if corrupt else None
-        self._world = World(torch, backend, job.rank, job.ranks, device, self._corrupt)
+        self._recorder = ValueRecorder(torch, job.rank) if job.settings.values else None
+        self._world = World(
+            torch, backend, job.rank, job.ranks, device, self._corrupt, self._recorder
+        )
 
     def run(self) -> None:
         """Runs all checks; rank 0 reports the results."""
@@ -83,6 +90,8 @@ class TorchChecker:
         gathered = self._rank.rank_group.gather([verdict, duration_s])
         verdicts, durations_s = gathered[::2], gathered[1::2]
         result = CheckResult(index, check, "ok", "", started_at_s, duration_s)
+        if self._recorder is not None:
+            result.values = self._values(index, self._recorder.take())
         if max(verdicts) == _PASS:
             return result
         alike = min(verdicts) == max(verdicts) == _UNSUPPORTED
@@ -91,6 +100,22 @@ class TorchChecker:
         if not alike:
             self._group.renew()
         return result
+
+    def _values(self, index: int, own: list[CheckedValue]) -> list[CheckedValue]:
+        """The values of all ranks on rank 0: the first of every rank, then the second, and so on.
+
+        On other ranks the result is empty.
+        """
+        job, client = self._rank.job, self._rank.client
+        if job.rank:
+            client.put(f"values {index} of rank {job.rank}", msgspec.msgpack.encode(own))
+            return []
+        by_rank = [own]
+        for rank in range(1, job.ranks):
+            sent = client.get(f"values {index} of rank {rank}", job.settings.timeout_s)
+            by_rank.append(msgspec.msgpack.decode(sent, type=list[CheckedValue]))
+        rows = [(place, one) for values in by_rank for place, one in enumerate(values)]
+        return [one for _, one in sorted(rows, key=lambda row: (row[0], row[1].rank))]
 
     def _call(self, check: Check) -> tuple[float, str]:
         try:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from cclmark.run.torch_values import RecordingDist, ValueRecorder
+
 _COUNT = 1000
 # Constants of a 32-bit hash: odd numbers without a pattern.
 _SPREAD, _APART, _STIR, _WORD = 0x9E3779B1, 0x85EBCA6B, 0x2C1B3C6D, 0xFFFFFFFF
@@ -27,7 +29,10 @@ class NotThereError(Exception):
 
 
 class World:
-    """The context of a check. ``corrupt``: the element to falsify in every output, or None."""
+    """The context of a check. ``corrupt``: the element to falsify in every output, or None.
+
+    ``recorder``: keeps the tensors before and after the operations, or None.
+    """
 
     def __init__(
         self,
@@ -37,10 +42,14 @@ class World:
         size: int,
         device: Any,
         corrupt: int | None = None,
+        recorder: ValueRecorder | None = None,
     ) -> None:
         self.torch = torch
         self.backend = backend
+        self._recorder = recorder
         self.dist = torch.distributed
+        if recorder is not None:
+            self.dist = RecordingDist(torch, recorder)
         self.rank = rank
         self.size = size
         self.device = device
@@ -84,6 +93,8 @@ class World:
             flat = got.reshape(-1)
             flat[self._corrupt] = 0 if flat[self._corrupt] != 0 else 1
             got = flat.reshape(got.shape)
+        if self._recorder is not None:
+            self._recorder.after(what, got)
         if got.shape != wanted.shape or got.dtype != wanted.dtype:
             raise MismatchError(
                 f"{what}: {tuple(got.shape)} of {got.dtype}, expected {tuple(wanted.shape)} of "
@@ -96,6 +107,13 @@ class World:
                 f"{what}: {len(bad)} of {got.numel()} wrong, first at index {place}: expected "
                 f"{wanted.reshape(-1)[place].item()}, got {got.reshape(-1)[place].item()}"
             )
+
+    def expect_objects(self, got: list[object], wanted: list[object]) -> None:
+        """Raises MismatchError if received objects differ from ``wanted``."""
+        if self._recorder is not None:
+            self._recorder.after("object_list", got)
+        if got != wanted:
+            raise MismatchError(f"expected {wanted}, got {got}")
 
     def reduced(self, operation: Any, combine: Callable[[Any], Any], dtype: Any = None) -> None:
         """Compares one all_reduce with ``combine`` of the stacked inputs of all ranks.
@@ -288,11 +306,10 @@ def _needs_numpy(w: World) -> None:
 
 def _broadcast_objects(w: World) -> None:
     _needs_numpy(w)
-    sent = [{"a": [1, 2]}, "text", None]
+    sent: list[object] = [{"a": [1, 2]}, "text", None]
     got: list[object] = list(sent) if w.rank == 0 else [0, 0, 0]
     w.dist.broadcast_object_list(got, 0, device=w.device)
-    if got != sent:
-        raise MismatchError(f"expected {sent}, got {got}")
+    w.expect_objects(got, sent)
 
 
 def _reduce(w: World) -> None:
@@ -327,9 +344,8 @@ def _all_gather_objects(w: World) -> None:
     _needs_numpy(w)
     got: list[object] = [None] * w.size
     w.dist.all_gather_object(got, {"rank": w.rank, "text": "x" * w.rank})
-    wanted = [{"rank": rank, "text": "x" * rank} for rank in range(w.size)]
-    if got != wanted:
-        raise MismatchError(f"expected {wanted}, got {got}")
+    wanted: list[object] = [{"rank": rank, "text": "x" * rank} for rank in range(w.size)]
+    w.expect_objects(got, wanted)
 
 
 def _gather(w: World) -> None:

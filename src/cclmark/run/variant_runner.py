@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from functools import partial
 
 from cclmark import _engine as engine
+from cclmark.plan.trials import Trial
 from cclmark.plan.variants import COMMUNICATOR, REGISTRATION, Variant
-from cclmark.results.kinds import Varied, VariedResult, failed
+from cclmark.results.kinds import OverlapResult, TrialResult, VariedCase, VariedCaseResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import Library
@@ -18,12 +19,12 @@ from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.opening import measure_each
 
 #: Measures the item with this index.
-Measure = Callable[[int], VariedResult]
+Measure = Callable[[int], VariedCaseResult]
 
 
 def run_variants(
     context: RankContext,
-    items: Sequence[Varied],
+    items: Sequence[VariedCase],
     measurer: Callable[[engine.Session], Measure],
     prepare: Callable[[], None] | None = None,
     *,
@@ -49,7 +50,7 @@ class _VariantRunner:
     def __init__(
         self,
         context: RankContext,
-        items: Sequence[Varied],
+        items: Sequence[VariedCase],
         measurer: Callable[[engine.Session], Measure],
         prepare: Callable[[], None] | None,
     ) -> None:
@@ -110,7 +111,7 @@ class _VariantRunner:
                 item = self._items[index]
                 rank.case_index = index
                 if item.case in too_large:
-                    result = failed(index, item, "skipped", too_large[item.case])
+                    result = _skipped(index, item, too_large[item.case])
                 else:
                     result = measure(index)
                 if job.rank == 0:
@@ -140,6 +141,12 @@ class _VariantRunner:
             explainer.run(index, self._items[index].case)
         if indices and variant.is_default:
             explainer.finish(self._items[indices[0]].case.ccl, communicator)
+
+
+def _skipped(index: int, item: VariedCase, reason: str) -> VariedCaseResult:
+    if isinstance(item, Trial):
+        return TrialResult(index, item, "skipped", reason)
+    return OverlapResult(index, item, "skipped", reason)
 
 
 @contextmanager

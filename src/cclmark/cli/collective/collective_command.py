@@ -7,14 +7,19 @@ import sys
 import click
 
 from cclmark.cli.operation_argument import known_operation, operations_in_help
-from cclmark.cli.options import CollectivesFlags, ExplainFlags, Flags, command
+from cclmark.cli.options import CollectivesFlags, ExplainFlags, Flags, OperationFlags, command
 from cclmark.errors import UsageError
 from cclmark.plan.operations import COLLECTIVES, OPERATIONS
 
 
 def collective_command(name: str) -> click.Command:
     """Returns the command of the operation ``name``."""
-    return command(name, OPERATIONS[name].summary, Flags, lambda flags: _measure([name], flags))
+    return command(
+        name,
+        OPERATIONS[name].summary,
+        OperationFlags,
+        lambda flags: _measure([name], flags, flags.pieces),
+    )
 
 
 def collectives_command(name: str) -> click.Command:
@@ -45,10 +50,10 @@ def _explain(flags: ExplainFlags) -> None:
     _measure([flags.operation], flags)
 
 
-def _measure(operations: list[str], flags: Flags) -> None:
+def _measure(operations: list[str], flags: Flags, pieces: str = "") -> None:
     from cclmark.cli.collective.measuring import measure
 
-    sys.exit(measure(operations, flags))
+    sys.exit(measure(operations, flags, pieces))
 
 
 def _chosen(only: str) -> list[str]:

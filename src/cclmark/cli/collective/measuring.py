@@ -70,8 +70,10 @@ _BESIDE_CCLS = ("nvrtc", "cublaslt")
 _REGISTRATIONS = ("none", "local", "symmetric")
 
 
-def measure(operations: list[str], flags: Flags) -> int:
+def measure(operations: list[str], flags: Flags, pieces: str = "") -> int:
     """Measures ``operations`` with ``flags`` and returns the exit code.
+
+    ``pieces``: the numbers of pieces to divide each message into, empty for one call each.
 
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
@@ -80,7 +82,7 @@ def measure(operations: list[str], flags: Flags) -> int:
     with joined(
         lambda: devices_text(flags), device_count(flags), flags.timeout_s, mixed=True
     ) as coordinator:
-        coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
+        coordinator.exit_code = _measure(operations, flags, pieces, coordinator, began_s)
         return coordinator.exit_code
 
 
@@ -100,11 +102,25 @@ def devices_text(flags: Flags) -> str:
     return "host" if all(runtimes == ["host"] for runtimes in needed) else ""
 
 
-def _measure(operations: list[str], flags: Flags, coordinator: Coordinator, began_s: float) -> int:
+def _measure(
+    operations: list[str], flags: Flags, pieces: str, coordinator: Coordinator, began_s: float
+) -> int:
     every_s = _duration("--summary-every", flags.summary_every)
     references = _reference_notes(flags)
     request, plan = request_of(operations, flags, coordinator)
     name = operations[0] if len(operations) == 1 else "collectives"
+    if pieces:
+        from cclmark.cli.collective.piece_measuring import piece_exporter, pieces_request
+
+        return record(
+            pieces_request(request, flags, pieces),
+            lambda output: piece_exporter(flags, output),
+            began_s,
+            output=flags.output,
+            journal=flags.journal,
+            resume=flags.resume,
+            stem=stem_of(f"{name}-pieces", plan),
+        )
     return record(
         request,
         lambda output: _exporter(flags, plan, output, every_s, references),

@@ -12,7 +12,11 @@ from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_
 
 _FORMATS = (
     *("auto", "nccl-tests", "nccl-tests-json", "flagcx", "hccl", "ml-engineering"),
-    "cclmark-json",
+    *("cclmark-json", "kineto"),
+)
+_OTHER_BENCHMARKS = (
+    *("nvbandwidth", "nvbandwidth-json", "cuda-samples", "pccl", "osu", "imb", "perftest"),
+    *("all-reduce-latency-comp", "all-gather-object", "nccom-test", "mscclpp", "ucc"),
 )
 
 
@@ -31,7 +35,7 @@ def import_command(name: str) -> click.Command:
             ),
             click.Option(
                 ["--format"],
-                type=click.Choice(_FORMATS),
+                type=click.Choice((*_FORMATS, *_OTHER_BENCHMARKS)),
                 default="auto",
                 help="Format of the files [auto: detected].",
             ),
@@ -57,6 +61,12 @@ def import_command(name: str) -> click.Command:
                 type=click.Choice(REDUCTIONS),
                 help="Reduction, if the text does not contain it.",
             ),
+            click.Option(
+                ["--size"],
+                metavar="SIZE",
+                callback=_bytes_of,
+                help="Size of a copy, if the text does not contain it [the tool's default].",
+            ),
             click.Option(["--device"], metavar="NAME", help="Name of the devices."),
             click.Option(
                 ["--hosts"],
@@ -72,11 +82,23 @@ def import_command(name: str) -> click.Command:
         ],
         callback=_import,
         help="Convert the output of other tools into journals, which can be compared, exported and "
-        "kept like any journal.\n\nFILE: output of nccl-tests, rccl-tests, hccl_test, "
+        "kept like any journal.\n\nFILE: output of nvbandwidth (text or -j), "
+        "p2pBandwidthLatencyTest (of the CUDA samples or of PCCL), the OSU micro-benchmarks, the "
+        "Intel MPI Benchmarks, perftest (ib_write_bw and others), ucc_perftest, nccom-test, "
+        "mscclpp-test (-o), "
+        "all_reduce_latency_comp.py, all_gather_object_vs_all_reduce.py, "
+        "nccl-tests, rccl-tests, hccl_test, "
         "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
-        "cclmark; - is standard input.",
+        "cclmark, or traces of torch.profiler, one for each rank (.json or .json.gz), which become "
+        "one profile; - is standard input.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
+
+
+def _bytes_of(context: click.Context, option: click.Parameter, size: str | None) -> int | None:
+    from cclmark.plan.sizes import parse_size
+
+    return None if size is None else parse_size(size)
 
 
 def _import(**options: object) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from cclmark.errors import EXIT_OK, OutputError, UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
 from cclmark.importing.merge import merged
+from cclmark.importing.traces import TRACE_IMPORTERS, TraceFile, import_traces, trace_format
 from cclmark.printable import plain
+from cclmark.report.kinds import report_kind
 from cclmark.report.wording.text import counted
 from cclmark.results.journal import Journal, JournalWriter
 from cclmark.results.kinds import Line
@@ -47,6 +49,7 @@ def import_files(
     device: str | None,
     hosts: int | None,
     ccl: str | None,
+    size: int | None,
 ) -> int:
     """Imports ``files`` and returns the exit code; writes nothing unless all can be read.
 
@@ -54,12 +57,20 @@ def import_files(
     """
     if ccl is not None and _CCL.fullmatch(ccl) is None:
         raise UsageError(f"--ccl: {ccl!r} is not a library name")
-    given = Given(operation, ccl, ranks, device, dtype, reduction, hosts)
+    given = Given(operation, ccl, ranks, device, dtype, reduction, hosts, size)
     chosen = None if format == "auto" else format
     if files.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
-    read = [_read(name, chosen, given) for name in files]
+    read = list(_read_all(files, chosen, given))
+    if output is not None and len(read) == 1 and read[0].journal.profile is not None:
+        _tell(read[0])
+        _write(read[0].journal, output)
+        return EXIT_OK
     if output is not None:
+        if any(one.journal.profile is not None for one in read):
+            raise UsageError(
+                "traces of programs and other files cannot be one journal: leave out -o"
+            )
         runs = [(one.name, one.journal) for one in read]
         for one in read:
             _tell(one)
@@ -71,7 +82,29 @@ def import_files(
     return EXIT_OK
 
 
-def _read(name: str, format: str | None, given: Given) -> _Read:
+def _read_all(files: Sequence[str], format: str | None, given: Given) -> Iterator[_Read]:
+    """Reads all files; the traces of one format are one run, in the place of the first one."""
+    contents = [_content(name, given) for name in files]
+    formats = [_format_of_trace(file, format) for file in contents]
+    done: set[str] = set()
+    for file, found in zip(contents, formats, strict=True):
+        if not found:
+            chosen, run = import_text(file.content, file.name, format, given, file.origin)
+            yield _Read(file.name, chosen, run)
+        elif found not in done:
+            done.add(found)
+            traces = [one for one, own in zip(contents, formats, strict=True) if own == found]
+            yield _Read(file.name, found, import_traces(traces, found))
+
+
+def _format_of_trace(file: TraceFile, format: str | None) -> str:
+    """The format of a trace of a program, which has no other one; empty for other files."""
+    if format is not None:
+        return format if format in TRACE_IMPORTERS else ""
+    return trace_format(file.content)
+
+
+def _content(name: str, given: Given) -> TraceFile:
     shown = "standard input" if name == "-" else name
     try:
         if name == "-":
@@ -88,8 +121,7 @@ def _read(name: str, format: str | None, given: Given) -> _Read:
         command=[readable(word) for word in sys.argv],
         version=__version__,
     )
-    found, run = import_text(content, shown, format, given, origin)
-    return _Read(shown, found, run)
+    return TraceFile(shown, content, origin)
 
 
 def _tell(read: _Read) -> None:
@@ -98,15 +130,21 @@ def _tell(read: _Read) -> None:
     if run.header.imported is None:
         _say(f"{read.name}: a journal of cclmark as JSON, {len(run.results)} results")
         return
+    if run.profile is not None:
+        _tell_profile(read)
+        return
     operations = dict.fromkeys(result.case.operation for result in run.cases)
     ranks = list(dict.fromkeys(result.case.ranks for result in run.cases))
     others = "".join(f"{number} and " for number in ranks[:-1])
     source = run.header.imported.source
     of = f", of {source}" if source != read.format else ""
-    _say(
-        f"{read.name}: {read.format}{of}: {counted(len(run.cases), 'case')} of "
-        f"{', '.join(operations)}, {others}{counted(ranks[-1], 'rank')}"
-    )
+    contents = f"{counted(len(run.cases), 'case')} of {', '.join(operations)}, {others}"
+    if ranks:
+        contents += counted(ranks[-1], "rank")
+    else:
+        contents = f"{report_kind(run.kind).counted(run)}, "
+        contents += counted(len(run.header.devices), "device")
+    _say(f"{read.name}: {read.format}{of}: {contents}")
     for notice in run.header.notices[:_MOST_NOTICES]:
         _say(f"  {notice}")
     more = len(run.header.notices) - _MOST_NOTICES
@@ -114,6 +152,20 @@ def _tell(read: _Read) -> None:
         _say(f"  and {more} more notices, in the journal")
     if run.footer is None:
         _say("  the text ends before its table is complete")
+
+
+def _tell_profile(read: _Read) -> None:
+    """Reports what traces of a program contain."""
+    run = read.journal
+    assert run.profile is not None
+    calls = sum(one.calls for one in run.profile.processes)
+    _say(
+        f"{read.name}: {read.format}: {counted(calls, 'call')} of "
+        f"{counted(len(run.results), 'distinct operation')} on "
+        f"{counted(len(run.profile.processes), 'rank')}"
+    )
+    for note in run.profile.notes[:_MOST_NOTICES]:
+        _say(f"  {note}")
 
 
 def _free_name(read: _Read) -> Path:
@@ -136,6 +188,7 @@ def _write(run: Journal, path: Path) -> None:
     writer = JournalWriter(path, "-o FILE")
     whole = False
     lines: list[Line] = [run.header, *run.results, *run.conditions, *run.paths]
+    lines[1:1] = [run.profile] if run.profile is not None else []
     try:
         for line in [*lines, *([run.footer] if run.footer is not None else [])]:
             writer.write(line)

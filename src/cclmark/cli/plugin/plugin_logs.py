@@ -50,6 +50,11 @@ def _lacking(one: LogCalls, logs: int) -> str:
         return f"{one.path}: {lost}{compared}"
     if one.operations:
         return ""
+    if one.is_profile:
+        return (
+            f"{one.path} counts calls instead of listing them: cclmark profile --read "
+            f"{one.path.parent} reads it"
+        )
     if one.communicators:
         reason = (
             "although a communicator was created: the program called no collective, or the "

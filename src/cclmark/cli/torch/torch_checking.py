@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from cclmark.cli.collective.measuring import check_limits
+from cclmark.cli.torch.torch_devices import checked_backend, wanted_devices
 from cclmark.cli.torch.torch_options import TorchFlags
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
-from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.checks import chosen_checks
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import CHECK
-from cclmark.plan.libraries import require_torch_devices, usual_runtime
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
@@ -25,10 +23,9 @@ from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import CheckResult
 from cclmark.results.schema import Settings
-from cclmark.run import locate
 
-_USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}
 _USUAL_RANKS = 4
+_MOST_RANKS_WITH_VALUES = 256
 
 
 def check_torch(flags: TorchFlags) -> int:
@@ -38,27 +35,24 @@ def check_torch(flags: TorchFlags) -> int:
     """
     began_s = time.monotonic()
     check_limits(1.0, 1.0, flags.timeout_s)
-    wanted = flags.devices
-    if not wanted and usual_runtime(flags.backend) == "host":
-        alone = find_placement(os.environ) is None
-        wanted = f"host:{flags.count or _USUAL_RANKS}" if alone else "host"
-    with joined(lambda: wanted, flags.count, flags.timeout_s) as coordinator:
+    with joined(
+        lambda: wanted_devices(flags.devices, flags.count, flags.backend, _USUAL_RANKS),
+        flags.count,
+        flags.timeout_s,
+    ) as coordinator:
         coordinator.exit_code = _check(flags, coordinator, began_s)
         return coordinator.exit_code
 
 
 def _check(flags: TorchFlags, coordinator: Coordinator, began_s: float) -> int:
     devices = coordinator.devices
-    locate.require_torch()
-    require_torch_devices(devices.runtime)
+    backend = checked_backend(flags.backend, coordinator, "the checks")
     ranks = len(devices.indices)
-    if ranks < 2:
+    if flags.values and ranks > _MOST_RANKS_WITH_VALUES:
         raise UsageError(
-            f"the checks require two ranks, but there is only {ranks}: see --devices and -g"
+            f"--values supports at most {_MOST_RANKS_WITH_VALUES} ranks, but there are {ranks}: "
+            "select fewer with --devices or -g"
         )
-    backend = flags.backend or _USUAL_BACKEND[devices.runtime]
-    if backend == "nccl" and devices.runtime != "cuda":
-        raise UsageError("nccl supports cuda devices, not the host: see --devices")
     for text in flags.inject:
         if Injection.parse(text, ranks).kind == "hang":
             raise UsageError(f"{text!r}: checks support only the faults corrupt and delay")
@@ -82,6 +76,7 @@ def _check(flags: TorchFlags, coordinator: Coordinator, began_s: float) -> int:
         seed=0,
         inject=list(flags.inject),
         bind=str(Binding.parse(flags.bind, ranks)),
+        values=flags.values,
     )
     request = Request(
         devices=devices,

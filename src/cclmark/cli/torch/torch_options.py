@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.options import OPERATION, Flags, changed, option
+from cclmark.cli.options import OPERATION, OUTPUT, Flags, changed, option
 
 _SHARED = Flags.__dataclass_fields__
 
@@ -31,6 +31,13 @@ class TorchFlags:
         default="",
         metavar="A,B",
         help="Only these checks; a part selects all checks that begin with it [all].",
+    )
+    values: bool = option(
+        OUTPUT,
+        "--values",
+        default=False,
+        is_flag=True,
+        help="The tensors before and after each operation on every rank, long ones by their ends.",
     )
     devices: str = changed(_SHARED["devices"])
     bind: str = changed(_SHARED["bind"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar, runtime_checkable
 
-from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths
+from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths, Profile
 
 Result_contra = TypeVar("Result_contra", contravariant=True)
 
@@ -53,4 +53,13 @@ class Observer(Protocol):
 
     def observe(self, condition: Condition) -> None:
         """Receives the condition of a device after a case."""
+        ...
+
+
+@runtime_checkable
+class Profiles(Protocol):
+    """An exporter that shows what a profile contains besides its operations."""
+
+    def profile(self, profile: Profile) -> None:
+        """Receives it before the text begins."""
         ...

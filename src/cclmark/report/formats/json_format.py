@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from cclmark.results.kinds import Result
-from cclmark.results.schema import Condition, Footer, Header, Paths
+from cclmark.results.schema import Condition, Footer, Header, Paths, Profile
 
 Value = dict[str, "Value"] | list["Value"] | str | int | float | bool | None
 
@@ -19,7 +19,8 @@ class JsonExporter:
 
     Every field is present, even with its default value. NaN and infinities, which JSON does not
     support, are null. ``footer`` is null if the end of the run is missing. A soak also has
-    ``conditions``, a run with explanations ``paths``.
+    ``conditions``, a run with explanations ``paths``, a profile of a program
+    ``profile``.
     """
 
     def __init__(self, results: str) -> None:
@@ -28,6 +29,7 @@ class JsonExporter:
         self._separator = "\n"
         self._conditions: list[str] = []
         self._paths: list[str] = []
+        self._profile = ""
 
     def begin(self, header: Header) -> str:
         """Returns the document up to its first case."""
@@ -46,9 +48,14 @@ class JsonExporter:
         """Stores the paths of a library for the end of the document."""
         self._paths.append(encode(paths))
 
+    def profile(self, profile: Profile) -> None:
+        """Stores what a profile contains besides its operations for the end of the document."""
+        self._profile = f'"profile": {encode(profile)},\n'
+
     def end(self, footer: Footer | None) -> str:
         """Returns the rest of the document."""
         lists = _list("conditions", self._conditions) + _list("paths", self._paths)
+        lists += self._profile
         return f'\n],\n{lists}"footer": {encode(footer)}}}\n'
 
 

@@ -96,8 +96,9 @@ def headline_of_copies(run: Run) -> str:
         summary, transfer = one.summary, one.transfer
         if summary is None or one.status != "ok" or not summary.flow_bytes_per_s:
             continue
-        if (transfer.scope, transfer.measure) == ("pairs", "unidirectional"):
-            figure = transfer.flows[0], summary.flow_bytes_per_s[0]
+        start, end = transfer.flows[0]
+        if (transfer.scope, transfer.measure) == ("pairs", "unidirectional") and start != end:
+            figure = (start, end), summary.flow_bytes_per_s[0]
             by_series.setdefault(transfer.series(), []).append(figure)
     if not by_series:
         return ""

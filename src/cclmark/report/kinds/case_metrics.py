@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cclmark.report.formats.openmetrics import Metric, Series, labels_of
+from cclmark.report.kinds.case_labels import case_labels
 from cclmark.report.kinds.kind import RunLabels
 from cclmark.results.kinds import CaseResult
 
@@ -41,14 +42,7 @@ def measure_case(series: Series, result: CaseResult, run: RunLabels) -> None:
     pair = ("", "") if case.pair is None else tuple(run.devices[number] for number in case.pair)
     labels = labels_of(
         [
-            ("operation", case.operation),
-            ("ccl", case.ccl),
-            ("ranks", str(case.ranks)),
-            ("dtype", case.dtype),
-            ("reduction", case.reduction or ""),
-            ("root", "" if case.root is None else str(case.root)),
-            ("size_bytes", str(case.size_bytes)),
-            ("placement", case.placement),
+            *case_labels(case),
             ("first", pair[0]),
             ("second", pair[1]),
             *run.method,

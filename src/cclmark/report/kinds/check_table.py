@@ -11,7 +11,7 @@ from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.remarks import ending, planned_results
 from cclmark.results.kinds import CheckResult
-from cclmark.results.schema import Footer, Header
+from cclmark.results.schema import CheckedValue, Footer, Header
 
 _WORDS = {"ok": "pass", "unsupported": "unsupported", "failed": "FAIL"}
 _STYLES = {"ok": "green", "unsupported": "yellow", "failed": "red"}
@@ -21,6 +21,14 @@ _NAME = max(map(len, CHECKS))
 def verdict_of_check(result: CheckResult) -> str:
     """Returns the verdict in the words of the table."""
     return _WORDS.get(result.status, result.status)
+
+
+def value_text(value: CheckedValue) -> str:
+    """Returns a tensor of a rank in the words of the table."""
+    if not value.moment:
+        return f"rank {value.rank}: {value.text}"
+    when = f"{value.moment} {value.call}".rstrip()
+    return f"rank {value.rank} {when}: {value.name} = {value.text}"
 
 
 def _counts(results: list[CheckResult], header: Header) -> str:
@@ -51,6 +59,8 @@ class CheckTable:
         line = f"  {verdict}  {result.check.name:<{_NAME}}  {words}"
         if result.reason:
             line += f"\n{'':15}{plain(result.reason)}"
+        for value in result.values:
+            line += f"\n{'':15}{plain(value_text(value))}"
         return line + "\n"
 
     def end(self, footer: Footer | None) -> str:

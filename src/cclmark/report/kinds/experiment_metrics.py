@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cclmark.report.formats.openmetrics import Metric, Series, labels_of
+from cclmark.report.kinds.case_labels import case_labels
 from cclmark.report.kinds.kind import RunLabels
 from cclmark.results.kinds import TrialResult
 
@@ -24,14 +25,7 @@ def measure_trial(series: Series, result: TrialResult, run: RunLabels) -> None:
         [
             ("variant", trial.variant.describe()),
             ("round", str(trial.round + 1)),
-            ("operation", case.operation),
-            ("ccl", case.ccl),
-            ("ranks", str(case.ranks)),
-            ("dtype", case.dtype),
-            ("reduction", case.reduction or ""),
-            ("root", "" if case.root is None else str(case.root)),
-            ("size_bytes", str(case.size_bytes)),
-            ("placement", case.placement),
+            *case_labels(case),
             *run.method,
             *run.where,
         ]

@@ -8,7 +8,7 @@ import msgspec
 
 from cclmark.analysis.transfer_results import figures, utilisation, wrong_flows
 from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
+from cclmark.plan.transfers import LATENCY_BYTES, Transfer
 from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import TransferResult
@@ -22,6 +22,8 @@ _LATENCY_MEANING = {
     "chase": "time of one load of 8 bytes that waits for the one before, the mean over all "
     "multiprocessors",
     "ping-pong": "half a round trip: a store of 4 bytes until the other device sees it",
+    "half-round-trip": "half the time of a message and its answer",
+    "round-trip": "the time of a read until its data has arrived",
 }
 NOT_MEASURED = "-"  # because another pair hung
 CALL_MEANING = "what the host spends in the call that starts one copy"
@@ -71,7 +73,7 @@ class Matrix:
             words.append(f"{series.blocks} block{'s' * (series.blocks > 1)}")
         if not series.peer_access:
             words.append("peer access off, staged through the host")
-        if series.measure != "latency":
+        if series.measure != "latency" or series.size_bytes != LATENCY_BYTES:
             words.append(format_size(series.size_bytes))
         if series.offset_bytes:
             words.append(f"offset {format_size(series.offset_bytes)}")

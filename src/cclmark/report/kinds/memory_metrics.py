@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cclmark.analysis.memory_use import stated_total, taken_in
 from cclmark.report.formats.openmetrics import Metric, Series, labels_of
+from cclmark.report.kinds.case_labels import case_labels
 from cclmark.report.kinds.kind import RunLabels
 from cclmark.results.kinds import MemoryResult
 
@@ -32,14 +33,7 @@ def measure_memory(series: Series, result: MemoryResult, run: RunLabels) -> None
     for stage in result.stages:
         labels = labels_of(
             [
-                ("operation", case.operation),
-                ("ccl", case.ccl),
-                ("ranks", str(case.ranks)),
-                ("dtype", case.dtype),
-                ("reduction", case.reduction or ""),
-                ("root", "" if case.root is None else str(case.root)),
-                ("size_bytes", str(case.size_bytes)),
-                ("placement", case.placement),
+                *case_labels(case),
                 ("rank", str(result.memory.rank)),
                 ("stage", stage.name),
                 ("owner", stage.owner),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cclmark.report.formats.openmetrics import Metric, Series, labels_of
+from cclmark.report.kinds.case_labels import case_labels
 from cclmark.report.kinds.kind import RunLabels
 from cclmark.results.kinds import OverlapResult
 
@@ -28,14 +29,7 @@ def measure_overlap(series: Series, result: OverlapResult, run: RunLabels) -> No
         [
             ("variant", overlap.variant.describe()),
             ("round", str(overlap.round + 1)),
-            ("operation", case.operation),
-            ("ccl", case.ccl),
-            ("ranks", str(case.ranks)),
-            ("dtype", case.dtype),
-            ("reduction", case.reduction or ""),
-            ("root", "" if case.root is None else str(case.root)),
-            ("size_bytes", str(case.size_bytes)),
-            ("placement", case.placement),
+            *case_labels(case),
             ("compute", overlap.compute.name),
             ("extent", str(overlap.compute.extent)),
             *run.where,

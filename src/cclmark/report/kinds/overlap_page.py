@@ -14,6 +14,9 @@ from cclmark.report.insights.soundness import of_completeness
 from cclmark.report.kinds.overlap_columns import OVERLAPS, overlap_cells
 from cclmark.report.page.page import PageTable, Section
 from cclmark.report.wording.overlap_words import (
+    AGAINST_HEAD,
+    against_rows,
+    against_title,
     cells_of,
     group_title,
     grouped,
@@ -29,6 +32,7 @@ from cclmark.results.kinds import OverlapResult
 
 _PERCENT = 100
 _NUMERIC = 6
+_NUMERIC_AGAINST = 2
 
 
 def title_of_overlaps(runs: Sequence[Run]) -> str:
@@ -95,6 +99,9 @@ def overlap_sections(runs: Sequence[Run]) -> list[Section]:
                     [share] if (share := share_text(group)) else [],
                 )
             )
+            if compared := against_rows(group):
+                title = f"{group_title(group[0])}, {against_title(group)}"
+                tables.append(PageTable(title, list(AGAINST_HEAD), compared, _NUMERIC_AGAINST))
         if tables:
             title = f"Collectives beside compute{name}"
             sections.append(
@@ -127,11 +134,14 @@ def _trade_off(group: Sequence[OverlapSummary], keys: set[str]) -> Lines:
         own = sorted(
             (one for one in group if one.case == case), key=lambda one: one.remaining_compute or 0
         )
+        intervals = [one.busbw_interval for one in own]
         series.append(
             Series(
                 name=size_text(case),
                 x=[(one.remaining_compute or 0) * _PERCENT for one in own],
                 y=[(one.busbw_beside or 0) / BYTES_PER_GB for one in own],
+                low=[None if one is None else one[0] / BYTES_PER_GB for one in intervals],
+                high=[None if one is None else one[1] / BYTES_PER_GB for one in intervals],
                 colour=number,
                 hover=[
                     f"{one.variant.describe()}: collective {slow_down_text(one.communication)}, "
@@ -144,7 +154,7 @@ def _trade_off(group: Sequence[OverlapSummary], keys: set[str]) -> Lines:
         key=key_of(f"overlap {group[0].case.series().group_words()}", keys),
         title=title,
         says=f"{group_title(group[0])}: bandwidth against the compute that remains, a curve for "
-        "each message size and a point for each variant.",
+        "each message size and a point for each variant, with 95 % intervals of the bandwidth.",
         x_title="compute that remains beside the collective, % of its rate alone",
         y_title="bus bandwidth beside the compute, GB/s",
         series=series,

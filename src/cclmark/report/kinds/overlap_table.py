@@ -6,6 +6,9 @@ from cclmark.analysis.overlaps import OverlapSummary, summaries_of
 from cclmark.printable import plain
 from cclmark.report.wording.head import labelled, opening_lines
 from cclmark.report.wording.overlap_words import (
+    AGAINST_HEAD,
+    against_rows,
+    against_title,
     cells_of,
     computed_by,
     group_title,
@@ -23,6 +26,7 @@ from cclmark.results.kinds import OverlapResult
 from cclmark.results.schema import Explanation, Footer, Header
 
 _SIDES = "><" + ">" * 6
+_AGAINST_SIDES = "><>>"
 _MOST_WRONG = 8
 
 
@@ -96,12 +100,16 @@ class OverlapTable(GatheredOverlaps):
 
     def _section(self, group: list[OverlapSummary]) -> list[str]:
         lines = aligned([head_of(group[0]), *(cells_of(one) for one in group)], _SIDES)
+        compared = against_rows(group)
+        rows = aligned([list(AGAINST_HEAD), *compared], _AGAINST_SIDES) if compared else []
+        more = [f"  {self._paint(against_title(group), 'dim')}", *rows] if rows else []
         ran = {f"{one.variant.describe()}: {one.ran}": None for one in group if one.ran}
         return [
             "",
             self._paint(f"  {plain(group_title(group[0]))}", "bold"),
             self._paint(lines[0], "dim"),
             *lines[1:],
+            *more,
             *(f"  ran with {plain(text)}" for text in ran),
         ]
 
@@ -122,11 +130,13 @@ class OverlapMarkdown(GatheredOverlaps):
             lines += [f"## {plain(group_title(group[0]))}", ""]
             lines.append(f"| {' | '.join(head_of(group[0]))} |")
             lines.append(f"|---:|---|{'---:|' * 6}")
-            lines += [
-                f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells_of(one))} |"
-                for one in group
-            ]
+            lines += [_markdown_row(cells_of(one)) for one in group]
             lines.append("")
+            if compared := against_rows(group):
+                lines += [against_title(group), "", f"| {' | '.join(AGAINST_HEAD)} |"]
+                lines.append("|---:|---|---:|---:|")
+                lines += [_markdown_row(cells) for cells in compared]
+                lines.append("")
         notes = [f"Computed by {text}" for text in computed_by(summaries)]
         notes += [*remarks_of(summaries), *wrong_lines(self._results)[:_MOST_WRONG]]
         if share := share_text(summaries):
@@ -135,3 +145,8 @@ class OverlapMarkdown(GatheredOverlaps):
         if footer is None or footer.message:
             lines += ["", f"Ended early: {ending(footer).splitlines()[0]}"]
         return "\n".join(lines) + "\n"
+
+
+def _markdown_row(cells: list[str]) -> str:
+    escaped = (cell.replace("|", chr(92) + "|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"

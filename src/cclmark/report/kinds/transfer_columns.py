@@ -67,7 +67,7 @@ def transfer_cells(
                 summary.samples,
                 summary.half_width,
                 rates[number] / BYTES_PER_GB if rates else None,
-                summary.bytes_per_s / BYTES_PER_GB if rates else None,
+                summary.bytes_per_s / BYTES_PER_GB if summary.bytes_per_s else None,
                 share,
             ]
         cells.append(None if checked is None else checked.wrong)

@@ -11,6 +11,7 @@ from cclmark.report.grid import hidden_line
 from cclmark.report.kinds.matrix import Matrix, MatrixCollector, figure
 from cclmark.report.wording.deviations import checks_text, deviation_text, series_title
 from cclmark.report.wording.device_labels import labels
+from cclmark.report.wording.head import origin_of
 from cclmark.report.wording.paint import unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_text
 from cclmark.results.kinds import TransferResult
@@ -72,8 +73,13 @@ class TransferMarkdown(_ByMatrix):
     def opening(self) -> str:
         """Describes the machine in a sentence."""
         header = self._header
-        devices = escape(f"{len(header.devices)} x {header.devices[0].name}")
-        return f"## Transfers between devices\n\n{devices} on {escape(header.machine.hostname)}.\n"
+        name = header.devices[0].name
+        words = [f"{len(header.devices)} x {name}" if name else f"{len(header.devices)} devices"]
+        words += [f"on {header.machine.hostname}"] if header.machine.hostname else []
+        text = escape(" ".join(words))
+        if header.imported is not None:
+            text += f", imported {escape(origin_of(header.imported))}"
+        return f"## Transfers between devices\n\n{text}.\n"
 
     def matrix(self, matrix: Matrix) -> str:
         """Returns heading, meaning and table."""

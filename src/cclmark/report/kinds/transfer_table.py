@@ -323,6 +323,8 @@ class TransferTable:
 
 def method_of_transfers(header: Header) -> str:
     """Describes in a line how copies were measured."""
+    if header.imported is not None:
+        return "one figure for each transfer"
     settings = header.settings
     on_host = all(device.runtime == "host" for device in header.devices)
     clock = "host clock after a barrier" if on_host else "device events behind a gate"

@@ -54,8 +54,16 @@ class StageBars:
     bar_height: float = _BAR
 
 
-def stage_bars(title: str, what: str, stages: Mapping[int, Sequence[TracedStage]]) -> StageBars:
-    """Draws the stages of each rank or device, by its number. ``what``: it in one word."""
+def stage_bars(
+    title: str,
+    what: str,
+    stages: Mapping[int, Sequence[TracedStage]],
+    names: Mapping[int, str] | None = None,
+) -> StageBars:
+    """Draws the stages of each rank or device, by its number. ``what``: it in one word.
+
+    ``names``: of the rows, by default ``what`` and the number.
+    """
     shown = dict(list(stages.items())[:_MOST_ROWS])
     every = [stage for of_one in shown.values() for stage in of_one]
     end_s = max((stage.begin_s + stage.time_s for stage in every), default=0.0) or 1.0
@@ -64,7 +72,8 @@ def stage_bars(title: str, what: str, stages: Mapping[int, Sequence[TracedStage]
     bars, rows = [], []
     for place, (number, of_one) in enumerate(shown.items()):
         top = place * _ROW
-        rows.append((top + _BAR / 2, f"{what} {number}"))
+        row = f"{what} {number}" if names is None else names[number]
+        rows.append((top + _BAR / 2, row))
         for stage in of_one:
             size = f", {format_size(stage.size_bytes)}" if stage.size_bytes else ""
             bars.append(
@@ -73,7 +82,7 @@ def stage_bars(title: str, what: str, stages: Mapping[int, Sequence[TracedStage]
                     top,
                     max(_LEAST_WIDTH, stage.time_s * scale),
                     looks[stage.name] % LOOKS,
-                    f"{what} {number}: {stage.name}, {stage.time_s * 1e3:.2f} ms{size}",
+                    f"{row}: {stage.name}, {stage.time_s * 1e3:.2f} ms{size}",
                 )
             )
     step_s = _nice(end_s / _TICKS)

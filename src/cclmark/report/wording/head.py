@@ -70,7 +70,7 @@ def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]
         kinds.setdefault((host, device.runtime, device.name), []).append(device)
     for (host, runtime, name), members in list(kinds.items())[:_MOST_LINES]:
         indices = ",".join(str(device.index) for device in members if device.index >= 0)
-        line = f"{len(members)} × {name}"
+        line = f"{len(members)} × {name or 'unnamed'}"
         # For devices reported by another tool, the other fields may be unknown.
         line += f" ({runtime}:{indices})" if runtime else f" ({indices})" * bool(indices)
         if runtime != "host":
@@ -168,7 +168,7 @@ def _met_and_clocked(settings: Settings) -> str:
 
 def _method_of_another(settings: Settings) -> str:
     """Describes the method of another tool, as far as its text reports it."""
-    words = [settings.timing] if settings.timing != "throughput" else []
+    words = [settings.timing] if settings.timing not in ("", "throughput") else []
     words += [f"{settings.iterations} iterations"] if settings.iterations is not None else []
     words += [_ACROSS.get(settings.across_ranks, "rank 0")] if settings.across_ranks else []
     words.append("one figure for each case")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cclmark.analysis.overlaps import OverlapSummary, SlowDown
+from cclmark.analysis.ratio import RatioEstimate
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
 from cclmark.plan.overlaps import MATMUL
@@ -82,8 +83,14 @@ def slow_down_text(slow_down: SlowDown | None) -> str:
         return "-"
     if slow_down.estimate is None:
         return f"{slow_down.ratio:.3f}"
-    low, high = slow_down.estimate.low, slow_down.estimate.high
-    return f"{slow_down.ratio:.3f} ({low:.3f} to {high:.3f})"
+    return ratio_text(slow_down.estimate)
+
+
+def ratio_text(estimate: RatioEstimate | None) -> str:
+    """A ratio with its interval: ``1.18 (1.16 to 1.20)``."""
+    if estimate is None:
+        return "-"
+    return f"{estimate.ratio:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
 
 
 def head_of(one: OverlapSummary) -> list[str]:
@@ -108,6 +115,31 @@ def cells_of(one: OverlapSummary) -> list[str]:
         slow_down_text(one.communication),
         rate_text(one.rate_alone, one),
         slow_down_text(one.compute),
+    ]
+
+
+def against_title(group: Sequence[OverlapSummary]) -> str:
+    """The title of the table of ``against_rows``."""
+    usual = next((one.usual for one in group if one.usual is not None), group[0].variant)
+    return f"both at once: times over those of {plain(usual.describe())} in the same rounds (95 %)"
+
+
+AGAINST_HEAD = ("size", "variant", "collective", "compute")
+
+
+def against_rows(group: Sequence[OverlapSummary]) -> list[list[str]]:
+    """The cells of the variants that are compared with the default; empty without any."""
+    return [
+        [
+            size_text(one.case),
+            plain(one.variant.describe()),
+            ratio_text(one.communication.against_usual),
+            ratio_text(one.compute.against_usual),
+        ]
+        for one in group
+        if one.communication is not None
+        and one.compute is not None
+        and one.communication.against_usual is not None
     ]
 
 

@@ -26,6 +26,14 @@ def format_time_us(time_s: float) -> str:
     return f"{time_us:.1f}" if time_us < 1e6 else f"{time_us:.0f}"
 
 
+def half_width_text(share: float | None) -> str:
+    """Half of an interval as a percentage without its sign, of at most five characters."""
+    if share is None:
+        return "-"
+    percent = share * 100
+    return f"{percent:.1f}" if percent < 999.95 else ">999"
+
+
 def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     """Returns the rows as lines of aligned columns. ``sides``: ``<`` or ``>`` for each column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -1,4 +1,4 @@
-"""``cclmark torch check``: does a backend of torch.distributed do what a training program calls?"""
+"""``cclmark torch``: a backend of torch.distributed as a training program uses it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from cclmark.cli.options import command
 from cclmark.cli.printed_help import SaysHelp
+from cclmark.cli.torch.object_options import ObjectFlags
 from cclmark.cli.torch.torch_options import TorchFlags
 
 
@@ -19,7 +20,7 @@ def torch_commands(name: str) -> click.Group:
     """Returns the group with its commands."""
     group = _Torch(
         name,
-        help="Check a backend of torch.distributed as a training program uses it.",
+        help="Check and measure a backend of torch.distributed as a training program uses it.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     group.add_command(
@@ -30,6 +31,14 @@ def torch_commands(name: str) -> click.Group:
             _check,
         )
     )
+    group.add_command(
+        command(
+            "objects",
+            "Time Python objects through a backend, and the same data as tensors.",
+            ObjectFlags,
+            _measure_objects,
+        )
+    )
     return group
 
 
@@ -37,3 +46,9 @@ def _check(flags: TorchFlags) -> None:
     from cclmark.cli.torch.torch_checking import check_torch
 
     sys.exit(check_torch(flags))
+
+
+def _measure_objects(flags: ObjectFlags) -> None:
+    from cclmark.cli.torch.object_measuring import measure_objects
+
+    sys.exit(measure_objects(flags))

@@ -1,0 +1,45 @@
+"""Communication and compute on the timeline of profiled steps: what of one the other hides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+#: Begin and end.
+Span = tuple[float, float]
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """The union of spans, in order and disjoint."""
+    found: list[Span] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((begin, end))
+    return found
+
+
+def clipped(spans: Iterable[Span], window: Span) -> list[Span]:
+    """The parts of spans within a window."""
+    begin, end = window
+    return [
+        (max(one[0], begin), min(one[1], end)) for one in spans if one[0] < end and one[1] > begin
+    ]
+
+
+def length(spans: Sequence[Span]) -> float:
+    """The total length of disjoint spans."""
+    return sum(end - begin for begin, end in spans)
+
+
+def outside(spans: Sequence[Span], others: Sequence[Span]) -> float:
+    """The length of ``spans`` in which none of ``others`` runs; each sorted and disjoint."""
+    covered, place = 0.0, 0
+    for begin, end in spans:
+        while place < len(others) and others[place][1] <= begin:
+            place += 1
+        number = place
+        while number < len(others) and others[number][0] < end:
+            covered += min(end, others[number][1]) - max(begin, others[number][0])
+            number += 1
+    return length(spans) - covered

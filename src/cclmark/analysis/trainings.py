@@ -1,0 +1,297 @@
+"""The figures of trainings by variant: rates, what communication costs, losses side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cclmark.analysis.paired import paired_ratio
+from cclmark.analysis.peaks import total_peak
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.statistics import median, median_interval
+from cclmark.plan.trainings import Training
+from cclmark.plan.variants import Variant
+from cclmark.results.kinds import TrainingResult
+from cclmark.results.schema import DeviceDescription
+
+_LEAST_ROUNDS = 2
+_PEAK_DTYPE = "bfloat16"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of one round, in seconds for one step.
+
+    ``step_s``: the median over the steps of the slowest rank's time. ``alone_s``: the same of steps
+    without communication. ``rank``: the rank that takes longest without communication; it waits
+    least for others, so the following are its figures, from profiled steps. ``profiled_s``: a
+    step, which consists of ``compute_s`` (something computes), ``exposed_s`` (something
+    communicates and nothing computes) and ``idle_s`` (nothing runs). ``hidden_s``: something
+    communicates beside compute. ``slow_down_s``: how much more something computes than in a step
+    without communication. None: unknown.
+    """
+
+    step_s: float
+    alone_s: float | None
+    rank: int
+    profiled_s: float | None = None
+    compute_s: float | None = None
+    exposed_s: float | None = None
+    idle_s: float | None = None
+    hidden_s: float | None = None
+    slow_down_s: float | None = None
+
+    @property
+    def cost_s(self) -> float | None:
+        """How much longer a step takes with communication than without."""
+        return None if self.alone_s is None else self.step_s - self.alone_s
+
+
+def figures_of(result: TrainingResult) -> Figures | None:
+    """The figures of a result, None if it was not measured."""
+    if not result.step_s:
+        return None
+    step_s = median(slowest_of(result.step_s))
+    alone = [median(one) for one in result.alone_s if one]
+    timeline = result.timeline
+    rank = 0
+    if alone:
+        rank = alone.index(max(alone))
+    elif timeline is not None:
+        rank = timeline.exposed_s.index(min(timeline.exposed_s))
+    alone_s = median(slowest_of(result.alone_s)) if alone else None
+    if timeline is None:
+        return Figures(step_s, alone_s, rank)
+    profiled_s, compute_s = timeline.step_s[rank], timeline.compute_s[rank]
+    exposed_s = timeline.exposed_s[rank]
+    without = timeline.compute_alone_s
+    return Figures(
+        step_s,
+        alone_s,
+        rank,
+        profiled_s=profiled_s,
+        compute_s=compute_s,
+        exposed_s=exposed_s,
+        idle_s=profiled_s - compute_s - exposed_s,
+        hidden_s=timeline.communication_s[rank] - exposed_s,
+        slow_down_s=compute_s - without[rank] if without else None,
+    )
+
+
+def slowest_of(by_rank: Sequence[Sequence[float]]) -> list[float]:
+    """The time of the slowest rank in each step."""
+    return [max(column) for column in zip(*by_rank, strict=True)]
+
+
+@dataclass(frozen=True)
+class LossComparison:
+    """The losses of a variant beside those of the default with the same data and seed.
+
+    ``steps``: the steps that both have. ``largest``: the largest difference, at step ``at`` (from
+    1). ``last``, ``default_last``: the losses of the last of these steps.
+    """
+
+    steps: int
+    largest: float
+    at: int
+    last: float
+    default_last: float
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """All rounds of a variant.
+
+    ``step_s`` and the other figures: medians over the rounds, None without figures, for
+    ``reason``; see Figures. ``on_host``: without accelerators.
+    ``interval_s``: the 95 % interval of ``step_s``: with one round, that of the median of its
+    steps; with several, from the medians of the rounds; None with too few. ``share_of_peak``: the
+    model FLOPs utilization, None for ``peak_reason``, which otherwise names the sources. ``ratio``:
+    the time of a step over the default's, from the ratios of the rounds. ``losses``: of the first
+    round; ``repetition``: the largest difference to the same step of another round, None with one
+    round.
+    """
+
+    variant: Variant
+    training: Training
+    status: str
+    reason: str
+    rounds: int = 0
+    steps: int = 0
+    step_s: float | None = None
+    interval_s: tuple[float, float] | None = None
+    alone_s: float | None = None
+    cost_s: float | None = None
+    profiled_s: float | None = None
+    compute_s: float | None = None
+    exposed_s: float | None = None
+    idle_s: float | None = None
+    hidden_s: float | None = None
+    slow_down_s: float | None = None
+    on_host: bool = False
+    share_of_peak: float | None = None
+    peak_reason: str = ""
+    timeline_reason: str = ""
+    ratio: RatioEstimate | None = None
+    losses: Sequence[float] = ()
+    repetition: float | None = None
+    beside_default: LossComparison | None = None
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+    estimated_bytes: int = 0
+    converged: bool = True
+    compared_elements: int = 0
+
+    @property
+    def idle_share(self) -> float | None:
+        """The share of a profiled step in which nothing runs."""
+        if self.idle_s is None or not self.profiled_s:
+            return None
+        return self.idle_s / self.profiled_s
+
+    @property
+    def profile_difference(self) -> float | None:
+        """How much longer a profiled step takes than a timed one, as a share of the latter."""
+        if self.profiled_s is None or self.step_s is None:
+            return None
+        return self.profiled_s / self.step_s - 1
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """The tokens of all ranks in a second."""
+        return None if self.step_s is None else self.training.tokens / self.step_s
+
+
+def summaries_of(
+    results: Iterable[TrainingResult], devices: Sequence[DeviceDescription]
+) -> list[TrainingSummary]:
+    """A summary for each variant, in the order of the plan; the first is the default."""
+    by_variant: dict[Variant, list[TrainingResult]] = {}
+    for result in results:
+        by_variant.setdefault(result.training.variant, []).append(result)
+    if not by_variant:
+        return []
+    default = next((one for one in by_variant if one.is_default), next(iter(by_variant)))
+    return [
+        _summary(own, by_variant[default], devices, is_default=variant == default)
+        for variant, own in by_variant.items()
+    ]
+
+
+def _summary(
+    results: Sequence[TrainingResult],
+    default: Sequence[TrainingResult],
+    devices: Sequence[DeviceDescription],
+    *,
+    is_default: bool,
+) -> TrainingSummary:
+    training = results[0].training
+    bad = next((one for one in results if one.status != "ok"), None)
+    status, reason = ("ok", "") if bad is None else (bad.status, _reason_of(bad))
+    measured = [(one, found) for one in results if (found := figures_of(one)) is not None]
+    if not measured:
+        return TrainingSummary(training.variant, training, status, reason)
+    figures = [found for _, found in measured]
+    step_s = median([one.step_s for one in figures])
+    share, peak_reason = _share_of_peak(training, step_s, devices)
+    runs = [one for one, _ in measured]
+    return TrainingSummary(
+        training.variant,
+        training,
+        status,
+        reason,
+        rounds=len(measured),
+        steps=sum(len(one.step_s[0]) for one in runs),
+        step_s=step_s,
+        interval_s=_interval(runs, figures),
+        alone_s=_median_of([one.alone_s for one in figures]),
+        cost_s=_median_of([one.cost_s for one in figures]),
+        profiled_s=_median_of([one.profiled_s for one in figures]),
+        compute_s=_median_of([one.compute_s for one in figures]),
+        exposed_s=_median_of([one.exposed_s for one in figures]),
+        idle_s=_median_of([one.idle_s for one in figures]),
+        hidden_s=_median_of([one.hidden_s for one in figures]),
+        slow_down_s=_median_of([one.slow_down_s for one in figures]),
+        on_host=any(device.runtime == "host" for device in devices),
+        share_of_peak=share,
+        peak_reason=peak_reason,
+        timeline_reason=next((one.timeline_reason for one in runs if one.timeline is None), ""),
+        ratio=None if is_default else _ratio(runs, default),
+        losses=runs[0].losses,
+        repetition=_repetition(runs),
+        beside_default=None if is_default else _beside(runs, default),
+        allocated_bytes=_largest([one.peak_allocated_bytes for one in runs]),
+        reserved_bytes=_largest([one.peak_reserved_bytes for one in runs]),
+        estimated_bytes=runs[0].estimated_bytes,
+        converged=all(one.converged for one in runs),
+        compared_elements=next((one.check.elements for one in runs if one.check is not None), 0),
+    )
+
+
+def _reason_of(result: TrainingResult) -> str:
+    """The reason; of a rank that failed its own words, the second line of the report."""
+    lines = result.report.splitlines()
+    return lines[1].strip() if len(lines) > 1 else result.reason
+
+
+def _median_of(values: Sequence[float | None]) -> float | None:
+    known = [one for one in values if one is not None]
+    return median(known) if known else None
+
+
+def _largest(by_round: Sequence[Sequence[int]]) -> int | None:
+    found = [one for values in by_round for one in values]
+    return max(found) if found else None
+
+
+def _interval(
+    runs: Sequence[TrainingResult], figures: Sequence[Figures]
+) -> tuple[float, float] | None:
+    if len(runs) == 1:
+        return median_interval(slowest_of(runs[0].step_s))
+    rounds = paired_ratio([[math.log(one.step_s) for one in figures]])
+    return rounds.low, rounds.high
+
+
+def _ratio(
+    runs: Sequence[TrainingResult], default: Sequence[TrainingResult]
+) -> RatioEstimate | None:
+    usual_s = {one.training.round: found.step_s for one in default if (found := figures_of(one))}
+    logs = [
+        math.log(found.step_s / usual_s[one.training.round])
+        for one in runs
+        if one.training.round in usual_s and (found := figures_of(one)) is not None
+    ]
+    return paired_ratio([logs]) if len(logs) >= _LEAST_ROUNDS else None
+
+
+def _share_of_peak(
+    training: Training, step_s: float, devices: Sequence[DeviceDescription]
+) -> tuple[float | None, str]:
+    if training.dtype != _PEAK_DTYPE:
+        return None, f"peaks are known for {_PEAK_DTYPE}, not for {training.dtype}"
+    peak, reason = total_peak([device.name for device in devices])
+    return (None if peak is None else training.operations / step_s / peak), reason
+
+
+def _repetition(runs: Sequence[TrainingResult]) -> float | None:
+    first = runs[0].losses
+    differences = [
+        abs(one - other) for run in runs[1:] for one, other in zip(run.losses, first, strict=False)
+    ]
+    return max(differences) if differences else None
+
+
+def _beside(
+    runs: Sequence[TrainingResult], default: Sequence[TrainingResult]
+) -> LossComparison | None:
+    usual = next((one.losses for one in default if one.losses), [])
+    pairs = list(zip(runs[0].losses, usual, strict=False))
+    if not pairs:
+        return None
+    differences = [abs(one - other) for one, other in pairs]
+    largest = max(differences)
+    return LossComparison(
+        len(pairs), largest, differences.index(largest) + 1, pairs[-1][0], pairs[-1][1]
+    )

@@ -1,0 +1,60 @@
+"""Runs a collective with ``--pieces``: the same message in one call and in several."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from cclmark.cli.options import Flags
+from cclmark.errors import UsageError
+from cclmark.launch.request import Request
+from cclmark.plan.cases import Case
+from cclmark.plan.items import PIECES, items_of
+from cclmark.plan.pieces import parse_pieces, piece_cases
+from cclmark.recording.output import Output
+from cclmark.report.formats.exporter import Exporter
+from cclmark.report.kinds.pieces_table import PieceTable
+from cclmark.report.replay import exporter_of
+from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.results.kinds import PieceResult
+
+_TIMINGS = ("auto", "throughput", "blocking")
+_FORMATS = ("table", "json", "csv", "markdown")
+
+
+def pieces_request(request: Request, flags: Flags, pieces: str) -> Request:
+    """Returns the request for the cases of ``request`` in ``pieces`` (``1,10,100``).
+
+    Raises UsageError.
+    """
+    numbers = parse_pieces(pieces)
+    settings = request.settings
+    for is_given, option, reason in (
+        (flags.explain, "--explain", "one operation has one explanation"),
+        (flags.references, "--references", "references are single messages"),
+        (settings.cycles != 1, "-N and --duration", "rounds alternate the divisions already"),
+        (settings.iterations is not None, "-n", "--precision and --max-time end the rounds"),
+        (settings.warmup is not None, "-w", "the warm-up ends when two batches agree"),
+        (settings.group != 1, "-m", "groups of pieces are measured by default"),
+    ):
+        if is_given:
+            raise UsageError(f"--pieces excludes {option}: {reason}")
+    if settings.timing not in _TIMINGS:
+        raise UsageError(f"--pieces: --timing is throughput or blocking, not {settings.timing}")
+    if flags.format not in _FORMATS:
+        raise UsageError(f"--pieces: --format is {', '.join(_FORMATS)}, not {flags.format}")
+    timing = "throughput" if settings.timing == "auto" else settings.timing
+    return replace(
+        request,
+        kind=PIECES,
+        settings=msgspec.structs.replace(settings, timing=timing),
+        planned=piece_cases(items_of(request.planned, Case), numbers),
+    )
+
+
+def piece_exporter(flags: Flags, output: Output) -> Exporter[PieceResult]:
+    """Returns the exporter of ``--format``."""
+    if flags.format == "table":
+        return PieceTable(paint=ansi if output.takes_colours else unpainted)
+    return exporter_of(PIECES, flags.format)

@@ -1,0 +1,174 @@
+"""The options of ``cclmark train``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from cclmark.cli.options import METHOD, OPERATION, Flags, changed, option
+from cclmark.plan.training_choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
+
+_SHARED = Flags.__dataclass_fields__
+USUAL_ROUNDS = 5
+USUAL_SEQUENCE = 1024
+
+
+@dataclass
+class TrainFlags:
+    """The options of ``cclmark train``."""
+
+    model: str = option(
+        OPERATION,
+        "--model",
+        default="",
+        metavar="NAME",
+        help=f"{', '.join(MODEL_NAMES)} [gpt2; host: tiny].",
+    )
+    layers: int | None = option(
+        OPERATION,
+        "--layers",
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        help="Another number of layers [the model's].",
+    )
+    parallel: str | None = option(
+        OPERATION,
+        "--parallel",
+        type=click.Choice(list(PARALLELISMS)),
+        help="none (one rank), ddp, zero1 (ZeroRedundancyOptimizer), fsdp (fully_shard), tp "
+        "(tensor), pp (pipeline) or ep (experts) over all ranks [ddp; one rank: none].",
+    )
+    batch: int = option(
+        OPERATION,
+        "--batch",
+        default=4,
+        type=click.IntRange(1, 1 << 20),
+        metavar="N",
+        help="Sequences of each rank in a step; with tp and pp of all ranks together [4].",
+    )
+    sequence: int | None = option(
+        OPERATION,
+        "--sequence",
+        type=click.IntRange(2, 1 << 24),
+        metavar="N",
+        help=f"Tokens of a sequence [{USUAL_SEQUENCE}, or the model's context if it is shorter].",
+    )
+    microbatches: int | None = option(
+        OPERATION,
+        "--microbatches",
+        type=click.IntRange(1, 4096),
+        metavar="N",
+        help="pp: parts of the batch that pass the pipeline [one for each sequence of the batch].",
+    )
+    dtype: str = option(
+        OPERATION,
+        "--dtype",
+        default="",
+        metavar="TYPE",
+        help="Type of parameters and arithmetic: bfloat16 (bf16), float32 (fp32) [bfloat16; "
+        "host: float32].",
+    )
+    optimizer: str = option(
+        OPERATION,
+        "--optimizer",
+        default="adamw",
+        type=click.Choice(list(LEARNING_RATES)),
+        help="Optimizer [adamw].",
+    )
+    learning_rate: float | None = option(
+        OPERATION,
+        "--learning-rate",
+        type=click.FloatRange(0, 1e3),
+        metavar="RATE",
+        help=f"Learning rate [{', '.join(f'{k}: {v:g}' for k, v in LEARNING_RATES.items())}].",
+    )
+    compiled: bool = option(
+        OPERATION,
+        "--compile",
+        default=False,
+        is_flag=True,
+        help="Compile the model with torch.compile; compilation is part of the warm-up.",
+    )
+    vary: list[str] = option(
+        OPERATION,
+        "--vary",
+        multiple=True,
+        metavar="NAME=A,B",
+        help="A variable of the environment and its values, for example NCCL_P2P_DISABLE=1, each "
+        "compared with the default in new processes; may be repeated. Values that contain commas "
+        "are separated by |.",
+    )
+    artifacts: list[str] = option(
+        OPERATION,
+        "--artifact",
+        multiple=True,
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="An environment file, for example the environment.sh of cclmark tune: its variables "
+        "are compared with the default; may be repeated.",
+    )
+    one_at_a_time: bool = option(
+        OPERATION,
+        "--one-at-a-time",
+        default=False,
+        is_flag=True,
+        help="Each value alone instead of all combinations.",
+    )
+    ccl: str = changed(
+        _SHARED["ccl"],
+        metavar="NAMES",
+        help="Backends of torch.distributed, with commas: torch:nccl, torch:gloo, torch:flagcx, …; "
+        "the first one is the default, with which the others are compared [torch:nccl; host: "
+        "torch:gloo].",
+    )
+    modules: list[str] = changed(_SHARED["modules"])
+    devices: str = changed(_SHARED["devices"])
+    count: int | None = changed(_SHARED["count"])
+    bind: str = changed(_SHARED["bind"])
+    steps: int | None = option(
+        METHOD,
+        "-n",
+        "--steps",
+        "--iters",
+        type=click.IntRange(1, 100_000),
+        metavar="N",
+        help="Timed steps instead of --precision.",
+    )
+    warmup: int | None = changed(
+        _SHARED["warmup"],
+        drop=("--warmup-iters", "--warmup_iters"),
+        help="Fixed number of warm-up steps instead of warm-up until steps agree.",
+    )
+    rounds: int | None = option(
+        METHOD,
+        "--rounds",
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        help="Rounds, each in new processes, in which all variants are measured in turn "
+        f"[{USUAL_ROUNDS} with variants, else 1].",
+    )
+    check: int = changed(
+        _SHARED["check"],
+        type=click.IntRange(0, 1),
+        metavar="0|1",
+        help="1: compare the parameters of all ranks after the training [1].",
+    )
+    precision_percent: float = changed(_SHARED["precision_percent"])
+    max_time_s: float = changed(
+        _SHARED["max_time_s"], 20.0, help="Maximum time for timing steps of a variant [20]."
+    )
+    timeout_s: float = changed(_SHARED["timeout_s"])
+    seed: int = changed(_SHARED["seed"], help="Seed of the tokens and the initial parameters [1].")
+    inject: list[str] = changed(
+        _SHARED["inject"],
+        help="A fault to inject, to verify its detection: corrupt:rank=1,index=5 (an element of "
+        "the first parameter) or delay:rank=1,ms=50 (before each step).",
+    )
+    format: str = changed(
+        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
+    )
+    output: Path | None = changed(_SHARED["output"])
+    journal: Path | None = changed(_SHARED["journal"])
+    resume: Path | None = changed(_SHARED["resume"])

@@ -1,0 +1,242 @@
+"""Runs ``cclmark train``: flags to a training and its variants, these to ranks."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from cclmark.cli.collective.measuring import check_limits
+from cclmark.cli.train.train_options import USUAL_ROUNDS, USUAL_SEQUENCE, TrainFlags
+from cclmark.cli.varied import check_settings
+from cclmark.errors import UsageError
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.placement import find_placement
+from cclmark.launch.request import Request
+from cclmark.plan.binding import Binding
+from cclmark.plan.inject import Injection
+from cclmark.plan.items import TRAIN
+from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime
+from cclmark.plan.models import Model, find_model
+from cclmark.plan.training_choices import DDP, LEARNING_RATES, NONE, PIPELINE, REPLICATED
+from cclmark.plan.trainings import Training, check_training, dtype_called, trainings_of
+from cclmark.plan.variants import (
+    DEFAULT,
+    LIBRARY,
+    PROCESS,
+    Assignment,
+    Variant,
+    parse_vary,
+    variants_of,
+)
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
+from cclmark.report.formats.exporter import Exporter
+from cclmark.report.kinds.train_table import TrainingTable
+from cclmark.report.replay import exporter_of
+from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.results.kinds import TrainingResult
+from cclmark.results.schema import Settings
+from cclmark.run import locate
+from cclmark.tune.environment_file import read_shell
+
+_USUAL_HOST_RANKS = 2
+_USUAL_BACKENDS = {"cuda": "torch:nccl", "host": "torch:gloo"}
+_USUAL_MODELS = {"host": "tiny"}
+_USUAL_MODEL = "gpt2"
+_USUAL_DTYPES = {"host": "float32"}
+_USUAL_DTYPE = "bfloat16"
+
+
+def measure_training(flags: TrainFlags) -> int:
+    """Measures the training of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    named = _named_backends(flags.ccl)
+    with joined(lambda: _devices_text(flags, named), flags.count, flags.timeout_s) as coordinator:
+        coordinator.exit_code = _measure(flags, named, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def _named_backends(text: str) -> list[str]:
+    """Returns the backends of ``--ccl`` as ``torch:NAME``. Raises UsageError."""
+    if not text:
+        return []
+    names = [one.strip() for one in text.split(",")]
+    full = [name if name.startswith("torch:") else f"torch:{name}" for name in names]
+    if not all(torch_backend_of(name) for name in full):
+        raise UsageError(f"--ccl {text!r}: write a backend of torch, for example torch:nccl")
+    return list(dict.fromkeys(full))
+
+
+def _devices_text(flags: TrainFlags, named: Sequence[str]) -> str:
+    """Returns ``--devices``; without it the host, if all backends of ``--ccl`` are its own."""
+    if flags.devices or not named:
+        return flags.devices
+    runtimes = {usual_runtime(torch_backend_of(name) or "") for name in named}
+    if runtimes != {"host"}:
+        return ""
+    alone = find_placement(os.environ) is None
+    return f"host:{flags.count or _USUAL_HOST_RANKS}" if alone else "host"
+
+
+def _measure(
+    flags: TrainFlags, named: Sequence[str], coordinator: Coordinator, began_s: float
+) -> int:
+    devices = coordinator.devices
+    require_torch_devices(devices.runtime)
+    backends = list(named) or [_USUAL_BACKENDS[devices.runtime]]
+    for name in backends:
+        _check_backend(name, devices.runtime)
+    ranks = len(devices.indices)
+    training = _training_of(flags, devices.runtime, ranks, backends[0])
+    variants, notices = _variants(flags, backends)
+    rounds = flags.rounds or (USUAL_ROUNDS if len(variants) > 1 else 1)
+    if coordinator.placement is not None and (len(variants) > 1 or rounds > 1):
+        raise UsageError(
+            "train starts new ranks for each variant and round: run these without "
+            f"{coordinator.placement.launcher}, or one variant in one round"
+        )
+    _check_faults(flags, training)
+    locate.require_torch()
+    request = Request(
+        devices=devices,
+        settings=_settings(flags, ranks),
+        ccl_wheels={},
+        kind=TRAIN,
+        planned=trainings_of(training, variants, rounds),
+        modules=flags.modules,
+        warnings=notices,
+        coordinator=coordinator,
+    )
+    return record(
+        request,
+        lambda output: _exporter(flags, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        stem=f"train-{training.model.name}-{training.parallel}-{ranks}",
+    )
+
+
+def _check_backend(name: str, runtime: str) -> None:
+    """Raises UsageError for a backend that does not support the devices."""
+    backend = torch_backend_of(name) or ""
+    needed = usual_runtime(backend)
+    if needed not in (None, runtime) and (backend, runtime) != ("gloo", "cuda"):
+        raise UsageError(f"{name} supports {needed} devices, not {runtime} devices: see --devices")
+
+
+def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Training:
+    model: Model = find_model(flags.model or _USUAL_MODELS.get(runtime, _USUAL_MODEL), flags.layers)
+    parallel = flags.parallel or (DDP if ranks > 1 else NONE)
+    microbatches = flags.microbatches or 0
+    if parallel == PIPELINE:
+        microbatches = microbatches or flags.batch
+    training = Training(
+        variant=DEFAULT,
+        round=0,
+        ccl=ccl,
+        model=model,
+        parallel=parallel,
+        ranks=ranks,
+        batch=flags.batch,
+        sequence=flags.sequence or min(USUAL_SEQUENCE, model.context),
+        dtype=dtype_called(flags.dtype or _USUAL_DTYPES.get(runtime, _USUAL_DTYPE)),
+        optimizer=flags.optimizer,
+        learning_rate=LEARNING_RATES[flags.optimizer]
+        if flags.learning_rate is None
+        else flags.learning_rate,
+        microbatches=microbatches,
+        compiled=flags.compiled,
+    )
+    check_training(training)
+    return training
+
+
+def _variants(flags: TrainFlags, backends: Sequence[str]) -> tuple[list[Variant], list[str]]:
+    """Returns the default, other backends, varied settings; and notices. Raises UsageError."""
+    varied = [parse_vary(text) for text in flags.vary]
+    for name, _ in varied:
+        if not Assignment(name, "").is_variable:
+            raise UsageError(f"--vary {name}: train varies variables of the environment only")
+    if varied and len(backends) > 1:
+        raise UsageError("--vary and several libraries in --ccl exclude each other")
+    notices = check_settings(varied, backends[0])
+    settings = (
+        variants_of(varied, lambda name: PROCESS, one_at_a_time=flags.one_at_a_time)
+        if varied
+        else []
+    )
+    others = [Variant((Assignment(LIBRARY, name, PROCESS),)) for name in backends[1:]]
+    deployed = [_deployed(Path(name)) for name in flags.artifacts]
+    variants = [DEFAULT, *others, *settings, *deployed]
+    if len(set(variants)) < len(variants):
+        raise UsageError("two of the variants are equal: see --vary and --artifact")
+    return variants, notices
+
+
+def _deployed(path: Path) -> Variant:
+    """Returns the variant of an environment file. Raises UsageError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--artifact {path}: cannot be read: {error}") from None
+    variables = read_shell(text, str(path))
+    if not variables:
+        raise UsageError(f"--artifact {path}: contains no variable")
+    return Variant(tuple(Assignment(name, value, PROCESS) for name, value in variables.items()))
+
+
+def _check_faults(flags: TrainFlags, training: Training) -> None:
+    """Raises UsageError for a fault that cannot be observed."""
+    elements = training.model.vocabulary * training.model.width
+    for text in flags.inject:
+        fault = Injection.parse(text, training.ranks)
+        if fault.kind == "hang":
+            raise UsageError(f"{text!r}: train supports only the faults corrupt and delay")
+        if fault.kind != "corrupt":
+            continue
+        if training.parallel not in REPLICATED or not flags.check:
+            raise UsageError(
+                f"{text!r}: parameters are compared across ranks with {' and '.join(REPLICATED)} "
+                "and without -c 0 only, so the fault would not be detected"
+            )
+        if fault.value >= elements:
+            raise UsageError(f"{text!r}: the first parameter has {elements} elements")
+
+
+def _settings(flags: TrainFlags, ranks: int) -> Settings:
+    return Settings(
+        begin_bytes=0,
+        end_bytes=0,
+        step_bytes=0,
+        factor=0.0,
+        timing="steps",
+        across_ranks="max",
+        precision=flags.precision_percent / 100,
+        max_time_s=flags.max_time_s,
+        timeout_s=flags.timeout_s,
+        iterations=flags.steps,
+        warmup=flags.warmup,
+        group=1,
+        graph_launches=1,
+        check=flags.check,
+        cycles=1,
+        registration="none",
+        seed=flags.seed,
+        inject=list(flags.inject),
+        bind=str(Binding.parse(flags.bind, ranks)),
+    )
+
+
+def _exporter(flags: TrainFlags, output: Output) -> Exporter[TrainingResult]:
+    if flags.format != "table":
+        return exporter_of(TRAIN, flags.format)
+    return TrainingTable(paint=ansi if output.takes_colours else unpainted)

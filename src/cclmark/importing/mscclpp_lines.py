@@ -1,0 +1,119 @@
+"""Reads the lines of JSON that mscclpp-test writes with ``-o``: one for each measurement."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cclmark.importing.cleaned_text import Figure, Line, Text
+from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
+from cclmark.importing.spelling import operation_of
+
+_FIGURE = (
+    "the mean over ranks of the mean of operations in launches of a captured graph, by the host's "
+    "clock"
+)
+_KEYS = {"name", "kernel", "ranks", "ranksPerNode", "size", "time", "algBw", "busBw"}
+_REDUCING = ("all_reduce", "reduce_scatter")
+_OUT_OF_PLACE = ("alltoall", "sendrecv")
+_OUT_OF_PLACE_KERNELS = (2, 6, 7)  # of all_reduce; all other operations have one placement
+_DIGIT = 5e-7  # of a share: six digits are written
+_MOST_RANKS = 1 << 20
+
+
+def is_mscclpp(lines: list[Line]) -> int | None:
+    """Returns the first line that is unique to this format, None if there is none."""
+    return next((line.number for line in lines if _is_row(line.text)), None)
+
+
+def _is_row(words: str) -> bool:
+    return words.lstrip().startswith("{") and '"algBw"' in words and '"kernel"' in words
+
+
+def read_mscclpp(text: Text) -> ForeignRun:
+    """Reads a text. Raises UsageError for a line that cannot be read."""
+    run = ForeignRun(
+        "mscclpp-test",
+        _FIGURE,
+        "host",
+        "mscclpp",
+        facts=Facts(timing="graph", across_ranks="mean"),
+    )
+    lines = [line for line in text.lines() if line.text.strip()]
+    for line in lines:
+        if not line.text.lstrip().startswith("{"):
+            continue
+        try:
+            found = json.loads(line.text)
+        except (ValueError, RecursionError):
+            if line is lines[-1]:
+                run.notices.append(f"line {line.number}: truncated, omitted")
+                run.whole = False
+                continue
+            raise text.refuse(line.number, "this line is not complete JSON") from None
+        if not isinstance(found, dict) or not found.keys() >= _KEYS:
+            missing = ", ".join(sorted(_KEYS - found.keys())) if isinstance(found, dict) else ""
+            raise text.refuse(line.number, f"this line lacks {missing or 'its fields'}")
+        _add(text, line, found, run)
+    if run.rows:
+        run.notices.append(
+            "ccl: the kernel of mscclpp-test (-k) follows mscclpp: in the name of the library"
+        )
+        run.notices.append(
+            "the lines do not contain the placement: it is that of the operation and the kernel in "
+            "mscclpp-test's sources"
+        )
+    return run
+
+
+def _add(text: Text, line: Line, found: dict[str, Any], run: ForeignRun) -> None:
+    """Adds the row of a line."""
+    operation = operation_of(str(found["name"]))
+    if operation is None:
+        run.notices.append(
+            f"line {line.number}: {str(found['name'])[:40]} is left out: no operation of cclmark"
+        )
+        return
+    size = _whole(text, line, found, "size", 1 << 50)
+    ranks = _whole(text, line, found, "ranks", _MOST_RANKS)
+    kernel = _whole(text, line, found, "kernel", 10_000, least=0)
+    time, algbw, busbw = (_number(text, line, found, key) for key in ("time", "algBw", "busBw"))
+    run.rows.append(
+        ImportedRow(
+            line=line.number,
+            size_bytes=size,
+            in_place=_is_in_place(operation, kernel),
+            operation=operation,
+            dtype="int32",
+            reduction="sum" if operation in _REDUCING else None,
+            time=time.times(1e-6),
+            algbw=algbw.times(1e9),
+            busbw=busbw.times(1e9),
+            ranks=RankCount(ranks, line.number),
+            ccl=f"mscclpp:kernel{kernel}",
+        )
+    )
+
+
+def _is_in_place(operation: str, kernel: int) -> bool:
+    if operation == "all_reduce":
+        return kernel not in _OUT_OF_PLACE_KERNELS
+    return operation not in _OUT_OF_PLACE
+
+
+def _whole(
+    text: Text, line: Line, found: dict[str, Any], key: str, most: int, *, least: int = 1
+) -> int:
+    value = found[key]
+    if type(value) is not int or not least <= value <= most:
+        raise text.refuse(
+            line.number, f"{key} is {str(value)[:40]}: expected a number from {least} to {most}"
+        )
+    return value
+
+
+def _number(text: Text, line: Line, found: dict[str, Any], key: str) -> Figure:
+    value = found[key]
+    if type(value) not in (int, float) or not 0 <= value < 1e12:
+        raise text.refuse(line.number, f"{key} is {str(value)[:40]}, not a figure")
+    return Figure(float(value), float(value) * _DIGIT)

@@ -1,0 +1,310 @@
+"""Reads the matrices of PCCL's p2pBandwidthLatencyTest, and of ``cclmark p2p --format pccl``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+from cclmark.importing.cleaned_text import Figure, Line, Text, read_decimal
+from cclmark.importing.printed_matrix import PrintedMatrix, read_matrix
+from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
+from cclmark.plan.transfers import KERNELS, LATENCY_BYTES, Transfer
+from cclmark.results.schema import DeviceDescription
+
+_FIGURE = (
+    "the size over the tool's bandwidth, of both directions together if it is bidirectional; or a "
+    "latency of copies of 16 bytes"
+)
+# Parts of a title, on one line or on two.
+_HOW = re.compile(
+    r"\((?P<access>Enabled|Disabled)P2P (?P<engine>CE|SM) (?P<way>WRITE|READ)"
+    r"(?: (?P<measure>Unidirectional|Bidirectional))?\)\s*"
+)
+_BANDWIDTH = re.compile(
+    r"P2P (?:(?P<measure>Unidirectional|Bidirectional) Bandwidth )?Transport Bandwidth"
+    r"(?P<ratio> Utilization Ratio)? Matrix \((?P<size>\d{1,16}) (?P<both>\*2 )?Bytes\) "
+    r"\((?:GB/s|%)\)"
+)
+_LATENCY = re.compile(r"(?P<clock>GPU|CPU) P2P Transmission Latency Matrix \(US\)")
+_PATHS = "P2P Connectivity & minPath Matrix"
+_NAME = re.compile(r"(?:HOST\d{1,5}:)?DEV\d{1,5}", re.ASCII)
+_COMMAND = re.compile(r"p2pBandwidthLatencyTest -")
+_ENGINE = re.compile(r"(?:--p2p_type[= ]|-t )(CE|SM)(?= |$)")
+_KERNEL = re.compile(r"(?:--kernel[= ]|-k )([\w-]{1,40})(?= |$)")
+_NONE = ("x", "n/a", "hung", "WRONG", "-", "?")
+
+
+def is_pccl(lines: list[Line]) -> int | None:
+    """Returns the first line that is unique to this format, None if there is none."""
+    return next((line.number for line in lines if _is_title(line.text.strip())), None)
+
+
+def read_pccl(text: Text) -> ForeignRun:
+    """Reads a text. Raises UsageError for a matrix that cannot be read."""
+    reader = _Reader(text)
+    reader.read()
+    return reader.run
+
+
+def _is_title(words: str) -> bool:
+    rest = words
+    if (how := _HOW.match(words)) is not None:
+        rest = words[how.end() :]
+    if rest == _PATHS:
+        return True
+    return _BANDWIDTH.fullmatch(rest) is not None or _LATENCY.fullmatch(rest) is not None
+
+
+@dataclass(frozen=True)
+class _Command:
+    """What a command line before a matrix says about the copies. Empty fields are unknown."""
+
+    engine: str = ""
+    kernel: str = ""
+
+
+class _Reader:
+    def __init__(self, text: Text) -> None:
+        self._text = text
+        self._lines = [line for line in text.lines() if line.text.strip()]
+        self.run = ForeignRun(
+            "PCCL p2pBandwidthLatencyTest", _FIGURE, "device", "", facts=Facts(timing="")
+        )
+        self._how: re.Match[str] | None = None
+        self._command = _Command()
+        self._names: list[str] = []
+        self._latencies: dict[Transfer, ImportedTransfer] = {}
+
+    def read(self) -> None:
+        """Reads all lines."""
+        place = 0
+        while place < len(self._lines):
+            place = self._take(place)
+        self.run.copies += self._latencies.values()
+        self.run.devices = [_device(number, name) for number, name in enumerate(self._names)]
+        if any(":" in name for name in self._names):
+            self.run.notices.append(
+                f"devices of several processes: {self._names[0]} is DEV0, {self._names[-1]} is "
+                f"DEV{len(self._names) - 1}; the text does not contain their hosts"
+            )
+
+    def _take(self, place: int) -> int:
+        """Reads the line at ``place`` and returns the place of the next one."""
+        words = self._lines[place].text.strip()
+        if _COMMAND.search(words) is not None:
+            engine, kernel = _ENGINE.search(words), _KERNEL.search(words)
+            self._command = _Command(
+                engine[1] if engine else "SM", kernel[1] if kernel else "bulkCopy"
+            )
+            return place + 1
+        if (how := _HOW.match(words)) is not None:
+            self._how = how
+            words = words[how.end() :]
+            if not words:
+                return place + 1
+        if words == _PATHS:
+            matrix = self._matrix(place)
+            return place + 1 if matrix is None else matrix.after
+        if (bandwidth := _BANDWIDTH.fullmatch(words)) is not None:
+            return self._bandwidths(place, bandwidth)
+        if (latency := _LATENCY.fullmatch(words)) is not None:
+            return self._latency(place, latency["clock"])
+        if _NAME.fullmatch(words.split()[0]) is not None:
+            raise self._text.refuse(
+                self._lines[place].number, "a row of a matrix without its title and columns"
+            )
+        return place + 1
+
+    def _matrix(self, title: int) -> PrintedMatrix | None:
+        """Reads the matrix after the title; None if the text ends there."""
+        if title + 1 == len(self._lines):
+            self._cut()
+            return None
+        line = self._lines[title + 1]
+        columns = line.text.split()
+        if not all(map(_NAME.fullmatch, columns)):
+            raise self._text.refuse(line.number, "the columns of the matrix are due here")
+        if len(set(columns)) != len(columns):
+            raise self._text.refuse(line.number, "two columns have the same name")
+        if self._names and columns != self._names:
+            raise self._text.refuse(
+                line.number,
+                f"these devices are not those of the matrices above ({', '.join(self._names[:4])}"
+                f"{' …' if len(self._names) > 4 else ''}): split the text before this matrix and "
+                "import the parts one by one",
+            )
+        matrix = read_matrix(
+            self._text,
+            self._lines,
+            title + 1,
+            columns,
+            lambda word: _NAME.fullmatch(word) is not None,
+        )
+        for number, row in enumerate(matrix.rows):
+            # In runs of several processes the rows of latencies lack their hosts.
+            if row.label != columns[number] and (":" in row.label or ":" not in columns[number]):
+                raise self._text.refuse(
+                    row.line, f"this is row {row.label}, but row {columns[number]} is due"
+                )
+        self._names = columns
+        if matrix.cut:
+            self._cut()
+        return matrix
+
+    def _bandwidths(self, place: int, title: re.Match[str]) -> int:
+        """Reads a matrix of bandwidths."""
+        line = self._lines[place]
+        if title["ratio"] is not None:
+            return self._skipped(place)
+        common = self._common(line, title["measure"])
+        both = common.measure == "bidirectional"
+        if both != (title["both"] is not None):
+            raise self._text.refuse(
+                line.number, "the title contradicts itself: *2 is for both directions"
+            )
+        matrix = self._matrix(place)
+        if matrix is None:
+            return place + 1
+        for (row, column), figure, number in self._figures(matrix):
+            rate = figure.value * 1e9
+            if row == column and both:
+                self._notice(number, "two copies at once within a device are left out")
+                continue
+            self.run.copies.append(
+                ImportedTransfer(
+                    number,
+                    _placed(common, row, column),
+                    int(title["size"]),
+                    () if both else (rate,),
+                    rate,
+                )
+            )
+        return matrix.after
+
+    def _skipped(self, place: int) -> int:
+        """Skips a matrix of shares, whose bandwidths the text contains too."""
+        self._how = None
+        after = place + 1
+        while after < len(self._lines):
+            first = self._lines[after].text.split()[0]
+            if _NAME.fullmatch(first) is None:
+                break
+            after += 1
+        return after
+
+    def _latency(self, place: int, clock: str) -> int:
+        """Reads a matrix of latencies: of the devices, or of the host's calls."""
+        line = self._lines[place]
+        common = msgspec.structs.replace(self._common(line, "latency"), method="copy")
+        matrix = self._matrix(place)
+        if matrix is None:
+            return place + 1
+        for (row, column), figure, number in self._figures(matrix):
+            transfer = _placed(common, row, column)
+            known = self._latencies.get(transfer)
+            if clock == "CPU":
+                if known is not None:
+                    call_s = figure.value * 1e-6
+                    self._latencies[transfer] = ImportedTransfer(
+                        known.line, transfer, LATENCY_BYTES, time_s=known.time_s, call_s=call_s
+                    )
+                continue
+            if known is not None:
+                raise self._text.refuse(
+                    number,
+                    f"{transfer.describe()} is on line {known.line} already, so this is another "
+                    "run. Split the text before this matrix and import the parts one by one",
+                )
+            self._latencies[transfer] = ImportedTransfer(
+                number, transfer, LATENCY_BYTES, time_s=figure.value * 1e-6
+            )
+        return matrix.after
+
+    def _common(self, line: Line, measure: str | None) -> Transfer:
+        """Returns the properties of the cells of a matrix, from its title and the command."""
+        how = self._how
+        self._how = None
+        if how is None:
+            raise self._text.refuse(
+                line.number, "the line with access, engine and direction is missing above"
+            )
+        told = how["measure"] or measure
+        if told is None or (measure is not None and measure != told):
+            raise self._text.refuse(line.number, "the title does not contain the direction")
+        engine, command = how["engine"], self._command
+        if command.engine and command.engine != engine:
+            self._notice(
+                line.number,
+                f"the title says {engine}, but the command before it says {command.engine}, which "
+                "is used",
+            )
+            engine = command.engine
+        kernel = ""
+        if engine == "SM":
+            kernel = command.kernel
+            if kernel not in KERNELS:
+                self._notice(
+                    line.number,
+                    f"the kernel is {kernel or 'not in the text'}"
+                    f"{', which cclmark lacks' if kernel else ''}: it is left open",
+                )
+                kernel = ""
+        return Transfer(
+            measure=told.lower(),
+            scope="pairs",
+            engine=engine,
+            direction=how["way"].lower(),
+            flows=(),
+            size_bytes=0,
+            kernel=kernel,
+            peer_access=how["access"] == "Enabled",
+        )
+
+    def _figures(self, matrix: PrintedMatrix) -> list[tuple[tuple[int, int], Figure, int]]:
+        found = []
+        for number, row in enumerate(matrix.rows):
+            for column, word in enumerate(row.cells):
+                if word in _NONE:
+                    if word not in ("x", "-"):
+                        self._notice(row.line, f"figures {word} are left out")
+                    continue
+                figure = read_decimal(word)
+                if figure is None:
+                    raise self._text.refuse(row.line, f"{word[:40]!r} is not a number")
+                if figure.value > 0:
+                    found.append(((number, column), figure, row.line))
+                elif number != column:
+                    self._notice(row.line, "a figure of 0 is left out")
+        return found
+
+    def _notice(self, line: int, words: str) -> None:
+        if not any(one.endswith(f": {words}") for one in self.run.notices):
+            self.run.notices.append(f"line {line}: {words}")
+
+    def _cut(self) -> None:
+        self.run.whole = False
+        self.run.notices.append(
+            f"line {self._lines[-1].number}: the text ends within a matrix, whose complete rows "
+            "are used"
+        )
+
+
+def _placed(common: Transfer, row: int, column: int) -> Transfer:
+    """Returns the transfer of a cell: the row's device copies."""
+    there = (row, column) if common.direction == "write" else (column, row)
+    back = [(there[1], there[0])] if common.measure == "bidirectional" else []
+    return msgspec.structs.replace(common, flows=(there, *back))
+
+
+def _device(number: int, name: str) -> DeviceDescription:
+    """Returns a device. Of several processes the tool numbers the processes, not the hosts."""
+    return DeviceDescription(
+        rank=number,
+        host="",
+        runtime="",
+        index=number if ":" in name else int(name.removeprefix("DEV")),
+        name="",
+        memory_bytes=0,
+    )

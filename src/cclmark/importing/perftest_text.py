@@ -1,0 +1,247 @@
+"""Reads the tables of perftest: ib_write_bw, ib_read_lat and others (linux-rdma/perftest)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from cclmark.importing.cleaned_text import Line, Text, read_count, read_decimal
+from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
+from cclmark.plan.transfers import Transfer
+from cclmark.results.schema import DeviceDescription
+
+_BANDWIDTHS = (
+    "the size over the tool's average bandwidth of a queue of messages (MiB of 2^20 bytes or Gb of "
+    "10^9 bits), the sum of both directions if it is bidirectional"
+)
+_LATENCIES = (
+    "the tool's typical latency, the median of its iterations: half a round trip of writes and "
+    "sends, a whole one of reads"
+)
+_TITLE = re.compile(
+    r"(?P<verb>Send|Send_imm|RDMA_Write|RDMA_Write_imm|RDMA_Read|Atomic \w+) "
+    r"(?P<both>Bidirectional )?(?:Post List )?(?P<what>BW|Latency)"
+    r"(?P<other>(?: forwarding| Multicast)*) Test"
+)
+_HEAD = re.compile(r"#bytes\s+(?:#sl\s+)?#iterations\s+\S.*")
+_COLUMN = re.compile(
+    r"#\w+|BW \w+(?: \w+)?\[[\w/]+\]|MsgRate(?: \w+)?\[\w+\]|t_\w+\[\w+\]"
+    r"|[\d.]+% percentile\[\w+\]|tps average|CPU_Util\[%+\]"
+)
+_AVERAGE = re.compile(r"BW average\[(MB/sec|MiB/sec|Gb/sec)\]")
+# MB is 2^20 bytes in old versions too: only its name was corrected later.
+_UNITS = {"MB/sec": float(1 << 20), "MiB/sec": float(1 << 20), "Gb/sec": 1.25e8}
+_DEVICE = re.compile(r"Device\s{1,12}: (\S{1,64})")
+_SETTING = re.compile(
+    r"(Number of qps|Connection type|Transport type|TX depth|Mtu|Link type|Outstand reads)"
+    r"\s{0,20}: (\S{1,30})"
+)
+_ADDRESS = re.compile(r"(?:local|remote) address: ")
+_VERBS = {"RDMA_Write": "write", "RDMA_Write_imm": "write", "RDMA_Read": "read"}
+_VERBS |= {"Send": "send", "Send_imm": "send"}
+_TYPICAL, _LEAST, _MOST, _ITERATIONS = (
+    "t_typical[usec]",
+    "t_min[usec]",
+    "t_max[usec]",
+    "#iterations",
+)
+
+
+def is_perftest(lines: list[Line]) -> int | None:
+    """Returns the first line that is unique to this format, None if there is none."""
+    return next((line.number for line in lines if _HEAD.fullmatch(line.text.strip())), None)
+
+
+def read_perftest(text: Text) -> ForeignRun:
+    """Reads a text. Raises UsageError for a row that cannot be read."""
+    reader = _Reader(text)
+    for line in reader.lines:
+        reader.take(line)
+    return reader.finish()
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table: the copy that its title describes, without flows and size, and its columns."""
+
+    line: int
+    common: Transfer | None = None
+    columns: tuple[str, ...] = ()
+    unit: float = 0.0
+
+
+class _Reader:
+    def __init__(self, text: Text) -> None:
+        self._text = text
+        self.lines = [line for line in text.lines() if line.text.strip()]
+        self._run = ForeignRun("perftest", "", "host", "", facts=Facts(timing=""))
+        self._table: _Table | None = None
+        self._device = ""
+        self._settings: dict[str, str] = {}
+
+    def take(self, line: Line) -> None:
+        """Reads the next line."""
+        words = line.text.strip()
+        if (title := _TITLE.fullmatch(words)) is not None:
+            self._begin(line, title)
+        elif _HEAD.fullmatch(words) is not None:
+            self._head(line, words)
+        elif words.startswith("---") or _ADDRESS.match(words) is not None:
+            pass
+        elif self._table is not None and self._table.columns and words[0].isdigit():
+            self._row(line, words)
+        else:
+            self._describe(line, words)
+
+    def finish(self) -> ForeignRun:
+        """Returns the complete run."""
+        run = self._run
+        measures = dict.fromkeys(row.transfer.measure for row in run.copies)
+        figures = [_BANDWIDTHS] if set(measures) - {"latency"} else []
+        figures += [_LATENCIES] if "latency" in measures else []
+        run.figure = "; ".join(figures)
+        run.devices = [
+            DeviceDescription(rank=rank, host="", runtime="", index=rank, name=name, memory_bytes=0)
+            for rank, name in enumerate((self._device, "the peer's device"))
+        ]
+        if self._settings:
+            shown = ", ".join(f"{name} {value}" for name, value in self._settings.items())
+            run.notices.append(f"settings of the tool: {shown}")
+        return run
+
+    def _describe(self, line: Line, words: str) -> None:
+        """Reads a line about the device or the connection."""
+        if (device := _DEVICE.search(words)) is not None:
+            if self._run.copies and device[1] != self._device:
+                raise self._text.refuse(
+                    line.number,
+                    f"device {device[1]} here, {self._device or 'another'} above: split the text "
+                    "before this table and import the parts one by one",
+                )
+            self._device = device[1]
+        for name, value in _SETTING.findall(words):
+            known = self._settings.setdefault(name, value)
+            if known != value and self._run.copies:
+                raise self._text.refuse(
+                    line.number,
+                    f"{name} is {value} here, {known} above: split the text before this table and "
+                    "import the parts one by one",
+                )
+            self._settings[name] = value
+
+    def _begin(self, line: Line, title: re.Match[str]) -> None:
+        """Begins a table."""
+        verb = _VERBS.get(title["verb"])
+        if verb is None or title["other"]:
+            self._table = _Table(line.number)
+            self._run.notices.append(
+                f"line {line.number}: {title[0]} is left out: cclmark has no such copy"
+            )
+            return
+        is_latency = title["what"] == "Latency"
+        measure = "bidirectional" if title["both"] else "unidirectional"
+        method = ("round-trip" if verb == "read" else "half-round-trip") if is_latency else ""
+        direction = "read" if verb == "read" else "write"
+        self._table = _Table(
+            line.number,
+            Transfer(
+                measure="latency" if is_latency else measure,
+                scope="pairs",
+                engine="RDMA",
+                direction=direction,
+                flows=_flows(direction, both=bool(title["both"]) and not is_latency),
+                size_bytes=0,
+                kernel=verb,
+                method=method,
+            ),
+        )
+
+    def _head(self, line: Line, words: str) -> None:
+        """Reads the line of the columns."""
+        table = self._table
+        if table is None or table.columns:
+            raise self._text.refuse(
+                line.number, "the title of this table (for example RDMA_Write BW Test) is missing"
+            )
+        columns = tuple(_COLUMN.findall(words))
+        averages = [found[1] for name in columns if (found := _AVERAGE.fullmatch(name))]
+        if table.common is None:
+            self._table = replace(table, columns=columns)
+            return
+        is_latency = table.common.measure == "latency"
+        if is_latency and _ITERATIONS in columns and _TYPICAL not in columns:
+            raise self._text.refuse(
+                line.number,
+                "the table has no typical latency, only averages (-D): measure without -D",
+            )
+        due = {"#bytes", _ITERATIONS, *((_TYPICAL, _LEAST, _MOST) if is_latency else ())}
+        if due - {*columns} or len({*columns}) < len(columns) or len(averages) != (not is_latency):
+            raise self._text.refuse(line.number, "cannot read the columns of this table")
+        unit = _UNITS[averages[0]] if averages else 0.0
+        self._table = replace(table, columns=columns, unit=unit)
+
+    def _row(self, line: Line, words: str) -> None:
+        table = self._table
+        assert table is not None
+        if table.common is None:
+            return
+        cells = words.split()
+        if len(cells) != len(table.columns):
+            if line is self.lines[-1] and len(cells) < len(table.columns):
+                self._run.notices.append(f"line {line.number}: truncated, omitted")
+                self._run.whole = False
+                return
+            raise self._text.refuse(
+                line.number,
+                f"{len(cells)} figures in this row, but the header has {len(table.columns)}",
+            )
+        shown = dict(zip(table.columns, cells, strict=True))
+        size = read_count(shown["#bytes"])
+        if size is None or any(read_decimal(cell) is None for cell in cells[1:]):
+            raise self._text.refuse(line.number, f"cannot read the row {words[:80]!r}")
+        if table.common.measure == "latency":
+            found = self._latency(line, table.common, size, shown)
+        else:
+            found = _bandwidth(line, table, size, shown)
+        if found is None:
+            self._run.notices.append(f"line {line.number}: omitted: no figure, or no data")
+        else:
+            self._run.copies.append(found)
+
+    def _latency(
+        self, line: Line, common: Transfer, size: int, shown: dict[str, str]
+    ) -> ImportedTransfer | None:
+        typical, least, most = (float(shown[name]) for name in (_TYPICAL, _LEAST, _MOST))
+        if not 0 < least <= typical <= most:
+            if not size or not typical:
+                return None
+            raise self._text.refuse(
+                line.number, "the typical latency is not between the least and the largest one"
+            )
+        iterations = read_count(shown[_ITERATIONS]) or 0
+        return ImportedTransfer(
+            line.number,
+            common,
+            size,
+            time_s=typical * 1e-6,
+            range_s=(least * 1e-6, most * 1e-6),
+            samples=max(1, iterations - 1),
+        )
+
+
+def _flows(direction: str, *, both: bool) -> tuple[tuple[int, int], ...]:
+    """Returns the flows of data: of a read towards the device that the text is of."""
+    there = (1, 0) if direction == "read" else (0, 1)
+    return (there, (there[1], there[0])) if both else (there,)
+
+
+def _bandwidth(
+    line: Line, table: _Table, size: int, shown: dict[str, str]
+) -> ImportedTransfer | None:
+    assert table.common is not None
+    name = next(name for name in table.columns if _AVERAGE.fullmatch(name))
+    rate = float(shown[name]) * table.unit
+    if not size or rate <= 0:
+        return None
+    rates = (rate,) if len(table.common.flows) == 1 else ()
+    return ImportedTransfer(line.number, table.common, size, rates, rate)

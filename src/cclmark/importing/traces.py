@@ -1,0 +1,143 @@
+"""Traces of programs: formats of which several files, one for each rank, are one journal."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cclmark.errors import UsageError
+from cclmark.importing.header import Origin, iso_time
+from cclmark.importing.kineto import is_kineto, read_kineto
+from cclmark.profile.assembly import assemble
+from cclmark.profile.coverage import absent_of, differences_of
+from cclmark.profile.observed import ObservedProcess
+from cclmark.profile.run_header import unmeasured_settings
+from cclmark.results.journal import Journal
+from cclmark.results.schema import (
+    SCHEMA_VERSION,
+    DeviceDescription,
+    Footer,
+    Header,
+    Imported,
+    LibraryDescription,
+    Machine,
+)
+
+
+@dataclass(frozen=True)
+class TraceImporter:
+    """A format of traces. ``fits``: whether a file has it.
+
+    ``read``: the trace of a rank, from its content, the name for messages, and the number of the
+    file. Raises UsageError.
+    """
+
+    tool: str
+    figure: str
+    fits: Callable[[bytes], bool]
+    read: Callable[[bytes, str, int], ObservedProcess]
+
+
+#: The formats that ``cclmark import`` detects. To add one: a file with its reader, and a line here.
+TRACE_IMPORTERS = {
+    "kineto": TraceImporter(
+        "torch.profiler",
+        "the time of kernels by the device's clock; for gloo, of calls by the host's",
+        is_kineto,
+        read_kineto,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """A file that was read. ``name``: for messages."""
+
+    name: str
+    content: bytes
+    origin: Origin
+
+
+def trace_format(content: bytes) -> str:
+    """Returns the format of a trace; empty if the file is none."""
+    return next((name for name, one in TRACE_IMPORTERS.items() if one.fits(content)), "")
+
+
+def import_traces(files: Sequence[TraceFile], format: str) -> Journal:
+    """Creates one journal of the traces of a program's ranks.
+
+    Raises UsageError if a file cannot be read, or two are of the same rank.
+    """
+    importer = TRACE_IMPORTERS[format]
+    processes: list[ObservedProcess] = []
+    names: dict[int, str] = {}
+    for number, file in enumerate(files):
+        process = importer.read(file.content, file.name, number)
+        if process.rank in names:
+            raise UsageError(
+                f"{names[process.rank]} and {file.name} are both of rank {process.rank}: import "
+                "one trace for each rank of one program"
+            )
+        names[process.rank] = file.name
+        processes.append(process)
+    processes.sort(key=lambda one: one.rank)
+    assembled = assemble(format, processes)
+    profile = assembled.profile
+    profile.notes = [*_one_alone(processes), *absent_of(profile)]
+    profile.notes += differences_of(profile, assembled.results)
+    header = _header(files, format, processes, len(assembled.results))
+    return Journal(
+        header=header,
+        results=[*assembled.results],
+        profile=profile,
+        footer=Footer(ended_at=header.started_at, exit_code=0, duration_s=0.0),
+    )
+
+
+def _one_alone(processes: Sequence[ObservedProcess]) -> list[str]:
+    if len(processes) > 1:
+        return []
+    return [
+        f"only the trace of rank {processes[0].rank} was imported: whether ranks wait for others "
+        "is unknown"
+    ]
+
+
+def _header(
+    files: Sequence[TraceFile], format: str, processes: Sequence[ObservedProcess], results: int
+) -> Header:
+    origin = files[0].origin
+    written = iso_time(origin.written_s)
+    digest = hashlib.sha256("".join(one.origin.digest for one in files).encode()).hexdigest()
+    libraries = dict.fromkeys(one.library for one in processes if one.library)
+    ranks = [len(one.members) or one.ranks for each in processes for one in each.groups.values()]
+    host = processes[0].host
+    return Header(
+        schema_version=SCHEMA_VERSION,
+        cclmark_version=origin.version,
+        started_at=written,
+        command=origin.command,
+        machine=Machine(host, "", "", "", 0, 0),
+        devices=[
+            DeviceDescription(number, one.host, "", -1, "process", 0)
+            for number, one in enumerate(processes)
+        ],
+        links=[],
+        libraries=[
+            LibraryDescription(name, version, "")
+            for name, _, version in (text.partition(" ") for text in libraries)
+        ],
+        environment={},
+        settings=unmeasured_settings("profile"),
+        run_id=digest[:32],
+        planned_cases=results,
+        imported=Imported(
+            tool=TRACE_IMPORTERS[format].tool,
+            format=format,
+            file=origin.file,
+            file_date=written,
+            figure=TRACE_IMPORTERS[format].figure,
+            ranks=max([len(processes), *ranks]),
+        ),
+    )

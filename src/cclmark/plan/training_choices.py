@@ -1,0 +1,30 @@
+"""Names of models, parallelisms, types and optimizers. Imports nothing: help texts list them."""
+
+from __future__ import annotations
+
+#: In the order of plan.models.MODELS.
+MODEL_NAMES = (
+    *("tiny", "tiny-llama", "tiny-moe", "gpt2", "gpt2-254m", "gpt2-medium", "gpt2-large"),
+    *("gpt2-xl", "llama3.2-1b", "llama3-8b", "llama3-70b", "mixtral-8x7b"),
+)
+
+NONE, DDP, ZERO1, FSDP, TENSOR, PIPELINE, EXPERT = "none", "ddp", "zero1", "fsdp", "tp", "pp", "ep"
+PARALLELISMS = {
+    NONE: "not parallel",
+    DDP: "data parallel (DistributedDataParallel)",
+    ZERO1: "data parallel, optimizer state sharded (ZeroRedundancyOptimizer)",
+    FSDP: "data parallel, parameters sharded (fully_shard)",
+    TENSOR: "tensor parallel (parallelize_module)",
+    PIPELINE: "pipeline parallel (Schedule1F1B)",
+    EXPERT: "expert parallel (all_to_all_single)",
+}
+#: Parallelisms whose ranks all work on the same sequences.
+SAME_DATA = (TENSOR, PIPELINE)
+#: Parallelisms that leave equal parameters on all ranks.
+REPLICATED = (DDP, ZERO1)
+
+#: Types of parameters, with the bytes of an element.
+DTYPES = {"bfloat16": 2, "float32": 4}
+DTYPE_ALIASES = {"bf16": "bfloat16", "fp32": "float32"}
+ADAMW, SGD = "adamw", "sgd"
+LEARNING_RATES = {ADAMW: 3e-4, SGD: 0.1}

@@ -1,0 +1,176 @@
+"""Trainings: steps of a model in parallel, with a variant in a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.plan.counts import AtLeastOne, Count
+from cclmark.plan.items import TRAIN
+from cclmark.plan.models import Model
+from cclmark.plan.training_choices import (
+    DDP,
+    DTYPE_ALIASES,
+    DTYPES,
+    EXPERT,
+    NONE,
+    PIPELINE,
+    SAME_DATA,
+    TENSOR,
+    ZERO1,
+)
+from cclmark.plan.variants import LIBRARY, Variant
+
+
+class Training(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Training steps of one model with one variant in one round.
+
+    ``batch``: sequences of a rank in a step; with tensor and pipeline parallelism all ranks work on
+    the same ones. ``sequence``: tokens in each. ``microbatches``: parts of the batch of a
+    pipeline, 0 without one.
+    """
+
+    variant: Variant
+    round: Count
+    ccl: str
+    model: Model
+    parallel: str
+    ranks: AtLeastOne
+    batch: AtLeastOne
+    sequence: AtLeastOne
+    dtype: str
+    optimizer: str
+    learning_rate: float
+    microbatches: Count = 0
+    compiled: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The kind of work, see plan.items."""
+        return TRAIN
+
+    @property
+    def work(self) -> str:
+        """The command that performs the work."""
+        return "train"
+
+    @property
+    def library(self) -> str:
+        """The backend of torch that communicates."""
+        return self.ccl
+
+    @property
+    def size_bytes(self) -> int:
+        """0: a training step has messages of several sizes."""
+        return 0
+
+    @property
+    def replicas(self) -> int:
+        """The number of ranks that work on different sequences."""
+        return 1 if self.parallel in SAME_DATA else self.ranks
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of a step of all ranks together."""
+        return self.replicas * self.batch * self.sequence
+
+    @property
+    def operations(self) -> float:
+        """The floating-point operations of a step of all ranks together."""
+        return self.tokens * self.model.operations_per_token(self.sequence)
+
+    def describe(self) -> str:
+        """The training in words, for messages."""
+        return (
+            f"{self.model.name} with {self.parallel}, batch {self.batch} x {self.sequence}, "
+            f"{self.ccl}, {self.variant.describe()} (round {self.round + 1})"
+        )
+
+    def is_within(self, devices: int) -> bool:
+        """Whether there are as many devices as ranks."""
+        return self.ranks <= devices
+
+    def series(self) -> Training:
+        """The training without its round."""
+        return msgspec.structs.replace(self, round=0)
+
+    def without_variant(self) -> Training:
+        """What is trained: the training without round, variant and library."""
+        return msgspec.structs.replace(self, round=0, variant=Variant(), ccl="")
+
+
+def dtype_called(name: str) -> str:
+    """The full name of a type of parameters. Raises UsageError."""
+    full = DTYPE_ALIASES.get(name, name)
+    if full not in DTYPES:
+        raise UsageError(f"--dtype {name}: choose from {', '.join((*DTYPES, *DTYPE_ALIASES))}")
+    return full
+
+
+def check_training(one: Training) -> None:
+    """Raises UsageError for a training that is not possible."""
+    model, ranks = one.model, one.ranks
+    if one.sequence > model.context:
+        raise UsageError(
+            f"--sequence {one.sequence}: {model.name} has a context of {model.context} tokens"
+        )
+    if one.parallel == NONE and ranks > 1:
+        raise UsageError(f"--parallel none trains on one rank, but there are {ranks}: add -g 1")
+    if one.parallel != NONE and ranks < 2:
+        raise UsageError(
+            f"--parallel {one.parallel} requires two ranks or more, but there is only {ranks}: see "
+            "--devices and -g, or train on one rank with --parallel none"
+        )
+    if one.parallel == TENSOR:
+        _check_heads(model, ranks)
+    if one.parallel == PIPELINE:
+        _check_pipeline(one)
+    elif one.microbatches:
+        raise UsageError("--microbatches requires --parallel pp")
+    if one.parallel == EXPERT and (not model.experts or model.experts % ranks):
+        what = f"{model.experts} experts" if model.experts else "no experts"
+        raise UsageError(
+            f"--parallel ep distributes experts over {ranks} ranks, but {model.name} has {what}"
+        )
+    if one.compiled and one.parallel not in (NONE, DDP, ZERO1):
+        raise UsageError(f"--compile is supported with none, ddp and zero1, not {one.parallel}")
+
+
+def _check_heads(model: Model, ranks: int) -> None:
+    if model.experts:
+        raise UsageError(f"--parallel tp does not support experts, which {model.name} has")
+    for what, number in (
+        ("key and value heads", model.key_value_heads),
+        ("columns of the feed-forward network", model.hidden),
+    ):
+        if number % ranks:
+            raise UsageError(f"--parallel tp: {ranks} ranks cannot share {number} {what} equally")
+
+
+def _check_pipeline(one: Training) -> None:
+    if one.model.layers < one.ranks:
+        raise UsageError(
+            f"--parallel pp: {one.model.layers} layers are fewer than {one.ranks} ranks"
+        )
+    if one.microbatches < one.ranks:
+        raise UsageError(
+            f"--parallel pp: {one.microbatches} microbatches are fewer than {one.ranks} ranks: "
+            "raise --batch or --microbatches"
+        )
+    if one.batch % one.microbatches:
+        raise UsageError(
+            f"--microbatches {one.microbatches} does not divide the batch of {one.batch} sequences"
+        )
+
+
+def trainings_of(one: Training, variants: Sequence[Variant], rounds: int) -> list[Training]:
+    """All trainings: rounds, in them variants. A variant may name another library."""
+    return [
+        msgspec.structs.replace(
+            one, variant=variant, round=number, ccl=variant.value_of(LIBRARY) or one.ccl
+        )
+        for number in range(rounds)
+        for variant in variants
+    ]

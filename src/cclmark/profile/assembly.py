@@ -1,0 +1,307 @@
+"""Creates the profile and its results out of what was observed of every process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+
+from cclmark.plan.profiled import ProfiledOperation
+from cclmark.profile.intervals import Interval, length_of, lengths_within, union_of, without
+from cclmark.profile.observed import ObservedCall, ObservedOperation, ObservedProcess
+from cclmark.profile.periods import Period, period_of
+from cclmark.profile.waits import Wait, waits_of
+from cclmark.results.kinds import ProfileResult
+from cclmark.results.schema import (
+    Profile,
+    ProfiledCall,
+    ProfiledChoice,
+    ProfileFigures,
+    ProfileGroup,
+    ProfileProcess,
+)
+
+_NS = 1e-9
+_MOST_OF_WINDOW = 4096  # calls of a process
+_USUAL_OF_WINDOW = 512  # where no step is known
+
+
+@dataclass
+class Assembled:
+    """A profile and its results, in the order of their time."""
+
+    profile: Profile
+    results: list[ProfileResult]
+
+
+@dataclass
+class _Item:
+    """An operation with the places of its parts, by the number of the process."""
+
+    operation: ProfiledOperation
+    parts: dict[int, list[int]] = field(default_factory=dict)
+
+
+def assemble(source: str, processes: Sequence[ObservedProcess]) -> Assembled:
+    """Assembles ``processes``, which are in the order in which they are numbered."""
+    groups, numbers = _groups(processes)
+    items = _items(processes, numbers)
+    places = _places(items)
+    waits = waits_of(processes)
+    unions = [_Times.of(process) for process in processes]
+    results = [
+        ProfileResult(
+            index=0,
+            profiled=item.operation,
+            figures=[
+                _figures(number, processes[number], parts, waits[number], unions[number])
+                for number, parts in sorted(item.parts.items())
+            ],
+            choices=_choices(
+                [
+                    processes[number].operations[one]
+                    for number, own in item.parts.items()
+                    for one in own
+                ]
+            ),
+        )
+        for item in items
+    ]
+    order = sorted(range(len(results)), key=lambda number: _weight(results[number]), reverse=True)
+    new_numbers = {old: new for new, old in enumerate(order)}
+    results = [results[old] for old in order]
+    for index, result in enumerate(results):
+        result.index = index
+    places = {key: new_numbers[old] for key, old in places.items()}
+    sequences = [
+        [places[number, call.operation] for call in process.calls]
+        for number, process in enumerate(processes)
+    ]
+    periods = [period_of(one) for one in sequences]
+    return Assembled(
+        Profile(
+            source=source,
+            groups=groups,
+            processes=[
+                _process(number, process, unions[number], periods[number])
+                for number, process in enumerate(processes)
+            ],
+            window=[
+                _window(process, sequences[number], periods[number])
+                for number, process in enumerate(processes)
+            ],
+        ),
+        results,
+    )
+
+
+def _weight(result: ProfileResult) -> tuple[float, int]:
+    times = [one.total_s for one in result.figures if one.total_s is not None]
+    return (sum(times), sum(one.bytes for one in result.figures))
+
+
+def _groups(
+    processes: Sequence[ObservedProcess],
+) -> tuple[list[ProfileGroup], dict[str, int]]:
+    """The groups of all processes, the largest first, and the numbers of their identities."""
+    names: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    members: dict[str, dict[int, int]] = {}
+    by_rank = {process.rank: number for number, process in enumerate(processes)}
+    for number, process in enumerate(processes):
+        for identity, group in process.groups.items():
+            names[identity] = names.get(identity) or group.name
+            sizes[identity] = max(sizes.get(identity, 0), group.ranks, len(group.members))
+            known = members.setdefault(identity, {})
+            for own, rank in enumerate(group.members):
+                if rank in by_rank:
+                    known[own] = by_rank[rank]
+            if group.own_rank >= 0:
+                known[group.own_rank] = number
+    order = sorted(sizes, key=lambda one: -sizes[one])
+    found = []
+    for identity in order:
+        known = members.get(identity, {})
+        size = max(sizes[identity], 1 + max(known, default=-1))
+        found.append(
+            ProfileGroup(names[identity], identity, [known.get(rank) for rank in range(size)])
+        )
+    return found, {identity: number for number, identity in enumerate(order)}
+
+
+def _items(processes: Sequence[ObservedProcess], numbers: dict[str, int]) -> list[_Item]:
+    items: dict[ProfiledOperation, _Item] = {}
+    sizes = {
+        identity: max(one.groups[identity].ranks for one in processes if identity in one.groups)
+        for identity in numbers
+    }
+    for number, process in enumerate(processes):
+        for place, one in enumerate(process.operations):
+            key = ProfiledOperation(
+                operation=one.operation,
+                ccl=one.ccl,
+                group=numbers[one.group],
+                group_ranks=sizes[one.group],
+                dtype=one.dtype,
+                count=one.count,
+                size_bytes=one.size_bytes,
+                is_range=one.is_range,
+            )
+            items.setdefault(key, _Item(key)).parts.setdefault(number, []).append(place)
+    return list(items.values())
+
+
+def _places(items: Sequence[_Item]) -> dict[tuple[int, int], int]:
+    """The number of the item of every operation, by process and place."""
+    return {
+        (number, place): index
+        for index, item in enumerate(items)
+        for number, parts in item.parts.items()
+        for place in parts
+    }
+
+
+def _choices(operations: Sequence[ObservedOperation]) -> list[ProfiledChoice]:
+    counts: dict[tuple[str, str, int], int] = {}
+    for one in operations:
+        if one.kernel:
+            key = (one.kernel, one.protocol, one.channels)
+            counts[key] = counts.get(key, 0) + one.calls - one.unreported
+    ordered = sorted(counts.items(), key=lambda entry: -entry[1])
+    return [ProfiledChoice(*key, calls) for key, calls in ordered if calls]
+
+
+@dataclass
+class _Times:
+    """The times of one process. ``communication``: the union of its operations, ``exposed``: of
+    them without other kernels; ``compute``: the union of the other kernels, None if unknown.
+    ``by_operation``: the times of the listed calls.
+    """
+
+    communication: list[Interval]
+    compute: list[Interval] | None
+    exposed: list[Interval] | None
+    by_operation: dict[int, list[Interval]]
+
+    @classmethod
+    def of(cls, process: ObservedProcess) -> _Times:
+        by_operation: dict[int, list[Interval]] = {}
+        for one in process.calls:
+            if one.is_timed:
+                by_operation.setdefault(one.operation, []).append((one.begin_ns, one.end_ns))
+        communication = union_of(one for own in by_operation.values() for one in own)
+        if process.kernels is None:
+            return cls(communication, None, None, by_operation)
+        compute = union_of(process.kernels)
+        return cls(communication, compute, without(communication, compute), by_operation)
+
+
+def _figures(
+    number: int,
+    process: ObservedProcess,
+    parts: Sequence[int],
+    waits: dict[int, Wait],
+    times: _Times,
+) -> ProfileFigures:
+    own = [process.operations[place] for place in parts]
+    calls = [one for place in parts for one in times.by_operation.get(place, ())]
+    timed = sum(one.timed for one in own)
+    waited = [waits[place] for place in parts if place in waits]
+    compared = sum(one.compared for one in waited)
+    least = [one.least_ns for one in own if one.timed]
+    return ProfileFigures(
+        process=number,
+        calls=sum(one.calls for one in own),
+        bytes=sum(one.bytes for one in own),
+        unreported=sum(one.unreported for one in own),
+        timed=timed,
+        total_s=sum(one.total_ns for one in own) * _NS if timed else None,
+        median_s=median(end - begin for begin, end in calls) * _NS if calls else None,
+        least_s=min(least) * _NS if least else None,
+        most_s=max(one.most_ns for one in own) * _NS if timed else None,
+        wait_s=sum(one.total_ns for one in waited) * _NS if compared else None,
+        compared=compared,
+        last=sum(one.last for one in waited),
+        exposed_s=_exposed_s(calls, times),
+    )
+
+
+def _exposed_s(calls: Sequence[Interval], times: _Times) -> float | None:
+    if times.compute is None or not calls:
+        return None
+    return length_of(without(union_of(calls), times.compute)) * _NS
+
+
+def _process(
+    number: int, process: ObservedProcess, times: _Times, period: Period | None
+) -> ProfileProcess:
+    rank = process.rank if process.rank >= 0 else number
+    has_times = bool(times.communication)
+    found = ProfileProcess(
+        rank=rank,
+        host=process.host,
+        pid=process.pid,
+        calls=sum(one.calls for one in process.operations),
+        listed=len(process.calls),
+        span_s=_span_ns(process) * _NS,
+        communication_s=length_of(times.communication) * _NS if has_times else None,
+        compute_s=None if times.compute is None else length_of(times.compute) * _NS,
+        exposed_s=None if times.exposed is None else length_of(times.exposed) * _NS,
+        library=process.library,
+        note=process.note,
+    )
+    steps = process.steps or _steps_of(process.calls, period)
+    if len(steps) > 1:
+        found.steps = len(steps)
+        found.step_calls = period.calls if period is not None and not process.steps else 0
+        found.step_s = median(end - begin for begin, end in steps) * _NS
+        if has_times:
+            shared_ns = lengths_within(times.communication, steps)
+            found.step_communication_s = median(shared_ns) * _NS
+    return found
+
+
+def _span_ns(process: ObservedProcess) -> int:
+    timed = [one for one in process.calls if one.is_timed]
+    moments = [(one.begin_ns, one.end_ns) for one in timed] + (process.kernels or [])
+    moments += process.steps
+    if moments:
+        return max(end for _, end in moments) - min(begin for begin, _ in moments)
+    host = [one.at_ns for one in process.calls]
+    return max(host) - min(host) if host else 0
+
+
+def _steps_of(calls: Sequence[ObservedCall], period: Period | None) -> list[Interval]:
+    """The steps of a period, each from its first call to that of the next one."""
+    if period is None:
+        return []
+    firsts = [calls[period.begin + number * period.calls] for number in range(period.repeats)]
+    is_timed = all(one.is_timed for one in firsts)
+    moments = [one.begin_ns if is_timed else one.at_ns for one in firsts]
+    return [(begin, end) for begin, end in pairwise(moments) if end > begin]
+
+
+def _window(
+    process: ObservedProcess, sequence: Sequence[int], period: Period | None
+) -> list[ProfiledCall]:
+    """One step from the middle of the program, or as many calls as usual."""
+    if period is not None and period.calls <= _MOST_OF_WINDOW:
+        begin = period.begin + period.repeats // 2 * period.calls
+        end = begin + period.calls
+    else:
+        begin = max(0, (len(process.calls) - _USUAL_OF_WINDOW) // 2)
+        end = begin + _USUAL_OF_WINDOW
+    calls = process.calls[begin:end]
+    is_timed = bool(calls) and all(one.is_timed for one in calls)
+    first_ns = min(((one.begin_ns if is_timed else one.at_ns) for one in calls), default=0)
+    return [
+        ProfiledCall(
+            index,
+            ((one.begin_ns if is_timed else one.at_ns) - first_ns) * _NS,
+            (one.end_ns - one.begin_ns) * _NS if one.is_timed else 0.0,
+            one.stream,
+            one.peer,
+        )
+        for one, index in zip(calls, sequence[begin:end], strict=True)
+    ]

@@ -1,0 +1,79 @@
+"""What a profile lacks, and where its processes differ, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cclmark.plan.sizes import format_size
+from cclmark.profile.profile_log import ProfileLog
+from cclmark.results.kinds import ProfileResult
+from cclmark.results.schema import Profile, ProfileGroup
+
+_MOST_DIFFERENCES = 8
+#: Operations that only some ranks of a group call, or that ranks call in different numbers.
+_UNEQUAL = frozenset({"send", "recv"})
+
+
+def losses_of(logs: Sequence[ProfileLog]) -> list[str]:
+    """Why calls are missing in logs, in words."""
+    found = []
+    for one in logs:
+        if lost := one.log.lost():
+            found.append(f"process {one.log.pid} on {one.log.host}: {lost}")
+    return found
+
+
+def unlisted_of(logs: Sequence[ProfileLog]) -> list[str]:
+    """Which processes have calls that are counted but not listed."""
+    partial = [one for one in logs if one.listed < one.calls]
+    if not partial:
+        return []
+    listed = min(one.listed for one in partial)
+    calls = max(one.calls for one in partial)
+    return [
+        f"medians, waiting, steps and shares of time are of the first {listed} of up to {calls} "
+        "calls of a process: raise --calls. Counts, bytes and total times are of all calls"
+    ]
+
+
+def differences_of(profile: Profile, results: Sequence[ProfileResult]) -> list[str]:
+    """Where ranks of a group called a collective in different numbers, in words."""
+    found = list(_differences(profile, results))
+    more = len(found) - _MOST_DIFFERENCES
+    return found[:_MOST_DIFFERENCES] + ([f"and {more} more differences"] if more > 0 else [])
+
+
+def _differences(profile: Profile, results: Sequence[ProfileResult]) -> Iterator[str]:
+    for result in results:
+        operation = result.profiled
+        if operation.operation in _UNEQUAL:
+            continue
+        members = [one for one in profile.groups[operation.group].ranks if one is not None]
+        calls = {one.process: one.calls for one in result.figures}
+        counts = {number: calls.get(number, 0) for number in members}
+        if len(set(counts.values())) < 2:
+            continue
+        least = min(counts, key=lambda number: counts[number])
+        most = max(counts, key=lambda number: counts[number])
+        yield (
+            f"{operation.operation} of {format_size(operation.size_bytes)} {operation.dtype} in "
+            f"group {operation.group}: rank {profile.processes[least].rank} called it "
+            f"{counts[least]} times, rank {profile.processes[most].rank} {counts[most]} times"
+        )
+
+
+def _known(group: ProfileGroup) -> list[bool]:
+    return [rank is not None for rank in group.ranks]
+
+
+def absent_of(profile: Profile) -> list[str]:
+    """Which ranks of groups were not profiled, in words."""
+    groups = [one for one in profile.groups if None in one.ranks and any(_known(one))]
+    if not groups:
+        return []
+    largest = max(groups, key=lambda one: len(one.ranks))
+    missing = sum(rank is None for rank in largest.ranks)
+    return [
+        f"{missing} of {len(largest.ranks)} ranks of a group are not part of this profile: waiting "
+        "and differences are known among the others only"
+    ]

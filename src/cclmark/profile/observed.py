@@ -1,0 +1,95 @@
+"""What was observed of a program's processes, whatever the source: the input of assembly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+#: The operations in which every rank needs data of all others: their kernels end together, so that
+#: the rank that arrives last has the shortest kernel.
+SYNCHRONIZING = frozenset({"all_reduce", "all_gather", "reduce_scatter", "alltoall", "barrier"})
+
+
+class ObservedCall(NamedTuple):
+    """A call in the order of its process.
+
+    ``operation``: the place of its operation in the process. ``sequence``: the number of the call
+    among those of the same operation in its group, by which ranks match. Times are nanoseconds:
+    ``at_ns`` of the host, ``begin_ns`` and ``end_ns`` of its kernel by the device, 0 if unknown.
+    """
+
+    operation: int
+    sequence: int
+    at_ns: int
+    begin_ns: int
+    end_ns: int
+    stream: int = -1
+    peer: int = -1
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the times of its kernel are known."""
+        return self.end_ns > 0
+
+
+@dataclass
+class ObservedOperation:
+    """Calls of a process that are alike, with what the library chose for them.
+
+    Numbers are of all calls, also of those that are not listed. ``unreported``: called, but not
+    reported as executed. ``kernel``: empty if unknown.
+    """
+
+    group: str
+    operation: str
+    ccl: str
+    dtype: str
+    count: int
+    size_bytes: int
+    is_range: bool = False
+    kernel: str = ""
+    protocol: str = ""
+    channels: int = 0
+    calls: int = 0
+    bytes: int = 0
+    unreported: int = 0
+    timed: int = 0
+    total_ns: int = 0
+    least_ns: int = 0
+    most_ns: int = 0
+
+
+@dataclass
+class ObservedGroup:
+    """A group as one of its ranks knows it.
+
+    ``ranks``: its size, 0 if unknown; ``own_rank``: of this process in it, -1 if unknown.
+    ``members``: the ranks of the program by rank of the group, empty if unknown.
+    """
+
+    identity: str
+    name: str = ""
+    ranks: int = 0
+    own_rank: int = -1
+    members: list[int] = field(default_factory=list)
+
+
+@dataclass
+class ObservedProcess:
+    """One process of a program. ``rank``: -1 if its launcher did not give it one.
+
+    ``kernels``: the intervals of all other kernels of its device in nanoseconds, None if they are
+    not part of the source. ``steps``: the intervals of its steps, if they are marked. ``interval``:
+    the first and the last nanosecond that the source covers, if it says so.
+    """
+
+    rank: int
+    host: str
+    pid: int
+    library: str = ""
+    groups: dict[str, ObservedGroup] = field(default_factory=dict)
+    operations: list[ObservedOperation] = field(default_factory=list)
+    calls: list[ObservedCall] = field(default_factory=list)
+    kernels: list[tuple[int, int]] | None = None
+    steps: list[tuple[int, int]] = field(default_factory=list)
+    note: str = ""

@@ -1,0 +1,300 @@
+"""Reads logs of the plug-in that count calls (CCLMARK_PLUGIN_EVENTS=profile or counts).
+
+engine/plugin/call_profile.hpp describes the records.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cclmark.errors import UsageError
+from cclmark.explain.operation import COPY_ENGINE, MESSAGES, dtype_of
+from cclmark.explain.plugin_log import PluginLog, open_plugin_log
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
+from cclmark.printable import plain
+from cclmark.profile.observed import (
+    ObservedCall,
+    ObservedGroup,
+    ObservedOperation,
+    ObservedProcess,
+)
+
+_RECORD = struct.Struct("=Ii6QiHH20s16s12s16s")
+_TIMES = struct.Struct("=4x4xQ5Q72x")  # the kernel times of an operation
+_COMMUNICATOR, _CALLED, _OPERATION, _KERNEL_TIMES, _CALL, _PROCESS = 1, 16, 17, 18, 19, 20
+_COLLECTIVE, _MESSAGE, _COPY_ENGINE, _SYMMETRIC = 2, 3, 7, 14
+_NONE = (1 << 64) - 1
+_OPERATIONS = {
+    "AllReduce": "all_reduce",
+    "AllGather": "all_gather",
+    "ReduceScatter": "reduce_scatter",
+    "Broadcast": "broadcast",
+    "Reduce": "reduce",
+    "AlltoAll": "alltoall",
+    "AllToAll": "alltoall",
+    "Gather": "gather",
+    "Scatter": "scatter",
+    "Send": "send",
+    "Recv": "recv",
+}
+
+
+@dataclass
+class ProfileLog:
+    """A log of a process. ``log``: without its events. ``processes``: one, or one for each rank
+    where a process drives several devices. ``listed``: the calls with a record of their own.
+    """
+
+    path: Path
+    log: PluginLog
+    processes: list[ObservedProcess] = field(default_factory=list)
+    listed: int = 0
+
+    @property
+    def calls(self) -> int:
+        """The number of all calls."""
+        return sum(one.calls for process in self.processes for one in process.operations)
+
+
+@dataclass
+class _Record:
+    """A called record, or one of an operation, with its texts decoded."""
+
+    rank: int
+    communicator: int
+    parent: int
+    counted: int
+    count: int
+    device_ns: int
+    channels: int
+    is_range: bool
+    function: str
+    algorithm: str
+    protocol: str
+    datatype: str
+
+
+@dataclass
+class _Times:
+    calls: int = 0
+    total_ns: int = 0
+    least_ns: int = 0
+    most_ns: int = 0
+    elements: int = 0
+
+
+@dataclass
+class _Content:
+    communicators: dict[tuple[int, int], tuple[int, str]] = field(default_factory=dict)
+    called: dict[int, _Record] = field(default_factory=dict)
+    operations: dict[int, _Record] = field(default_factory=dict)
+    times: dict[int, _Times] = field(default_factory=dict)
+    calls: list[tuple[int, int, int, int, int, int, int]] = field(default_factory=list)
+    events: int = 0
+    rank: int = -1
+
+
+def read_profile_log(path: Path) -> ProfileLog:
+    """Reads a log, also of a process that was killed or still runs.
+
+    Raises UsageError if the file cannot be read, is not a log, or lists events instead.
+    """
+    with open_plugin_log(path) as opened:
+        found = ProfileLog(path, opened.log)
+        content = _Content()
+        number = 0
+        for piece in opened.pieces():
+            number = _read_piece(piece, number, content, found.log)
+    if content.events and not (content.operations or content.called):
+        raise UsageError(
+            f"{path} lists events instead of counting calls: cclmark plugin {path} reads it"
+        )
+    found.log.count_missing(found.log.places - number)
+    found.processes = list(_processes(content, found.log))
+    found.listed = len(content.calls)
+    return found
+
+
+def _read_piece(piece: bytes, number: int, content: _Content, log: PluginLog) -> int:
+    for place, values in enumerate(_RECORD.iter_unpack(piece)):
+        number += 1
+        kind, rank, communicator, time_ns, parent, sequence, count, device_ns = values[:8]
+        root, channels, warps = values[8:11]
+        if kind == _CALL:
+            content.calls.append((time_ns, parent, sequence, device_ns, count, root, rank))
+        elif kind in (_OPERATION, _CALLED):
+            records = content.operations if kind == _OPERATION else content.called
+            algorithm, protocol = values[12], values[13]
+            if device_ns == _SYMMETRIC and kind == _OPERATION:  # a name in both fields
+                algorithm, protocol = algorithm + protocol, b""
+            records[number] = _Record(
+                rank,
+                communicator,
+                parent,
+                sequence,
+                count,
+                device_ns,
+                channels,
+                warps == 1,
+                _text(values[11]),
+                _text(algorithm),
+                _text(protocol),
+                _text(values[14]),
+            )
+        elif kind == _KERNEL_TIMES:
+            operation, *figures = _TIMES.unpack_from(piece, place * _RECORD.size)
+            content.times[operation] = _Times(*figures)
+        elif kind == _COMMUNICATOR:
+            content.communicators[communicator, rank] = (count, _text(values[11]))
+        elif kind == _PROCESS:
+            content.rank = rank
+        elif kind == 0:
+            log.incomplete += 1
+        else:
+            content.events += 1
+    return number
+
+
+def _processes(content: _Content, log: PluginLog) -> Iterator[ObservedProcess]:
+    """One process, or one for each rank of the communicator with most ranks of this process."""
+    ranks_of: dict[int, set[int]] = {}
+    for communicator, rank in content.communicators:
+        ranks_of.setdefault(communicator, set()).add(rank)
+    for record in (*content.operations.values(), *content.called.values()):
+        ranks_of.setdefault(record.communicator, set()).add(record.rank)
+    several = max(ranks_of.values(), key=len, default=set())
+    if len(several) <= 1:
+        yield _process(content, log, None)
+        return
+    for rank in sorted(several):
+        yield _process(content, log, rank)
+
+
+def _process(content: _Content, log: PluginLog, only: int | None) -> ObservedProcess:
+    version = _version_text(log.library_version)
+    process = ObservedProcess(
+        content.rank if only is None else only,
+        log.host,
+        log.pid,
+        f"nccl {version}".rstrip(),
+    )
+    for (communicator, rank), (ranks, name) in content.communicators.items():
+        if only is None or rank == only:
+            identity = f"{communicator:#x}"
+            process.groups[identity] = ObservedGroup(identity, name, ranks, rank)
+    places: dict[int, int] = {}
+    ran: dict[int, int] = {}
+    for number, record in content.operations.items():
+        if only is not None and record.rank != only:
+            continue
+        called = content.called.get(record.parent)
+        if called is not None:
+            ran[record.parent] = ran.get(record.parent, 0) + record.counted
+        places[number] = len(process.operations)
+        process.operations.append(
+            _operation(record, called, content.times.get(number, _Times()), process)
+        )
+    for number, called in content.called.items():
+        # Calls while a graph is captured do not run; the launches of the graph do.
+        missing = called.counted - ran.get(number, 0)
+        if (only is None or called.rank == only) and missing > 0 and called.parent == 0:
+            operation = _operation(called, called, _Times(), process)
+            operation.calls = operation.unreported = missing
+            operation.bytes = missing * operation.size_bytes
+            process.operations.append(operation)
+    streams: dict[int, int] = {}
+    for time_ns, number, sequence, begin_ns, end_ns, root, rank in content.calls:
+        place = places.get(number)
+        if place is None or (only is not None and rank != only):
+            continue
+        record = content.operations[number]
+        called = content.called.get(record.parent)
+        stream = streams.setdefault(called.device_ns, len(streams)) if called is not None else -1
+        is_timed = begin_ns > 0 and end_ns >= begin_ns
+        process.calls.append(
+            ObservedCall(
+                place,
+                sequence,
+                time_ns,
+                begin_ns if is_timed else 0,
+                end_ns if is_timed else 0,
+                stream,
+                root if record.device_ns == _MESSAGE else -1,
+            )
+        )
+    return process
+
+
+def _operation(
+    record: _Record, called: _Record | None, times: _Times, process: ObservedProcess
+) -> ObservedOperation:
+    """The operation of a record, in the types and counts of the program's call.
+
+    NCCL executes gathers and broadcasts as bytes; the call has the type of the elements.
+    """
+    group = process.groups.setdefault(
+        f"{record.communicator:#x}",
+        ObservedGroup(f"{record.communicator:#x}", own_rank=record.rank),
+    )
+    function = _OPERATIONS.get(record.function, record.function.lower())
+    executed_type = dtype_of(record.datatype)
+    dtype = dtype_of(called.datatype) if called is not None else executed_type
+    part_bytes = record.count * DTYPE_BYTES.get(executed_type, 1)
+    info = OPERATIONS.get(function)
+    parts = max(1, group.ranks) if info is not None and info.spans_ranks else 1
+    kind = record.device_ns if record is not called else 0
+    kernel = {_COPY_ENGINE: COPY_ENGINE, _MESSAGE: MESSAGES, _SYMMETRIC: "symmetric"}.get(
+        kind, record.algorithm.lower().replace("_", " ")
+    )
+    return ObservedOperation(
+        group=group.identity,
+        operation=function,
+        ccl="nccl",
+        dtype=dtype,
+        count=part_bytes // DTYPE_BYTES.get(dtype, 1),
+        size_bytes=part_bytes * parts,
+        is_range=record.is_range,
+        kernel=kernel,
+        protocol="" if kind == _COPY_ENGINE else record.protocol,
+        channels=record.channels,
+        calls=record.counted,
+        bytes=times.elements * DTYPE_BYTES.get(executed_type, 1) * parts,
+        timed=times.calls,
+        total_ns=times.total_ns,
+        least_ns=0 if times.least_ns == _NONE else times.least_ns,
+        most_ns=times.most_ns,
+    )
+
+
+def complete_groups(processes: Sequence[ObservedProcess]) -> None:
+    """Sets the sizes of groups that the library did not introduce, as NCCL before 2.27 does.
+
+    The size is the number of the processes that name the group: the sizes of operations that span
+    ranks follow from it.
+    """
+    members: Counter[str] = Counter(name for one in processes for name in one.groups)
+    for process in processes:
+        unknown = {name for name, group in process.groups.items() if not group.ranks}
+        for name in unknown:
+            process.groups[name].ranks = members[name]
+        for one in process.operations:
+            info = OPERATIONS.get(one.operation)
+            if one.group in unknown and info is not None and info.spans_ranks:
+                one.size_bytes *= members[one.group]
+                one.bytes *= members[one.group]
+
+
+def _version_text(version: int) -> str:
+    """As people write it, from NCCL's number of a version; empty if unknown."""
+    if version <= 0:
+        return ""
+    scale = 10000 if version >= 10000 else 1000
+    return f"{version // scale}.{version % scale // 100}.{version % 100}"
+
+
+def _text(field_bytes: bytes) -> str:
+    return plain(field_bytes.split(b"\0", 1)[0].decode(errors="replace"))

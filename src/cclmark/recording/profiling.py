@@ -1,0 +1,305 @@
+"""Profiles a program of the user: runs it with the plug-in, reads its logs, writes the journal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from cclmark import __version__
+from cclmark.errors import EXIT_MISSING, EXIT_OK, MissingError, OutputError, UsageError
+from cclmark.explain.chaining import VARIABLES, chained
+from cclmark.explain.plugin_log import plugin_path
+from cclmark.launch.descendants import Descendants, SeenProcess
+from cclmark.launch.program import ProgramEnd, run_program
+from cclmark.printable import plain, plain_lines, printable
+from cclmark.profile.assembly import Assembled, assemble
+from cclmark.profile.coverage import absent_of, differences_of, losses_of, unlisted_of
+from cclmark.profile.profile_log import ProfileLog, complete_groups, read_profile_log
+from cclmark.profile.run_header import unmeasured_settings
+from cclmark.report.formats.exporter import Exporter, Profiles
+from cclmark.results.journal import JournalWriter
+from cclmark.results.kinds import Line
+from cclmark.results.machine import describe_machine, kept_environment, readable
+from cclmark.results.schema import (
+    SCHEMA_VERSION,
+    DeviceDescription,
+    Footer,
+    Header,
+    LibraryDescription,
+)
+
+_RESERVED = 3 << 13  # records of the plug-in that are not calls, see engine/plugin/call_profile.hpp
+_PROFILER = VARIABLES[0]
+_LOG = "CCLMARK_PLUGIN_LOG"
+
+
+@dataclass(frozen=True)
+class ProfileRequest:
+    """What to profile. ``command``: empty to read the logs in ``logs`` of an earlier run.
+
+    ``logs``: the directory of the logs, None for a temporary one. ``calls``: how many calls of a
+    process are listed one by one. ``kernel_times``: whether the library reports times of kernels.
+    """
+
+    command: Sequence[str]
+    logs: Path | None
+    calls: int
+    kernel_times: bool
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """What happened. ``end``: None if logs of an earlier run were read."""
+
+    end: ProgramEnd | None
+    logs: list[ProfileLog]
+    unreadable: list[str]
+    seen: list[SeenProcess]
+
+
+def profile(
+    request: ProfileRequest,
+    journal: Path,
+    exporter: Exporter[Any],
+    write: Callable[[str], None],
+) -> int:
+    """Profiles and returns the exit code: the program's, if that is not 0.
+
+    Raises CclmarkError before the program is started if something is missing for it.
+    """
+    began_s = time.monotonic()
+    writer = JournalWriter(journal)  # before the program runs: its profile must not be lost
+    is_begun, failure = False, ""
+    try:
+        started_at = _now()
+        run = _run(request) if request.command else _read(request)
+        header, assembled, footer = _assembled(run, started_at, began_s)
+        lines: list[Line] = [header, assembled.profile, *assembled.results, footer]
+        for line in lines:
+            writer.write(line)
+            is_begun = True
+    except OutputError as error:  # the profile is printed nevertheless
+        failure = str(error)
+    finally:
+        writer.close(keep=is_begun)
+    whole = _text_of(header, assembled, footer, exporter)
+    write(whole)
+    is_seen = bool(footer.message) and footer.message in whole
+    for text in ("" if is_seen else footer.message, *footer.problems, failure):
+        if text:
+            print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
+    if is_begun:
+        print(f"cclmark: journal {journal}", file=sys.stderr)
+    return footer.exit_code or (EXIT_MISSING if failure else EXIT_OK)
+
+
+def _assembled(
+    run: ProgramRun, started_at: str, began_s: float
+) -> tuple[Header, Assembled, Footer]:
+    """The lines of the journal."""
+    processes = [one for log in run.logs for one in log.processes]
+    processes = sorted(
+        (one for one in processes if one.operations or one.groups),
+        key=lambda one: (one.rank < 0, one.rank, one.host, one.pid),
+    )
+    complete_groups(processes)
+    assembled = assemble("plug-in", processes)
+    code = run.end.exit_code if run.end is not None else EXIT_OK
+    problems = [*run.unreadable, *losses_of(run.logs)]
+    if not assembled.results:
+        problems.append(_why_empty(run))
+    if problems and code == EXIT_OK:
+        code = EXIT_MISSING
+    found = assembled.profile
+    found.wall_s = run.end.wall_s if run.end is not None else 0.0
+    found.program_exit_code = run.end.code if run.end is not None else None
+    found.notes = [
+        *unlisted_of(run.logs),
+        *absent_of(found),
+        *differences_of(found, assembled.results),
+    ]
+    footer = Footer(
+        ended_at=_now(),
+        exit_code=code,
+        duration_s=time.monotonic() - began_s,
+        message=run.end.text if run.end is not None else "",
+        problems=problems,
+    )
+    return _header(assembled, run, started_at), assembled, footer
+
+
+def _run(request: ProfileRequest) -> ProgramRun:
+    began_ns = time.time_ns()
+    with _directory(request.logs) as directory:
+        prefix = str(directory / "log")
+        descendants = Descendants(_LOG, prefix, directory)
+        end = run_program(
+            request.command, environment_of(request, prefix, os.environ), descendants.observe
+        )
+        logs, unreadable = read_logs(directory, since_ns=began_ns)
+        return ProgramRun(end, logs, unreadable, [*descendants.seen.values()])
+
+
+def _read(request: ProfileRequest) -> ProgramRun:
+    assert request.logs is not None
+    if not request.logs.is_dir():
+        raise UsageError(
+            f"--read {request.logs}: this is no directory with logs of cclmark profile"
+        )
+    logs, unreadable = read_logs(request.logs)
+    if not logs and not unreadable:
+        raise UsageError(
+            f"--read {request.logs}: the directory contains no log (*.cclmlog) of cclmark profile"
+        )
+    return ProgramRun(None, logs, unreadable, [])
+
+
+def environment_of(
+    request: ProfileRequest, prefix: str, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment of the program: NCCL loads the plug-in, and that one the user's profiler.
+
+    Raises MissingError if the plug-in is not installed.
+    """
+    own = plugin_path()
+    wanted = chained({_PROFILER.nccl: environ.get(_PROFILER.nccl, "")}, own)
+    return {
+        **environ,
+        **{name: wanted[name] for name in (_PROFILER.nccl, _PROFILER.other) if name in wanted},
+        _LOG: prefix,
+        "CCLMARK_PLUGIN_EVENTS": "profile" if request.kernel_times else "counts",
+        "CCLMARK_PLUGIN_RECORDS": str(request.calls + _RESERVED),
+    }
+
+
+@contextlib.contextmanager
+def _directory(chosen: Path | None) -> Iterator[Path]:
+    """The directory of the logs: a private one, which is removed, or the user's."""
+    if chosen is not None:
+        try:
+            chosen.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot create --logs {chosen}: {error.strerror}") from None
+        yield chosen.absolute()
+        return
+    try:
+        made = Path(tempfile.mkdtemp(prefix="cclmark-profile-"))
+    except OSError as error:
+        raise MissingError(
+            f"cannot create a directory for the logs below {tempfile.gettempdir()}: "
+            f"{error.strerror}. Set TMPDIR, or choose a directory with --logs DIR"
+        ) from None
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def read_logs(directory: Path, since_ns: int = 0) -> tuple[list[ProfileLog], list[str]]:
+    """Reads the logs that were begun since a time of day, and returns why others are unreadable."""
+    logs: list[ProfileLog] = []
+    unreadable: list[str] = []
+    for path in sorted(directory.glob("*.cclmlog")):
+        try:
+            log = read_profile_log(path)
+        except UsageError as error:
+            unreadable.append(str(error))
+            continue
+        if log.log.begin_realtime_ns >= since_ns:
+            logs.append(log)
+    return logs, unreadable
+
+
+def _why_empty(run: ProgramRun) -> str:
+    """Why there is no call, in words."""
+    if run.logs:
+        versions = {log.log.interface_version for log in run.logs}
+        if not any(log.log.claimed for log in run.logs):
+            return "NCCL loaded the plug-in, but the program created no communicator"
+        reason = (
+            "the program called no operation on more than one rank"
+            if max(versions) >= 1
+            else "the library does not report its operations"
+        )
+        return f"no operation was recorded: {reason}"
+    with_nccl = [one for one in run.seen if one.has_nccl]
+    if with_nccl:
+        one = with_nccl[0]
+        names = ", ".join(sorted(one.libraries))
+        return (
+            f"no operation was recorded: process {one.pid} ({plain(one.name)}) had loaded "
+            f"{plain(names)}, but NCCL did not load the plug-in. It created no communicator, is "
+            "older than 2.23, is linked statically without plug-ins, or a launcher did not pass on "
+            f"{_PROFILER.nccl}"
+        )
+    libraries = sorted({name for one in run.seen for name in one.libraries})
+    known = f". They had loaded {plain(', '.join(libraries))}" if libraries else ""
+    return f"no operation was recorded: no process of the program was seen with NCCL{known}"
+
+
+def _header(assembled: Assembled, run: ProgramRun, started_at: str) -> Header:
+    processes = assembled.profile.processes
+    names = _device_names()
+    name = names[0] if len(set(names)) == 1 else "process"
+    libraries = dict.fromkeys(one.library for one in processes if one.library)
+    others = dict.fromkeys(other.text for log in run.logs for other in log.log.other_plugins)
+    return Header(
+        schema_version=SCHEMA_VERSION,
+        cclmark_version=__version__,
+        started_at=started_at,
+        command=[*map(readable, sys.argv)],
+        machine=describe_machine(),
+        devices=[
+            DeviceDescription(number, one.host, "", -1, name, 0, pid=one.pid)
+            for number, one in enumerate(processes)
+        ],
+        links=[],
+        libraries=[
+            LibraryDescription(name, version, "")
+            for name, _, version in (text.partition(" ") for text in libraries)
+        ],
+        environment=kept_environment(os.environ),
+        settings=unmeasured_settings("profile"),
+        notices=[*others],
+        run_id=uuid.uuid4().hex,
+        planned_cases=len(assembled.results),
+        directory=readable(str(Path.cwd())),
+    )
+
+
+def _device_names() -> list[str]:
+    """The names of NVIDIA's devices of this host; empty if NVML is missing."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        names = []
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            name = pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(index))
+            names.append(name.decode() if isinstance(name, bytes) else str(name))
+        return names
+    except Exception:  # NVML's own errors, or a library without some of its functions
+        return []
+
+
+def _text_of(header: Header, assembled: Assembled, footer: Footer, exporter: Exporter[Any]) -> str:
+    """The result in the exporter's format."""
+    if isinstance(exporter, Profiles):
+        exporter.profile(printable(assembled.profile))
+    pieces = [exporter.begin(printable(header))]
+    pieces += [exporter.add(printable(result)) for result in assembled.results]
+    return "".join([*pieces, exporter.end(printable(footer))])
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

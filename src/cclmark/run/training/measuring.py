@@ -1,0 +1,252 @@
+"""Measurement of one training on one rank: steps with and without communication, and the checks.
+
+The order is: steps without communication, the training itself, then again as many without
+communication, so that a drift of the clock affects both alike; at last, outside all timed steps,
+a profile of some steps. The training starts from the initial values and is not interrupted by
+other steps, so its losses and its parameters are those of a program that only trains.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+
+from cclmark import _engine as engine
+from cclmark.analysis.statistics import median
+from cclmark.plan.inject import Injection
+from cclmark.plan.training_choices import REPLICATED
+from cclmark.plan.training_memory import memory_of, shortage
+from cclmark.plan.trainings import Training
+from cclmark.results.kinds import TrainingResult
+from cclmark.results.schema import ReplicaCheck, StepTimeline
+from cclmark.run.memory import free_on_all
+from cclmark.run.rank import Rank
+from cclmark.run.training.parallelisms import trainer_of
+from cclmark.run.training.profile import Profiler
+from cclmark.run.training.replicas import compare_replicas
+from cclmark.run.training.step_clock import clock_of
+from cclmark.run.training.stepping import Sampled, Stepper
+from cclmark.run.training.tokens import token_batches
+from cclmark.run.training.trainer import Setup, Step, Trainer
+
+_PROFILED_S = 0.3
+_LEAST_PROFILED, _MOST_PROFILED = 3, 20
+_UNKNOWN = -1.0
+_OUT_OF_HOST_MEMORY = "can't allocate memory"  # of torch's allocator on the host
+_DIGITS = 9
+
+T = TypeVar("T")
+
+
+class TrainingRunner:
+    """Measures trainings on one rank, in step with the same object on the others."""
+
+    def __init__(
+        self, rank: Rank, device: torch.device, engine_device: engine.Device, backend: str
+    ) -> None:
+        self._rank = rank
+        self._device = device
+        self._engine_device = engine_device
+        self._backend = backend
+        own = [
+            fault
+            for text in rank.job.settings.inject
+            if (fault := Injection.parse(text, rank.job.ranks)).rank == rank.job.rank
+        ]
+        self._delay_s = sum(fault.value * 1e-3 for fault in own if fault.kind == "delay")
+        self._corrupt = [int(fault.value) for fault in own if fault.kind == "corrupt"]
+
+    def run(self, index: int, training: Training) -> TrainingResult:
+        """Measures one training. Raises MissingError if it does not fit into the memory."""
+        begin_s, started_at_s = time.monotonic(), time.time()
+        rank, job = self._rank, self._rank.job
+        rank.enter("preparing")
+        free_bytes = free_on_all(self._engine_device, rank.rank_group, job.ranks)
+        need = memory_of(training)
+        if need.total > free_bytes:
+            raise engine.MissingError(shortage(training, free_bytes))
+        setup = Setup(training, job.rank, job.ranks, self._device, job.settings.seed)
+        result = within_memory(training, free_bytes, lambda: self._measure(index, setup))
+        result.estimated_bytes, result.free_bytes = need.total, free_bytes
+        result.started_at_s, result.duration_s = started_at_s, time.monotonic() - begin_s
+        return result
+
+    def _measure(self, index: int, setup: Setup) -> TrainingResult:
+        rank, settings, training = self._rank, self._rank.job.settings, setup.training
+        batches = token_batches(
+            *(settings.seed, training.model.vocabulary, setup.sequences),
+            *(training.sequence, self._device),
+        )
+        clock = clock_of(self._device)
+        stepper = Stepper(rank, clock, batches, self._delay_s)
+        steps, precision = settings.iterations, settings.precision
+        trainer = trainer_of(setup)
+        before = Sampled()
+        if trainer.alone is not None:
+            self._begin(stepper, trainer.alone)
+            half = None if steps is None else math.ceil(steps / 2)
+            before = stepper.sample(trainer.alone, half, precision, settings.max_time_s / 2)
+            del trainer
+            self._release()
+            rank.enter("preparing")
+            trainer = trainer_of(setup)
+        stepper = Stepper(rank, clock, batches, self._delay_s)
+        self._reset_peak()
+        warmed = self._begin(stepper, trainer.step)
+        timed = stepper.sample(trainer.step, steps, precision, settings.max_time_s)
+        allocated, reserved = self._peaks()
+        check = self._check(trainer, training)
+        after = self._alone_after(trainer.alone, stepper, len(before.slowest_s))
+        losses = _averaged(warmed, timed, trainer.loss_ranks)
+        finite = next((at for at, one in enumerate(losses) if not math.isfinite(one)), None)
+        timeline, reason = self._timeline(trainer, stepper, median(timed.slowest_s))
+        result = TrainingResult(
+            index=index,
+            training=training,
+            status="ok",
+            converged=timed.converged,
+            warmup_steps=len(warmed.losses[0]) if warmed.losses else 0,
+            losses=losses[:finite],  # JSON has no other numbers
+            step_s=timed.step_s,
+            alone_s=[one + other for one, other in zip(before.step_s, after.step_s, strict=True)],
+            timeline=timeline,
+            timeline_reason=reason,
+            peak_allocated_bytes=allocated,
+            peak_reserved_bytes=reserved,
+            check=check,
+        )
+        _judge(result, finite)
+        del trainer
+        self._release()
+        return result
+
+    def _begin(self, stepper: Stepper, step: Step) -> Sampled:
+        gc.collect()
+        gc.freeze()  # later collections skip the objects of this program
+        return stepper.warm_up(step, self._rank.job.settings.warmup)
+
+    def _alone_after(self, alone: Step | None, stepper: Stepper, steps: int) -> Sampled:
+        if alone is None:
+            return Sampled()
+        self._rank.enter("warm-up")
+        stepper.run(alone, 1)
+        return stepper.sample(alone, steps, 0.0, 0.0)
+
+    def _check(self, trainer: Trainer, training: Training) -> ReplicaCheck | None:
+        if training.parallel not in REPLICATED or not self._rank.job.settings.check:
+            return None
+        self._rank.enter("verification")
+        for element in self._corrupt:
+            _flip(next(trainer.replicated())[1], element)
+        return compare_replicas(trainer.replicated(), self._rank.rank_group, self._rank.job.ranks)
+
+    def _timeline(
+        self, trainer: Trainer, stepper: Stepper, step_s: float
+    ) -> tuple[StepTimeline | None, str]:
+        if self._rank.job.ranks < 2:
+            return None, "one rank does not communicate"
+        steps = max(_LEAST_PROFILED, min(_MOST_PROFILED, int(_PROFILED_S / step_s)))
+        self._profile(trainer.step, stepper, 2)  # initialises the profiler
+        busy = self._profile(trainer.step, stepper, steps)
+        alone = None
+        if trainer.alone is not None:
+            alone = self._profile(trainer.alone, stepper, steps)
+        if any(one == _UNKNOWN for row in busy for one in row):
+            return None, "torch's profiler recorded no work of the device on at least one rank"
+        return StepTimeline(
+            steps=steps,
+            step_s=[row[0] for row in busy],
+            communication_s=[row[1] for row in busy],
+            exposed_s=[row[2] for row in busy],
+            compute_s=[row[3] for row in busy],
+            compute_alone_s=[row[3] for row in alone or [] if row[3] != _UNKNOWN],
+        ), ""
+
+    def _profile(self, step: Step, stepper: Stepper, steps: int) -> list[list[float]]:
+        """Step, communication, exposed communication and compute by rank, in seconds."""
+        self._rank.enter("tracing")
+        rank_group = self._rank.rank_group
+        profiler = Profiler(self._device, self._backend)
+
+        def run() -> None:
+            rank_group.barrier()  # starting the profiler takes some ranks longer
+            for _ in range(steps + 1):  # the timeline counts from the end of the first one
+                stepper.run(step, 1)
+                profiler.end_step()
+
+        busy = profiler.profile(run)
+        own = [_UNKNOWN] * 4
+        if busy is not None:
+            own = [busy.step_s, busy.communication_s, busy.exposed_s, busy.compute_s]
+        gathered = rank_group.gather([round(one, _DIGITS) for one in own])
+        return [gathered[place : place + 4] for place in range(0, len(gathered), 4)]
+
+    def _reset_peak(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
+
+    def _peaks(self) -> tuple[list[int], list[int]]:
+        """The peaks of torch's allocator by rank: allocated and reserved bytes."""
+        if self._device.type != "cuda":
+            return [], []
+        own = [
+            float(torch.cuda.max_memory_allocated(self._device)),
+            float(torch.cuda.max_memory_reserved(self._device)),
+        ]
+        gathered = [int(one) for one in self._rank.rank_group.gather(own)]
+        return gathered[::2], gathered[1::2]
+
+    def _release(self) -> None:
+        gc.unfreeze()
+        gc.collect()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def within_memory(training: Training, free_bytes: int, work: Callable[[], T]) -> T:
+    """The result of ``work``. Raises MissingError with what would fit if memory runs out."""
+    try:
+        return work()
+    except torch.OutOfMemoryError as error:
+        cause = f"the device ran out of memory ({str(error).partition('. ')[0]})"
+    except RuntimeError as error:
+        if _OUT_OF_HOST_MEMORY not in str(error):
+            raise
+        cause = "the host ran out of memory"
+    raise engine.MissingError(shortage(training, free_bytes, cause))
+
+
+def _averaged(warmed: Sampled, timed: Sampled, ranks: list[int] | None) -> list[float]:
+    """The loss of each step, averaged over ``ranks``, None for all."""
+    parts = [one.losses for one in (warmed, timed) if one.losses]
+    rows = [
+        [loss for part in parts for loss in part[rank]]
+        for rank in (ranks if ranks is not None else range(len(parts[0])))
+    ]
+    return [sum(column) / len(column) for column in zip(*rows, strict=True)]
+
+
+def _judge(result: TrainingResult, not_finite: int | None) -> None:
+    """Sets the status: wrong if parameters differ or a loss is not finite."""
+    if not_finite is not None:
+        result.status, result.reason = "wrong", f"the loss of step {not_finite + 1} is not finite"
+    if result.check is not None and result.check.differences:
+        ranks = ", ".join(str(one.rank) for one in result.check.differences)
+        first = result.check.differences[0]
+        result.status = "wrong"
+        result.reason = (
+            f"the parameters of rank {ranks} differ from those of the other ranks after the "
+            f"training: {first.tensors} tensors of rank {first.rank}, the first is {first.first}"
+        )
+
+
+@torch.no_grad()
+def _flip(tensor: torch.Tensor, element: int) -> None:
+    """Changes one element of a parameter: the injected fault."""
+    flat = tensor.view(-1)
+    flat[element] = flat[element] * 2 + 1

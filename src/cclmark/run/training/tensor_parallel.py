@@ -1,0 +1,64 @@
+"""Tensor parallel training: matrices of each layer are distributed over the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
+
+from cclmark.run.training.distributed_tensors import fill_distributed
+from cclmark.run.training.trainer import Setup, Step, run_step
+from cclmark.run.training.transformer import Transformer, on_meta
+
+_COLUMNS = ("attention.project", "network.up", "network.gate")
+_ROWS = ("attention.output", "network.down")
+
+
+class TensorParallel:
+    """Megatron's scheme (Shoeybi et al., arXiv 1909.08053): two all-reduces per layer and pass.
+
+    The first matrix of a pair is distributed by columns (whole heads), the second by rows. Norms
+    and embeddings are equal on all ranks. An output head of its own is distributed by columns, and
+    its outputs are gathered.
+    """
+
+    loss_ranks: list[int] | None = None
+
+    def __init__(self, setup: Setup) -> None:
+        mesh = init_device_mesh(setup.device.type, (setup.ranks,))
+        model = on_meta(lambda: Transformer(setup.training.model), setup.dtype)
+        for layer in model.layers.values():
+            names = {name for name, _ in layer.named_modules()}
+            plan = {name: ColwiseParallel() for name in _COLUMNS if name in names}
+            plan |= {name: RowwiseParallel() for name in _ROWS if name in names}
+            parallelize_module(layer, mesh, plan)
+        if model.head is not None:
+            head = ColwiseParallel(output_layouts=Replicate())
+            parallelize_module(model, mesh, {"head": head})
+        model.to_empty(device=setup.device)
+        fill_distributed(setup, model)
+        self._model = model
+        parameters = list(model.parameters())
+        # Operations on lists of tensors require all of one kind.
+        groups = [
+            {"params": [one for one in parameters if isinstance(one, DTensor) == distributed]}
+            for distributed in (True, False)
+        ]
+        kind, options = setup.optimizer_options()
+        self._optimizer = kind(groups, **options)
+        self.alone: Step | None = None
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """See Trainer."""
+        return run_step(self._model, tokens, self._optimizer)
+
+    def replicated(self) -> Iterator[tuple[str, Tensor]]:
+        """See Trainer."""
+        yield from ()

@@ -1,0 +1,131 @@
+"""What a parallelism provides, and the parts that several of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from cclmark.plan.training_choices import ADAMW
+from cclmark.plan.trainings import Training
+from cclmark.run.training.transformer import (
+    Transformer,
+    initial_value,
+    loss_of,
+    on_meta,
+)
+
+_BETAS = (0.9, 0.95)  # Brown et al., Language Models are Few-Shot Learners, appendix B
+_WEIGHT_DECAY = 0.1
+
+#: Executes one step with tokens (sequences, length + 1); returns the loss without its graph.
+Step = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A training and this rank's place in it."""
+
+    training: Training
+    rank: int
+    ranks: int
+    device: torch.device
+    seed: int
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the parameters."""
+        found: torch.dtype = getattr(torch, self.training.dtype)
+        return found
+
+    @property
+    def sequences(self) -> range:
+        """The numbers of this rank's sequences in the batch of all ranks."""
+        batch = self.training.batch
+        if self.training.replicas == 1:
+            return range(batch)
+        return range(self.rank * batch, (self.rank + 1) * batch)
+
+    def whole_model(self) -> Transformer:
+        """The whole model on the device, with its initial values."""
+        model = on_meta(lambda: Transformer(self.training.model), self.dtype)
+        model.to_empty(device=self.device)
+        self.fill(model)
+        return model
+
+    @torch.no_grad()
+    def fill(
+        self, model: Transformer, part: Callable[[str, nn.Parameter], Filler] | None = None
+    ) -> None:
+        """Sets the initial values. ``part``: how a parameter gets its part of a whole one."""
+        for name, parameter in model.named_parameters():
+            filler = part(name, parameter) if part is not None else None
+            shape = filler.shape if filler is not None else parameter.shape
+            like = filler.local if filler is not None else parameter
+            value = initial_value(name, shape, self.training.model, self.seed, like)
+            like.copy_(value if filler is None else filler.part_of(value))
+
+    def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimizer of the training."""
+        kind, options = self.optimizer_options()
+        return kind(parameters, **options)
+
+    def optimizer_options(self) -> tuple[type[torch.optim.Optimizer], dict[str, object]]:
+        """The class of the optimizer, and its arguments besides the parameters."""
+        options: dict[str, object] = {"lr": self.training.learning_rate}
+        if self.device.type == "cuda":
+            options["fused"] = True
+        if self.training.optimizer == ADAMW:
+            return torch.optim.AdamW, {**options, "betas": _BETAS, "weight_decay": _WEIGHT_DECAY}
+        return torch.optim.SGD, options
+
+
+@dataclass(frozen=True)
+class Filler:
+    """A distributed parameter: the shape of the whole, the local part, and its selection."""
+
+    shape: torch.Size
+    local: Tensor
+    part_of: Callable[[Tensor], Tensor]
+
+
+class Trainer(Protocol):
+    """A model that is trained in parallel.
+
+    ``alone``: a step of this rank without communication, None if there is none. ``loss_ranks``: the
+    ranks whose losses, averaged, are the loss of the step; None for all.
+    """
+
+    alone: Step | None
+    loss_ranks: list[int] | None
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """See Step."""
+
+    def replicated(self) -> Iterator[tuple[str, Tensor]]:
+        """The parameters that must be equal on all ranks, by name."""
+
+
+def halves(tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """The inputs of the model and its targets, which are the next tokens."""
+    return tokens[:, :-1], tokens[:, 1:]
+
+
+def run_step(
+    model: Callable[[Tensor], Tensor],
+    tokens: Tensor,
+    optimizer: torch.optim.Optimizer,
+    update: Callable[[], object] | None = None,
+) -> Tensor:
+    """A whole step: gradients are reset, forward, backward, and ``update``, by default the step of
+    the optimizer.
+    """
+    optimizer.zero_grad(set_to_none=True)
+    inputs, targets = halves(tokens)
+    loss = loss_of(model(inputs), targets)
+    loss.backward()
+    (update or optimizer.step)()
+    return loss.detach()

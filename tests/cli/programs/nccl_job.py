@@ -1,0 +1,142 @@
+"""A job that uses NCCL through ctypes, as a program that knows nothing of cclmark.
+
+    nccl_job.py CUDA NCCL [--ranks N] [--steps N] [--kill RANK:STEP] [--exit CODE] [--wait]
+
+It starts its ranks as a launcher does, with RANK and WORLD_SIZE. Every step has two all_reduces of
+256 float32 elements, one of 1 MiB, an all_gather of 64 bfloat16 elements a rank, and two messages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+FLOAT32, BFLOAT16, SUM = 7, 9, 0
+BYTES = 1 << 20
+NOT_READY = 600
+
+
+class UniqueId(ctypes.Structure):
+    _fields_ = (("content", ctypes.c_char * 128),)
+
+
+def check(code, call):
+    if code != 0:
+        sys.exit(f"{call} failed with {code}")
+
+
+def options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("cuda")
+    parser.add_argument("nccl")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--kill", default="")
+    parser.add_argument("--exit", type=int, default=0)
+    parser.add_argument("--wait", action="store_true")
+    parser.add_argument("--unequal", action="store_true")
+    parser.add_argument("--sizes", action="store_true")
+    parser.add_argument("--only-communicator", action="store_true")
+    return parser.parse_args()
+
+
+def launch(given):
+    ranks = []
+    note = Path(f"id-{os.getpid()}")
+    for rank in range(given.ranks):
+        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(given.ranks), "NOTE": str(note)}
+        ranks.append(subprocess.Popen([sys.executable, *sys.argv], env=env))
+    codes = [None] * given.ranks
+    while None in codes:
+        codes = [rank.poll() for rank in ranks]
+        if any(codes):  # a rank has failed: the others would wait for it
+            for rank in ranks:
+                rank.terminate()
+            codes = [rank.wait() for rank in ranks]
+        time.sleep(0.01)
+    note.unlink(missing_ok=True)
+    sys.exit(next((code if code > 0 else 1 for code in codes if code), given.exit))
+
+
+def unique_id(nccl, rank):
+    note = Path(os.environ["NOTE"])
+    found = UniqueId()
+    if rank == 0:
+        check(nccl.ncclGetUniqueId(ctypes.byref(found)), "ncclGetUniqueId")
+        whole = note.with_suffix(".new")
+        whole.write_bytes(bytes(found))
+        whole.rename(note)
+    while not note.exists():
+        time.sleep(0.01)
+    return UniqueId.from_buffer_copy(note.read_bytes())
+
+
+def work(given):
+    rank, ranks = int(os.environ["RANK"]), given.ranks
+    cuda = ctypes.CDLL(given.cuda)
+    nccl = ctypes.CDLL(given.nccl)
+    context = ctypes.c_void_p()
+    check(cuda.cuInit(0), "cuInit")
+    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), rank), "cuDevicePrimaryCtxRetain")
+    check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
+    stream = ctypes.c_void_p()
+    check(cuda.cuStreamCreate(ctypes.byref(stream), 0), "cuStreamCreate")
+    buffers = []
+    for _ in range(2):
+        address = ctypes.c_ulonglong()
+        check(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(BYTES)), "cuMemAlloc")
+        buffers.append(ctypes.c_void_p(address.value))
+    communicator = ctypes.c_void_p()
+    nccl.ncclCommInitRank.argtypes = (
+        ctypes.POINTER(ctypes.c_void_p),
+        ctypes.c_int,
+        UniqueId,
+        ctypes.c_int,
+    )
+    own = unique_id(nccl, rank)
+    check(nccl.ncclCommInitRank(ctypes.byref(communicator), ranks, own, rank), "ncclCommInitRank")
+    end = (communicator, stream)
+
+    def all_reduce(count):
+        size = ctypes.c_size_t(count)
+        check(nccl.ncclAllReduce(*buffers, size, FLOAT32, SUM, *end), "ncclAllReduce")
+
+    for step in range(0 if given.only_communicator else given.steps):
+        if given.kill == f"{rank}:{step}":
+            os.kill(os.getpid(), signal.SIGKILL)
+        all_reduce(256)
+        all_reduce(256)
+        all_reduce(BYTES // 4)
+        if given.sizes:
+            all_reduce(257 + step)
+        size = ctypes.c_size_t(64)
+        check(nccl.ncclAllGather(*buffers, size, BFLOAT16, *end), "ncclAllGather")
+        check(nccl.ncclGroupStart(), "ncclGroupStart")
+        check(nccl.ncclSend(buffers[0], size, FLOAT32, (rank + 1) % ranks, *end), "ncclSend")
+        check(nccl.ncclRecv(buffers[1], size, FLOAT32, (rank - 1) % ranks, *end), "ncclRecv")
+        check(nccl.ncclGroupEnd(), "ncclGroupEnd")
+        if given.unequal and step == 0:
+            all_reduce(512 + rank)
+    while cuda.cuStreamQuery(stream) == NOT_READY:
+        time.sleep(0.001)
+    check(nccl.ncclCommDestroy(communicator), "ncclCommDestroy")
+
+
+def main():
+    given = options()
+    if given.wait:
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(7))
+        print("waiting", flush=True)
+        time.sleep(60)
+    if "RANK" not in os.environ:
+        launch(given)
+    work(given)
+
+
+main()

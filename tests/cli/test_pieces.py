@@ -1,0 +1,177 @@
+"""``--pieces``: one message against many."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+import signal
+
+import pytest
+
+from cclmark.plan.pieces import BUCKET_BYTES, FIRST_BUCKET_BYTES
+from patience import waits
+
+QUICK = ("--max-time", "0.02")
+HOST = ("--devices", "host:2", *QUICK)
+SOON_S = 20.0
+
+
+def rows_of(run):
+    return [row for result in run.journal.pieces for row in result.rows]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("all_gather", "--pieces", "4"), "all_gather cannot be divided"),
+        (("barrier", "--pieces", "4"), "barrier cannot be divided"),
+        (("all_reduce", "--pieces", "0"), "write numbers from 1 to 100000"),
+        (("all_reduce", "--pieces", "4", "-e", "8"), "no message of 8 B or less"),
+        (("all_reduce", "--pieces", "4", "-n", "5"), "--pieces excludes -n"),
+        (("all_reduce", "--pieces", "4", "-m", "2"), "--pieces excludes -m"),
+        (("all_reduce", "--pieces", "4", "-N", "2"), "--pieces excludes -N and --duration"),
+        (("all_reduce", "--pieces", "4", "--explain"), "--pieces excludes --explain"),
+        (("all_reduce", "--pieces", "4", "--timing", "per-op"), "--timing is throughput or"),
+        (("all_reduce", "--pieces", "4", "--format", "nccl-tests"), "--format is table, json"),
+        (("all_reduce", "--pieces", "4", "--inject", "corrupt:rank=9,index=0"), "no rank 9"),
+        (("collectives", "--pieces", "4"), "No such option"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_starts(cclmark, command, message):
+    run = cclmark(*command, "--devices", "host:2", code=2)
+    assert message in run.err
+    assert run.written() == []
+
+
+class TestShm:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def whole(cclmark_in, tmp_path_factory):
+        place = tmp_path_factory.mktemp("pieces")
+        return cclmark_in(place, "all_reduce", *HOST, "--pieces", "1,3,64", "-b", "2M", "-e", "2M")
+
+    def test_every_division_is_measured_checked_or_skipped_with_the_reason(self, whole):
+        rows = rows_of(whole)
+        names = [(row.division.form, row.division.pieces) for row in rows[:6]]
+        assert names == [
+            *(("one", 1), ("separate", 3), ("grouped", 3), ("separate", 64), ("grouped", 64)),
+            ("buckets", 2),
+        ]
+        assert len(rows) == 12  # out-of-place and in-place
+        for row in rows:
+            if row.division.form == "grouped":
+                assert row.status == "skipped"
+                assert row.reason == "this library does not support groups of operations"
+            else:
+                assert (row.status, row.verification.wrong) == ("ok", 0)
+                assert row.ratio_low <= row.ratio <= row.ratio_high
+                assert len(row.samples.host_s) >= 7
+
+    def test_the_table_has_a_line_for_each(self, whole):
+        assert "all_reduce float32 sum out-of-place · shm, 2 ranks: 2 MiB" in whole.out
+        assert "8 of 12 divisions measured; 8 checked, 0 wrong" in whole.out
+        assert "all_reduce 2 MiB float32 sum in-place in 64 calls takes " in whole.out
+
+    def test_the_journal_yields_the_same_table(self, whole, cclmark_in):
+        export = ("export", str(whole.journal_path), "--format", "table")
+        run = cclmark_in(whole.journal_path.parent, *export)
+        tables = [text[text.index("\n  all_reduce float32") :] for text in (run.out, whole.out)]
+        assert tables[0] == tables[1]
+
+    @pytest.mark.parametrize("operation", ["broadcast", "reduce", "sendrecv"])
+    def test_other_operations_have_right_outputs_in_pieces(self, cclmark, operation):
+        """Of uneven lengths, with three ranks, at a root that is not the first."""
+        flags = ("--pieces", "1,7", "-b", "100", "-e", "100", "-d", "int8,float64", "-c", "2")
+        roots = () if operation == "sendrecv" else ("-r", "2")
+        run = cclmark(operation, "--devices", "host:3", *QUICK, *flags, *roots)
+        rows = [row for row in rows_of(run) if row.status != "skipped"]
+        assert {(row.status, row.verification.wrong) for row in rows} == {("ok", 0)}
+        assert {row.division.pieces for row in rows} == {1, 7}
+
+    def test_corruption_in_any_division_is_found(self, cclmark):
+        fault = ("--inject", "corrupt:rank=1,index=3")
+        sizes = ("-b", "64", "-e", "64", "--placement", "in-place")
+        run = cclmark("all_reduce", *HOST, "--pieces", "4", *sizes, *fault, code=1)
+        measured = [row for row in rows_of(run) if row.status != "skipped"]
+        assert [row.status for row in measured] == ["wrong", "wrong"]
+        for row in measured:
+            (found,) = row.verification.findings
+            assert (found.rank, found.wrong, found.first_element) == (1, 1, 3)
+        assert "in 4 calls: rank 1: 1 wrong elements, the first is 3" in run.out
+
+    @pytest.mark.parametrize("format_name", ["json", "csv", "markdown"])
+    def test_other_formats(self, cclmark, format_name):
+        sizes = ("-b", "64", "-e", "64", "--placement", "in-place")
+        run = cclmark("all_reduce", *HOST, "--pieces", "4", *sizes, "--format", format_name)
+        if format_name == "json":
+            (found,) = json.loads(run.out)["pieces"]
+            assert [row["division"]["form"] for row in found["rows"]] == [
+                *("one", "separate", "grouped"),
+            ]
+        elif format_name == "csv":
+            rows = list(csv.DictReader(io.StringIO(run.out)))
+            assert [row["pieces"] for row in rows] == ["1", "4", "4"]
+            assert [row["wrong"] for row in rows] == ["0", "0", ""]
+        else:
+            assert "## all_reduce float32 sum in-place · shm, 2 ranks: 64 B" in run.out
+
+    def test_operations_that_are_waited_for(self, cclmark):
+        sizes = ("-b", "64", "-e", "64", "--placement", "in-place")
+        run = cclmark("all_reduce", *HOST, "--pieces", "4", *sizes, "--timing", "blocking")
+        assert {row.summary.clock for row in rows_of(run) if row.summary} == {"host"}
+
+    def test_missing_messages_are_measured_later(self, cclmark, tmp_path):
+        command = ("all_reduce", *HOST, "--pieces", "4", "-b", "64", "-e", "64")
+        first = cclmark(*command)
+        part = tmp_path / "part.jsonl"
+        lines = first.journal_path.read_bytes().splitlines(keepends=True)
+        part.write_bytes(b"".join(lines[:2]))
+        run = cclmark(*command, "--resume", str(part))
+        assert [one.index for one in run.journal.pieces] == [0, 1]
+        assert run.journal.pieces[0] == first.journal.pieces[0]
+        other = cclmark(
+            *command[:-6], "--pieces", "5", *command[-4:], "--resume", str(part), code=2
+        )
+        assert "pieces (--pieces)" in other.err
+
+    def test_a_rank_that_dies_ends_the_run(self, background):
+        long = ("-b", "64", "-e", "64M", "--max-time", "60", *waits(30))
+        run = background("all_reduce", "--devices", "host:2", "--pieces", "4", *long)
+        pids = run.wait_for_ranks(results=1)
+        run.signal(pids[1], signal.SIGKILL)
+        ended = run.finish(SOON_S)
+        assert ended.code == 4
+        assert "was killed by SIGKILL" in ended.message
+        assert ended.journal.pieces
+
+    def test_a_rank_that_hangs_is_named(self, cclmark):
+        sizes = ("-b", "64", "-e", "64", *waits(3))
+        fault = ("--inject", "hang:rank=1,case=1")
+        run = cclmark("all_reduce", *HOST, "--pieces", "4", *sizes, *fault, code=4)
+        assert [one.index for one in run.journal.pieces] == [0]
+        assert "all_reduce 64 B float32 sum in-place in pieces" in run.message
+
+
+@pytest.mark.usefixtures("torch")
+class TestTorch:
+    def test_buckets_have_the_defaults_of_ddp(self, torch):
+        """As far as the installed torch has names for them."""
+        ddp = importlib.import_module("torch.nn.parallel.distributed")
+        first_bytes = torch.distributed._DEFAULT_FIRST_BUCKET_BYTES
+        most_mib = getattr(ddp, "_DEFAULT_BUCKET_CAP_MB", 25)
+        assert (first_bytes, most_mib << 20) == (FIRST_BUCKET_BYTES, BUCKET_BYTES)
+
+    def test_calls_are_coalesced(self, cclmark):
+        flags = ("--pieces", "7", "-b", "1000", "-e", "1000", "--ccl", "torch:gloo")
+        run = cclmark("all_reduce", *HOST, *flags)
+        found = {row.division.form: (row.status, row.verification.wrong) for row in rows_of(run)}
+        assert found == dict.fromkeys(("one", "separate", "grouped"), ("ok", 0))
+
+    def test_what_torch_does_not_coalesce_is_skipped(self, cclmark):
+        flags = ("--pieces", "7", "-b", "1000", "-e", "1000", "--ccl", "torch:gloo")
+        run = cclmark("broadcast", *HOST, *flags)
+        found = {row.division.form: row for row in rows_of(run)}
+        assert found["separate"].status == "ok"
+        assert "does not support groups of operations of broadcast" in found["grouped"].reason

@@ -1,0 +1,322 @@
+"""``cclmark profile``: programs that use a fake NCCL, which loads the plug-in as NCCL does."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cclmark.explain.plugin_log import plugin_path
+from conftest import wait_until
+
+PROGRAM = Path(__file__).parent / "programs" / "nccl_job.py"
+TRACES = Path(__file__).parents[1] / "unit" / "traces"
+STEPS = 4
+# (operation, type, size): calls of each rank in a step.
+EXPECTED = {
+    ("all_reduce", "float32", 1024): 2,
+    ("all_reduce", "float32", 1 << 20): 1,
+    ("all_gather", "bfloat16", 256): 1,
+    ("send", "float32", 256): 1,
+    ("recv", "float32", 256): 1,
+}
+
+
+@pytest.fixture
+def job(fake_cuda):
+    """The command of a job and its environment."""
+
+    def command(*options, steps=STEPS, has_clock=True, **more):
+        more.setdefault("CCLMARK_FAKE_NCCL_VERSION", "22809")
+        if has_clock:
+            more["CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS"] = "0"
+        words = [sys.executable, str(PROGRAM), str(fake_cuda.cuda), str(fake_cuda.nccl)]
+        return [*words, "--steps", str(steps), *options], fake_cuda.env(**more)
+
+    return command
+
+
+def counts(journal):
+    """The calls of each process by operation, type and size."""
+    found = {}
+    for result in journal.profiled:
+        one = result.profiled
+        key = (one.operation, one.dtype, one.size_bytes)
+        found[key] = [figures.calls for figures in result.figures]
+    return found
+
+
+def times(number):
+    return {key: [calls * number] * 2 for key, calls in EXPECTED.items()}
+
+
+@pytest.mark.parametrize("version", [22300, 22600, 22700, 22809, 22902, 23102])
+def test_every_interface_counts_the_same(cclmark, job, version):
+    words, env = job(CCLMARK_FAKE_NCCL_VERSION=str(version))
+    run = cclmark("profile", "--", *words, env=env)
+    assert counts(run.journal) == times(STEPS)
+    profile = run.journal.profile
+    assert [one.rank for one in profile.processes] == [0, 1]
+    assert profile.groups[0].ranks == [0, 1]
+    assert profile.program_exit_code == 0
+    assert run.out == ""
+    choices = {
+        one.profiled.size_bytes: (one.choices[0].kernel, one.choices[0].protocol)
+        for one in run.journal.profiled
+        if one.profiled.operation == "all_reduce"
+    }
+    assert choices == {1024: ("tree", "LL"), 1 << 20: ("ring", "SIMPLE")}
+    for result in run.journal.profiled:
+        # The fake reports kernels of messages from the fifth version of the interface on.
+        is_message = result.profiled.operation in ("send", "recv")
+        has_times = version >= (22803 if is_message else 22700)
+        for one in result.figures:
+            assert one.bytes == one.calls * result.profiled.size_bytes
+            assert one.timed == (one.calls if has_times else 0)
+            assert (one.total_s is not None) == has_times
+    assert ("median µs" in run.err) == (version >= 22700)
+
+
+def test_steps_waits_and_all_formats(cclmark, job, tmp_path):
+    words, env = job(steps=12)
+    run = cclmark("profile", "--logs", "logs", "--", *words, env=env)
+    for process in run.journal.profile.processes:
+        assert process.step_calls == 6
+        assert process.steps >= 10
+        assert process.step_s > 0
+        assert process.listed == process.calls == 6 * 12
+    operations = [run.journal.results[one.index].profiled for one in run.journal.profile.window[0]]
+    assert len(operations) == 6
+    assert {one.operation for one in operations} == {one for one, *_ in EXPECTED}
+    compared = {
+        one.profiled.operation: {figures.compared for figures in one.figures}
+        for one in run.journal.profiled
+    }
+    assert compared["all_gather"] == {12}
+    assert compared["send"] == {0}
+    again = cclmark("profile", "--read", "logs", "--format", "json")
+    whole = json.loads(again.out)
+    assert {one["profiled"]["operation"] for one in whole["operations"]} == set(compared)
+    assert whole["profile"]["groups"][0]["ranks"] == [0, 1]
+    (tmp_path / "whole.json").write_text(again.out)
+    imported = cclmark("import", "whole.json")
+    assert counts(imported.journal) == counts(run.journal)
+    lines = cclmark("export", "--format", "csv", run.journal_path).out.splitlines()
+    assert len(lines) == 1 + 2 * len(EXPECTED)
+    assert (
+        "cclmark_profile_calls{"
+        in cclmark("export", "--format", "prometheus", run.journal_path).out
+    )
+    assert "| all_gather |" in cclmark("export", "--format", "markdown", run.journal_path).out
+    cclmark("report", "-o", "page.html", run.journal_path)
+    page = (tmp_path / "page.html").read_text()
+    assert "Operations of one step" in page
+    assert "Time of the ranks by its use" in page
+
+
+def test_totals_are_complete_where_the_list_of_calls_is_not(cclmark, job):
+    words, env = job(steps=12)
+    run = cclmark("profile", "--calls", "5", "--", *words, env=env)
+    assert counts(run.journal) == times(12)
+    assert [one.listed for one in run.journal.profile.processes] == [5, 5]
+    assert all(one.timed == one.calls for each in run.journal.profiled for one in each.figures)
+    assert "are of the first 5 of up to 72 calls" in run.err
+
+
+def test_counts_alone(cclmark, job):
+    words, env = job()
+    run = cclmark("profile", "--no-kernel-times", "-O", "-", "--", *words, env=env)
+    assert counts(run.journal) == times(STEPS)
+    assert all(one.timed == 0 for each in run.journal.profiled for one in each.figures)
+    assert "tree LL × 1" in run.out
+    assert "total ms" not in run.out
+
+
+def test_a_killed_rank_leaves_its_calls(cclmark, job):
+    words, env = job("--kill", "1:2")
+    run = cclmark("profile", "--", *words, env=env, code=1)
+    found = counts(run.journal)
+    assert found["all_gather", "bfloat16", 256][1] == 2
+    assert run.journal.profile.program_exit_code == 1
+    assert "the program ended with exit code 1" in run.err
+    assert "in group 0: rank 1 called it" in run.err
+
+
+def test_the_programs_exit_code_is_passed_on(cclmark, job):
+    words, env = job("--exit", "9")
+    run = cclmark("profile", "--", *words, env=env, code=9)
+    assert counts(run.journal) == times(STEPS)
+    assert run.journal.footer.exit_code == 9
+
+
+def test_ranks_that_differ_are_named(cclmark, job):
+    words, env = job("--unequal")
+    run = cclmark("profile", "--", *words, env=env)
+    assert "rank 1 called it 0 times, rank 0 1 times" in run.err
+
+
+def test_another_profiler_is_called_too(cclmark, job, fake_cuda, tmp_path):
+    other = str(fake_cuda.nccl.parent / "plugins" / "libnccl-profiler-other.so")
+    record = {"CCLMARK_FAKE_OTHER_FILE": str(tmp_path / "other")}
+    words, env = job(has_clock=False, NCCL_PROFILER_PLUGIN=other, **record)
+    run = cclmark("profile", "--", *words, env=env)
+    assert counts(run.journal) == times(STEPS)
+    assert all(one.timed == one.calls for each in run.journal.profiled for one in each.figures)
+    assert "libnccl-profiler-other.so is called too, by interface version 5" in run.err
+    chained = sorted(path.read_text() for path in tmp_path.glob("other-*"))
+    for path in tmp_path.glob("other-*"):
+        path.unlink()
+    subprocess.run(words, env=os.environ | env, cwd=tmp_path, check=True, timeout=60)
+    alone = sorted(path.read_text() for path in tmp_path.glob("other-*"))
+    assert len(alone) == 2
+    # Operations for other processes have parents there, which cannot be translated.
+    remote = re.compile(r"in -?\d+ of another")
+    assert [remote.sub("", one) for one in chained] == [remote.sub("", one) for one in alone]
+
+
+@pytest.mark.parametrize(
+    ("options", "version", "problem"),
+    [
+        (["--only-communicator"], 22809, "the program called no operation on more than one rank"),
+        ([], 22100, "NCCL did not load the plug-in"),
+    ],
+)
+def test_nccl_without_operations(cclmark, job, options, version, problem):
+    words, env = job(*options, CCLMARK_FAKE_NCCL_VERSION=str(version), steps=400)
+    run = cclmark("profile", "--", *words, env=env, code=3)
+    assert problem in run.message
+    assert run.journal.results == []
+    assert run.journal.kind == "profile"
+
+
+def test_a_program_without_nccl(cclmark):
+    run = cclmark("profile", "--", "sh", "-c", "cat; echo out; echo err >&2", code=3)
+    assert run.out == "out\n"
+    assert run.err.startswith("err\n")
+    assert "no process of the program was seen with NCCL" in run.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["profile"], "the program to profile is missing"),
+        (["profile", "--", "no-such-program"], "cannot run no-such-program"),
+        (["profile", "--", "/"], "cannot run /: Permission denied"),
+        (["profile", "--read", "none"], "this is no directory with logs"),
+        (["profile", "--read", ".", "--", "true"], "leave out the command"),
+        (["profile", "--journal", "/none/j", "--", "touch", "ran"], "cannot write the journal"),
+        (["profile", "--nonsense", "--", "true"], "--nonsense"),
+    ],
+)
+def test_what_cannot_be_run(cclmark, tmp_path, arguments, problem):
+    run = cclmark(*arguments, code=2)
+    assert problem in run.message
+    assert [name for name in run.written() if not name.startswith("cclmark-runs")] == []
+    assert not any((tmp_path / "cclmark-runs").glob("*.jsonl"))
+
+
+@pytest.mark.started
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_signals_reach_the_program_once(tmp_path, number):
+    script = (
+        "import signal, sys, time\n"
+        "def note(number, frame): print(number, flush=True)\n"
+        f"signal.signal({int(number)}, note)\n"
+        "print('ready', flush=True)\n"
+        "[time.sleep(0.1) for _ in range(8)]\n"
+        "sys.exit(5)\n"
+    )
+    words = [sys.executable, "-m", "cclmark", "profile", "--", sys.executable, "-c", script]
+    process = subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert out == f"{int(number)}\n"
+    assert process.returncode == 5, err
+
+
+@pytest.mark.started
+def test_a_program_that_a_signal_ends(tmp_path):
+    words = [sys.executable, "-m", "cclmark", "profile", "--", "sh", "-c", "kill -KILL $$"]
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 128 + signal.SIGKILL
+    assert "the program was ended by SIGKILL" in done.stderr
+
+
+def test_logs_of_a_program_that_still_runs(cclmark, job, tmp_path):
+    """A second process reads what the first one has counted so far."""
+    words, env = job("--steps", "100000")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cclmark", "profile", "--logs", "logs", "--", *words],
+        cwd=tmp_path,
+        env=os.environ | env,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: len(list(tmp_path.glob("logs/*.cclmlog"))) == 2, "logs exist")
+        run = cclmark("profile", "--read", "logs")
+        assert len(run.journal.profile.processes) == 2
+        assert all(one.calls for one in run.journal.profile.processes)
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def test_logs_of_the_other_kind_are_named(cclmark, job, fake_cuda, tmp_path):
+    words, env = job()
+    cclmark("profile", "--logs", "counted", "--", *words, env=env)
+    log = next(tmp_path.glob("counted/*.cclmlog"))
+    assert "cclmark profile --read" in cclmark("plugin", log, code=3).message
+    (tmp_path / "listed").mkdir()
+    own = {"NCCL_PROFILER_PLUGIN": str(plugin_path()), "CCLMARK_PLUGIN_LOG": "listed/log"}
+    subprocess.run(words, env=os.environ | env | own, cwd=tmp_path, check=True, timeout=60)
+    listed = cclmark("profile", "--read", "listed", code=3)
+    assert "lists events instead of counting calls: cclmark plugin" in listed.message
+
+
+@pytest.mark.started
+def test_a_journal_that_cannot_be_written(cclmark, job):
+    """The profile is printed. Here the program limits the files of the process that profiles it."""
+    words, env = job()
+    limit = "resource.prlimit(os.getppid(), resource.RLIMIT_FSIZE, (99, 99))"
+    script = f"import os, resource, subprocess; {limit}; subprocess.run({words!r}, check=True)"
+    run = cclmark("profile", "--", sys.executable, "-c", script, env=env, code=3)
+    assert "cannot write the journal" in run.message
+    assert "tree LL × 1" in run.err
+    assert "cclmark: journal" not in run.err
+
+
+def test_no_program_is_run_again_from_a_journal(cclmark, tmp_path):
+    run = cclmark("profile", "--", "touch", "ran", code=3)
+    (tmp_path / "ran").unlink()
+    again = cclmark("rerun", run.journal_path, code=2)
+    assert "no program is read from a journal" in again.message
+    assert not (tmp_path / "ran").exists()
+
+
+def test_traces_are_imported(cclmark, tmp_path):
+    files = [str(path) for path in sorted(TRACES.glob("gloo-*.json.gz"))]
+    run = cclmark("import", *files)
+    assert "kineto: 24 calls of 3 distinct operations on 2 ranks" in run.err
+    assert len(run.journal.profile.processes) == 2
+    shown = cclmark("export", "--format", "table", run.journal_path).out
+    assert "from torch.profiler" in shown
+    assert "all_gather" in shown
+    cut = tmp_path / "cut.json"
+    content = gzip.decompress(Path(files[0]).read_bytes())
+    cut.write_bytes(content[: len(content) // 2])
+    refused = cclmark("import", "cut.json", code=2)
+    assert f"the trace is cut off after {len(content) // 2} bytes" in refused.message
+    both = cclmark("import", "-o", "j.jsonl", files[0], str(PROGRAM), code=2)
+    assert "nccl_job.py contains no table of a supported tool" in both.message

@@ -1,0 +1,200 @@
+"""``cclmark torch objects`` with torch's own gloo, and with backends that have known faults."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from patience import waits
+
+FAKES = Path(__file__).parents[1] / "fakes"
+SOON_S = 20.0
+OBJECTS = ("torch", "objects", "--backend", "gloo", "--max-time", "0.02")
+LIST = ("all_gather_object", "broadcast_object_list", "scatter_object_list", "gather_object")
+
+
+def of_call(run, name):
+    return [result for result in run.journal.objects if result.call.operation == name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--only", "gather_tensor"), "unknown call 'gather_tensor' in --only: choose from flag,"),
+        (("--devices", "host:1"), "object calls require two ranks, but there is only 1"),
+        (("--backend", "nccl", "--devices", "host:2"), "nccl supports cuda devices"),
+        (("-b", "1", "-e", "14"), "the smallest object (bytes) has 15 bytes when pickled"),
+        (("-e", "2G"), "objects of up to 1 GiB are supported"),
+        (("-b", "1K", "-e", "64"), "-b must not be above -e"),
+        (("-i", "8", "-f", "2"), "exclude each other"),
+        (("--inject", "corrupt:rank=9,index=0", "-g", "2"), "no rank 9"),
+        (("-T", "0"), "--timeout"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_starts(cclmark, torch, arguments, message):
+    run = cclmark("torch", "objects", "--backend", "gloo", *arguments, code=2)
+    assert message in run.err
+    assert run.written() == []
+
+
+@pytest.mark.usefixtures("torch", "no_leaks")
+class TestGloo:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def whole(cclmark_in, tmp_path_factory, torch):
+        """Three ranks: the last one has no partner to send to."""
+        place = tmp_path_factory.mktemp("objects")
+        return cclmark_in(place, *OBJECTS, "-g", "3", "-b", "10", "-e", "3000", "-f", "300")
+
+    def test_every_call_is_measured_and_checked(self, whole):
+        results = whole.journal.objects
+        assert [one.call.operation for one in results] == [
+            "flag",
+            *(*LIST, "send_object_list"),
+        ]
+        assert [one.call.size_bytes for one in results] == [4, *[3000] * 5]
+        assert {(one.status, one.checked) for one in results} == {("ok", True)}
+
+    def test_figures_are_those_of_the_rounds(self, whole):
+        for one in whole.journal.objects:
+            times, figures = one.times, one.figures
+            rounds = [max(row) for row in times.objects_s]
+            assert len(rounds) >= 7
+            assert {len(row) for row in (*times.objects_s, *times.tensors_s)} == {3}
+            assert min(rounds) <= figures.object_low_s <= figures.object_s <= figures.object_high_s
+            assert figures.ratio_low <= figures.ratio <= figures.ratio_high
+            assert 0 < figures.pickling_s < figures.object_s
+
+    def test_the_table_shows_the_flag_as_scripts_do(self, whole):
+        assert (
+            "flag: all_gather_object of a bool, all_reduce of an int32 · gloo, 3 ranks" in whole.out
+        )
+        assert " s for 1000 calls\n" in whole.out
+        assert "gather_object and gather · bytes, gloo, 3 ranks" in whole.out
+        assert "6 of 6 measured; 6 checked, 0 wrong" in whole.out
+
+    def test_the_journal_yields_the_same_table(self, whole, cclmark_in):
+        run = cclmark_in(
+            whole.journal_path.parent, "export", str(whole.journal_path), "--format", "table"
+        )
+        tables = [text[text.index("\n  flag:") :] for text in (run.out, whole.out)]
+        assert tables[0] == tables[1]
+
+    def test_numbers_are_pickled_one_by_one(self, cclmark):
+        flags = ("-g", "2", "-b", "100", "-e", "100", "--content", "numbers", "--only", "gather")
+        run = cclmark(*OBJECTS, *flags)
+        (result,) = run.journal.objects
+        assert (result.call.content, result.status) == ("numbers", "ok")
+        assert 90 < result.call.size_bytes <= 100
+
+    @pytest.mark.parametrize("format_name", ["json", "csv", "markdown"])
+    def test_other_formats(self, cclmark, format_name):
+        flags = ("-g", "2", "-e", "64", "--only", "flag,broadcast", "--format", format_name)
+        run = cclmark(*OBJECTS, *flags)
+        if format_name == "json":
+            found = json.loads(run.out)["objects"]
+            assert [one["call"]["operation"] for one in found] == ["flag", "broadcast_object_list"]
+            assert found[0]["figures"]["ratio"] > 0
+        elif format_name == "csv":
+            rows = list(csv.DictReader(io.StringIO(run.out)))
+            assert [row["tensor_call"] for row in rows] == ["all_reduce", "broadcast"]
+            assert {row["wrong_ranks"] for row in rows} == {"0"}
+        else:
+            assert [line for line in run.out.splitlines() if line.startswith("## ")] == [
+                "## flag: all_gather_object of a bool, all_reduce of an int32 · gloo, 2 ranks",
+                "## broadcast_object_list and broadcast · bytes, gloo, 2 ranks",
+            ]
+
+    def test_corruption_of_objects_and_tensors_is_found_on_the_rank(self, cclmark):
+        fault = ("--inject", "corrupt:rank=1,index=3")
+        run = cclmark(*OBJECTS, "-g", "2", "-e", "64", *fault, code=1)
+        wrong = {
+            one.call.operation: [(found.rank, found.of) for found in one.findings]
+            for one in run.journal.objects
+            if one.status == "wrong"
+        }
+        both = [(1, "objects"), (1, "tensors")]
+        # Rank 1 receives nothing in a gather, and a flag has no element 3.
+        assert wrong == dict.fromkeys((*LIST[:3], "send_object_list"), both)
+        (found, *_) = of_call(run, "broadcast_object_list")[0].findings
+        assert found.text.startswith("object 0 of 1: first wrong element at index 3: expected ")
+
+    def test_a_fault_that_affects_nothing_is_reported(self, cclmark):
+        fault = ("--inject", "corrupt:rank=1,index=3")
+        run = cclmark(*OBJECTS, "-g", "2", "--only", "flag", *fault)
+        assert "no output of rank 1 was corrupted" in run.err
+
+    def test_without_a_check_nothing_is_compared(self, cclmark):
+        run = cclmark(*OBJECTS, "-g", "2", "-c", "0", "--only", "flag")
+        assert not run.journal.objects[0].checked
+        assert "1 of 1 measured; 0 checked, 0 wrong" in run.out
+
+    def test_missing_calls_are_measured_later(self, cclmark, tmp_path):
+        command = (*OBJECTS, "-g", "2", "-e", "64", "--only", "flag,gather")
+        first = cclmark(*command)
+        lines = first.journal_path.read_bytes().splitlines(keepends=True)
+        part = tmp_path / "part.jsonl"
+        part.write_bytes(b"".join(lines[:2]))
+        run = cclmark(*command, "--resume", str(part))
+        assert [one.index for one in run.journal.objects] == [0, 1]
+        assert run.journal.objects[0] == first.journal.objects[0]
+
+    def test_a_rank_that_dies_in_a_call_ends_the_run(self, background):
+        run = background(*OBJECTS, "-g", "2", "-e", "64", "--max-time", "600", *waits(30))
+        pids = run.wait_for_ranks()
+        run.signal(pids[1], signal.SIGKILL)
+        ended = run.finish(SOON_S)
+        assert ended.code == 4
+        assert "was killed by SIGKILL" in ended.message
+
+    def test_a_rank_that_hangs_is_named(self, cclmark):
+        fault = ("--inject", "hang:rank=1,case=1", *waits(3))
+        run = cclmark(*OBJECTS, "-g", "2", "-e", "64", "--only", "flag,gather", *fault, code=4)
+        assert [one.call.operation for one in run.journal.objects] == ["flag"]
+        assert "gather_object 64 B with gloo" in run.message
+
+
+@pytest.mark.usefixtures("torch")
+class TestFaults:
+    def of(self, cclmark, backend, *flags, code):
+        return cclmark(
+            *("torch", "objects", "--backend", backend, "--import", f"{backend}_backend"),
+            *("--devices", "host:2", "-e", "64", "--max-time", "0.02", *flags, *waits(10)),
+            env={"PYTHONPATH": str(FAKES)},
+            code=code,
+        )
+
+    def test_wrong_data_of_the_tensor_call_are_found(self, cclmark):
+        run = self.of(cclmark, "broken", "--only", "flag", code=1)
+        (found,) = run.journal.objects[0].findings
+        assert (found.rank, found.of) == (1, "tensors")
+        assert found.text.endswith("first at index 0: expected 1, got 2")
+
+    def test_a_call_that_one_rank_refuses_ends_the_run_with_its_reason(self, cclmark):
+        run = self.of(cclmark, "broken", "--only", "broadcast", code=4)
+        assert "torch.distributed: out of luck" in run.message
+        assert "Traceback" not in run.message
+
+    def test_bytes_that_are_no_object_end_the_run_with_the_reason(self, cclmark):
+        run = self.of(cclmark, "idle", "--only", "all_gather_object", code=4)
+        assert "failed during preparing of all_gather_object 64 B with idle" in run.message
+
+    def test_a_call_without_support_is_skipped_with_the_reason(self, cclmark):
+        run = self.of(cclmark, "copying", "--only", "flag,gather", code=3)
+        assert {one.status for one in run.journal.objects} == {"skipped"}
+        assert "skipped: " in run.out
+
+    def test_a_backend_that_is_not_there_is_named(self, cclmark):
+        run = cclmark("torch", "objects", "--backend", "flagcx", "--devices", "host:2", code=3)
+        assert "the module flagcx, which provides backend flagcx, cannot be imported" in run.err
+
+    def test_torch_that_is_not_installed(self, cclmark, torch_not_installed):
+        run = cclmark(
+            *("torch", "objects", "--backend", "gloo", "-g", "2"), env=torch_not_installed, code=3
+        )
+        assert run.err.strip() == "cclmark: torch is not installed: pip install torch"

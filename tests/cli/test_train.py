@@ -1,0 +1,207 @@
+"""``cclmark train`` on the host: measured, checked, compared, refused, and interrupted."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import signal
+from pathlib import Path
+
+import pytest
+
+from cclmark.analysis.statistics import median
+from cclmark.analysis.trainings import figures_of
+from cclmark.report.replay import replayed
+from patience import waits
+
+FAKES = Path(__file__).parents[1] / "fakes"
+SHORT = ("-n", "4", "-w", "1", "--batch", "2", "--sequence", "32", *waits(30))
+ALONE = ("train", "--devices", "host:1", *SHORT)
+
+
+@pytest.mark.usefixtures("torch", "no_leaks")
+class TestBackends:
+    """Three backends in a run: gloo, one with a fault, and one that does not exist."""
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def whole(cclmark_in, tmp_path_factory, torch):
+        return cclmark_in(
+            tmp_path_factory.mktemp("train"),
+            *("train", "--devices", "host:2", *SHORT, "--rounds", "1"),
+            *("--ccl", "gloo,drifting,nowhere", "--import", "drifting_backend"),
+            env={"PYTHONPATH": str(FAKES)},
+            code=1,
+        )
+
+    def test_steps_losses_and_parts_of_the_default(self, whole):
+        one = whole.journal.trainings[0]
+        assert (one.status, one.training.ccl, one.training.parallel) == ("ok", "torch:gloo", "ddp")
+        assert [len(times) for times in one.step_s] == [4, 4]
+        assert [len(times) for times in one.alone_s] == [4, 4]
+        assert one.warmup_steps == 1
+        assert len(one.losses) == 1 + 1 + 4  # the first timed block begins with another step
+        # Random initial values know nothing of the tokens.
+        assert one.losses[0] == pytest.approx(math.log(512), abs=0.1)
+        assert one.check is not None
+        assert one.check.elements == one.training.model.parameters
+        assert one.check.differences == []
+        assert one.estimated_bytes < one.free_bytes
+        assert one.timeline is not None
+        found = figures_of(one)
+        assert found is not None
+        assert found.step_s == median([max(pair) for pair in zip(*one.step_s, strict=True)])
+        for rank in range(2):
+            communication_s = one.timeline.communication_s[rank]
+            assert 0 < one.timeline.exposed_s[rank] <= communication_s + 1e-9
+            busy_s = one.timeline.compute_s[rank] + one.timeline.exposed_s[rank]
+            assert busy_s <= one.timeline.step_s[rank] * (1 + 1e-6)
+
+    def test_a_backend_under_which_replicas_drift_is_found(self, whole):
+        one = whole.journal.trainings[1]
+        assert (one.status, one.training.ccl) == ("wrong", "torch:drifting")
+        assert "the parameters of rank" in one.reason
+        assert one.check is not None
+        assert len(one.check.differences) == 1
+        assert "WRONG in tiny with ddp" in whole.out
+        assert "losses of torch:drifting and torch:gloo over 6 steps: largest" in whole.out
+
+    def test_a_backend_that_is_missing_is_skipped_with_its_reason(self, whole):
+        one = whole.journal.trainings[2]
+        assert (one.status, one.training.ccl) == ("skipped", "torch:nowhere")
+        assert "skipped: torch 2" in whole.out
+        assert "has no backend nowhere" in whole.out
+
+    def test_formats_and_the_report(self, whole, cclmark, tmp_path):
+        path = str(whole.journal_path)
+        rows = list(csv.DictReader(io.StringIO(cclmark("export", path, "--format", "csv").out)))
+        assert [row["ccl"] for row in rows] == ["torch:gloo", "torch:drifting", "torch:nowhere"]
+        assert [row["different_ranks"] for row in rows] == ["0", "1", ""]
+        for row in rows[:2]:
+            alone, step, cost = (float(row[f"{name}_ms"]) for name in ("alone", "step", "cost"))
+            assert cost == pytest.approx(step - alone)
+            parts = [float(row[f"{name}_ms"]) for name in ("compute", "exposed", "idle")]
+            assert sum(parts) == pytest.approx(float(row["profiled_ms"]))
+            assert float(row["tokens_per_s"]) == pytest.approx(2 * 2 * 32 / step * 1e3)
+        again = json.loads(cclmark("export", path, "--format", "json").out)
+        assert len(again["trainings"]) == 3
+        text = cclmark("export", path, "--format", "prometheus").out
+        assert text.count("cclmark_training_step_seconds{") == 2
+        text = "".join(replayed(whole.journal, "markdown"))
+        assert text.startswith("# Training")
+        assert "| torch:drifting |" in text
+        page = tmp_path / "page.html"
+        cclmark("report", path, "-O", str(page))
+        text = page.read_text()
+        assert "Parts of a profiled step" in text
+        assert "Loss by step" in text
+        refused = cclmark("compare", path, path, code=2)
+        assert "trainings" in refused.err
+
+
+@pytest.mark.usefixtures("torch", "no_leaks")
+class TestRuns:
+    def test_stages_of_a_pipeline_report_the_loss_of_the_last_one(self, cclmark):
+        run = cclmark("train", "--devices", "host:2", "--parallel", "pp", *SHORT)
+        (one,) = run.journal.trainings
+        assert one.training.microbatches == 2
+        assert one.losses[0] == pytest.approx(math.log(512), abs=0.1)
+        assert one.alone_s == []
+        assert one.check is None
+        assert "pipeline parallel (Schedule1F1B), 2 ranks, batch 2 x 32, 2 microbatches" in run.out
+
+    def test_a_changed_parameter_is_found_with_its_rank(self, cclmark):
+        run = cclmark(
+            *("train", "--devices", "host:2", "--parallel", "zero1", *SHORT),
+            *("--inject", "corrupt:rank=1,index=5"),
+            code=1,
+        )
+        (one,) = run.journal.trainings
+        assert one.check is not None
+        (difference,) = one.check.differences
+        assert (difference.tensors, difference.first) == (1, "embedding.weight")
+
+    def test_rounds_repeat_the_losses_and_are_resumed(self, cclmark, tmp_path):
+        artifact = tmp_path / "environment.sh"
+        artifact.write_text("export NCCL_ALGO=Ring\nexport NCCL_PROTO=LL\n")
+        arguments = (*ALONE, "--rounds", "2", "--artifact", str(artifact))
+        first = cclmark(*arguments)
+        losses = [one.losses for one in first.journal.trainings]
+        assert len(losses) == 4
+        assert losses == [losses[0]] * 4
+        assert (
+            "losses of NCCL_ALGO=Ring NCCL_PROTO=LL in 2 rounds: largest difference 0" in first.out
+        )
+        lines = first.journal_path.read_bytes().splitlines(keepends=True)
+        part = tmp_path / "part.jsonl"
+        part.write_bytes(b"".join(lines[:4]))  # the header and three results
+        resumed = cclmark(*arguments, "--resume", str(part))
+        assert [one.losses for one in resumed.journal.trainings] == losses
+        other = cclmark(*ALONE, "--seed", "2", "--resume", str(part), code=2)
+        assert "settings (--vary)" in other.err or "rounds" in other.err
+
+    def test_what_cannot_fit_is_refused_with_what_would(self, cclmark):
+        run = cclmark(*ALONE, "--model", "gpt2-xl", "--batch", "100000", code=3)
+        assert "gpt2-xl, 48 layers, 1,557,611,200 parameters, none over 1 rank" in run.err
+        assert "requires at least" in run.err
+        assert run.journal.trainings == []
+
+    def test_a_rank_that_dies_in_a_step_ends_the_run(self, background):
+        run = background(
+            *("train", "--devices", "host:2", "--precision", "0.001", "--max-time", "100"),
+            *("--batch", "1", "--sequence", "32", *waits(30)),
+        )
+        pids = run.wait_for_ranks()
+        run.wait_for_phase(1, "timing")
+        run.signal(pids[1], signal.SIGKILL)
+        ended = run.finish()
+        assert ended.code == 4
+        assert "was killed by SIGKILL" in ended.message
+        assert "tiny with ddp" in ended.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--model", "gpt5"), "unknown model: choose from tiny"),
+        (("--parallel", "none"), "--parallel none trains on one rank, but there are 2"),
+        (("--parallel", "tp", "-g", "3"), "3 ranks cannot share 4 key and value heads equally"),
+        (("--parallel", "ep"), "tiny has no experts"),
+        (("--parallel", "pp", "--batch", "1"), "1 microbatches are fewer than 2 ranks"),
+        (("--sequence", "4096"), "tiny has a context of 128 tokens"),
+        (("--dtype", "int8"), "--dtype int8: choose from"),
+        (("--ccl", "torch:"), "write a backend of torch"),
+        (("--ccl", "nccl"), "torch:nccl supports cuda devices, not host devices"),
+        (("--ccl", "gloo,second", "--vary", "A=1"), "exclude each other"),
+        (("--vary", "registration=none"), "train varies variables of the environment only"),
+        (("--inject", "hang:rank=0,case=0"), "supports only the faults corrupt and delay"),
+        (("--inject", "corrupt:rank=0,index=32768"), "the first parameter has 32768 elements"),
+        (("--inject", "corrupt:rank=0,index=1", "-c", "0"), "would not be detected"),
+        (("--artifact", "absent.sh"), "does not exist"),
+        (("--batch", "0"), "is not in the range"),
+        (("--precision", "0"), "--precision"),
+    ],
+)
+def test_flags_that_cannot_be_measured(cclmark, arguments, text):
+    devices = () if "-g" in arguments else ("-g", "2")
+    run = cclmark("train", "--devices", "host", *devices, *arguments, code=2)
+    assert text in run.err
+    assert run.written() == []
+
+
+def test_an_artifact_that_is_no_environment_file(cclmark, tmp_path):
+    file = tmp_path / "environment.sh"
+    file.write_text("rm -rf /\n")
+    run = cclmark("train", "--devices", "host:2", "--artifact", str(file), code=2)
+    assert "is not export NAME=VALUE" in run.err
+    file.write_text("# nothing\n")
+    run = cclmark("train", "--devices", "host:2", "--artifact", str(file), code=2)
+    assert "contains no variable" in run.err
+
+
+def test_torch_that_is_not_installed(cclmark, torch_not_installed):
+    run = cclmark("train", "--devices", "host:2", env=torch_not_installed, code=3)
+    assert run.err.strip() == "cclmark: torch is not installed: pip install torch"
+    assert run.written() == []

@@ -1,0 +1,187 @@
+"""Intervals, periods, waiting, and profiles that are assembled of observed processes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.analysis.profiles import completed, sums_of, waits_of_processes
+from cclmark.profile.assembly import assemble
+from cclmark.profile.coverage import absent_of, differences_of
+from cclmark.profile.intervals import length_of, lengths_within, union_of, without
+from cclmark.profile.observed import (
+    ObservedCall,
+    ObservedGroup,
+    ObservedOperation,
+    ObservedProcess,
+)
+from cclmark.profile.periods import Period, period_of
+from cclmark.profile.waits import waits_of
+from cclmark.report.wording.profile_words import process_rows, remarks_of
+
+US = 1000
+INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=12)
+
+
+def moments(intervals):
+    return {at for begin, end in intervals for at in range(begin, end)}
+
+
+@given(INTERVALS)
+def test_a_union_covers_the_same_time_once(intervals):
+    union = union_of(intervals)
+    assert moments(union) == moments(intervals)
+    assert length_of(union) == len(moments(intervals))
+    assert all(one[1] < other[0] for one, other in pairwise(union))
+
+
+@given(INTERVALS, INTERVALS)
+def test_what_others_leave_free(intervals, others):
+    free = without(union_of(intervals), union_of(others))
+    assert moments(free) == moments(intervals) - moments(others)
+    assert length_of(free) == len(moments(free))
+
+
+@given(INTERVALS, INTERVALS)
+def test_lengths_within_parts(intervals, others):
+    parts = union_of(others)
+    expected = [len(moments(intervals) & moments([part])) for part in parts]
+    assert lengths_within(union_of(intervals), parts) == expected
+
+
+@pytest.mark.parametrize(
+    ("sequence", "period"),
+    [
+        ([9, 8] + [1, 2, 2, 3] * 5 + [7], Period(2, 4, 5)),
+        ([1, 1, 1, 2] * 6, Period(0, 4, 6)),
+        ([5] * 4 + [1, 2] * 9 + [4, 4, 4, 6], Period(4, 2, 9)),
+        ([1, 2] * 2, None),  # two repetitions show no loop
+        ([1] * 30, None),
+        ([*range(40)], None),
+        ([], None),
+    ],
+)
+def test_the_period_of_calls(sequence, period):
+    assert period_of(sequence) == period
+
+
+@given(st.lists(st.integers(0, 3), max_size=60))
+def test_a_period_repeats(sequence):
+    found = period_of(sequence)
+    if found is not None:
+        part = sequence[found.begin : found.begin + found.calls * found.repeats]
+        assert part == part[: found.calls] * found.repeats
+        assert found.repeats >= 3
+
+
+def process_of(rank, durations_us, operation="all_reduce", begin_us=0, **more):
+    """A rank that calls one operation again and again, every 1000 µs."""
+    own = ObservedOperation("g", operation, "nccl", "float32", 256, 1024, kernel="ring")
+    own.calls = own.timed = len(durations_us)
+    own.bytes = 1024 * own.calls
+    own.total_ns = sum(durations_us) * US
+    own.least_ns = min(durations_us) * US
+    own.most_ns = max(durations_us) * US
+    calls = []
+    for number, duration_us in enumerate(durations_us):
+        begin_ns = (1 + begin_us + number * 1000) * US
+        calls.append(ObservedCall(0, number, begin_ns, begin_ns, begin_ns + duration_us * US))
+    group = ObservedGroup("g", "world", 2, rank)
+    return ObservedProcess(
+        rank, "host", 10 + rank, "nccl 2.28.9", {"g": group}, [own], calls, **more
+    )
+
+
+def test_the_rank_with_the_shortest_kernels_is_the_one_that_others_wait_for():
+    early, late = process_of(0, [100, 110, 90, 95]), process_of(1, [40, 40, 40, 93], begin_us=60)
+    found = waits_of([early, late])
+    assert found[0][0].total_ns == (60 + 70 + 50 + 2) * US
+    assert found[1][0].total_ns == 0
+    assert [one[0].last for one in found] == [0, 3]  # 2 µs say nothing about who was last
+    assembled = assemble("plug-in", [early, late])
+    waits = waits_of_processes(assembled.results)
+    assert waits[0].wait_s == pytest.approx(182e-6)
+    assert (waits[1].last, waits[1].compared) == (3, 4)
+    remarks = remarks_of(assembled.results, assembled.profile)
+    assert any(text.startswith("rank 0 waits for others") for text in remarks)
+    assert any(text.startswith("rank 1 arrives last in 3 of 4 calls") for text in remarks)
+
+
+@pytest.mark.parametrize("operation", ["broadcast", "send", "reduce"])
+def test_operations_whose_ranks_end_at_different_times_are_not_compared(operation):
+    assert waits_of([process_of(0, [100], operation), process_of(1, [40], operation)]) == [{}, {}]
+
+
+def test_exposed_and_overlapped_communication():
+    kernels = [(1 * US, 51 * US), (1041 * US, 1201 * US)]
+    process = process_of(
+        0, [100, 100], kernels=kernels, steps=[(0, 1000 * US), (1000 * US, 2000 * US)]
+    )
+    assembled = assemble("kineto", [process])
+    (found,) = assembled.profile.processes
+    assert found.communication_s == pytest.approx(200e-6)
+    assert found.exposed_s == pytest.approx((50 + 40) * 1e-6)
+    assert found.compute_s == pytest.approx(210e-6)
+    assert found.span_s == pytest.approx(2000e-6)
+    assert (found.steps, found.step_s) == (2, pytest.approx(1000e-6))
+    assert found.step_communication_s == pytest.approx(100e-6)
+    assert assembled.results[0].figures[0].exposed_s == pytest.approx(90e-6)
+    (row,) = process_rows(assembled.results, assembled.profile)
+    assert {"10.0%", "4.5%", "10.5%"} <= set(row)
+
+
+def test_differences_between_ranks_and_absent_ranks_are_reported():
+    processes = [process_of(0, [100] * 3), process_of(1, [100] * 2)]
+    assembled = assemble("plug-in", processes)
+    assert differences_of(assembled.profile, assembled.results) == [
+        "all_reduce of 1 KiB float32 in group 0: rank 1 called it 2 times, rank 0 3 times"
+    ]
+    assert absent_of(assembled.profile) == []
+    alone = assemble("plug-in", processes[:1])
+    assert absent_of(alone.profile)[0].startswith("1 of 2 ranks of a group are not part")
+    assert differences_of(alone.profile, alone.results) == []
+
+
+def test_a_window_is_one_step_in_the_order_of_its_calls():
+    process = process_of(0, [100])
+    other = ObservedOperation("g", "all_gather", "nccl", "float32", 64, 512, calls=5)
+    process.operations.append(other)
+    process.calls = [
+        ObservedCall(place, number, at, at, at + 50 * US, number % 2)
+        for number in range(5)
+        for place, at in ((0, (1 + number * 1000) * US), (1, (501 + number * 1000) * US))
+    ]
+    assembled = assemble("plug-in", [process])
+    (window,) = assembled.profile.window
+    assert [one.begin_s for one in window] == [0.0, pytest.approx(500e-6)]
+    names = [assembled.results[one.index].profiled.operation for one in window]
+    assert names == ["all_reduce", "all_gather"]
+    assert assembled.profile.processes[0].step_s == pytest.approx(1000e-6)
+    assert assembled.profile.processes[0].step_calls == 2
+
+
+def test_equal_operations_of_equal_groups_are_one_row():
+    processes = [process_of(0, [100]), process_of(1, [90])]
+    for number, process in enumerate(processes):
+        process.groups = {f"g{number}": ObservedGroup(f"g{number}", "tp", 2, 0)}
+        process.operations[0].group = f"g{number}"
+    assembled = assemble("plug-in", processes)
+    assert len(assembled.results) == 2
+    (row,) = sums_of(assembled.results, assembled.profile)
+    assert sorted(row.groups) == [0, 1]
+    assert row.calls == (1, 1)
+    assert row.total_s == pytest.approx(95e-6)
+
+
+def test_results_without_the_line_of_their_profile_are_shown():
+    results = assemble("plug-in", [process_of(0, [100] * 3), process_of(1, [40] * 3)]).results
+    whole = completed(None, results)
+    assert [(one.rank, one.calls) for one in whole.processes] == [(0, 3), (1, 3)]
+    assert [row[0] for row in process_rows(results, whole)] == ["0", "1"]
+    assert remarks_of(results, whole) == []
+    results[0].figures[0].process = 1 << 60
+    assert len(completed(None, results).processes) == 2
+    assert remarks_of(results, completed(None, results)) == []

@@ -1,0 +1,353 @@
+"""Trainings: shapes, memory, figures, losses side by side. Nothing here needs torch."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cclmark.analysis.peaks import peak_of, total_peak
+from cclmark.analysis.step_timeline import length, merged, outside
+from cclmark.analysis.trainings import figures_of, summaries_of
+from cclmark.cli.train.train_options import MODEL_NAMES
+from cclmark.errors import UsageError
+from cclmark.plan.models import MODELS, find_model
+from cclmark.plan.training_choices import PARALLELISMS
+from cclmark.plan.training_memory import memory_of, shortage, what_fits
+from cclmark.plan.trainings import Training, check_training, dtype_called, trainings_of
+from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
+from cclmark.report.kinds.train_page import training_sections
+from cclmark.report.kinds.train_table import TrainingTable
+from cclmark.report.wording.training_words import device_line, loss_lines, remarks_of
+from cclmark.results.kinds import TrainingResult
+from cclmark.results.schema import (
+    DeviceDescription,
+    ReplicaCheck,
+    ReplicaDifference,
+    StepTimeline,
+)
+
+GIB = 1 << 30
+LIBRARY_VARIANT = Variant((Assignment(LIBRARY, "torch:flagcx", PROCESS),))
+
+
+def training(model="gpt2-254m", **changes) -> Training:
+    usual = Training(
+        variant=DEFAULT,
+        round=0,
+        ccl="torch:nccl",
+        model=find_model(model, None) if isinstance(model, str) else model,
+        parallel="ddp",
+        ranks=2,
+        batch=4,
+        sequence=512,
+        dtype="bfloat16",
+        optimizer="adamw",
+        learning_rate=3e-4,
+    )
+    return msgspec.structs.replace(usual, **changes)
+
+
+def result(number=0, *, step_ms=18.6, **changes) -> TrainingResult:
+    fields = {
+        "index": number,
+        "training": training(round=number),
+        "status": "ok",
+        "losses": [10.8, 9.0, 8.0],
+        "step_s": [[step_ms / 1e3] * 12, [(step_ms - 0.1) / 1e3] * 12],
+        "alone_s": [[16.9e-3] * 12, [16.0e-3] * 12],
+        "timeline": StepTimeline(
+            steps=3,
+            step_s=[18.7e-3, 18.6e-3],
+            communication_s=[3e-3, 4e-3],
+            exposed_s=[0.7e-3, 1.6e-3],
+            compute_s=[17.6e-3, 16.7e-3],
+            compute_alone_s=[16.7e-3, 15.9e-3],
+        ),
+        "estimated_bytes": 4 * GIB,
+        "check": ReplicaCheck(254_053_376),
+    }
+    return TrainingResult(**{**fields, **changes})
+
+
+def device(rank, name="NVIDIA H100 80GB HBM3"):
+    return DeviceDescription(
+        rank=rank, host="h", runtime="cuda", index=rank, name=name, memory_bytes=80 * GIB, pid=1
+    )
+
+
+class TestShapes:
+    def test_the_names_in_the_help_are_those_of_the_models(self):
+        assert tuple(MODELS) == MODEL_NAMES
+        with pytest.raises(UsageError, match="unknown model: choose from tiny, "):
+            find_model("gpt5", None)
+
+    def test_operations_of_a_token(self):
+        # GPT-2 without positions, biases and norms: 12 layers of 12 d^2, and the output head.
+        width, layers, vocabulary = 768, 12, 50257
+        weights = layers * 12 * width**2 + vocabulary * width
+        expected = 6 * weights + 12 * layers * width * 1024
+        assert MODELS["gpt2"].operations_per_token(1024) == expected
+        assert MODELS["mixtral-8x7b"].multiplied_parameters == pytest.approx(12.75e9, rel=0.001)
+
+    def test_tokens_of_a_step(self):
+        assert training().tokens == 2 * 4 * 512
+        assert training(parallel="tp").tokens == 4 * 512
+
+    @pytest.mark.parametrize(
+        ("changes", "text"),
+        [
+            ({"sequence": 2048}, "has a context of 1024 tokens"),
+            ({"parallel": "none"}, "--parallel none trains on one rank, but there are 2"),
+            ({"ranks": 1}, "--parallel ddp requires two ranks or more"),
+            ({"parallel": "tp", "ranks": 3}, "3 ranks cannot share 16 key and value heads"),
+            (
+                {"parallel": "tp", "model": MODELS["mixtral-8x7b"]},
+                "tp does not support experts",
+            ),
+            ({"parallel": "ep"}, "gpt2-254m has no experts"),
+            (
+                {"parallel": "ep", "model": MODELS["mixtral-8x7b"], "ranks": 3},
+                "over 3 ranks, but mixtral-8x7b has 8 experts",
+            ),
+            ({"parallel": "pp", "microbatches": 1}, "1 microbatches are fewer than 2 ranks"),
+            ({"parallel": "pp", "microbatches": 3}, "does not divide the batch of 4 sequences"),
+            (
+                {"parallel": "pp", "microbatches": 4, "model": MODELS["gpt2"].with_layers(1)},
+                "1 layers are fewer than 2 ranks",
+            ),
+            ({"microbatches": 2}, "--microbatches requires --parallel pp"),
+            ({"compiled": True, "parallel": "fsdp"}, "--compile is supported with none, ddp and"),
+        ],
+    )
+    def test_what_is_not_possible_is_refused(self, changes, text):
+        with pytest.raises(UsageError, match=text):
+            check_training(training(**changes))
+
+    def test_types(self):
+        assert dtype_called("bf16") == dtype_called("bfloat16") == "bfloat16"
+        with pytest.raises(UsageError, match="choose from bfloat16, float32, bf16, fp32"):
+            dtype_called("int8")
+
+    def test_a_variant_may_name_another_library(self):
+        planned = trainings_of(training(), [DEFAULT, LIBRARY_VARIANT], 2)
+        assert [(one.round, one.ccl) for one in planned] == [
+            (0, "torch:nccl"),
+            (0, "torch:flagcx"),
+            (1, "torch:nccl"),
+            (1, "torch:flagcx"),
+        ]
+
+
+class TestMemory:
+    def test_states_are_exact(self):
+        need = memory_of(training())
+        parameters = 254_053_376
+        assert need.parameters == need.gradients == need.buckets == 2 * parameters
+        assert need.optimizer == 4 * parameters
+        assert memory_of(training(optimizer="sgd")).optimizer == 0
+        assert memory_of(training(parallel="zero1")).optimizer == 2 * parameters
+        assert memory_of(training(compiled=True)).activations == 0
+        sharded = memory_of(training(parallel="fsdp"))
+        assert sharded.parameters == sharded.gradients == parameters
+
+    def test_activations_of_gpt2_are_34_bytes_less_dropout_masks(self):
+        # Korthikanti et al., arXiv 2205.05198: 34 s b h bytes per layer, of which 2 are masks of
+        # dropout; the quadratic part does not exist with a fused attention.
+        one, more = (
+            memory_of(training(model=MODELS["gpt2-254m"].with_layers(layers))).activations
+            for layers in (1, 2)
+        )
+        assert more - one == 32 * 4 * 512 * 1024
+
+    @pytest.mark.parametrize("parallel", [name for name in PARALLELISMS if name != "none"])
+    def test_more_layers_and_sequences_require_more(self, parallel):
+        model = MODELS["mixtral-8x7b" if parallel == "ep" else "llama3-8b"]
+        few = training(parallel=parallel, model=model.with_layers(4), microbatches=4)
+        many = training(parallel=parallel, model=model, microbatches=4)
+        large = training(parallel=parallel, model=model, batch=256, microbatches=4)
+        assert memory_of(few).total < memory_of(many).total < memory_of(large).total
+
+    def test_what_would_fit_fits_and_one_more_does_not(self):
+        one = training(model=MODELS["llama3-8b"], sequence=1024, batch=2)
+        limit = 60 * GIB
+        assert memory_of(one).total > limit
+        found = dict(text.split() for text in what_fits(one, limit) if text.count(" ") == 1)
+        layers = int(found["--layers"])
+        at_most, more = (
+            memory_of(msgspec.structs.replace(one, model=one.model.with_layers(number))).total
+            for number in (layers, layers + 1)
+        )
+        assert at_most <= limit < more
+        assert found["--parallel"] in ("zero1", "fsdp")
+        text = shortage(one, limit)
+        assert "llama3-8b, 32 layers, 8,030,261,248 parameters, ddp over 2 ranks" in text
+        assert "requires at least" in text
+        assert f"60 GiB are free: it fits by this estimate with --layers {layers} or" in text
+
+    def test_both_may_have_to_be_smaller(self):
+        one = training(model=MODELS["gpt2-xl"], batch=64, sequence=1024, dtype="float32")
+        (text,) = what_fits(one, 10 * GIB)
+        assert text.startswith("--batch 1 --layers ")
+        assert what_fits(one, GIB // 4) == []
+        assert "no number of layers or sequences fits" in shortage(one, GIB // 4)
+
+
+SPANS = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(1, 20)).map(lambda one: (one[0], sum(one)))
+)
+
+
+class TestTimeline:
+    @given(SPANS, SPANS)
+    def test_what_nothing_covers_is_counted_once(self, some, others):
+        def at(spans, moment):
+            return any(begin <= moment < end for begin, end in spans)
+
+        moments = range(90)
+        united = merged(some)
+        assert length(united) == sum(at(some, moment) for moment in moments)
+        assert all(one[1] < other[0] for one, other in itertools.pairwise(united))
+        alone = sum(at(some, one) and not at(others, one) for one in moments)
+        assert outside(united, merged(others)) == alone
+
+
+class TestFigures:
+    def test_they_are_those_of_the_rank_that_computes_longest(self):
+        found = figures_of(result())
+        assert found is not None
+        assert found.step_s == pytest.approx(18.6e-3)
+        assert found.alone_s == pytest.approx(16.9e-3)
+        assert found.rank == 0
+        assert found.exposed_s == pytest.approx(0.7e-3)
+        assert found.hidden_s == pytest.approx(2.3e-3)
+        assert found.slow_down_s == pytest.approx(0.9e-3)
+        assert found.cost_s == pytest.approx(1.7e-3)
+        assert found.compute_s == pytest.approx(17.6e-3)
+        assert found.idle_s == pytest.approx(18.7e-3 - 17.6e-3 - 0.7e-3)
+
+    def test_without_a_step_alone_the_rank_that_waits_least_counts(self):
+        timeline = StepTimeline(
+            3, [18e-3, 18.1e-3], [3e-3, 4e-3], [1.6e-3, 0.7e-3], [16.0e-3, 17.0e-3]
+        )
+        found = figures_of(result(alone_s=[], timeline=timeline))
+        assert found is not None
+        assert found.rank == 1
+        assert found.compute_s == pytest.approx(17e-3)
+        assert found.idle_s == pytest.approx(18.1e-3 - 17e-3 - 0.7e-3)
+        assert found.cost_s is found.slow_down_s is None
+
+    def test_without_a_timeline_the_step_is_known(self):
+        found = figures_of(result(timeline=None))
+        assert found is not None
+        assert found.exposed_s is found.idle_s is None
+        assert found.cost_s == pytest.approx(1.7e-3)
+        assert figures_of(TrainingResult(0, training(), "died")) is None
+
+    def test_rates_and_share_of_the_peak(self):
+        (one,) = summaries_of([result()], [device(0), device(1)])
+        assert one.tokens_per_s == pytest.approx(4096 / 18.6e-3)
+        expected = 4096 * MODELS["gpt2-254m"].operations_per_token(512) / 18.6e-3 / 2 / 989.4e12
+        assert one.share_of_peak == pytest.approx(expected)
+        (one,) = summaries_of([result()], [device(0), device(1, "Unheard Of 9000")])
+        assert one.share_of_peak is None
+        assert one.peak_reason == "the peak rate of Unheard Of 9000 is unknown"
+        assert "MFU is unknown: the peak rate of Unheard Of 9000" in remarks_of([one])[0]
+
+    def test_names_of_devices(self):
+        rates = {
+            "NVIDIA H100 80GB HBM3": 989.4e12,
+            "NVIDIA H100 PCIe": 756e12,
+            "NVIDIA H200": 989.4e12,
+            "NVIDIA A100-SXM4-80GB": 312e12,
+            "NVIDIA B200": 2250e12,
+        }
+        for name, rate in rates.items():
+            peak = peak_of(name)
+            assert peak is not None
+            assert peak.operations_per_s == rate
+        assert peak_of("NVIDIA GeForce") is None
+        total, sources = total_peak(["NVIDIA H200"] * 2)
+        assert total == 2 * 989.4e12
+        assert sources.count("H200 datasheet") == 1
+
+    def test_variants_are_compared_within_rounds(self):
+        results = []
+        for number, step_ms in enumerate((10.0, 20.0, 40.0)):
+            results.append(result(number, step_ms=step_ms))
+            other = training(round=number, variant=LIBRARY_VARIANT, ccl="torch:flagcx")
+            results.append(result(number, step_ms=1.5 * step_ms, training=other))
+        default, other = summaries_of(results, [])
+        assert default.ratio is None
+        assert default.interval_s is not None
+        assert other.ratio is not None
+        assert other.ratio.ratio == pytest.approx(1.5)
+        assert other.step_s == pytest.approx(30e-3)
+
+    def test_losses_side_by_side_and_in_repetitions(self):
+        variant = training(variant=LIBRARY_VARIANT, ccl="torch:flagcx")
+        results = [
+            result(0),
+            result(1, losses=[10.8, 9.0, 8.0 + 1e-3]),
+            result(0, training=variant, losses=[10.8, 9.5, 8.25, 7.0]),
+        ]
+        summaries = summaries_of(results, [])
+        assert summaries[0].repetition == pytest.approx(1e-3)
+        beside = summaries[1].beside_default
+        assert beside is not None
+        assert (beside.steps, beside.at) == (3, 2)
+        assert beside.largest == pytest.approx(0.5)
+        assert (beside.last, beside.default_last) == (8.25, 8.0)
+        assert loss_lines(summaries)[1] == (
+            "losses of torch:flagcx and torch:nccl over 3 steps: largest difference 0.5, at step "
+            "2; last 8.250000 and 8.000000"
+        )
+
+    def test_idle_devices_and_a_slow_profile_are_reported(self):
+        devices = [device(0), device(1)]
+        (usual,) = summaries_of([result()], devices)
+        assert usual.idle_share == pytest.approx(0.4 / 18.7)
+        assert not any("idle" in line for line in remarks_of([usual]))
+        timeline = StepTimeline(3, [36e-3] * 2, [3e-3] * 2, [1e-3] * 2, [17e-3] * 2)
+        idle = summaries_of([result(step_ms=34.0, timeline=timeline)], devices)
+        lines = remarks_of(idle)
+        assert any(
+            "the devices are idle for 50% of a step: the host's launches" in one for one in lines
+        )
+        assert any("which take +6 % compared with timed ones" in one for one in lines)
+        hosts = [msgspec.structs.replace(one, runtime="host") for one in devices]
+        on_host = summaries_of([result(step_ms=34.0, timeline=timeline)], hosts)
+        assert not any("idle" in line for line in remarks_of(on_host))
+
+    def test_unequal_devices_are_reported(self):
+        assert device_line([device(0), device(1)]) == ""
+        text = device_line([device(0), device(1, "NVIDIA H100 PCIe")])
+        assert text.startswith("the devices differ (NVIDIA H100 80GB HBM3, NVIDIA H100 PCIe): the")
+
+    def test_a_failed_variant_has_the_words_of_the_rank(self):
+        report = "rank 1 failed during loading the library\n  no backend odd\n  rank 0: waiting"
+        failed = TrainingResult(0, training(), "skipped", "rank 1 failed", report=report)
+        (one,) = summaries_of([failed], [])
+        assert remarks_of([one]) == ["skipped: no backend odd"]
+
+
+def test_differing_ranks_are_found_by_majority():
+    from cclmark.run.training.replicas import differences_of
+
+    same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
+    assert differences_of(["a", "b"], [same, same, same]) == []
+    assert differences_of(["a", "b"], [same, other, same]) == [ReplicaDifference(1, 1, "b")]
+
+
+def test_a_long_name_of_a_variant_is_explained():
+    long = Variant(tuple(Assignment(f"NCCL_{name}", "x" * 30, PROCESS) for name in "AB"))
+    table = TrainingTable()
+    for one in (result(0), result(0, training=training(variant=long))):
+        table.add(one)
+    text = table.end(None)
+    assert "NCCL_A and 1 more  " in text
+    assert f"NCCL_A and 1 more: {long.describe()}" in text
+    assert training_sections([]) == []
