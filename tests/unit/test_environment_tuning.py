@@ -164,8 +164,8 @@ def test_what_replaces_a_variable_of_the_environment_is_compared_with_it(tmp_pat
     result = tuned(tmp_path / "t", Simulated(slow), environment={name: "65536"}, only=[name])
     text = "\n".join(environment_lines(result))
     assert "(compared with 65536; default 2048; " in text
-    assert f"compared with {name}=65536, which the environment sets, not with the default" in text
-    assert "the alternative is to unset it" in text
+    assert f"compared with {name}=65536 of the environment, not with the default" in text
+    assert f"unset {name} and repeat the command" in text
     comments = (tmp_path / "t" / ENVIRONMENT_FILE).read_text()
     assert f"# compared with {name}=65536 in the environment, not with the defaults" in comments
 

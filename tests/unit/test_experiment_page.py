@@ -88,7 +88,7 @@ def test_values_of_a_bisection_are_in_order_and_its_result_is_shown():
     assert heat_of(found).rows == [f"NCCL_MAX_CTAS={value}" for value in (8, 16, 32)]
     result = next(one for one in found.sections if one.title == "Result")
     assert result.listing == "\n".join(lines[1:])
-    assert found.lead[0].endswith("NCCL_MAX_CTAS=8 is the smallest value that keeps 99 %")
+    assert found.lead[0].endswith("NCCL_MAX_CTAS=8 is the smallest value that keeps 99 %.")
     assert "of 3 variants" in found.lead[0]
 
 
@@ -97,7 +97,7 @@ def test_the_page_of_tune_names_its_work_and_no_directory():
     fast = ([0.8, 0.8, 0.8], [0.9, 0.9, 0.9])
     found = page({**QUIET, RULES: fast}, stage=PROOF, conclusion=lines)
     assert found.title.startswith("tuning of all_reduce on ")
-    assert found.lead[0].endswith("geometric mean of the speed-ups over all sizes: 1.200")
+    assert found.lead[0].endswith(" Geometric mean of the speed-ups over all sizes: 1.200.")
     assert heat_of(found).rows == [
         "OMPI_MCA_coll_tuned_use_dynamic_rules=true "
         "OMPI_MCA_coll_tuned_dynamic_rules_filename=deployment-0/coll_tuned.rules"

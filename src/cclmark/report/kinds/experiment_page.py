@@ -60,7 +60,7 @@ def headline_of_experiment(run: Run) -> str:
     footer = run.journal.footer
     if footer is not None and footer.conclusion:
         found = [line.strip() for line in footer.conclusion if _CONCLUDES.search(line)]
-        return "; ".join(found[:_MOST_CONCLUDED]) or "the result is below"
+        return sentence("; ".join(found[:_MOST_CONCLUDED]) or "the result is below")
     experiment = _experiment(run)
     faster = [best for case in experiment.cases if (best := experiment.fastest(case)) is not None]
     if not faster:

@@ -108,10 +108,9 @@ def _compared_with(result: EnvironmentResult) -> str:
     if not result.replaced:
         return ""
     names = plain(in_words(result.replaced))
-    what = "them" if len(result.replaced) > 1 else "it"
     return (
-        f"  compared with {names}, which the environment sets, not with the default of the "
-        f"library: the alternative is to unset {what}, and was not measured as such"
+        f"  compared with {names} of the environment, not with the default of the library: unset "
+        f"{' and '.join(map(plain, result.replaced))} and repeat the command to compare with that"
     )
 
 

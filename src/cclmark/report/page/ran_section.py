@@ -94,8 +94,9 @@ def _variant_tables(journal: Journal) -> list[PageTable]:
         rows: list[list[str]] = []
         for variant in experiment.variants:
             found = [experiment.compared.get((variant, case)) for case in cases]
-            if not rows:
-                rows.append(["default", *(_ran(one.usual if one else None) for one in found)])
+            if variant == experiment.variants[0]:
+                usual = [_ran(one.usual if one else None) for one in found]
+                rows += [["default", *usual]] if any(usual) else []
             ran = [_ran(one.explanation if one else None) for one in found]
             rows.append([variant_name(variant), *ran])
         if any(cell not in ("", _UNKNOWN) for row in rows for cell in row[1:]):
