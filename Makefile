@@ -111,7 +111,7 @@ ALL_TESTS := tests/launchers tests/multirank tests/browser tests/cli tests/unit
 PYTEST = CCLMARK_TEST_PATIENCE=$(PATIENCE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(ALL) --dist loadgroup
 
 python-test: $(VENV)/tools engine-build kernels $(MPIS)
-	$(PYTEST) --collect-only -qq $(ALL_TESTS) >/dev/null # compiles them once, not in every process
+	$(PYTEST) --collect-only -qq $(ALL_TESTS) >build/collected || { tail -30 build/collected; exit 1; } # compiles them once
 	$(PYTEST) -n $(WORKERS) --maxprocesses 8 $(ALL_TESTS)
 
 # Of these none starts a rank, and few wait.

@@ -65,7 +65,9 @@ TEST_CASE("a value that is not allowed is refused with what is") {
   CHECK(refusal(" 64") == "CCLMARK_TEST_BYTES=' 64': not a size: " + allowed);
   CHECK(refusal("64Q") == "CCLMARK_TEST_BYTES=64Q: not a size: " + allowed);
   for (const char* value : {"0", "2M", "100"}) {
-    CHECK(refusal(value) == std::string(kName) + "=" + value + ": not allowed: " + allowed);
+    std::string expected = kName;
+    expected.append("=").append(value).append(": not allowed: ").append(allowed);
+    CHECK(refusal(value) == expected);
   }
   CHECK(refusal("1M").empty());
 }
