@@ -33,7 +33,7 @@ from cclmark.recording.tune_proof import Proving
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Candidates, Choice, OperationPlan
 from cclmark.tune.environment_file import shell_text
-from cclmark.tune.rules import Rule, rules_of
+from cclmark.tune.rules import LARGEST_LOSS, Rule, rules_of
 from cclmark.tune.search import Batch, Found, search
 from cclmark.tune.target import Target
 from cclmark.tune.tune_result import OperationResult, TuneResult
@@ -57,7 +57,7 @@ class TuneRequest(Generic[TargetT]):
     ``request``: the devices and settings of the run. ``cases``: those of the search, for each
     operation by size; ``proof_cases`` also contain sizes between them. ``target``: returns the
     target, once the library has been observed. ``directory``: of the artifacts. ``budget_s``: for
-    search and proof. ``proof_rounds``: at least seven.
+    search and proof. ``proof_rounds``: at least seven. ``largest_loss``: see OperationResult.
     """
 
     request: Request
@@ -67,6 +67,7 @@ class TuneRequest(Generic[TargetT]):
     directory: Path
     budget_s: float
     proof_rounds: int
+    largest_loss: float = LARGEST_LOSS
 
 
 class Tuning:
@@ -89,7 +90,10 @@ class Tuning:
     def run(self) -> tuple[TuneResult, Outcome]:
         """Searches and proves. The outcome is a failure of the default, or an interruption."""
         tune = self._tune
-        results = [OperationResult(cases[0]) for cases in tune.cases.values()]
+        results = [
+            OperationResult(cases[0], largest_loss=tune.largest_loss)
+            for cases in tune.cases.values()
+        ]
         result = TuneResult(results, proof_rounds=tune.proof_rounds)
         outcome = Outcome(EXIT_OK)
         try:

@@ -53,6 +53,14 @@ class TuneFlags(Flags):
         metavar="N",
         help=f"Rounds of the proof, each in fresh processes [{LEAST_ROUNDS}].",
     )
+    allow_loss: str = option(
+        METHOD,
+        "--allow-loss",
+        default="2%",
+        metavar="PERCENT",
+        help="Largest loss of a size without a rule that the files may cause, as settings of the "
+        "whole process can; not for libraries with one environment [2%].",
+    )
     app_changes: str = option(
         OPERATION,
         "--app-changes",
