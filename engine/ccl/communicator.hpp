@@ -81,6 +81,10 @@ class Communicator {
 
   /// Allocates memory suitable for `registration`. Raises OutOfMemoryError, UnsupportedError.
   virtual void* allocate(size_t bytes, Registration registration) = 0;
+  /// Where allocate() puts memory of that device, which is the communicator's.
+  virtual MemoryPlace place_of_buffers(const Device& device) const {
+    return place_of_allocations(device);
+  }
   /// Registers that memory with the library. A collective call if the registration is symmetric.
   /// Raises UnsupportedError.
   virtual void register_memory(void* memory, size_t bytes, Registration registration) = 0;

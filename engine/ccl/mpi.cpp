@@ -350,6 +350,9 @@ class MpiCommunicator final : public Communicator {
     }
     return memory;
   }
+  MemoryPlace place_of_buffers(const Device& device) const override {
+    return device.synchronous() ? MemoryPlace::host : place_of_allocations(device);
+  }
   void register_memory(void*, size_t, Registration) override {}
   void release(void* memory, Registration) noexcept override {
     if (device_.synchronous()) return std::free(memory);

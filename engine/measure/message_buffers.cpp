@@ -137,7 +137,7 @@ std::vector<MemoryBlock> MessageBuffers::memory_blocks(const std::string& input_
     if (registration_ == Registration::local) purpose += ", registered";
     if (registration_ == Registration::symmetric) purpose += ", symmetric window";
     blocks.push_back({.purpose = std::move(purpose),
-                      .place = place_of_allocations(device_),
+                      .place = communicator_.place_of_buffers(device_),
                       .bytes = bytes,
                       .used_bytes = used_bytes,
                       .first_values = used_bytes > 0 ? values : "",

@@ -194,6 +194,16 @@ def test_formats_and_the_report(cclmark, tmp_path):
     assert 'cclmark_trial_time_seconds{variant="SOME_NAME=a",round="2"' in prometheus
 
 
+def test_mpi_as_another_library_requires_an_mpirun(cclmark, tmp_path):
+    run = cclmark(
+        *("experiment", "all_reduce", "--devices", "host:2", "--library", "mpi"),
+        env={"CCLMARK_MPIRUN": str(tmp_path / "mpirun")},
+        code=3,
+    )
+    assert "no such program" in run.err
+    assert run.written() == []
+
+
 def test_a_bisection_measures_values_and_prints_their_shares(cclmark):
     run = cclmark(
         *("experiment", "all_reduce", "--devices", "host:2", "-b", "4K", "-e", "4K", "-n", "1"),
@@ -235,7 +245,8 @@ def test_an_interrupted_experiment_is_resumed(cclmark, background):
         (("all_reduce", "--library", "/no/such/lib.so"), "neither a known library nor a file"),
         (("all_reduce", "--vary", "A=1", "--ccl", "shm,mpi"), "one library is the default"),
         (("all_reduce", "--bisect", "A=1:4", "--vary", "B=1"), "--bisect excludes --vary"),
-        (("all_reduce", "--bisect", "A=4:1"), "2 to 4096 values"),
+        (("all_reduce", "--bisect", "A=4:1"), "the first value must be below the last one"),
+        (("all_reduce", "--bisect", "registration=1:2"), "use --vary registration="),
     ],
 )  # fmt: skip
 def test_invalid_requests(cclmark, arguments, message):

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
 import pytest
 
-from patience import waits
+from conftest import PROGRAM, environment
+from patience import scaled, waits
 
 SWEEP = ("all_reduce", "--devices", "host:3", "-b", "64", "-e", "256", "-n", "10", "-w", "2")
 
 
 def statuses(journal):
     return {result.index: result.status for result in journal.results}
+
+
+def test_a_rank_that_fails_at_its_start_reports_the_reason(tag, tmp_path):
+    """Its memory is larger than the limit on the size of files."""
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *PROGRAM, *SWEEP],
+        cwd=tmp_path,
+        env=environment(tag, None),
+        capture_output=True,
+        text=True,
+        timeout=scaled(60),
+        check=False,
+    )
+    assert done.returncode == 4
+    assert "fallocate(rank group memory) failed: File too large" in done.stderr
+    assert "refused" not in done.stderr
 
 
 def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(cclmark, no_leaks):

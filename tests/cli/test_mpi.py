@@ -49,6 +49,25 @@ def under(cclmark, directory, script, *arguments):
     return program, run
 
 
+def test_buffers_on_the_host_are_the_process_own(cclmark, mpi):
+    arguments = ("memory", "all_reduce", "--ccl", "mpi", "--devices", "host:2", "-b", "1K")
+    run = cclmark(*arguments, "-e", "1K", "-f", "2", env=mpi)
+    places = {one.purpose: one.place for result in run.journal.results for one in result.buffers}
+    assert (places["input"], places["output"]) == ("host", "host")
+
+
+def test_mpi_is_compared_with_another_library(cclmark, mpi):
+    run = cclmark(
+        *("experiment", "all_reduce", "--devices", "host:2", "--library", "mpi", "--rounds", "2"),
+        *("-b", "1K", "-e", "1K", "-n", "2", "-w", "0"),
+        env=mpi,
+    )
+    assert {(one.trial.case.ccl, one.status) for one in run.journal.trials} == {
+        ("shm", "ok"),
+        ("mpi", "ok"),
+    }
+
+
 class TestWithoutMpi:
     def test_no_mpirun_is_said_with_what_to_do(self, cclmark, tmp_path):
         run = cclmark(

@@ -172,6 +172,7 @@ def test_variables_that_are_set_stay_as_they_are(cclmark, env):
     [
         ((*SHM, "--app-changes", "yes"), "--app-changes yes requires nccl or rccl"),
         ((*SHM, "-d", "float32,int8"), "-d: tune one at a time"),
+        ((*SHM, "--allow-loss", "4%"), "--allow-loss is not supported for shm"),
         (("--ccl", "shm", "--devices", "host:1"), "requires two or more devices"),
         (("--ccl", "nccl", "-g", "2", "--settings", "NCCL_PROTO"), "not supported for nccl"),
         ((*SHM, "--settings", "CCLMARK_SHM_INLINE"), "did you mean CCLMARK_SHM_INLINE_BYTES?"),

@@ -124,7 +124,7 @@ class TestPeak:
         assert after.unsettled_peak.case == before.peak.case
         (note,) = found(journal, "did not get to")
         assert before.peak.case.describe() in note.text
-        assert note.text.endswith("nccl. They are not counted as peaks.")
+        assert note.text.endswith("nccl. It is not counted as a peak.")
         assert before.peak.case.describe() in table(journal)
         higher = "GB/s at 512 MiB in-place is not counted as the peak: it did not converge"
         assert higher in table(journal)

@@ -12,6 +12,7 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.launch.rank_processors import ProcessorPlan, one_of_each, plan_processors
 from cclmark.launch.run_surroundings import unbound_ranks
 from cclmark.plan.binding import Binding, mode_of
+from cclmark.plan.islands import Island
 from cclmark.rendezvous.messages import Hello
 from cclmark.report.wording.head import binding_lines
 from cclmark.results.method import is_of_method, unusual_method
@@ -224,6 +225,9 @@ def test_a_binding_is_part_of_the_method():
 
 
 def test_another_binding_is_another_plan():
+    islands = [Island(0, 1, "shm"), Island(2, 3, "nccl")]
+    (text,) = differing_settings(usual_settings(), usual_settings(islands=islands))
+    assert text == "--islands: none there, 0-1=shm 2-3=nccl here"
     (said,) = differing_settings(usual_settings(), usual_settings(bind="numa"))
     assert said == "--bind: not given there, numa here"
 

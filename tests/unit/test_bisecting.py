@@ -45,8 +45,7 @@ class Simulated:
 
 def test_the_smallest_value_that_keeps_the_share():
     simulated = Simulated()
-    limits = (1, 64, 0.99)
-    found, outcome = run_bisection(simulated, CASES, "NCCL_MAX_CTAS", PROCESS, limits)
+    found, outcome = run_bisection(simulated, CASES, "NCCL_MAX_CTAS", PROCESS, range(1, 65), 0.99)
     assert outcome == Outcome(0)
     assert found.value == 24
     assert {22, 23, 25, 26} <= simulated.values  # its neighbours
@@ -61,21 +60,39 @@ def test_a_failure_of_the_default_ends_it():
         def measure(self, trials):
             raise EndedError(Outcome(4, "rank 1 died"))
 
-    found, outcome = run_bisection(Failing(), CASES, "A", PROCESS, (1, 4, 0.5))
+    found, outcome = run_bisection(Failing(), CASES, "A", PROCESS, [1, 4], 0.5)
     assert (found, outcome.exit_code) == (None, 4)
 
 
-def test_requests():
-    assert parse_bisect("NCCL_MAX_CTAS=1:64", "99%") == ("NCCL_MAX_CTAS", 1, 64, 0.99)
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("NCCL_MAX_CTAS=1:64", range(1, 65)),
+        ("CCLMARK_SHM_INLINE_BYTES=0:64K:4K", range(0, 65537, 4096)),
+        ("NCCL_BUFFSIZE=1M:8M:x2", [1 << 20, 2 << 20, 4 << 20, 8 << 20]),
+        ("A=3:100:x3", [3, 9, 27, 81]),
+    ],
+)
+def test_requests(text, values):
+    name, found, keep = parse_bisect(text, "99%")
+    assert (name, list(found), keep) == (text.partition("=")[0], list(values), 0.99)
 
 
 @pytest.mark.parametrize(
     ("text", "keep", "message"),
     [
         ("NCCL_MAX_CTAS", "99%", "write NAME=LOW:HIGH"),
-        ("NCCL_MAX_CTAS=4:4", "99%", "2 to 4096 values"),
-        ("NCCL_MAX_CTAS=0:4", "99%", "begin at 1 or more"),
-        ("NCCL_MAX_CTAS=1:9999", "99%", "2 to 4096 values"),
+        ("NCCL_MAX_CTAS=4:4", "99%", "below the last one"),
+        ("NCCL_MAX_CTAS=1:9999", "99%", "9999 values, but 2 to 4096 .* NAME=LOW:HIGH:STEP"),
+        ("NCCL_BUFFSIZE=0:4:x2", "99%", "first value of 1 or more"),
+        ("NCCL_BUFFSIZE=1:4:x1", "99%", "factor of at least 2"),
+        ("NCCL_BUFFSIZE=1:4:0", "99%", "step must be at least 1"),
+        ("NCCL_BUFFSIZE=1:4:9", "99%", "1 values, but 2 to 4096"),
+        ("NCCL_BUFFSIZE=a:b", "99%", "'a' is not a number"),
+        ("NCCL_BUFFSIZE=1:4:2:1", "99%", "write NAME=LOW:HIGH"),
+        ("registration=1:2", "99%", "use --vary registration="),
+        ("placement=1:2", "99%", "use --vary placement="),
+        ("library=1:2", "99%", "--library for libraries"),
         ("NCCL_MAX_CTAS=1:64", "0%", "above 0"),
         ("NCCL_MAX_CTAS=1:64", "101%", "up to 100%"),
     ],

@@ -25,7 +25,7 @@ from cclmark.report.comparison import (
 )
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import CaseResult
-from cclmark.results.schema import Imported
+from cclmark.results.schema import Explanation, Imported
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 NOISE = RunNoise(0.006, short_share=0.2, short_up_to_s=16e-6)
@@ -294,6 +294,17 @@ def test_what_was_not_measured_is_not_compared():
     refused = [one for one in found.values() if one.verdict == "not comparable"]
     assert len(refused) == 3
     assert all(one.ratio is None for one in refused)
+
+
+def test_what_ran_may_become_known():
+    before, after = default(1), default(2)
+    for side, explanation in ((before, Explanation(0)), (after, Explanation(0, kernel="ring"))):
+        for run in side.runs:
+            run.results = [
+                msgspec.structs.replace(one, explanation=explanation) for one in run.results
+            ]
+    assert {one.ran for one in compare(before, after)} == {("unknown", "ring")}
+    assert all(one.ran_differently for one in compare(before, after))
 
 
 def test_times_of_two_clocks_are_not_compared():

@@ -7,13 +7,13 @@ import pytest
 
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights.insight_words import Insight
+from cclmark.report.insights.insight_words import Insight, sentence
 from cclmark.report.insights.several_runs import of_methods, together
 from cclmark.report.overview import measured_words
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.schema import Finding, Footer, Imported, Verification
+from cclmark.results.schema import Explanation, Finding, Footer, Imported, Verification
 from reports import headline_of, insights_on
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -455,6 +455,39 @@ def test_several_hosts_have_devices_with_their_names():
 def test_notices_of_the_run_reach_the_summary():
     header = replace(COLLECTIVES.header, notices=["4 ranks share 2 processors"])
     assert "4 ranks share 2 processors." in texts(Journal(header, COLLECTIVES.results), "note")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("another run is active", "Another run is active."),
+        ("nccl is old.", "nccl is old."),
+        ("host:0 is slow", "host:0 is slow."),
+        ("NCCL_PROTO=LL is set", "NCCL_PROTO=LL is set."),
+    ],
+)
+def test_findings_are_sentences(text, found):
+    assert sentence(text) == found
+
+
+def test_many_reasons_for_not_knowing_what_ran_are_one_finding():
+    results = [
+        replace(one, explanation=Explanation(one.index, reason=f"reason {one.index % 5}"))
+        for one in COLLECTIVES.results
+    ]
+    found = [
+        text for text in texts(Journal(COLLECTIVES.header, results), "note") if "What ran" in text
+    ]
+    assert len(found) == 1
+    assert "for 5 reasons" in found[0]
+    assert "for example: reason" in found[0]
+
+
+def test_one_unknown_median_is_worth_a_look():
+    results = [replace(one) for one in COLLECTIVES.results]
+    results[0] = replace(results[0], summary=replace(results[0].summary, half_width=10.0))
+    found = texts(Journal(COLLECTIVES.header, results), "look")
+    assert any("±1000%" in text for text in found)
 
 
 def test_skipped_cases_are_neither_unchecked_nor_unsure():

@@ -28,6 +28,7 @@ from cclmark.plan.library_settings import (
     requires_new_processes,
     settings_of,
     unknown_setting_notice,
+    unknown_setting_refusal,
 )
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.setting_fields import LibrarySetting
@@ -514,6 +515,8 @@ class TestEnvironment:
 
     def test_notices_of_unknown_variables(self):
         assert unknown_setting_notice("nccl", "NCCL_ALGO") == ""
+        refusal = unknown_setting_refusal("shm", "CCLMARK_SHM_FOO")
+        assert "setting of shm: cclmark settings --ccl shm lists them" in refusal
         assert unknown_setting_notice("nccl", "NCCL_ALGOS").endswith("; did you mean NCCL_ALGO?")
         notice = unknown_setting_notice("nccl", "OMP_NUM_THREADS")
         assert (

@@ -234,6 +234,14 @@ def test_sentences_separate_measured_from_computed():
     assert "while no rank worked" not in text
 
 
+def test_reasons_of_ranks_that_differ_are_told_apart():
+    reasons = ["alone in its island", "it is old", "it is old"]
+    results = [result_of(rank, not_stated=reason) for rank, reason in enumerate(reasons)]
+    text = "\n".join(memory_sentences(results, header_of()))
+    assert "The library of rank 0 reports nothing itself: alone in its island." in text
+    assert "The library of ranks 1-2 reports nothing itself: it is old." in text
+
+
 def test_the_last_report_of_the_library_counts():
     result = result_of(0)
     result.stages[1].after.stated.update(GpuMemTotal=100 * MIB)

@@ -7,6 +7,7 @@ from cclmark.run.open_mpi_log import components_in
 
 TUNED = "coll_tuned_allreduce_algorithm"
 DYNAMIC = "coll_tuned_use_dynamic_rules"
+RULES = "coll_tuned_dynamic_rules_filename"
 MPICH = {
     "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "auto",
     "MPIR_CVAR_ALLREDUCE_DEVICE_COLLECTIVE": "1",
@@ -36,13 +37,33 @@ def test_an_algorithm_selected_in_open_mpi_is_a_setting():
 def test_a_selection_without_effect_is_reported():
     found = selected({DYNAMIC: "false", TUNED: "ring"})
     assert found.algorithm == ""
-    assert f"{TUNED}=ring has no effect without {DYNAMIC}=true" in found.reason
+    assert f"{TUNED}=ring has no effect: it requires {DYNAMIC}=true" in found.reason
+    assert found.ignored == {f"OMPI_MCA_{TUNED}": f"it requires {DYNAMIC}=true"}
 
 
-def test_a_file_of_rules():
-    file = {"coll_tuned_dynamic_rules_filename": "/etc/rules"}
-    found = selected({DYNAMIC: "true", TUNED: "ignore", **file})
-    assert (found.algorithm, "the rules in /etc/rules" in found.reason) == ("", True)
+def test_a_file_of_rules(tmp_path):
+    path = tmp_path / "rules"
+    variables = {DYNAMIC: "true", TUNED: "ignore", RULES: str(path)}
+    missing = selected(variables)
+    assert f"{RULES}={path} has no effect: the file cannot be read" in missing.reason
+    assert list(missing.ignored) == [f"OMPI_MCA_{RULES}"]
+    path.touch()
+    found = selected(variables)
+    assert found.reason.endswith(f"the rules in {path} select it where they contain the operation")
+    assert (found.algorithm, found.ignored) == ("", {})
+
+
+@pytest.mark.parametrize("variables", [{}, {DYNAMIC: "true", TUNED: "ring"}])
+def test_an_open_mpi_without_its_component_tuned(variables):
+    components = ["basic", "libnbc"]
+    environment = {f"OMPI_MCA_{TUNED}": "ring"}
+    found = selected_for("all_reduce", variables.get, components, environment)
+    assert found.algorithm == ""
+    assert "(components by priority: basic, libnbc)" in found.reason
+    assert f"{TUNED}=ring has no effect: Open MPI does not use its component" in found.reason
+    assert list(found.ignored) == [f"OMPI_MCA_{TUNED}"]
+    without = selected_for("all_reduce", {}.get, components, {})
+    assert without.reason.endswith("; Open MPI does not use its component tuned")
 
 
 def test_mpichs_choices():

@@ -180,6 +180,15 @@ def test_why_events_are_missing_is_named_with_advice(content, texts, tmp_path, c
     assert sum(text in line for text in others) == 1
 
 
+def test_a_log_that_is_given_twice_counts_once(tmp_path, capsys):
+    path = tmp_path / "a.cclmlog"
+    path.write_bytes(log(record(COMMUNICATOR, number=1), all_reduce()))
+    print_logs([path])
+    once = capsys.readouterr().out
+    print_logs([path, tmp_path / "." / "a.cclmlog"])
+    assert capsys.readouterr().out == once != ""
+
+
 def test_a_full_log_without_operations_blames_nothing_else(tmp_path, capsys):
     content = log(record(COMMUNICATOR, number=2), capacity=1, claimed=5, dropped=4)
     (tmp_path / "a.cclmlog").write_bytes(content)

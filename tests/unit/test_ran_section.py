@@ -91,7 +91,7 @@ def test_differing_ranks_and_unknown_cases_are_findings():
     first.explanation = replace(first.explanation, reason="rank 1 ran tree")
     second.explanation = Explanation(second.index, reason="the log is full")
     texts = [one.text for one in insights_on(journal)]
-    assert f"rank 1 ran tree: {first.case.describe()}." in texts
+    assert f"Rank 1 ran tree: {first.case.describe()}." in texts
     assert "What ran is unknown in 1 case: the log is full." in texts
 
 

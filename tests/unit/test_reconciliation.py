@@ -50,6 +50,13 @@ def test_a_silent_first_rank_is_named():
     )
 
 
+def test_settings_that_no_rank_uses_are_ignored():
+    parts = [part(rank, source="unknown", reason="r") for rank in (0, 1)]
+    parts[0].ignored = {"A": "it requires B", "C": "no file"}
+    parts[1].ignored = {"A": "it requires B"}
+    assert explanation_of(parts).ignored == {"A": "it requires B"}
+
+
 def test_ranks_that_are_all_silent_are_doubtful():
     parts = [part(0, reason="other"), part(1, reason="no event", is_silent=True)]
     found = explanation_of(parts)

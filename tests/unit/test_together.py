@@ -32,9 +32,8 @@ class LonelyClient:
 
 
 @pytest.fixture
-def lonely_rank(monkeypatch):
+def lonely_rank():
     """A rank whose only peer is on another host and does something else."""
-    monkeypatch.setattr("cclmark.run.rank.Client", LonelyClient)
     files = {name: os.memfd_create(name) for name in ("rank_group_fd", "board_fd")}
     for file in files.values():
         os.truncate(file, 1 << 20)
@@ -51,7 +50,7 @@ def lonely_rank(monkeypatch):
         settings=settings,
         **files,
     )
-    rank = Rank(job)
+    rank = Rank(job, LonelyClient(job))
     assert rank.client.sent == [Arrived(0, b"")], "a rank is_primary as soon as it has a connection"
     yield rank
     rank.rank_group = rank.agreement = None  # which hold it in turn

@@ -9,10 +9,12 @@ from cclmark.tune.bisection import NEIGHBOURS, bisect
 from conftest import examples
 
 
-def run(curve, *, seed=0, sizes=1, keep=0.99, noise=0.0, outliers=0.0, low=1, high=64, most=None):
+def run(
+    curve, *, seed=0, sizes=1, keep=0.99, noise=0.0, outliers=0.0, values=range(1, 65), most=None
+):
     """``curve``: bandwidth by value and size; None for a value that fails."""
     draw = random.Random(seed)
-    steps, times, count, batches = bisect(low, high, sizes, keep), None, 0, []
+    steps, times, count, batches = bisect(values, sizes, keep), None, 0, []
     while True:
         try:
             batch = steps.send(times)
@@ -95,7 +97,7 @@ def test_nothing_works():
 
 
 def test_a_single_value():
-    assert run(lambda *_: 1.0, low=5, high=5)[0].value == 5
+    assert run(lambda *_: 1.0, values=[5])[0].value == 5
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, 9])
@@ -110,11 +112,25 @@ def test_equal_times_lead_to_equal_batches():
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "keep"), [(0, 4, 0.9), (5, 4, 0.9), (1, 4, 0), (1, 4, 1.1)]
+    ("values", "keep"), [([], 0.9), ([-1, 4], 0.9), ([5, 4], 0.9), ([1, 4], 0), ([1, 4], 1.1)]
 )
-def test_an_impossible_request_is_refused(low, high, keep):
+def test_an_impossible_request_is_refused(values, keep):
     with pytest.raises(ValueError, match="a bisection needs"):
-        next(bisect(low, high, 1, keep))
+        next(bisect(values, 1, keep))
+
+
+def test_values_in_steps_that_begin_at_zero():
+    found, batches = run(lambda value, _: min(1, (value + 1) / 5000), values=range(0, 65537, 1024))
+    assert found.value == 5120
+    assert {value for batch in batches for value, _ in batch.cells} <= set(range(0, 65537, 1024))
+    assert run(lambda *_: 1.0, values=range(0, 65537, 1024))[0].value == 0
+
+
+def test_powers_are_all_measured():
+    values = [1 << power for power in range(10, 27)]
+    found, _ = run(lambda value, _: min(1, value / (4 << 20)), values=values)
+    assert found.value == 4 << 20
+    assert set(found.curve) == set(values)
 
 
 @pytest.mark.parametrize("curve", [plateau, two_peaks, peak])

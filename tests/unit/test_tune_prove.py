@@ -66,7 +66,7 @@ def test_a_loss_and_no_difference_are_dropped_with_the_reason():
     assert proof.rules == rules[:1]
     (dropped,) = proof.dropped
     assert dropped.rule == rules[1]
-    assert "not faster than the default: +" in dropped.reason
+    assert "not faster than the default: 1.2% more time" in dropped.reason
 
 
 def test_a_size_that_may_be_slower_splits_the_rule():

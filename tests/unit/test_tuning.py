@@ -145,6 +145,7 @@ def tuned(
     target=None,
     app_changes=False,
     budget_s=1e6,
+    largest_loss=0.02,
 ):
     from cclmark.cli.tune.tuning_run import _with_middles
 
@@ -157,6 +158,7 @@ def tuned(
         directory=directory,
         budget_s=budget_s,
         proof_rounds=10,
+        largest_loss=largest_loss,
     )
     check_directory(directory, resumes=False)
     result, outcome = Tuning(request, simulated, lambda text: None).run()
@@ -212,7 +214,11 @@ def test_nothing_beats_the_default(tmp_path):
     assert not (tmp_path / "tuned" / TABLE_FILE).exists()
     assert not (tmp_path / "tuned" / ENVIRONMENT_FILE).exists()
     assert not (tmp_path / "tuned" / CONFIGURATION_FILE).exists()
-    assert "nothing beats the default" in "\n".join(tune_lines(result))
+    text = "\n".join(tune_lines(result))
+    assert text.count("nothing") == 1
+    assert "  nothing beats the default\n" in text
+    assert ("no proof;" in text) == (result.operations[0].proof is None)
+    check_directory(tmp_path / "tuned", resumes=False)  # the command can be repeated
 
 
 def test_an_artifact_that_harms_another_size_is_withdrawn(tmp_path):
@@ -252,6 +258,14 @@ def test_rules_whose_variable_harms_another_size_are_dropped_and_the_others_depl
     text = "\n".join(tune_lines(result))
     assert "requires NCCL_MIN_CTAS=64, with which all_reduce of 1 KiB, without a rule" in text
     assert "no artifact is written" not in text
+
+
+def test_a_loss_that_is_allowed_drops_no_rule(tmp_path):
+    result = tuned(tmp_path / "tuned", HarmedByChannels(), largest_loss=0.08)
+    (one,) = result.operations
+    assert result.variables["NCCL_MIN_CTAS"] == "64"
+    assert one.outside[KIB].low > 1.02
+    assert not any("NCCL_MIN_CTAS" in each.reason for each in one.proof.dropped)
 
 
 def test_an_artifact_that_fails_at_another_size_is_withdrawn(tmp_path):

@@ -252,6 +252,10 @@ def _by_key(
     return found
 
 
+#: What ran where the library did not report it.
+UNKNOWN = "unknown"
+
+
 def on_host(run: Journal) -> bool:
     """Whether the run has host devices, for which the noise from run to run is unknown."""
     return any(device.runtime == "host" for device in run.header.devices)
@@ -265,9 +269,11 @@ def _noise(run: Journal, thing: Case | Transfer, *, device: bool) -> RunNoise | 
 
 
 def _ran(results: Sequence[CaseResult | TransferResult]) -> str:
-    """What the library ran, if one of the results has an explanation."""
-    explained = (getattr(one, "explanation", None) for one in results)
-    return next((one.choice_with_channels for one in explained if one is not None), "")
+    """What the library ran; ``unknown`` if it did not report it, empty without an explanation."""
+    explained = [one for it in results if (one := getattr(it, "explanation", None)) is not None]
+    if not explained:
+        return ""
+    return next((text for one in explained if (text := one.choice_with_channels)), UNKNOWN)
 
 
 def _problem(result: CaseResult | TransferResult) -> str:

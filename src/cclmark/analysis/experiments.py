@@ -284,11 +284,12 @@ def without_effect(
 ) -> str:
     """Why the settings did not take effect, by what the library ran; empty if they may have.
 
-    Only an observation of all ranks counts: a setting that selects (source ``variables``) proves
-    nothing, nor does an explanation on which the ranks do not agree.
+    Only a library's statement that it ignores a setting, or an observation of all ranks counts: a
+    setting that selects (source ``variables``) proves nothing, nor does an explanation on which the
+    ranks do not agree.
     """
     if explanation is None or not _is_observed(explanation):
-        return ""
+        return "" if explanation is None else _ignored(variant, explanation)
     for one in variant.assignments:
         if text := _contradicted(one, case.ccl, explanation):
             return text
@@ -297,6 +298,14 @@ def without_effect(
     visible = all(_observed(one, case.ccl) for one in variant.assignments)
     if usual.choice and visible and explanation.channels == usual.channels:
         return f"the library ran the same as by default: {explanation.choice_with_channels}"
+    return ""
+
+
+def _ignored(variant: Variant, explanation: Explanation) -> str:
+    """Why the library ignores one of the settings; empty if it reports none of them."""
+    for one in variant.assignments:
+        if why := explanation.ignored.get(one.name):
+            return f"{one.name}: {why}"
     return ""
 
 

@@ -78,6 +78,12 @@ def argument(metavar: str, *, is_optional: bool = False) -> Any:
     return field(default="", metadata={"argument": {"metavar": shown, "required": False}})
 
 
+#: The help of options that take one value in commands that measure one of each.
+ONE_TYPE = "Element type: float32 bfloat16 float16 fp8e4m3 int8 … [float32]."
+ONE_REDUCTION = "sum, prod, min, max or avg [sum]."
+ONE_LIBRARY = "Collective library: nccl, shm, mpi, torch:gloo, bridge, … [the devices' own]."
+
+
 def changed(
     original: Field[Any],
     default: Any = None,
@@ -551,18 +557,18 @@ class TraceFlags(Flags):
     dtype: str = changed(
         Flags.__dataclass_fields__["dtype"],
         metavar="TYPE",
-        help="Element type: float32 bfloat16 float16 fp8e4m3 int8 … [float32].",
+        help=ONE_TYPE,
     )
     reduction: str = changed(
         Flags.__dataclass_fields__["reduction"],
         metavar="OP",
-        help="sum, prod, min, max or avg [sum].",
+        help=ONE_REDUCTION,
     )
     root: str | None = changed(Flags.__dataclass_fields__["root"], help="Root [0].")
     ccl: str = changed(
         Flags.__dataclass_fields__["ccl"],
         metavar="NAME",
-        help="Collective library: nccl, shm, mpi, torch:gloo, bridge, … [the devices' own].",
+        help=ONE_LIBRARY,
     )
     iterations: int | None = changed(
         Flags.__dataclass_fields__["iterations"],

@@ -115,6 +115,8 @@ class ExperimentLaunch:
             explain=explain,
             warnings=() if explain else self._request.warnings,
         )
+        # Ranks of another library are started directly.
+        own = replace(own, mpirun=own.mpirun if own.by_mpi else "")
         return Attempt(own, self._listener).run()
 
     def _culprit(self, outcome: Outcome, group: Sequence[int], left: Sequence[int]) -> int:
@@ -134,14 +136,14 @@ class ExperimentLaunch:
         kind = outcome.failure.kind if outcome.failure is not None else ""
         if outcome.exit_code == EXIT_MISSING:
             kind = "missing"
-        reason = outcome.message.partition("\n")[0]
+        reason = _reason(outcome)
         status = _STATUS.get(kind, "died")
         trial = self._trials[index]
         self._listener.record(failed(index, trial, status, reason, outcome.message))
 
     def _give_up(self, variant: Variant, outcome: Outcome) -> None:
         """Measures the variant no more."""
-        self._failed[variant] = outcome.message.partition("\n")[0]
+        self._failed[variant] = _reason(outcome)
         self._listener.notice(f"{variant.describe()} is not measured any more: {outcome.message}")
 
     def _is_skipped(self, index: int) -> bool:
@@ -171,6 +173,13 @@ def explain_experiment(
 def process_sets(trials: Sequence[Varied]) -> int:
     """The number of sets of processes that measure these trials of one round."""
     return len(_groups(trials, range(len(trials))))
+
+
+def _reason(outcome: Outcome) -> str:
+    """What failed, and the first line of why: the rest of the message follows it, indented."""
+    first, *others = outcome.message.splitlines() or [""]
+    why = others[0].strip() if others and others[0].startswith("  ") else ""
+    return f"{first.rstrip(':')}: {why}" if why else first
 
 
 def _environment(variant: Variant) -> dict[str, str]:

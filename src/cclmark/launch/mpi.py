@@ -116,7 +116,9 @@ class MpiRanks:
             end = os.fstat(self._output).st_size
         begin = max(0, end - _MOST_TEXT)
         text = os.pread(self._output, end - begin, begin).decode(errors="replace")
-        return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
+        # The mpirun of MPICH ends with a NUL character.
+        lines = [line.strip("\0").rstrip() for line in text.splitlines()]
+        return "\n".join(line for line in lines if line)
 
     def began_nothing(self) -> str:
         """A report on the mpirun if no rank has begun, empty if one has."""

@@ -27,7 +27,9 @@ def explanation_of(parts: Sequence[Explained]) -> Explanation:
     if not knowing:
         silent = [part for part in parts if part.is_silent]
         first = silent[0] if silent else parts[0]
-        return Explanation(first.index, reason=first.reason, is_doubtful=bool(silent))
+        return Explanation(
+            first.index, reason=first.reason, is_doubtful=bool(silent), ignored=_ignored(parts)
+        )
     first = next((part for part in knowing if part.source == _PLUG_IN), knowing[0])
     operations = _collectives(first) or first.operations
     reasons = dict.fromkeys(part.reason for part in knowing if part.reason)
@@ -43,7 +45,17 @@ def explanation_of(parts: Sequence[Explained]) -> Explanation:
         predicted_s=first.predicted_s,
         rule=first.rule,
         is_doubtful=bool(differences),
+        ignored=_ignored(parts),
     )
+
+
+def _ignored(parts: Sequence[Explained]) -> dict[str, str]:
+    """The settings that have no effect on any rank."""
+    return {
+        name: reason
+        for name, reason in parts[0].ignored.items()
+        if all(name in part.ignored for part in parts)
+    }
 
 
 def _collectives(part: Explained) -> list[Operation]:

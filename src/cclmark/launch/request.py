@@ -132,7 +132,7 @@ class Outcome:
 
     ``phases_s``: the times of rank 0 by phase. ``failure``: the failure of the culprit, None if it
     died or was stopped. ``case_index``: the item that the culprit was working on, -1 if unknown.
-    ``problems``: what a trace lacks.
+    ``problems``: what a trace lacks. ``conclusion``: see schema.Footer.
     """
 
     exit_code: int
@@ -141,3 +141,4 @@ class Outcome:
     failure: Failed | None = None
     case_index: int = -1
     problems: Sequence[str] = ()
+    conclusion: Sequence[str] = ()

@@ -42,6 +42,7 @@ __all__ = [
     "requires_new_processes",
     "settings_of",
     "unknown_setting_notice",
+    "unknown_setting_refusal",
 ]
 
 _ANY_VERSION = "0.0"
@@ -128,12 +129,21 @@ def requires_new_processes(ccl: str, name: str) -> bool:
 
 def unknown_setting_notice(ccl: str, name: str) -> str:
     """A notice about a variable that is not among the library's settings; empty if it is."""
+    return _unknown_setting(ccl, name, "its values are not checked")
+
+
+def unknown_setting_refusal(ccl: str, name: str) -> str:
+    """The reason why such a variable is refused; empty if it is among the settings."""
+    return _unknown_setting(ccl, name, f"cclmark settings --ccl {ccl} lists them")
+
+
+def _unknown_setting(ccl: str, name: str, consequence: str) -> str:
     names = [setting.name for setting in settings_of(ccl)]
     if name in names:
         return ""
-    notice = f"{name} is not a known setting of {title_of(ccl)}: its values are not checked"
+    text = f"{name} is not a known setting of {title_of(ccl)}: {consequence}"
     close = difflib.get_close_matches(name, names, n=1, cutoff=_CLOSE)
-    return f"{notice}; did you mean {close[0]}?" if close else notice
+    return f"{text}; did you mean {close[0]}?" if close else text
 
 
 def _called(ccl: str) -> str:

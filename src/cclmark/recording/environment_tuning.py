@@ -62,6 +62,7 @@ class EnvironmentTuning:
             settings = [find_setting(self._ccl, axis.name) for axis in axes]
             result.tried = [one for one in settings if one is not None]
             result.refused = target.candidates.refused
+            result.replaced = target.replaced
             self._search(target, result)
             result.search_s = self._budget.elapsed_s
             if result.variables:

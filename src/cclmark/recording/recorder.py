@@ -232,6 +232,7 @@ class Recorder:
             message=outcome.message,
             phases_s=outcome.phases_s,
             problems=problems,
+            conclusion=[*outcome.conclusion],
         )
         self._progress.clear()
         if self._introduced:

@@ -204,9 +204,11 @@ class _Numbering:
         self.surroundings: Surroundings | None = None
         self.explanations: dict[int, Explanation] = {}
         self.parameters: dict[str, str] = {}
+        self._noticed: set[str] = set()
 
     def started(self, surroundings: Surroundings) -> None:
         self.surroundings = surroundings
+        self._noticed.update(surroundings.notices)
         self._listener.started(surroundings)
         for result in list(self._results.values()):  # of an interrupted run
             self._listener.result(result)
@@ -234,7 +236,10 @@ class _Numbering:
             self._listener.paths(paths)
 
     def notice(self, text: str) -> None:
-        self._listener.notice(text)
+        """Passes on what no earlier launch has reported."""
+        if text not in self._noticed:
+            self._noticed.add(text)
+            self._listener.notice(text)
 
     def progress(self, rank_status: RankStatus) -> None:
         self._listener.progress(msgspec.structs.replace(rank_status, case_index=-1))

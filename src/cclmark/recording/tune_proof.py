@@ -250,7 +250,7 @@ def _reason_of_harm(results: Sequence[OperationResult], variables: Mapping[str, 
     more = f" (the worst of {len(ratios)} sizes)" if len(ratios) > 1 else ""
     return (
         f"requires {names}, with which {worst}{more}, without a rule, takes more time: "
-        f"{change(ratios[worst])}"
+        f"{change(ratios[worst])}; --allow-loss permits it"
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +33,7 @@ from cclmark.recording.tune_proof import Proving
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Candidates, Choice, OperationPlan
 from cclmark.tune.environment_file import shell_text
-from cclmark.tune.rules import Rule, rules_of
+from cclmark.tune.rules import LARGEST_LOSS, Rule, rules_of
 from cclmark.tune.search import Batch, Found, search
 from cclmark.tune.target import Target
 from cclmark.tune.tune_result import OperationResult, TuneResult
@@ -55,7 +57,7 @@ class TuneRequest(Generic[TargetT]):
     ``request``: the devices and settings of the run. ``cases``: those of the search, for each
     operation by size; ``proof_cases`` also contain sizes between them. ``target``: returns the
     target, once the library has been observed. ``directory``: of the artifacts. ``budget_s``: for
-    search and proof. ``proof_rounds``: at least seven.
+    search and proof. ``proof_rounds``: at least seven. ``largest_loss``: see OperationResult.
     """
 
     request: Request
@@ -65,6 +67,7 @@ class TuneRequest(Generic[TargetT]):
     directory: Path
     budget_s: float
     proof_rounds: int
+    largest_loss: float = LARGEST_LOSS
 
 
 class Tuning:
@@ -87,7 +90,10 @@ class Tuning:
     def run(self) -> tuple[TuneResult, Outcome]:
         """Searches and proves. The outcome is a failure of the default, or an interruption."""
         tune = self._tune
-        results = [OperationResult(cases[0]) for cases in tune.cases.values()]
+        results = [
+            OperationResult(cases[0], largest_loss=tune.largest_loss)
+            for cases in tune.cases.values()
+        ]
         result = TuneResult(results, proof_rounds=tune.proof_rounds)
         outcome = Outcome(EXIT_OK)
         try:
@@ -108,10 +114,21 @@ class Tuning:
                 if any(plan.rules for plan in proven):
                     self._deploy(result, proven)
             result.is_complete = True
+            if not any(one.failed or (one.proof and one.proof.proven) for one in results):
+                self._discard_candidates()
         except EndedError as ended:
             outcome = ended.outcome
         result.trials = self._measuring.number
         return result, outcome
+
+    def _discard_candidates(self) -> None:
+        """Removes the files of the search, and the directory if nothing else is in it.
+
+        Nothing beats the default: no file explains the result, and the command can be repeated.
+        """
+        shutil.rmtree(self._tune.directory / _CANDIDATES, ignore_errors=True)
+        with contextlib.suppress(OSError):  # it contains other files, or was never created
+            self._tune.directory.rmdir()
 
     def _search(self, results: Sequence[OperationResult]) -> None:
         """Searches all operations in step: each round's processes measure the cells of all."""

@@ -151,9 +151,10 @@ class Observed(msgspec.Struct, tag="observed"):
 class Explained(msgspec.Struct, tag="explained"):
     """What one rank observed of a case, after the library has run it.
 
-    ``operations``: those of one run of the case. ``source``, ``reason`` and ``rule``: see
-    schema.Explanation. ``predicted_s``: the library's predictions by ``ALGORITHM PROTOCOL``.
-    ``is_silent``: the library's plug-in interface reported nothing, although it reports operations.
+    ``operations``: those of one run of the case. ``source``, ``reason``, ``rule`` and
+    ``ignored``: see schema.Explanation. ``predicted_s``: the library's predictions by
+    ``ALGORITHM PROTOCOL``. ``is_silent``: the library's plug-in interface reported nothing,
+    although it reports operations.
     """
 
     rank: int
@@ -165,6 +166,7 @@ class Explained(msgspec.Struct, tag="explained"):
     predicted_s: dict[str, float]
     rule: str = ""
     is_silent: bool = False
+    ignored: dict[str, str] = {}
 
 
 class Connected(msgspec.Struct, tag="connected"):

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from cclmark.errors import UsageError
+from cclmark.plan.islands import Island
 from cclmark.plan.items import Item
 from cclmark.plan.outline import Outline, differences
 from cclmark.results.journal import Journal
@@ -122,7 +123,8 @@ def _of_results(settings: Settings, name: str) -> object:
 
 def _words(value: object) -> str:
     if isinstance(value, list):
-        return " ".join(map(str, value)) or "none"
+        texts = [one.describe() if isinstance(one, Island) else str(one) for one in value]
+        return " ".join(texts) or "none"
     return "not given" if value in (None, "") else str(value)
 
 

@@ -334,7 +334,8 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     ``predicted_s``: the library's own predictions in seconds, by ``ALGORITHM PROTOCOL``. ``rule``:
     the rule of a tuner table that decided, ``line 9 of /path``; empty if none did.
     ``is_doubtful``: ranks observed different operations, or one of them nothing although the
-    library ran the case; ``reason`` describes it.
+    library ran the case; ``reason`` describes it. ``ignored``: for each setting that the library
+    reports to have no effect, by its name, the reason.
     """
 
     index: Count
@@ -347,6 +348,7 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     predicted_s: dict[str, float] = {}
     rule: str = ""
     is_doubtful: bool = False
+    ignored: dict[str, str] = {}
 
     @property
     def choice(self) -> str:
@@ -771,7 +773,8 @@ class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
     """The last line of a journal, present if the run ended by itself.
 
     ``message``: why it ended early. ``problems``: what was observed incompletely after the
-    measurement, by a trace or by explanations.
+    measurement, by a trace or by explanations. ``conclusion``: the result of an adaptive run, of
+    tune or of a bisection, in the lines that the command printed.
     """
 
     ended_at: str
@@ -780,3 +783,4 @@ class Footer(msgspec.Struct, tag="footer", omit_defaults=True):
     message: str = ""
     phases_s: dict[str, float] = {}
     problems: list[str] = []
+    conclusion: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from cclmark import __version__
 from cclmark import _engine as engine
 from cclmark.plan.islands import Island
 from cclmark.results.schema import LibraryDescription
@@ -31,7 +32,9 @@ class BridgeLibrary:
         self._mpi = mpi
         self._joined = 0
         between = " + ".join(island.describe() for island in islands)
-        self.descriptions = [LibraryDescription("bridge", between, "built in")]
+        self.descriptions = [
+            LibraryDescription("bridge", __version__, f"built in, islands {between}")
+        ]
         for used in (library, mpi):
             self.descriptions += used.descriptions if used is not None else []
 

@@ -35,7 +35,9 @@ def connections_of(
     if paths.is_empty:
         source = "unknown"
         reason = f"{ccl} has no interface that reports its connections"
-        if len(sizes) > 1:
+        if job.ranks == 1:
+            reason = "a single rank has no connection"
+        elif len(sizes) > 1:
             reason = (
                 f"the library created communicators of {' and '.join(map(str, sizes))} ranks, "
                 "and its log does not say to which of them a connection belongs"

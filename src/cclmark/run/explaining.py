@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
 
 import msgspec
@@ -100,6 +101,7 @@ class CaseExplainer:
                 predicted_s=found.predicted_s,
                 rule=found.rule,
                 is_silent=found.is_silent,
+                ignored=found.ignored,
             )
         )
 
@@ -123,15 +125,19 @@ def selected_in_mpi(case: Case, instruments: Instruments) -> Observation:
     except (AttributeError, OSError):
         return Observation("unknown", "this MPI has no tool interface (MPI_T)", [], {})
     try:
-        found = selected_for(case.operation, variables.read, components)
+        found = selected_for(case.operation, variables.read, components, os.environ)
     finally:
         variables.close()
     reason = plain(found.reason)
     if not found.algorithm:
-        return Observation("unknown", reason, [], {})
+        return Observation("unknown", reason, [], {}, ignored=_plain(found.ignored))
     kernel = found.algorithm.replace("_", " ")
     operation = msgspec.structs.replace(_built_in(case, kernel), algorithm=found.algorithm)
-    return Observation("variables", reason, [operation], {})
+    return Observation("variables", reason, [operation], {}, ignored=_plain(found.ignored))
+
+
+def _plain(texts: Mapping[str, str]) -> dict[str, str]:
+    return {name: plain(text) for name, text in texts.items()}
 
 
 def _built_in(case: Case, kernel: str) -> Operation:

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.explain.calls import operations_of
@@ -52,7 +52,8 @@ _MOST_CONNECTING_BYTES = 1 << 26  # of one library: with many ranks, each channe
 class Observation:
     """What this process observed of one operation. See schema.Explanation.
 
-    ``is_silent``: the plug-in was loaded, and nothing about the operation reached it.
+    ``is_silent``: the plug-in was loaded, and nothing about the operation reached it. ``ignored``:
+    see schema.Explanation.
     """
 
     source: str
@@ -61,6 +62,7 @@ class Observation:
     predicted_s: dict[str, float]
     rule: str = ""
     is_silent: bool = False
+    ignored: dict[str, str] = field(default_factory=dict)
 
 
 class Instruments:

@@ -7,9 +7,10 @@ if one is. The arguments of MPI_T have the same layout in all of them.
 from __future__ import annotations
 
 import ctypes
+import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from cclmark.plan.libraries import MPI
 from cclmark.plan.library_settings import algorithm_settings
@@ -20,6 +21,10 @@ _MOST_BYTES = 16 << 10
 _MPICH_CHOICE = re.compile(r"^(\w+)\s+- ", re.MULTILINE)
 _OPEN_MPI, _MPICH = IMPLEMENTATIONS
 _OPEN_MPI_PREFIX = "OMPI_MCA_"
+_DYNAMIC = "OMPI_MCA_coll_tuned_use_dynamic_rules"
+_RULES_FILE = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
+_TUNED = "tuned"  # the component with these variables
+_NONE = "ignore"  # the value of an algorithm's variable that selects none
 
 #: The value of a variable as text, with the name of a numbered choice; None for an unknown one.
 Read = Callable[[str], str | None]
@@ -27,10 +32,15 @@ Read = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class Selected:
-    """The algorithm that variables select for an operation, empty for none, and ``reason``."""
+    """The algorithm that variables select for an operation, empty for none, and ``reason``.
+
+    ``ignored``: for each setting that is made and has no effect, by its name in the environment,
+    the reason.
+    """
 
     algorithm: str
     reason: str
+    ignored: Mapping[str, str] = field(default_factory=dict)
 
 
 def tool_name(setting: str) -> str:
@@ -38,18 +48,24 @@ def tool_name(setting: str) -> str:
     return setting.removeprefix(_OPEN_MPI_PREFIX)
 
 
-def selected_for(operation: str, read: Read, components: Sequence[str] = ()) -> Selected:
+def selected_for(
+    operation: str,
+    read: Read,
+    components: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Selected:
     """Which algorithm the variables that ``read`` returns select for an operation.
 
     ``components``: those of Open MPI that serve collectives, the highest priority first.
+    ``environment``: the environment variables, which ``read`` does not return while the component
+    that has them is not loaded.
     """
     variables = {one.implementation: one.name for one in algorithm_settings(MPI, operation)}
     if not variables:
         return Selected("", f"MPI has no algorithm for {operation}: it consists of messages")
-    dynamic = read("coll_tuned_use_dynamic_rules")
-    if dynamic is not None:
-        served = f" (components by priority: {', '.join(components)})" if components else ""
-        return _by_open_mpi(tool_name(variables[_OPEN_MPI]), dynamic == "true", served, read)
+    dynamic = read(tool_name(_DYNAMIC))
+    if dynamic is not None or components:
+        return _OpenMpi(variables[_OPEN_MPI], read, components, environment or {}).selected()
     variable = variables[_MPICH]
     chosen = read(variable)
     if chosen is None:
@@ -67,21 +83,62 @@ def selected_for(operation: str, read: Read, components: Sequence[str] = ()) -> 
     )
 
 
-def _by_open_mpi(variable: str, dynamic: bool, served: str, read: Read) -> Selected:
-    chosen = read(variable) or "ignore"
-    unknown = f"Open MPI does not report which algorithm ran{served}"
-    rules = "coll_tuned_use_dynamic_rules"
-    if dynamic and chosen != "ignore":
-        return Selected(
-            chosen,
-            f"selected by {variable}={chosen} for Open MPI's component tuned: Open MPI does not "
-            f"report what ran, and another component may serve the operation{served}",
-        )
-    if chosen != "ignore":
-        return Selected("", f"{unknown}; {variable}={chosen} has no effect without {rules}=true")
-    if dynamic and (file := read("coll_tuned_dynamic_rules_filename")):
-        return Selected("", f"{unknown}; the rules in {file} select it")
-    return Selected("", f"{unknown}; {rules}=true and {variable} select one")
+@dataclass(frozen=True)
+class _OpenMpi:
+    """What Open MPI's component tuned selects. See selected_for.
+
+    ``setting``: the environment variable of the operation's algorithm.
+    """
+
+    setting: str
+    read: Read
+    components: Sequence[str]
+    environment: Mapping[str, str]
+
+    def selected(self) -> Selected:
+        variable, rules = tool_name(self.setting), tool_name(_DYNAMIC)
+        chosen = self._value(self.setting) or _NONE
+        file = self._value(_RULES_FILE) or ""
+        made = [
+            *([self.setting] if chosen != _NONE else []),
+            *([_RULES_FILE] if file else []),
+        ]
+        if self.components and _TUNED not in self.components:
+            return self._without_effect(made, "Open MPI does not use its component tuned")
+        if self._value(_DYNAMIC) != "true" and made:
+            return self._without_effect(made, f"it requires {rules}=true")
+        if chosen != _NONE:
+            return Selected(
+                chosen,
+                f"selected by {variable}={chosen} for Open MPI's component tuned: Open MPI does "
+                f"not report what ran, and another component may serve the operation{self._served}",
+            )
+        if not file:
+            return self._unknown(f"{rules}=true and {variable} select one")
+        if not os.access(file, os.R_OK):
+            return self._without_effect(
+                made, "the file cannot be read, and Open MPI ignores it without a message"
+            )
+        return self._unknown(f"the rules in {file} select it where they contain the operation")
+
+    def _value(self, setting: str) -> str | None:
+        """The value of a variable, from the environment while its component is not loaded."""
+        found = self.read(tool_name(setting))
+        return self.environment.get(setting) if found is None else found
+
+    @property
+    def _served(self) -> str:
+        listed = ", ".join(self.components)
+        return f" (components by priority: {listed})" if listed else ""
+
+    def _unknown(self, what: str) -> Selected:
+        unknown = f"Open MPI does not report which algorithm ran{self._served}"
+        return Selected("", f"{unknown}; {what}" if what else unknown)
+
+    def _without_effect(self, settings: Sequence[str], why: str) -> Selected:
+        parts = [f"{tool_name(one)}={self._value(one)} has no effect" for one in settings]
+        found = self._unknown(f"{' and '.join(parts)}: {why}" if parts else why)
+        return Selected("", found.reason, dict.fromkeys(settings, why))
 
 
 class MpiVariables:

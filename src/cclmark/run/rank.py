@@ -23,9 +23,9 @@ class Rank:
     ``subgroup_agreement`` for the subgroup. ``counter``: the counter of operations on the board.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, client: Client) -> None:
         self.job = job
-        self.client = Client(job)
+        self.client = client
         self.client.send(Arrived(job.rank, job.token))
         self.rank_group = engine.RankGroup(
             engine.RankGroupOptions(

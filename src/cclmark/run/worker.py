@@ -46,13 +46,13 @@ def _instruments(job: Job) -> Instruments:
 class Worker:
     """The life of one rank."""
 
-    def __init__(self, job: Job, *, under_mpirun: bool) -> None:
+    def __init__(self, job: Job, client: Client, *, under_mpirun: bool) -> None:
         self.job = job
         os.environ.update(job.environment)
         add_libraries(job.libraries)
         self._under_mpirun = under_mpirun
         self._binding = RankBinding(job)
-        self.rank = Rank(job)
+        self.rank = Rank(job, client)
         self._instruments = _instruments(job) if job.explain or job.traced_operations else None
 
     def run(self) -> None:
@@ -173,10 +173,10 @@ def main() -> None:
         os._exit(1)
     if job.stack_fd >= 0:
         _answer_with_stacks(job.stack_fd)
+    client = Client(job)  # one for each rank: the server refuses a second one
     try:
-        worker = Worker(job, under_mpirun=len(sys.argv) > 1 or job.mpi)
+        worker = Worker(job, client, under_mpirun=len(sys.argv) > 1 or job.mpi)
     except (engine.EngineError, MemoryError, OSError) as error:
-        client = Client(job)
         client.send(Failed(job.rank, job.token, "error", str(error), "start-up", -1))
         client.close()
         os._exit(1)

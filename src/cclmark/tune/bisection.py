@@ -10,8 +10,10 @@ side of the share a value is on, the value again.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from cclmark.analysis.paired import (
     LEAST_ROUNDS,
@@ -51,19 +53,20 @@ class Bisected:
 
 
 def bisect(
-    low: int, high: int, sizes: int, keep: float
+    values: Sequence[int], sizes: int, keep: float
 ) -> Generator[Batch, Times | None, Bisected]:
     """Yields batches of cells (value, index of a size), receives times and returns the result.
 
-    ``keep``: the share of the best bandwidth, above 0 and at most 1. As with search(), None instead
-    of times ends it, and equal times lead to equal batches. A value without a time in one
-    of its cells has failed and is not measured again. Raises ValueError unless
-    1 <= ``low`` <= ``high``.
+    ``values``: the possible ones, ascending and not negative. ``keep``: the share of the best
+    bandwidth, above 0 and at most 1. As with search(), None instead of times ends it, and equal
+    times lead to equal batches. A value without a time in one of its cells has failed and is not
+    measured again. Raises ValueError for other values and shares.
     """
-    if not (1 <= low <= high and 0 < keep <= 1):
-        raise ValueError("a bisection needs 1 <= low <= high and a share in (0, 1]")
-    state = _Bisection(low, high, sizes, keep)
-    todo, rounds = _grid(low, high), LEAST_ROUNDS
+    ascending = all(low < high for low, high in pairwise(values))
+    if not (values and values[0] >= 0 and ascending and 0 < keep <= 1):
+        raise ValueError("a bisection needs ascending values and a share in (0, 1]")
+    state = _Bisection(values, sizes, keep)
+    todo, rounds = _grid(values), LEAST_ROUNDS
     complete = True
     while todo and complete:
         for _ in range(rounds):
@@ -79,8 +82,7 @@ def bisect(
 
 @dataclass
 class _Bisection:
-    low: int
-    high: int
+    values: Sequence[int]
     sizes: int
     keep: float
     rounds: list[Times] = field(default_factory=list)
@@ -106,10 +108,11 @@ class _Bisection:
             return {value for value in curve if self._may_keep(curve[value])}, 1
         measured = {value for times in self.rounds for value, _ in times}
         least = region[0]
+        place = bisect_left(self.values, least)
         below = max((value for value in measured if value < least), default=None)
-        if below is not None and least - below > 1:
-            return {(below + least) // 2}, LEAST_ROUNDS
-        near = range(max(self.low, least - NEIGHBOURS), min(self.high, least + NEIGHBOURS) + 1)
+        if below is not None and (gap := place - bisect_left(self.values, below)) > 1:
+            return {self.values[place - (gap + 1) // 2]}, LEAST_ROUNDS
+        near = self.values[max(0, place - NEIGHBOURS) : place + NEIGHBOURS + 1]
         if fresh := set(near) - measured:
             return fresh, LEAST_ROUNDS
         return {
@@ -124,7 +127,9 @@ class _Bisection:
         region = self._region(curve)
         value = region[0] if region else None
         smaller = [
-            one for one in sorted(curve) if value and one < value and self._keeps(curve[one])
+            one
+            for one in sorted(curve)
+            if value is not None and one < value and self._keeps(curve[one])
         ]
         return Bisected(value, smaller, curve, frozenset(self.failed), complete)
 
@@ -205,9 +210,13 @@ class _Bisection:
         return min(values, key=mean)
 
 
-def _grid(low: int, high: int) -> set[int]:
-    values, value = {low, high}, float(low)
-    while value < high:
-        values.add(round(value))
-        value *= _GRID_STEP
-    return values
+def _grid(values: Sequence[int]) -> set[int]:
+    """The first and the last value, and those next to a sequence in steps of _GRID_STEP."""
+    found = {values[0], values[-1]}
+    wanted = float(max(1, values[0]))
+    while wanted < values[-1]:
+        place = bisect_left(values, wanted)
+        around = values[max(0, place - 1) : place + 1]
+        found.add(min(around, key=lambda value: abs(value - wanted)))
+        wanted *= _GRID_STEP
+    return found

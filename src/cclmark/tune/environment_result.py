@@ -19,7 +19,8 @@ class EnvironmentResult:
 
     ``cases``: the first one of each operation's sweep. ``tried``: the settings that were varied;
     ``refused``: those that were not, with the reasons. ``found``: of the search. ``variables``:
-    its best combination. ``failures``: combinations in words that failed. ``usual`` and ``tuned``:
+    its best combination. ``replaced``: values of the environment that they are compared with.
+    ``failures``: combinations in words that failed. ``usual`` and ``tuned``:
     what ran by default and with the variables. ``proof``: None if nothing was to be proven.
     ``files``: none if nothing beats the default. ``is_complete``: search and proof have ended.
     """
@@ -29,6 +30,7 @@ class EnvironmentResult:
     refused: Mapping[str, str] = field(default_factory=dict)
     found: EnvironmentFound | None = None
     variables: dict[str, str] = field(default_factory=dict)
+    replaced: Mapping[str, str] = field(default_factory=dict)
     failures: Sequence[str] = ()
     proof: EnvironmentProof | None = None
     usual: Mapping[Place, Explanation] = field(default_factory=dict)

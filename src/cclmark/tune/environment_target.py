@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from cclmark.tune.environment_candidates import EnvironmentCandidates
 
@@ -12,11 +13,14 @@ class EnvironmentTarget:
     """``words``: what the environment is for: library, version, ranks, devices.
 
     ``kept``: variables of the library that the user has set: all measurements have them.
+    ``replaced``: those of them whose other values are tried: what is tried is compared with them,
+    not with the library's defaults.
     """
 
     words: str
     candidates: EnvironmentCandidates
-    kept: dict[str, str]
+    kept: Mapping[str, str]
+    replaced: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def comments(self) -> list[str]:
@@ -25,4 +29,9 @@ class EnvironmentTarget:
         if self.kept:
             values = " ".join(f"{name}={value}" for name, value in self.kept.items())
             found.append(f"measured with {values}, which this file does not set")
+        if self.replaced:
+            values = " ".join(f"{name}={value}" for name, value in self.replaced.items())
+            found.append(
+                f"compared with {values} in the environment, not with the defaults of the library"
+            )
         return found

@@ -256,6 +256,7 @@ def call_objection(ratio: RatioEstimate, call: RatioEstimate) -> str:
 
 
 def change(ratio: RatioEstimate) -> str:
-    """The change of the time with its 95 % interval."""
+    """The change of the time with its 95 % interval: ``3.1% more time than the default (…)``."""
     low, high = ratio.low - 1, ratio.high - 1
-    return f"{ratio.ratio - 1:+.1%} of the time ({low:+.1%} to {high:+.1%})"
+    word = "more" if ratio.ratio >= 1 else "less"
+    return f"{abs(ratio.ratio - 1):.1%} {word} time than the default ({low:+.1%} to {high:+.1%})"

@@ -20,7 +20,8 @@ from cclmark.tune.search import Found
 class OperationResult:
     """The result for one operation.
 
-    ``case``: the first one of its sweep. ``found`` and ``rules``: of the search; ``proof``: of
+    ``case``: the first one of its sweep. ``largest_loss``: allowed at a size without a rule, as a
+    share of the time. ``found`` and ``rules``: of the search; ``proof``: of
     the deployed rules.
 
     ``outside``: the ratio of the times with and without the artifact at sizes without a rule.
@@ -32,6 +33,7 @@ class OperationResult:
     """
 
     case: Case
+    largest_loss: float = LARGEST_LOSS
     choices: Mapping[int, Choice] = field(default_factory=dict)
     found: Found | None = None
     rules: list[Rule] = field(default_factory=list)
@@ -60,8 +62,8 @@ class OperationResult:
 
     @property
     def harmed(self) -> dict[int, RatioEstimate]:
-        """The sizes without a rule whose loss exceeds LARGEST_LOSS with its whole interval."""
-        return {size: one for size, one in self.outside.items() if one.low > 1 + LARGEST_LOSS}
+        """The sizes without a rule whose loss exceeds ``largest_loss`` with its whole interval."""
+        return {size: one for size, one in self.outside.items() if one.low > 1 + self.largest_loss}
 
 
 @dataclass

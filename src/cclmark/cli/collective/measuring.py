@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from cclmark.analysis.summary import usual_clock
 from cclmark.cli.options import Flags
@@ -160,7 +161,7 @@ def request_of(
     if not cases:
         raise UsageError(
             f"no size of the sweep has an element of {flags.dtype} for each of {plan.ranks} ranks: "
-            "raise -e"
+            f"raise {'-b' if 'end' in flags.without else '-e'}"
         )
     check_faults({text: Injection.parse(text, ranks) for text in flags.inject}, settings, cases)
     mpirun = None
@@ -188,6 +189,19 @@ def request_of(
         coordinator=coordinator,
     )
     return request, plan
+
+
+def with_mpirun(request: Request, coordinator: Coordinator, user: str) -> Request:
+    """The request, whose ranks that measure MPI are started by an mpirun.
+
+    ``user``: the option that requires it. Raises MissingError, UsageError.
+    """
+    found = _mpirun(coordinator, user)
+    return replace(
+        request,
+        mpirun=found.path if coordinator.placement is None else "",
+        ccl_wheels={**request.ccl_wheels, "mpi": found.libraries},
+    )
 
 
 def _mpirun(coordinator: Coordinator, user: str) -> locate.Mpirun:

@@ -9,30 +9,80 @@ from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
+from cclmark.plan.sizes import parse_size
 from cclmark.plan.trials import Trial
 from cclmark.plan.variants import DEFAULT, Assignment, Variant
 from cclmark.recording.trial_measuring import EndedError, Measuring
 from cclmark.tune.bisection import Bisected, bisect
 
-_RANGE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
+_REQUEST = re.compile(
+    r"([A-Za-z_][A-Za-z0-9_]*)=([^:]+):([^:]+)(?::(?:[x×]([0-9]{1,9})|([^:]+)))?", re.ASCII
+)
 _MOST_VALUES = 4096
+_WRITE = (
+    "write NAME=LOW:HIGH, for example NCCL_MAX_CTAS=1:64, or with a step or a factor, "
+    "NAME=LOW:HIGH:STEP or NAME=LOW:HIGH:x2"
+)
 
 
-def parse_bisect(text: str, keep: str) -> tuple[str, int, int, float]:
-    """Parses ``NAME=LOW:HIGH`` and the share of ``--keep``. Raises UsageError."""
-    found = _RANGE.fullmatch(text.strip())
+def parse_bisect(text: str, keep: str) -> tuple[str, Sequence[int], float]:
+    """Parses ``NAME=LOW:HIGH``, with ``:STEP`` or ``:xFACTOR``, and the share of ``--keep``.
+
+    Returns the name of the variable, its values in ascending order, and the share. Raises
+    UsageError.
+    """
+    found = _REQUEST.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"--bisect {text!r}: write NAME=LOW:HIGH, for example NCCL_MAX_CTAS=1:64")
-    low, high = int(found[2]), int(found[3])
-    if not 1 <= low < high or high - low >= _MOST_VALUES:
+        raise UsageError(f"--bisect {text!r}: {_WRITE}")
+    name = found[1]
+    if not Assignment(name, "").is_variable:
         raise UsageError(
-            f"--bisect {text}: the range must begin at 1 or more and have 2 to {_MOST_VALUES} "
-            "values"
+            f"--bisect {name}: it varies an environment variable with numeric values: use --vary "
+            f"{name}=…, or --library for libraries"
         )
+    values = _values(text, found)
     percent = percent_of("--keep", keep, "99%")
     if not 0 < percent <= 100:
         raise UsageError(f"--keep {keep}: a share above 0 and up to 100%")
-    return found[1], low, high, percent / 100
+    return name, values, percent / 100
+
+
+def _values(text: str, found: re.Match[str]) -> Sequence[int]:
+    """The values of a request. Raises UsageError."""
+    low, high = _number(text, found[2]), _number(text, found[3])
+    if low >= high:
+        raise UsageError(f"--bisect {text}: the first value must be below the last one")
+    if found[4] is not None:
+        factor = int(found[4])
+        if factor < 2 or low < 1:
+            raise UsageError(
+                f"--bisect {text}: a factor of at least 2 requires a first value of 1 or more"
+            )
+        powers = [low]
+        while powers[-1] * factor <= high:
+            powers.append(powers[-1] * factor)
+        values: Sequence[int] = powers
+    else:
+        step = 1 if found[5] is None else _number(text, found[5])
+        if step < 1:
+            raise UsageError(f"--bisect {text}: the step must be at least 1")
+        values = range(low, high + 1, step)
+    if not 2 <= len(values) <= _MOST_VALUES:
+        raise UsageError(
+            f"--bisect {text}: {len(values)} values, but 2 to {_MOST_VALUES} can be searched: "
+            f"{_WRITE}"
+        )
+    return values
+
+
+def _number(text: str, part: str) -> int:
+    """A number that is not negative, also with K, M, G or T. Raises UsageError."""
+    if part.isdecimal() and part.isascii() and not part.strip("0"):
+        return 0
+    try:
+        return parse_size(part)
+    except UsageError as error:
+        raise UsageError(f"--bisect {text}: {part!r} is not a number: {_WRITE}") from error
 
 
 def run_bisection(
@@ -40,15 +90,14 @@ def run_bisection(
     cases: Sequence[Case],
     name: str,
     scope: str,
-    limits: tuple[int, int, float],
+    values: Sequence[int],
+    keep: float,
 ) -> tuple[Bisected | None, Outcome]:
     """Measures values until the smallest one that keeps the share is certain.
 
-    ``limits``: the lowest and the highest value, and the share. The default is measured in every
-    round too, for the journal.
+    The default is measured in every round too, for the journal.
     """
-    low, high, keep = limits
-    process = bisect(low, high, len(cases), keep)
+    process = bisect(values, len(cases), keep)
     batch = next(process)
     while True:
         trials = {

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import click
 
-from cclmark.cli.options import METHOD, OPERATION, Flags, argument, changed, option
+from cclmark.cli.options import METHOD, ONE_LIBRARY, OPERATION, Flags, argument, changed, option
 
 _SHARED = Flags.__dataclass_fields__
 USUAL_ROUNDS = 5
@@ -24,6 +24,7 @@ class ExperimentFlags(Flags):
     )
 
     operations: str = argument("OPERATION[,OPERATION...]")
+    ccl: str = changed(_SHARED["ccl"], metavar="NAME", help=ONE_LIBRARY)
     vary: list[str] = option(
         OPERATION,
         "--vary",
@@ -53,7 +54,10 @@ class ExperimentFlags(Flags):
         "--bisect",
         default="",
         metavar="NAME=LOW:HIGH",
-        help="Find the smallest value of a variable that keeps a share of the best bandwidth.",
+        help=(
+            "Find the smallest value of a variable that keeps a share of the best bandwidth; "
+            "NAME=LOW:HIGH:STEP or NAME=LOW:HIGH:x2 for large ranges."
+        ),
     )
     keep: str = option(
         OPERATION,

@@ -13,6 +13,7 @@ from cclmark.cli.collective.measuring import (
     devices_text,
     request_of,
     stem_of,
+    with_mpirun,
 )
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.cli.experiment.experiment_options import ExperimentFlags
@@ -23,7 +24,7 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import EXPERIMENT, items_of
-from cclmark.plan.libraries import all_libraries
+from cclmark.plan.libraries import MPI, all_libraries
 from cclmark.plan.trials import trials_of
 from cclmark.plan.variants import CONTROL, DEFAULT, LIBRARY, Variant, parse_vary
 from cclmark.recording.joining import joined
@@ -67,6 +68,8 @@ def _measure(
     if flags.bisect:
         return _bisect(flags, ccl, replace(request, kind=EXPERIMENT), cases, began_s)
     variants, notices = _variants(flags, ccl)
+    if any(one.value_of(LIBRARY) == MPI for one in variants):
+        request = with_mpirun(request, coordinator, "--library mpi")
     trials = trials_of(cases, [DEFAULT, CONTROL, *variants], flags.rounds)
     experiment = replace(
         request,
@@ -98,8 +101,8 @@ def _bisect(
         )
     if flags.format != "table" or flags.output is not None:
         raise UsageError("--bisect prints a table: use cclmark export for its journal")
-    name, low, high, keep = parse_bisect(flags.bisect, flags.keep)
-    notices = check_settings([(name, [str(low), str(high)])], ccl)
+    name, values, keep = parse_bisect(flags.bisect, flags.keep)
+    notices = check_settings([(name, [str(values[0]), str(values[-1])])], ccl)
     scope = scope_of(ccl, name)
     nominal = trials_of(cases, [DEFAULT], 1)
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
@@ -110,11 +113,12 @@ def _bisect(
     try:
         with recording(place, printed, table, request, began_s) as recorder:
             measuring = TrialMeasuring(request, recorder)
-            found, outcome = run_bisection(measuring, cases, name, scope, (low, high, keep))
+            found, outcome = run_bisection(measuring, cases, name, scope, values, keep)
             if found is not None:
                 table.result = bisection_lines(
                     found, name, cases, keep, paint, printed.terminal_columns
                 )
+                outcome = replace(outcome, conclusion=bisection_lines(found, name, cases, keep))
             return recorder.finish(outcome)
     finally:
         printed.close()

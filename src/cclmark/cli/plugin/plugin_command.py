@@ -25,7 +25,8 @@ def plugin_command(name: str) -> click.Command:
         "Each process of the program writes one log, cclmark-HOST-PID.cclmlog (with -2 and so "
         "on if the file exists), of at most 128 MiB. "
         "Variables: CCLMARK_PLUGIN_LOG, the beginning of the path of the logs; "
-        "CCLMARK_PLUGIN_EVENTS=steps, also kernel channels and network steps; "
+        "CCLMARK_PLUGIN_EVENTS=steps, also kernel channels and network steps, which Python reads "
+        "(cclmark.explain.plugin_log.read_plugin_log); "
         "CCLMARK_PLUGIN_RECORDS, the maximum number of events (128 bytes each). "
         "CCLMARK_PLUGIN_PROFILER and CCLMARK_PLUGIN_TUNER, other plug-ins that are called too. "
         'NCCL_TUNER_PLUGIN="$(cclmark plugin)" adds the times that NCCL predicts, and with '

@@ -21,9 +21,13 @@ def print_path() -> int:
 
 
 def print_logs(paths: Sequence[Path]) -> int:
-    """Prints the operations in logs and returns the exit code. Raises UsageError."""
+    """Prints the operations in logs and returns the exit code. Raises UsageError.
+
+    A file that is given twice counts once.
+    """
     collector = CallCollector()
-    logs = [collector.add(path) for path in paths]
+    once = {path.resolve(): path for path in paths}
+    logs = [collector.add(path) for path in once.values()]
     communicators = collector.communicators
     for text in dict.fromkeys(other.text for one in logs for other in one.log.other_plugins):
         print(text)

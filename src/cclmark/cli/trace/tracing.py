@@ -35,6 +35,7 @@ from cclmark.trace.rank_trace import RankTrace, Stage
 from cclmark.trace.timeline import Timeline
 
 _SLOWER = 10  # times an operation may take while it is traced before a rank counts as hung
+_NOT_STARTED = "no trace and no journal are written: it ended before all ranks had started"
 _NOTHING_WRITTEN = "no trace was written: ranks send what they recorded at their end"
 Writer = Callable[[Timeline, IO[bytes]], None]
 #: By the format: the end of the file's name, and the function that writes it.
@@ -95,6 +96,9 @@ class Tracing:
                     outcome = self._trace(files, output, measured, recorder)
                 elif outcome.exit_code == EXIT_OK:
                     outcome = replace(outcome, message="nothing was traced")
+                elif measured.surroundings is None:
+                    message = f"{outcome.message}\n{_NOT_STARTED}".lstrip()
+                    outcome = replace(outcome, message=message)
                 return recorder.finish(outcome)
         finally:
             output.close()

@@ -11,7 +11,7 @@ from cclmark.plan.library_settings import (
     check_value,
     find_setting,
     settings_of,
-    unknown_setting_notice,
+    unknown_setting_refusal,
 )
 from cclmark.recording.trial_measuring import Measuring
 from cclmark.tune.environment_candidates import candidates_of
@@ -34,7 +34,7 @@ def require_candidates(ccl: str, operations: Sequence[str], only: Sequence[str])
     for name in only:
         setting = find_setting(ccl, name)
         if setting is None:
-            raise UsageError(f"--settings: {unknown_setting_notice(ccl, name)}")
+            raise UsageError(f"--settings: {unknown_setting_refusal(ccl, name)}")
         if name in os.environ:  # the value with which the search begins
             check_value(setting, os.environ[name], _UNKNOWN_VERSION)
     found = candidates_of(ccl, _UNKNOWN_VERSION, operations, os.environ, only=only)
@@ -65,8 +65,10 @@ def environment_of(
     version = measuring.library(ccl).version
     devices = " and ".join(measuring.device_names)
     names = {setting.name for setting in settings_of(ccl)} - set(only)
+    replaced = {name: os.environ[name] for name in only if name in os.environ}
     return EnvironmentTarget(
         f"{ccl} {version}, {ranks} ranks on one host, {devices}",
         candidates_of(ccl, version, operations, os.environ, only=only),
         {name: value for name, value in os.environ.items() if name in names},
+        replaced,
     )

@@ -8,7 +8,17 @@ from typing import ClassVar
 
 import click
 
-from cclmark.cli.options import METHOD, OPERATION, Flags, argument, changed, option
+from cclmark.cli.options import (
+    METHOD,
+    ONE_LIBRARY,
+    ONE_REDUCTION,
+    ONE_TYPE,
+    OPERATION,
+    Flags,
+    argument,
+    changed,
+    option,
+)
 
 _SHARED = Flags.__dataclass_fields__
 LEAST_ROUNDS = 7
@@ -43,6 +53,14 @@ class TuneFlags(Flags):
         metavar="N",
         help=f"Rounds of the proof, each in fresh processes [{LEAST_ROUNDS}].",
     )
+    allow_loss: str = option(
+        METHOD,
+        "--allow-loss",
+        default="2%",
+        metavar="PERCENT",
+        help="Largest loss of a size without a rule that the files may cause, as settings of the "
+        "whole process can; not for libraries with one environment [2%].",
+    )
     app_changes: str = option(
         OPERATION,
         "--app-changes",
@@ -67,6 +85,10 @@ class TuneFlags(Flags):
         help="On CUDA devices, measure the slow-down of an N x N matrix product beside the tuned "
         f"collectives, before and after; 0: not [{USUAL_ROWS}].",
     )
+    dtype: str = changed(_SHARED["dtype"], metavar="TYPE", help=ONE_TYPE)
+    reduction: str = changed(_SHARED["reduction"], metavar="OP", help=ONE_REDUCTION)
+    root: str | None = changed(_SHARED["root"], help="Root [0].")
+    ccl: str = changed(_SHARED["ccl"], metavar="NAME", help=ONE_LIBRARY)
     begin: str = changed(_SHARED["begin"], "1K", shown="1K")
     end: str = changed(_SHARED["end"], "256M", shown="256M")
     factor: float | None = changed(_SHARED["factor"], 4.0, shown="4")

@@ -22,6 +22,7 @@ from cclmark.cli.collective.measuring import (
     request_of,
 )
 from cclmark.cli.operation_argument import known_operations
+from cclmark.cli.percent import percent_of
 from cclmark.cli.tune.environment_request import (
     environment_of,
     named_settings,
@@ -47,7 +48,7 @@ from cclmark.recording.recorder import new_journal, recording
 from cclmark.recording.sm_cost import measure_sm_cost
 from cclmark.recording.trial_measuring import Measuring, TrialMeasuring
 from cclmark.recording.tuning import TuneRequest, Tuning, check_directory
-from cclmark.report.kinds.tune_table import TuneTable
+from cclmark.report.kinds.tune_table import TuneTable, lines_of
 from cclmark.report.lists.sm_cost_lines import sm_cost_lines
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.journal import read_journal
@@ -58,6 +59,7 @@ from cclmark.tune.mpi_target import MpichTarget, OpenMpiTarget
 from cclmark.tune.mpich_tree import builtin_trees
 from cclmark.tune.nccl_candidates import ANYWHERE, MIN_CTAS, PLUG_IN, TABLE, TUNED_OPERATIONS
 from cclmark.tune.nccl_target import NcclTarget
+from cclmark.tune.rules import LARGEST_LOSS
 from cclmark.tune.table_file import LIBRARIES
 from cclmark.tune.target import Target
 from cclmark.tune.tune_result import TuneResult
@@ -106,6 +108,7 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
         with _alone(), recording(place, printed, table, request.request, began_s) as recorder:
             measuring = TrialMeasuring(request.request, recorder, earlier)
             result, outcome = _result(tune, measuring, say)
+            conclusion = lines_of(result)
             table.result = result
             is_priced = flags.sm_cost and coordinator.devices.runtime == "cuda"
             if is_priced and isinstance(result, TuneResult) and result.files:
@@ -113,7 +116,8 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
                 cases = tune.proof_cases
                 cost = measure_sm_cost(tune.request, cases, result, directory, flags.sm_cost)
                 table.cost = sm_cost_lines(cost, paint)
-            return recorder.finish(outcome)
+                conclusion += sm_cost_lines(cost)
+            return recorder.finish(replace(outcome, conclusion=conclusion))
     finally:
         printed.close()
 
@@ -133,14 +137,14 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
             f"{coordinator.placement.launcher}, on one host"
         )
     budget_s = parse_duration(flags.budget)
+    largest_loss = percent_of("--allow-loss", flags.allow_loss, "4%") / 100
     request, plan = request_of(operations, flags, coordinator)
     ccl = plan.ccls[0]
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: tune one library at a time")
     of_nccl, by_size = ccl in LIBRARIES, ccl in (*LIBRARIES, MPI)
     only = named_settings(flags.settings)
-    if by_size and only:
-        raise UsageError(f"--settings is not supported for {ccl}, whose files select by size")
+    _require_flags_of(ccl, by_size, only, largest_loss)
     if not by_size:
         require_candidates(ccl, operations, only)
     if plan.ranks < 2:
@@ -173,9 +177,17 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     limits = (_USUAL_DIRECTORY, budget_s, flags.proof_rounds)
     if by_size:
         target = partial(_target_of, ccl, plan.ranks, flags.app_changes == "yes")
-        return TuneRequest(*sweeps, target, *limits)
+        return TuneRequest(*sweeps, target, *limits, largest_loss)
     environment = partial(environment_of, ccl, plan.ranks, operations, only)
     return EnvironmentRequest(*sweeps, environment, *limits)
+
+
+def _require_flags_of(ccl: str, by_size: bool, only: Sequence[str], largest_loss: float) -> None:
+    """Raises UsageError for options that have no meaning for the library."""
+    if by_size and only:
+        raise UsageError(f"--settings is not supported for {ccl}, whose files select by size")
+    if not by_size and largest_loss != LARGEST_LOSS:
+        raise UsageError(f"--allow-loss is not supported for {ccl}, whose environment has no rules")
 
 
 def _target_of(ccl: str, ranks: int, app_changes: bool, measuring: Measuring) -> Target:
@@ -224,7 +236,8 @@ def _earlier(path: Path | None, tune: AnyRequest) -> list[TrialResult]:
     request = tune.request
     outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
     found = [] if journal.header.plan is None else differences(journal.header.plan, outline)
-    if journal.header.plan is None or not any(one.trial.stage for one in journal.trials):
+    # A run that was interrupted before its first trial has none, but its plan fits.
+    if journal.header.plan is None or not all(one.trial.stage for one in journal.trials):
         found.append("it is not the journal of cclmark tune")
     if found:
         raise UsageError(f"{path} does not fit this command: {'; '.join(found)}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from cclmark.plan.libraries import all_libraries
 from cclmark.report.wording.text import BYTES_PER_GB
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
@@ -63,6 +64,14 @@ def listed(words: Sequence[str], of: int | None = None) -> str:
     more = (of or 0) - len(words)
     parts = [*words, f"{more} more"] if more > 0 else list(words)
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
+
+
+def sentence(text: str) -> str:
+    """Returns the text with a capital letter and a full stop. Libraries keep their names."""
+    word = text.split(" ", 1)[0].rstrip(":,")
+    is_word = word.isalpha() and word.islower() and word not in all_libraries()
+    begun = text[0].upper() + text[1:] if is_word else text
+    return begun if begun.endswith((".", "!", "?")) else f"{begun}."
 
 
 def first_line(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from cclmark.analysis.device_time import converged
 from cclmark.analysis.irregularities import noisy
 from cclmark.report.insights.insight_words import Insight, amount, described
 from cclmark.report.wording.remarks import unsettled_text
@@ -11,13 +12,14 @@ from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 
 _LEAST_UNSURE = 0.05  # of a median: half the width of its 95 % interval
+_UNKNOWN = 0.5  # from which on a median says nothing, even if most others are known
 
 
 def of_noise(journal: Journal) -> Iterator[Insight]:
     """Reports the uncertainty of medians and the spread of samples."""
     measured = [one for one in journal.cases if one.summary is not None]
     unsure = _unsure(journal, measured)
-    if 2 * len(unsure) > len(measured):
+    if 2 * len(unsure) > len(measured) or (unsure and unsure[0][0] > _UNKNOWN):
         width, worst = unsure[0]
         yield Insight(
             "look",
@@ -31,9 +33,10 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
     if noisy_cases:
         first = noisy_cases[0]
         assert first.summary is not None
+        verb = "varies" if len(noisy_cases) == 1 else "vary"
         yield Insight(
             "note",
-            f"{amount(len(noisy_cases), 'case')} of {len(measured)} vary by more than 10 % from "
+            f"{amount(len(noisy_cases), 'case')} of {len(measured)} {verb} by more than 10 % from "
             f"sample to sample, most {described(first)} ({first.summary.cv:.0%})"
             f"{_yet_known(noisy_cases)}.",
             "" if unsure else "The median is what counts.",
@@ -42,8 +45,11 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
     if journal.header.imported is not None or settings.iterations is not None:
         return
     if text := unsettled_text(settings, measured):
+        one = sum(not converged(result) for result in measured) == 1
         yield Insight(
-            "note", f"{text}. They are not counted as peaks.", "--max-time gives them longer."
+            "note",
+            f"{text}. {'It is not counted as a peak' if one else 'They are not counted as peaks'}.",
+            f"--max-time gives {'it' if one else 'them'} longer.",
         )
 
 
@@ -74,7 +80,12 @@ def _yet_known(noisy_cases: Sequence[CaseResult]) -> str:
     known = [width for width in widths if width is not None]
     if len(known) < len(widths):
         return ""
-    return f"; their medians are known to ±{_two_digits(max(known) * 100)} % or better"
+    percent = _two_digits(max(known) * 100)
+    if len(known) == 1:
+        return f"; its median is known to ±{percent} %"
+    if max(known) > _LEAST_UNSURE:
+        return f"; the worst of their medians is known to ±{percent} %"
+    return f"; their medians are known to ±{percent} % or better"
 
 
 def _two_digits(percent: float) -> str:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cclmark.analysis.paths import path_warnings
-from cclmark.report.insights.insight_words import MOST_NAMED, Insight, amount, described, listed
+from cclmark.report.insights.insight_words import (
+    MOST_NAMED,
+    Insight,
+    amount,
+    described,
+    listed,
+    sentence,
+)
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 
@@ -27,6 +34,15 @@ def of_what_ran(journal: Journal) -> Iterator[Insight]:
         of.setdefault(found.reason, []).append(result)
     for reason, results in differing.items():
         names = listed([described(one) for one in results[:MOST_NAMED]], len(results))
-        yield Insight("note", f"{reason}: {names}.")
+        yield Insight("note", sentence(f"{reason}: {names}"))
+    if len(unknown) > MOST_NAMED:  # of many operations, each with its own variables
+        cases = amount(sum(map(len, unknown.values())), "case")
+        first = next(iter(unknown))
+        yield Insight(
+            "note",
+            f"What ran is unknown in {cases}, for {len(unknown)} reasons in the column "
+            f"`explanation` below, for example: {first}.",
+        )
+        return
     for reason, results in unknown.items():
         yield Insight("note", f"What ran is unknown in {amount(len(results), 'case')}: {reason}.")

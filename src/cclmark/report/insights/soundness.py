@@ -16,6 +16,7 @@ from cclmark.report.insights.insight_words import (
     described,
     first_line,
     listed,
+    sentence,
 )
 from cclmark.report.wording.remarks import ending, planned_results, problems
 from cclmark.results.journal import Journal
@@ -100,7 +101,7 @@ def of_completeness(
     if journal.damaged_lines:
         lines = amount(journal.damaged_lines, "line")
         yield Insight("look", f"{lines} of the journal could not be read.")
-    yield from (Insight("note", f"{text}.") for text in journal.header.notices)
+    yield from (Insight("note", sentence(text)) for text in journal.header.notices)
 
 
 def _ending(journal: Journal, done: int) -> Iterator[Insight]:

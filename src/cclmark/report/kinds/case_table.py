@@ -283,6 +283,8 @@ class TableExporter:
         if peak is None or peak.summary is None:
             text = f"  {name}: no peak, because no case converged; {at_smallest}"
             return [text, *self._ranks_apart(found)]
+        if latency.case.ranks == 1:
+            return [f"  {name}: {at_smallest}; with one rank nothing passes a bus"]
         lines = [
             f"  {name}: peak bus bandwidth "
             f"{_gigabytes(peak.summary.busbw_bytes_per_s)} GB/s at "

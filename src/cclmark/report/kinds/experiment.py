@@ -31,7 +31,7 @@ def _markdown(view: View) -> Exporter[TrialResult]:
 
 
 def _counted(journal: Journal) -> str:
-    variants = {result.trial.variant for result in journal.trials}
+    variants = {one.trial.variant for one in journal.trials if not one.trial.variant.is_default}
     return f"{amount(len(journal.results), 'trial')} of {amount(len(variants), 'variant')}"
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
-from cclmark.analysis.experiments import Experiment, experiment_of
+from cclmark.analysis.experiments import Experiment, VariantResult, experiment_of
 from cclmark.plan.cases import Case
+from cclmark.plan.variants import Variant
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.chart_model import Heat, marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
-from cclmark.report.insights.insight_words import Insight
+from cclmark.report.insights.insight_words import Insight, sentence
 from cclmark.report.insights.soundness import of_completeness
 from cclmark.report.kinds.experiment_columns import TRIALS, trial_cells
 from cclmark.report.page.page import Section
@@ -22,10 +24,18 @@ from cclmark.report.wording.variant_words import (
     remarks_of,
     size_text,
     speed_up_text,
+    variant_name,
 )
 from cclmark.results.kinds import TrialResult
 
-_LEAST_SPAN = 0.10
+_LEAST_SPAN_PERCENT = 10.0
+_CERTAIN = ("faster", "slower")
+# Of the lines that commands print at their end.
+_CONCLUDES = re.compile(
+    r"nothing beats the default|geometric mean|no artifact is written|no file is written|"
+    r"smallest value that keeps|no value keeps"
+)
+_MOST_CONCLUDED = 3
 
 
 def _experiment(run: Run) -> Experiment:
@@ -33,24 +43,31 @@ def _experiment(run: Run) -> Experiment:
 
 
 def title_of_experiments(runs: Sequence[Run]) -> str:
-    """Returns the operations and the varied settings."""
+    """Returns the operations, and the varied settings unless tune has chosen them."""
     results = [result for run in runs for result in run.journal.trials]
     operations = dict.fromkeys(one.trial.case.operation for one in results)
     names = dict.fromkeys(
         assignment.name for one in results for assignment in one.trial.variant.assignments
     )
-    return f"experiment on {', '.join(operations)} with {', '.join(names)}"
+    if any(one.trial.stage for one in results):
+        return f"tuning of {', '.join(operations)}"
+    varied = f" with {', '.join(names)}" if names else ""
+    return f"experiment on {', '.join(operations)}{varied}"
 
 
 def headline_of_experiment(run: Run) -> str:
-    """Returns the largest speed-up that counts; empty if nothing is faster."""
+    """Returns the conclusion of an adaptive run, else the largest speed-up that counts."""
+    footer = run.journal.footer
+    if footer is not None and footer.conclusion:
+        found = [line.strip() for line in footer.conclusion if _CONCLUDES.search(line)]
+        return sentence("; ".join(found[:_MOST_CONCLUDED]) or "the result is below")
     experiment = _experiment(run)
     faster = [best for case in experiment.cases if (best := experiment.fastest(case)) is not None]
     if not faster:
         return "nothing is faster than the default"
     best = max(faster, key=lambda one: one.speed_up or 0.0)
     return (
-        f"{best.variant.describe()} is {interval_text(best)} times as fast as the default for "
+        f"{variant_name(best.variant)} is {interval_text(best)} times as fast as the default for "
         f"{best.case.describe()}"
     )
 
@@ -59,7 +76,7 @@ def insights_on_experiment(run: Run) -> list[Insight]:
     """Returns the fastest variants, and those that failed or had no effect."""
     experiment = _experiment(run)
     found = [
-        Insight("bad", f"Wrong data with {one.variant.describe()} in {one.case.describe()}.")
+        Insight("bad", f"Wrong data with {variant_name(one.variant)} in {one.case.describe()}.")
         for one in experiment.compared.values()
         if one.effect == "wrong"
     ]
@@ -67,17 +84,21 @@ def insights_on_experiment(run: Run) -> list[Insight]:
         lines = [line.strip() for line in best_lines(experiment, cases)]
         text = f"Fastest for {cases[0].series().group_words()}: {'; '.join(lines)}."
         found.append(Insight("note", text))
-    found += [Insight("look", f"{line}.") for line in remarks_of(experiment)]
+    found += [Insight("look", sentence(line)) for line in remarks_of(experiment)]
     return [*found, *of_completeness(run.journal, [])]
 
 
 def experiment_sections(runs: Sequence[Run]) -> list[Section]:
-    """Returns a section with the heat maps of every run."""
+    """Returns a section with the heat maps of every run, after the result of adaptive runs."""
     sections = []
     for number, run in enumerate(runs):
         name = f" ({run.name})" if len(runs) > 1 else ""
         mark = f"-{number}" if len(runs) > 1 else ""
         experiment = _experiment(run)
+        footer = run.journal.footer
+        if footer is not None and footer.conclusion:
+            lines = "\n".join(footer.conclusion).strip("\n")
+            sections.append(Section(f"result{mark}", f"Result{name}", listing=lines))
         keys: set[str] = set()
         charts = [_heat(experiment, cases, keys) for cases in groups_of(experiment)]
         if charts:
@@ -91,12 +112,10 @@ def _heat(experiment: Experiment, cases: Sequence[Case], keys: set[str]) -> Heat
     values: list[list[float | None]] = []
     texts: list[list[str]] = []
     hover: list[list[str]] = []
-    for variant in experiment.variants:
+    variants = _in_order(experiment.variants)
+    for variant in variants:
         found = [experiment.compared.get((variant, case)) for case in cases]
-        values.append(
-            [one.speed_up - 1 if one is not None and one.is_ranked and one.speed_up else None
-             for one in found]
-        )  # fmt: skip
+        values.append([_percent_faster(one) for one in found])
         texts.append([speed_up_text(one) for one in found])
         hover.append(
             [
@@ -107,23 +126,47 @@ def _heat(experiment: Experiment, cases: Sequence[Case], keys: set[str]) -> Heat
                 for one, case in zip(found, cases, strict=True)
             ]
         )
-    known = [value for row in values for value in row if value is not None]
-    span = f"from {1 + min(known):.3f} to {1 + max(known):.3f}" if known else "none is known"
+    known = [
+        one.speed_up
+        for (_, case), one in experiment.compared.items()
+        if case in cases and one.is_ranked and one.speed_up is not None
+    ]
+    span = f"from {min(known):.3f} to {max(known):.3f}" if known else "none is known"
     return Heat(
         key=key_of(f"experiment {cases[0].series().group_words()}", keys),
         title=title,
         says=f"{title}, by settings and message size: {span}.",
         column_title="message size",
-        unit="",
-        rows=[variant.describe() for variant in experiment.variants],
+        unit="% faster",
+        rows=[variant_name(variant) for variant in variants],
         columns=[size_text(case) for case in cases],
         values=values,
         texts=texts,
         hover=hover,
         centred=True,
-        least_span=_LEAST_SPAN,
-        notes=["Colours of cells within the noise of the default against itself mean nothing."],
+        least_span=_LEAST_SPAN_PERCENT,
+        notes=[
+            "Cells have the speed-up, the default's time over the variant's. Only those that are "
+            "faster or slower beyond the noise have a colour: by how many percent the variant is "
+            "faster than the default, negative if it is slower."
+        ],
     )
+
+
+def _percent_faster(one: VariantResult | None) -> float | None:
+    """What a cell's colour means: 0 within the noise, None without a speed-up that counts."""
+    if one is None or not one.is_ranked or one.speed_up is None:
+        return None
+    return (one.speed_up - 1) * 100 if one.effect in _CERTAIN else 0.0
+
+
+def _in_order(variants: Sequence[Variant]) -> list[Variant]:
+    """Variants of one setting with numbers by number, for example of a bisection."""
+    of_one = len({one.name for variant in variants for one in variant.assignments}) == 1
+    values = [one.value for variant in variants for one in variant.assignments]
+    if not of_one or not all(value.isdecimal() and value.isascii() for value in values):
+        return list(variants)
+    return sorted(variants, key=lambda variant: int(variant.assignments[0].value))
 
 
 def cells_of_trial(run: Run, result: TrialResult) -> Mapping[str, Cell]:

@@ -22,6 +22,7 @@ from cclmark.report.wording.variant_words import (
     remarks_of,
     size_text,
     speed_up_text,
+    variant_name,
 )
 from cclmark.results.kinds import TrialResult
 from cclmark.results.schema import Explanation, Footer, Header
@@ -109,7 +110,7 @@ class ExperimentTable(GatheredTrials):
             [noise_text(experiment, case) or "unknown" for case in cases],
         ]
         for variant in experiment.variants:
-            rows.append(plain(variant.describe()))
+            rows.append(plain(variant_name(variant)))
             cells.append([self._cell(experiment, variant, case) for case in cases])
         grid = grid_lines(
             rows,
@@ -120,11 +121,11 @@ class ExperimentTable(GatheredTrials):
         )
         lines = ["", self._paint(title, "bold"), *grid, ""]
         number = len(experiment.variants)
-        chosen = f" of {number} variants, an interval that the choice makes optimistic"
-        chosen = chosen if number > 1 else ""
-        lines.append(
-            f"  The fastest variant of each size, with the 95 % interval of its speed-up{chosen}:"
-        )
+        lines.append("  The fastest variant of each size, with the 95 % interval of its speed-up:")
+        if number > 1:
+            lines[-1] = lines[-1].removesuffix(":") + (
+                f" (it is the best of {number}, which makes the interval optimistic):"
+            )
         return [*lines, *(f"    {line}" for line in best_lines(experiment, cases))]
 
     def _cell(self, experiment: Experiment, variant: Variant, case: Case) -> str:
@@ -190,7 +191,7 @@ class ExperimentMarkdown(GatheredTrials):
             lines.append(f"| noise | {' | '.join(noise)} |")
             for variant in experiment.variants:
                 cells = [speed_up_text(experiment.compared.get((variant, case))) for case in cases]
-                name = plain(variant.describe()).replace("|", "\\|")
+                name = plain(variant_name(variant)).replace("|", "\\|")
                 lines.append(f"| `{name}` | {' | '.join(cells)} |")
             lines += ["", "The fastest variant of each size, with the 95 % interval:", ""]
             lines += [f"- {line.strip()}" for line in best_lines(experiment, cases)]

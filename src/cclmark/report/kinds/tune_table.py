@@ -13,6 +13,13 @@ from cclmark.tune.environment_result import EnvironmentResult
 from cclmark.tune.tune_result import TuneResult
 
 
+def lines_of(result: TuneResult | EnvironmentResult, paint: Paint = unpainted) -> list[str]:
+    """Returns the result in lines."""
+    if isinstance(result, EnvironmentResult):
+        return environment_lines(result, paint)
+    return tune_lines(result, paint)
+
+
 class TuneTable(GatheredTrials):
     """``result``, and ``cost``, the lines on it, are set before the end of the run."""
 
@@ -29,10 +36,8 @@ class TuneTable(GatheredTrials):
     def end(self, footer: Footer | None) -> str:
         """Returns the rules, their proof and the artifacts."""
         lines: list[str] = []
-        if isinstance(self.result, EnvironmentResult):
-            lines += environment_lines(self.result, self._paint)
-        elif self.result is not None:
-            lines += [*tune_lines(self.result, self._paint), *self.cost]
+        if self.result is not None:
+            lines += [*lines_of(self.result, self._paint), *self.cost]
         if footer is None or footer.message:
             lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))
         return "\n".join(lines) + "\n"

@@ -27,6 +27,8 @@ def bisection_lines(
     lines += grid_lines(
         [str(value) for value in values], names, cells, paint=paint, width=width or usual_width()
     )
+    if any(one.ratio > 1.0005 for shares in result.curve.values() for one in shares):
+        lines.append("  shares above 100 % are faster than the best value by no more than noise")
     share = f"{keep * 100:g} % of the best bandwidth at every size"
     lines.append("")
     if result.value is None:

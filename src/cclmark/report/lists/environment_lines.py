@@ -6,7 +6,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.report.lists.tune_lines import speed_up, what_ran
+from cclmark.report.lists.tune_lines import effort, speed_up, what_ran
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import aligned, counted
 from cclmark.tune.environment_proof import EnvironmentProof, Place
@@ -38,17 +38,16 @@ def environment_lines(result: EnvironmentResult, paint: Paint = unpainted) -> li
     lines += _search(result)
     if result.files:
         names = plain(in_words(result.variables))
+        if compared := _compared_with(result):
+            lines.append(compared)
         lines += ["  artifacts", *(f"    {path}" for path in result.files)]
         lines += [
             f"  use: . {result.files[0]}    which sets {names}",
             "  the variables apply to the whole program: operations and sizes that were not "
             "measured have them too",
         ]
-    lines.append(
-        f"  search {result.search_s:.0f} s, proof {result.proof_s:.0f} s "
-        f"({counted(result.proof_rounds, 'round')}, each in fresh processes); "
-        f"{counted(result.trials, 'trial')}"
-    )
+    rounds = 0 if proof is None else result.proof_rounds
+    lines.append(effort(result.search_s, result.proof_s, rounds, result.trials))
     return lines
 
 
@@ -68,7 +67,7 @@ def _table(
 def _verdict(result: EnvironmentResult, proof: EnvironmentProof, paint: Paint) -> list[str]:
     known = {one.name: one for one in result.tried}
     lines = [
-        f"  {plain(name)}={plain(value)}{_remark(known.get(name))}"
+        f"  {plain(name)}={plain(value)}{_remark(known.get(name), result.replaced.get(name))}"
         for name, value in result.variables.items()
     ]
     if proof.estimate is not None:
@@ -104,10 +103,22 @@ def _verdict(result: EnvironmentResult, proof: EnvironmentProof, paint: Paint) -
     return lines
 
 
-def _remark(setting: LibrarySetting | None) -> str:
+def _compared_with(result: EnvironmentResult) -> str:
+    """A line on values of the environment that took the place of defaults; empty without one."""
+    if not result.replaced:
+        return ""
+    names = plain(in_words(result.replaced))
+    return (
+        f"  compared with {names} of the environment, not with the default of the library: unset "
+        f"{' and '.join(map(plain, result.replaced))} and repeat the command to compare with that"
+    )
+
+
+def _remark(setting: LibrarySetting | None, replaced: str | None) -> str:
     if setting is None:
         return ""
-    words = [f"default {setting.default or 'of the library'}"]
+    words = [] if replaced is None else [f"compared with {plain(replaced)}"]
+    words += [f"default {setting.default or 'of the library'}"]
     if setting.costs:
         words.append(f"costs {', '.join(setting.costs)}")
     return f" ({'; '.join(words)})"

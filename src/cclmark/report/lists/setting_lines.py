@@ -27,11 +27,16 @@ _EXPLANATION_COLUMNS = 100
 _INDENT = "    "
 
 
+def _title_with_version(ccl: str, version: str) -> str:
+    """The library and its version: MPICH's own text is ``MPICH Version: 5.0.2``."""
+    return f"{title_of(ccl)} {plain(version).replace(' Version: ', ' ')}".rstrip()
+
+
 def settings_lines(
     ccl: str, version: str, values: Sequence[SettingValue], paint: Paint = unpainted
 ) -> list[str]:
     """Returns a table with a line for each setting, and a line with its effect below it."""
-    title = f"{title_of(ccl)} {plain(version)}".rstrip()
+    title = _title_with_version(ccl, version)
     if not values:
         return [f"{title} has no known settings."]
     present = [one for one in values if not one.absence]

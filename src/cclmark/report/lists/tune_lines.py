@@ -33,6 +33,8 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
         return ["", "  the run ended before its proof: continue it with --resume JOURNAL"]
     for one in result.operations:
         lines += ["", paint(_title(one), "bold"), *_operation_lines(one, paint)]
+        if one.choices and not (one.proof and one.proof.proven) and len(result.operations) > 1:
+            lines.append("  nothing beats the default for this operation")
     deployed = bool(result.variables) or bool(_registrations(result))
     lines.append("")
     if result.withheld:
@@ -51,12 +53,20 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
             f"  {MIN_CTAS} applies to the whole program: groups of other sizes and other "
             "operations get more channels and buffers too"
         )
-    lines.append(
-        f"  search {result.search_s:.0f} s, proof {result.proof_s:.0f} s "
-        f"({counted(result.proof_rounds, 'round')}, each in fresh processes); "
-        f"{counted(result.trials, 'trial')}"
-    )
+    proofs = any(one.proof is not None for one in result.operations)
+    rounds = result.proof_rounds if proofs else 0
+    lines.append(effort(result.search_s, result.proof_s, rounds, result.trials))
     return lines
+
+
+def effort(search_s: float, proof_s: float, rounds: int, trials: int) -> str:
+    """The time of the search and of the proof. ``rounds``: of the proof, 0 without one."""
+    proof = (
+        f"proof {proof_s:.0f} s ({counted(rounds, 'round')}, each in fresh processes)"
+        if rounds
+        else "no proof"
+    )
+    return f"  search {search_s:.0f} s, {proof}; {counted(trials, 'trial')}"
 
 
 def _registrations(result: TuneResult) -> list[str]:
@@ -87,9 +97,7 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
     lines: list[str] = []
     if one.found is not None and not one.found.complete:
         lines.append("  the search ended by its budget: more time may find more (--budget)")
-    if one.proof is None:
-        lines.append("  the search found nothing that is faster than the default")
-    elif one.proof.proven:
+    if one.proof is not None and one.proof.proven:
         rows = [_HEADS, *(_row(one, proven) for proven in one.proof.proven)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for number, row in enumerate(rows):
@@ -97,8 +105,6 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
             lines.append(paint(f"  {text.rstrip()}", "dim") if not number else f"  {text.rstrip()}")
         if one.mean_gain is not None:
             lines.append(f"  geometric mean of the speed-ups over all sizes: {one.mean_gain:.3f}")
-    else:
-        lines.append("  nothing beats the default")
     if one.proof is not None:
         lines += [f"  the default stays {_dropped(one, each)}" for each in one.proof.dropped]
     if one.outside:

@@ -70,7 +70,13 @@
   function logTicks(values) {
     const [least, most] = extremes(values.filter((value) => value > 0));
     if (!(most >= least) || most / least >= 100) return { dtick: 1 };
-    if (most / least >= 4) return { dtick: "D2" };
+    if (most / least >= 4) {
+      const whole = []; // Plotly's own ticks between powers of ten are single digits
+      for (let power = Math.floor(Math.log10(least)); 10 ** power <= most; power += 1) {
+        whole.push(...[1, 2, 5].map((digit) => Number((digit * 10 ** power).toPrecision(12))));
+      }
+      return { tickvals: whole, ticktext: whole.map(String) };
+    }
     const low = least / 1.15;
     const high = most * 1.15;
     const wide = 10 ** Math.floor(Math.log10((high - low) / 4));
@@ -183,6 +189,12 @@
     }
     const log = logged.has(chart.key) ? !chart.y_log : Boolean(chart.y_log);
     const x = isBytes ? Object.assign({ type: "log" }, byteTicks(all)) : {};
+    if (isBytes && (chart.marks || []).length) {
+      // Otherwise Plotly extends the axis until the names of marks are inside it.
+      const [first, last] = extremes(all).map(Math.log10);
+      const room = Math.max(0.05, (last - first) * 0.04);
+      x.range = [first - room, last + room];
+    }
     const values = chart.series.flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])]);
     const y = log ? Object.assign({ type: "log", minor: { showgrid: false } }, logTicks(values)) : { rangemode: chart.zero_based ? "tozero" : "normal" };
     const shapes = (chart.levels || []).map((level) => ({
@@ -265,7 +277,7 @@
     const cellText = chart.texts && chart.texts.length ? chart.texts : values.map((row) => row.map(shown));
     const hover = values.map((row, r) => row.map((value, c) => {
       const said = chart.hover ? text(chart.hover[r][c]) : "";
-      const what = said || (value === null ? "" : `${shown(value)} ${chart.unit}`);
+      const what = said || (value === null ? "" : `${shown(value)} ${chart.unit || ""}`);
       return `<b>${escaped(chart.rows[r])}</b>, ${escaped(chart.columns[c])}<br>${escaped(what)}`;
     }));
     const fits = chart.columns.length <= 16 && chart.rows.length <= 32;
@@ -273,7 +285,7 @@
       type: "heatmap", z: values, x: chart.columns.map((_, at) => at), y: chart.rows.map((_, at) => at),
       zmin: low, zmax: high, colorscale: scale, xgap: 2, ygap: 2, customdata: hover,
       hovertemplate: "%{customdata}<extra></extra>", hoverongaps: false,
-      colorbar: { thickness: 10, outlinewidth: 0, title: { text: escaped(chart.unit), side: "top" }, tickfont: { color: colours.soft } },
+      colorbar: { thickness: 10, outlinewidth: 0, title: { text: escaped(chart.unit || ""), side: "top" }, tickfont: { color: colours.soft } },
       text: cellText.map((row) => row.map(escaped)), texttemplate: fits ? "%{text}" : "", textfont: { size: 12 },
     };
     const step = Math.max(1, Math.ceil(chart.columns.length / 10));

@@ -23,7 +23,8 @@ def rows_of(runs: Sequence[Run], file_name: str) -> Rows:
         kind = report_kind(run.journal.kind)
         lines += [first | dict(kind.page_cells(run, result)) for result in run.journal.results]
         notes |= dict.fromkeys(kind.page_notes(run.journal.results))
-    names = [name for kind in KINDS for name in report_kind(kind).page_columns]
+    present = {run.journal.kind for run in runs}
+    names = [name for kind in KINDS if kind in present for name in report_kind(kind).page_columns]
     order = dict.fromkeys(("run", *names, *_SHARE_COLUMNS))
     used = [name for name in order if any(line.get(name) not in (None, "", "ok") for line in lines)]
     used = [name for name in used if name != "cycle" or any(line.get(name) for line in lines)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from cclmark.analysis.experiments import experiment_of
 from cclmark.report.charts.cells import device_names
 from cclmark.report.charts.naming import Run
 from cclmark.report.page.diagram import Connection, Diagram, Layout
@@ -19,14 +20,16 @@ from cclmark.report.wording.device_labels import way_between
 from cclmark.report.wording.explained import Choices, what_ran
 from cclmark.report.wording.explained_pairs import what_ran_between_pairs
 from cclmark.report.wording.text import counted
+from cclmark.report.wording.variant_words import groups_of, size_text, variant_name
 from cclmark.report.wording.why import predictions
 from cclmark.results.journal import Journal
-from cclmark.results.schema import Header, Paths
+from cclmark.results.schema import Explanation, Header, Paths
 
 _MOST_RANKS = 64  # in a drawing
 _MOST_SHAPES = 4  # rings, and trees, that are drawn
 _MOST_TRANSPORTS = 6
 _SIZES = ("size", "what ran")
+_UNKNOWN = "unknown"
 
 
 def ran_sections(runs: Sequence[Run]) -> list[Section]:
@@ -35,12 +38,17 @@ def ran_sections(runs: Sequence[Run]) -> list[Section]:
     for number, run in enumerate(runs):
         name = f" ({run.name})" if len(runs) > 1 else ""
         mark = f"-{number}" if len(runs) > 1 else ""
-        tables = [*_choice_tables(run.journal), *_prediction_tables(run.journal)]
+        tables = [
+            *_choice_tables(run.journal),
+            *_variant_tables(run.journal),
+            *_prediction_tables(run.journal),
+        ]
         facts, diagrams = _connections(run.journal)
         if tables or facts:
             words = [
-                "Observed after measuring, in a separate pass with new ranks: timed operations "
-                "were not observed."
+                "From a separate pass with new ranks after measuring: timed operations were not "
+                "observed. What a setting selects is named as such; a library that reports "
+                "nothing is unknown."
             ]
             sections.append(
                 Section(
@@ -76,6 +84,29 @@ def _choice_tables(journal: Journal) -> list[PageTable]:
         notes = [*remarks, one.rest] if one.rest else remarks
         tables.append(PageTable(one.head, ("pairs", *_SIZES), rows, notes=notes))
     return tables
+
+
+def _variant_tables(journal: Journal) -> list[PageTable]:
+    """What ran with each variant at each size, a table for each operation; none if unknown."""
+    experiment = experiment_of(journal.trials, journal.header.settings.timing)
+    tables = []
+    for cases in groups_of(experiment):
+        rows: list[list[str]] = []
+        for variant in experiment.variants:
+            found = [experiment.compared.get((variant, case)) for case in cases]
+            if variant == experiment.variants[0]:
+                usual = [_ran(one.usual if one else None) for one in found]
+                rows += [["default", *usual]] if any(usual) else []
+            ran = [_ran(one.explanation if one else None) for one in found]
+            rows.append([variant_name(variant), *ran])
+        if any(cell not in ("", _UNKNOWN) for row in rows for cell in row[1:]):
+            head = ["variant", *map(size_text, cases)]
+            tables.append(PageTable(cases[0].series().group_words(), head, rows))
+    return tables
+
+
+def _ran(explanation: Explanation | None) -> str:
+    return "" if explanation is None else explanation.choice_with_channels or _UNKNOWN
 
 
 def _rows_of_pairs(names: str, choices: Choices) -> list[tuple[str, str, str]]:

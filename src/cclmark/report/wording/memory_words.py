@@ -187,8 +187,16 @@ def _of_statement(results: Sequence[MemoryResult]) -> list[str]:
             f"The library itself reports {total} that it tracks ({kept} persistent, {released} "
             "that ncclCommSuspend releases)."
         ]
-    reason = next((it.not_stated for it in results if it.not_stated), "")
-    return [f"The library itself reports nothing: {plain(reason)}."] if reason else []
+    by_reason: dict[str, list[int]] = {}
+    for it in results:
+        by_reason.setdefault(it.not_stated, []).append(it.memory.rank)
+    silent = {reason: ranks for reason, ranks in by_reason.items() if reason}
+    if len(by_reason) == 1:
+        return [f"The library itself reports nothing: {plain(reason)}." for reason in silent]
+    return [
+        f"The library of {ranks_text(ranks)} reports nothing itself: {plain(reason)}."
+        for reason, ranks in silent.items()
+    ]
 
 
 def _last_statement(stages: Sequence[MemoryStage]) -> Mapping[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from cclmark.analysis.experiments import Experiment, VariantResult
@@ -22,6 +23,7 @@ NOTES = {
     "inconclusive": "-",
 }
 _MOST_NAMED = 8
+_OF_TUNE = re.compile(r"=/\S*/candidates/(?=\S+\.(?:rules|table|json)\b)")
 
 
 def groups_of(experiment: Experiment) -> list[list[Case]]:
@@ -35,6 +37,14 @@ def groups_of(experiment: Experiment) -> list[list[Case]]:
 def size_text(case: Case) -> str:
     """The size of a case: ``1 MiB``."""
     return format_size(case.size_bytes) if moves_data(case.operation) else "-"
+
+
+def variant_name(variant: Variant) -> str:
+    """The variant as a label: files that tune wrote for its search and proof without their place.
+
+    Their directory is part of the value in the journal.
+    """
+    return _OF_TUNE.sub("=", variant.describe())
 
 
 def speed_up_text(result: VariantResult | None) -> str:
@@ -83,7 +93,7 @@ def best_lines(experiment: Experiment, cases: Sequence[Case]) -> list[str]:
         if best.ran:
             usual = "" if best.usual is None else best.usual.choice_with_channels
             ran = f"; {best.ran}" + (f" instead of {usual}" if usual and usual != best.ran else "")
-        rows.append((size_text(case), f"{best.variant.describe()}: {interval_text(best)}{ran}"))
+        rows.append((size_text(case), f"{variant_name(best.variant)}: {interval_text(best)}{ran}"))
     width = max((len(size) for size, _ in rows), default=0)
     return [f"{size:>{width}}  {plain(text)}" for size, text in rows]
 
@@ -93,7 +103,7 @@ def remarks_of(experiment: Experiment) -> list[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for (variant, case), result in experiment.compared.items():
         if result.effect in ("no effect", "failed", "wrong", "skipped"):
-            key = (variant.describe(), f"{NOTES[result.effect]}: {result.reason}")
+            key = (variant_name(variant), f"{NOTES[result.effect]}: {result.reason}")
             found.setdefault(key, []).append(f"{case.operation} {size_text(case)}")
     lines = []
     for (name, reason), places in found.items():
@@ -111,7 +121,7 @@ def overall_lines(experiment: Experiment) -> list[str]:
         if mean is not None:
             found.append((mean, variant))
     found.sort(key=lambda one: one[0], reverse=True)
-    return [f"{mean:.3f}  {plain(variant.describe())}" for mean, variant in found[:_MOST_NAMED]]
+    return [f"{mean:.3f}  {plain(variant_name(variant))}" for mean, variant in found[:_MOST_NAMED]]
 
 
 def outcome_text(experiment: Experiment) -> str:

@@ -1,0 +1,127 @@
+"""Pages of experiments, of bisections and of tuning."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cclmark.plan.cases import Case
+from cclmark.plan.trials import PROOF, SEARCH, Trial
+from cclmark.plan.variants import CONTROL, DEFAULT, Assignment, Variant
+from cclmark.report.charts.naming import Run
+from cclmark.report.page.run_page import page_of
+from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.results.journal import Journal, read_journal
+from cclmark.results.kinds import TrialResult
+from cclmark.results.schema import Explanation, Footer, Summary
+
+HEADER = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl").header
+CASES = [
+    Case("all_reduce", "nccl", 4, "float32", size, size // 4, False, reduction="sum")
+    for size in (1024, 65536)
+]
+RULES = Variant(
+    (
+        Assignment("OMPI_MCA_coll_tuned_use_dynamic_rules", "true"),
+        Assignment(
+            "OMPI_MCA_coll_tuned_dynamic_rules_filename",
+            "/home/user/tuned/candidates/deployment-0/coll_tuned.rules",
+        ),
+    )
+)
+
+
+def numbered(value):
+    return Variant((Assignment("NCCL_MAX_CTAS", str(value)),))
+
+
+def page(times_s, *, stage="", conclusion=(), ran=None):
+    """The page of trials. ``times_s``: for each variant its times by case, a list by round."""
+    results = []
+    for variant, by_case in times_s.items():
+        for case, own in zip(CASES, by_case, strict=True):
+            for number, time_s in enumerate(own):
+                summary = Summary("host", *[time_s] * 5, 0.01, 9, 1.0, 1.0)
+                trial = Trial(variant, number, case, stage)
+                explanation = None
+                if number == 0 and ran is not None:
+                    explanation = Explanation(len(results), source="log", kernel=ran[variant])
+                results.append(
+                    TrialResult(
+                        len(results),
+                        trial,
+                        "ok",
+                        duration_s=0.1,
+                        summary=summary,
+                        explanation=explanation,
+                    )
+                )
+    header = msgspec.structs.replace(HEADER, planned_cases=len(results))
+    footer = Footer("", 0, 1.0, conclusion=list(conclusion))
+    journal = Journal(header, results, footer=footer)
+    return page_of([Run("", journal, ReferenceNotes())])
+
+
+QUIET = {
+    DEFAULT: ([1.0, 1.0, 1.0], [1.0, 1.01, 0.99]),
+    CONTROL: ([1.0, 1.001, 1.0], [1.01, 1.0, 1.0]),
+}
+
+
+def heat_of(found):
+    return next(one for section in found.sections for one in section.charts)
+
+
+def test_only_certain_differences_have_a_colour_in_percent():
+    noisy = ([0.5, 0.501, 0.5], [0.05, 8.0, 0.1])
+    heat = heat_of(page({**QUIET, numbered(8): noisy}))
+    assert heat.unit == "% faster"
+    assert heat.values[0][0] == pytest.approx(100, abs=1)
+    assert heat.values[0][1] == 0.0
+    assert heat.texts[0][0] == "1.999"
+
+
+def test_values_of_a_bisection_are_in_order_and_its_result_is_shown():
+    lines = ["", "NCCL_MAX_CTAS: share", "  NCCL_MAX_CTAS=8 is the smallest value that keeps 99 %"]
+    times = {numbered(value): ([1.0] * 3, [1.0] * 3) for value in (32, 8, 16)}
+    found = page({**QUIET, **times}, conclusion=lines)
+    assert heat_of(found).rows == [f"NCCL_MAX_CTAS={value}" for value in (8, 16, 32)]
+    result = next(one for one in found.sections if one.title == "Result")
+    assert result.listing == "\n".join(lines[1:])
+    assert found.lead[0].endswith("NCCL_MAX_CTAS=8 is the smallest value that keeps 99 %.")
+    assert "of 3 variants" in found.lead[0]
+
+
+def test_the_page_of_tune_names_its_work_and_no_directory():
+    lines = ["", "all_reduce", "  geometric mean of the speed-ups over all sizes: 1.200"]
+    fast = ([0.8, 0.8, 0.8], [0.9, 0.9, 0.9])
+    found = page({**QUIET, RULES: fast}, stage=PROOF, conclusion=lines)
+    assert found.title.startswith("tuning of all_reduce on ")
+    assert found.lead[0].endswith(" Geometric mean of the speed-ups over all sizes: 1.200.")
+    assert heat_of(found).rows == [
+        "OMPI_MCA_coll_tuned_use_dynamic_rules=true "
+        "OMPI_MCA_coll_tuned_dynamic_rules_filename=deployment-0/coll_tuned.rules"
+    ]
+    assert "/home/user" not in " ".join(str(one) for _, of in found.insights for one in of)
+
+
+def test_an_interrupted_search_has_a_page():
+    found = page({**QUIET, RULES: ([1.0] * 3, [1.0] * 3)}, stage=SEARCH)
+    assert found.title.startswith("tuning of all_reduce")
+    assert not any(one.title == "Result" for one in found.sections)
+
+
+def test_what_ran_is_a_table_of_variants_and_sizes():
+    ran = {DEFAULT: "ring", CONTROL: "ring", numbered(8): "tree"}
+    found = page({**QUIET, numbered(8): QUIET[DEFAULT]}, ran=ran)
+    section = next(one for one in found.sections if one.title == "What ran")
+    (table,) = section.tables
+    assert list(table.head) == ["variant", "1 KiB", "64 KiB"]
+    assert [list(row) for row in table.rows] == [
+        ["default", "ring", "ring"],
+        ["NCCL_MAX_CTAS=8", "tree", "tree"],
+    ]
+
+
+def test_variant_and_round_are_the_first_columns():
+    assert list(page(QUIET).rows.columns[:2]) == ["variant", "round"]
