@@ -163,6 +163,29 @@ def test_a_window_is_one_step_in_the_order_of_its_calls():
     assert assembled.profile.processes[0].step_calls == 2
 
 
+def test_steps_by_the_clock_of_the_host_are_not_compared_with_times_of_kernels():
+    hours_ns = 5 * 3600 * 1_000_000_000
+    process = process_of(0, [100])
+    process.operations.append(
+        ObservedOperation("g", "all_gather", "nccl", "float32", 64, 512, calls=5)
+    )
+    calls = []
+    for number in range(5):
+        at_ns = (1 + number * 1000) * US
+        begin_ns = at_ns + hours_ns
+        # The kernel of one first call of a step has no times.
+        times = (0, 0) if number == 2 else (begin_ns, begin_ns + 50 * US)
+        calls.append(ObservedCall(0, number, at_ns, *times))
+        calls.append(
+            ObservedCall(1, number, at_ns + 500 * US, begin_ns + 500 * US, begin_ns + 550 * US)
+        )
+    process.calls = calls
+    (found,) = assemble("plug-in", [process]).profile.processes
+    assert found.step_s == pytest.approx(1000e-6)
+    assert found.step_communication_s is None
+    assert found.communication_s == pytest.approx(450e-6)
+
+
 def test_equal_operations_of_equal_groups_are_one_row():
     processes = [process_of(0, [100]), process_of(1, [90])]
     for number, process in enumerate(processes):

@@ -251,12 +251,14 @@ def _process(
         library=process.library,
         note=process.note,
     )
-    steps = process.steps or _steps_of(process.calls, period)
+    steps, is_timed = process.steps, True
+    if not steps:
+        steps, is_timed = _steps_of(process.calls, period)
     if len(steps) > 1:
         found.steps = len(steps)
         found.step_calls = period.calls if period is not None and not process.steps else 0
         found.step_s = median(end - begin for begin, end in steps) * _NS
-        if has_times:
+        if has_times and is_timed:  # otherwise they are moments of another clock
             shared_ns = lengths_within(times.communication, steps)
             found.step_communication_s = median(shared_ns) * _NS
     return found
@@ -272,14 +274,18 @@ def _span_ns(process: ObservedProcess) -> int:
     return max(host) - min(host) if host else 0
 
 
-def _steps_of(calls: Sequence[ObservedCall], period: Period | None) -> list[Interval]:
-    """The steps of a period, each from its first call to that of the next one."""
+def _steps_of(calls: Sequence[ObservedCall], period: Period | None) -> tuple[list[Interval], bool]:
+    """The steps of a period, each from its first call to that of the next one.
+
+    The second value is whether they are times of kernels, by the clock of the device: if those of
+    a first call are unknown, all steps are times of calls, by the clock of the host.
+    """
     if period is None:
-        return []
+        return [], False
     firsts = [calls[period.begin + number * period.calls] for number in range(period.repeats)]
     is_timed = all(one.is_timed for one in firsts)
     moments = [one.begin_ns if is_timed else one.at_ns for one in firsts]
-    return [(begin, end) for begin, end in pairwise(moments) if end > begin]
+    return [(begin, end) for begin, end in pairwise(moments) if end > begin], is_timed
 
 
 def _window(
