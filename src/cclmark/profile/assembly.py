@@ -9,7 +9,12 @@ from statistics import median
 
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.profile.intervals import Interval, length_of, lengths_within, union_of, without
-from cclmark.profile.observed import ObservedCall, ObservedOperation, ObservedProcess
+from cclmark.profile.observed import (
+    MESSAGES,
+    ObservedCall,
+    ObservedOperation,
+    ObservedProcess,
+)
 from cclmark.profile.periods import Period, period_of
 from cclmark.profile.waits import Wait, waits_of
 from cclmark.results.kinds import ProfileResult
@@ -210,13 +215,17 @@ def _figures(
     waited = [waits[place] for place in parts if place in waits]
     compared = sum(one.compared for one in waited)
     least = [one.least_ns for one in own if one.timed]
+    total_ns: int | None = sum(one.total_ns for one in own) if timed else None
+    if timed and own[0].operation in MESSAGES:
+        # Messages of one group call have the times of one kernel, which must count once.
+        total_ns = length_of(union_of(calls)) if len(calls) == timed else None
     return ProfileFigures(
         process=number,
         calls=sum(one.calls for one in own),
         bytes=sum(one.bytes for one in own),
         unreported=sum(one.unreported for one in own),
         timed=timed,
-        total_s=sum(one.total_ns for one in own) * _NS if timed else None,
+        total_s=None if total_ns is None else total_ns * _NS,
         median_s=median(end - begin for begin, end in calls) * _NS if calls else None,
         least_s=min(least) * _NS if least else None,
         most_s=max(one.most_ns for one in own) * _NS if timed else None,

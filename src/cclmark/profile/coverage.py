@@ -10,8 +10,9 @@ from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import Profile, ProfileGroup
 
 _MOST_DIFFERENCES = 8
-#: Operations that only some ranks of a group call, or that ranks call in different numbers.
-_UNEQUAL = frozenset({"send", "recv"})
+#: Operations that only some ranks of a group call, or that ranks call in different numbers or with
+#: different counts.
+_UNEQUAL = frozenset({"send", "recv", "alltoallv"})
 
 
 def losses_of(logs: Sequence[ProfileLog]) -> list[str]:

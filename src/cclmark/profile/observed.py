@@ -8,6 +8,8 @@ from typing import NamedTuple
 #: The operations in which every rank needs data of all others: their kernels end together, so that
 #: the rank that arrives last has the shortest kernel.
 SYNCHRONIZING = frozenset({"all_reduce", "all_gather", "reduce_scatter", "alltoall", "barrier"})
+#: The operations of which a library may execute many in one kernel.
+MESSAGES = frozenset({"send", "recv"})
 
 
 class ObservedCall(NamedTuple):
