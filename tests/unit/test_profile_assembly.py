@@ -20,6 +20,7 @@ from cclmark.profile.observed import (
 )
 from cclmark.profile.periods import Period, period_of
 from cclmark.profile.waits import waits_of
+from cclmark.report.kinds.profile_page import drawn_numbers
 from cclmark.report.wording.profile_words import process_rows, remarks_of
 
 US = 1000
@@ -227,3 +228,11 @@ def test_results_without_the_line_of_their_profile_are_shown():
     results[0].figures[0].process = 1 << 60
     assert len(completed(None, results).processes) == 2
     assert remarks_of(results, completed(None, results)) == []
+
+
+def test_drawings_keep_processes_of_equal_ranks_apart():
+    processes = [process_of(0, [100, 90]), process_of(1, [40, 50])]
+    profile = assemble("plug-in", processes).profile
+    assert drawn_numbers(profile) == ("rank", [0, 1])
+    profile.processes[1].rank = 0
+    assert drawn_numbers(profile) == ("process", range(2))

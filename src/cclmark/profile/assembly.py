@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
+from cclmark.errors import UsageError
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.profile.intervals import Interval, length_of, lengths_within, union_of, without
 from cclmark.profile.observed import (
     MESSAGES,
+    NUMBER_LIMIT,
     ObservedCall,
     ObservedOperation,
     ObservedProcess,
@@ -219,10 +221,15 @@ def _figures(
     if timed and own[0].operation in MESSAGES:
         # Messages of one group call have the times of one kernel, which must count once.
         total_ns = length_of(union_of(calls)) if len(calls) == timed else None
+    total_calls, total_bytes = sum(one.calls for one in own), sum(one.bytes for one in own)
+    if max(total_calls, total_bytes) >= NUMBER_LIMIT:
+        raise UsageError(
+            f"process {process.pid} has too many calls or bytes: its log or trace is damaged"
+        )
     return ProfileFigures(
         process=number,
-        calls=sum(one.calls for one in own),
-        bytes=sum(one.bytes for one in own),
+        calls=total_calls,
+        bytes=total_bytes,
         unreported=sum(one.unreported for one in own),
         timed=timed,
         total_s=None if total_ns is None else total_ns * _NS,

@@ -23,8 +23,19 @@ from cclmark.launch.descendants import Descendants, SeenProcess
 from cclmark.launch.program import ProgramEnd, run_program
 from cclmark.printable import plain, plain_lines, printable
 from cclmark.profile.assembly import Assembled, assemble
-from cclmark.profile.coverage import absent_of, differences_of, losses_of, unlisted_of
-from cclmark.profile.profile_log import ProfileLog, complete_groups, read_profile_log
+from cclmark.profile.coverage import (
+    absent_of,
+    differences_of,
+    losses_of,
+    uncounted_of,
+    unlisted_of,
+)
+from cclmark.profile.profile_log import (
+    ProfileLog,
+    complete_groups,
+    number_by_process,
+    read_profile_log,
+)
 from cclmark.profile.run_header import unmeasured_settings
 from cclmark.report.formats.exporter import Exporter, Profiles
 from cclmark.results.journal import JournalWriter
@@ -114,6 +125,7 @@ def _assembled(
         key=lambda one: (one.rank < 0, one.rank, one.host, one.pid),
     )
     complete_groups(processes)
+    numbered = number_by_process(processes)
     assembled = assemble("plug-in", processes)
     code = run.end.exit_code if run.end is not None else EXIT_OK
     problems = [*run.unreadable, *losses_of(run.logs)]
@@ -125,7 +137,9 @@ def _assembled(
     found.wall_s = run.end.wall_s if run.end is not None else 0.0
     found.program_exit_code = run.end.code if run.end is not None else None
     found.notes = [
+        *numbered,
         *unlisted_of(run.logs),
+        *uncounted_of(run.logs),
         *absent_of(found),
         *differences_of(found, assembled.results),
     ]
