@@ -286,13 +286,17 @@ def test_logs_of_the_other_kind_are_named(cclmark, job, fake_cuda, tmp_path):
 
 
 @pytest.mark.started
-def test_a_journal_that_cannot_be_written(cclmark, job):
+def test_a_journal_that_cannot_be_written(cclmark, job, tmp_path):
     """The profile is printed. Here the program limits the files of the process that profiles it."""
     words, env = job()
     limit = "resource.prlimit(os.getppid(), resource.RLIMIT_FSIZE, (99, 99))"
     script = f"import os, resource, subprocess; {limit}; subprocess.run({words!r}, check=True)"
+    env["TMPDIR"] = str(tmp_path)
     run = cclmark("profile", "--", sys.executable, "-c", script, env=env, code=3)
     assert "cannot write the journal" in run.message
+    (logs,) = tmp_path.glob("cclmark-profile-*")
+    assert f"cclmark profile --read {logs}" in run.err
+    assert counts(cclmark("profile", "--read", logs).journal) == times(STEPS)
     assert "tree LL × 1" in run.err
     assert "cclmark: journal" not in run.err
 

@@ -242,3 +242,21 @@ def test_any_values_of_arguments_are_read_or_refused(arguments, rank):
 )
 def test_other_files_are_no_traces(content):
     assert not is_kineto(content)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        collective("allreduce", 1, 2, 1 << 61),
+        collective("allreduce", 1, 2, 64, **{"Group size": (1 << 20) + 1}),
+        collective("allreduce", 1e30, 2, 64),
+    ],
+)
+def test_numbers_that_are_too_large_are_damage(event):
+    with pytest.raises(UsageError, match=r"trace\.json: the trace is damaged: it contains numbers"):
+        read_kineto(trace([event]), "trace.json", 0)
+
+
+def test_a_rank_that_is_too_large_is_that_of_the_file():
+    events = [collective("allreduce", 1, 2, 64)]
+    assert read_kineto(trace(events, rank=1 << 70), "trace.json", 3).rank == 3

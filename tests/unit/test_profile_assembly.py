@@ -20,6 +20,7 @@ from cclmark.profile.observed import (
 )
 from cclmark.profile.periods import Period, period_of
 from cclmark.profile.waits import waits_of
+from cclmark.report.kinds.profile_page import drawn_numbers
 from cclmark.report.wording.profile_words import process_rows, remarks_of
 
 US = 1000
@@ -98,12 +99,12 @@ def process_of(rank, durations_us, operation="all_reduce", begin_us=0, **more):
 def test_the_rank_with_the_shortest_kernels_is_the_one_that_others_wait_for():
     early, late = process_of(0, [100, 110, 90, 95]), process_of(1, [40, 40, 40, 93], begin_us=60)
     found = waits_of([early, late])
-    assert found[0][0].total_ns == (60 + 70 + 50 + 2) * US
+    assert found[0][0].total_ns == (60 + 70 + 50) * US
     assert found[1][0].total_ns == 0
-    assert [one[0].last for one in found] == [0, 3]  # 2 µs say nothing about who was last
+    assert [one[0].last for one in found] == [0, 3]  # 2 µs are no sign of waiting
     assembled = assemble("plug-in", [early, late])
     waits = waits_of_processes(assembled.results)
-    assert waits[0].wait_s == pytest.approx(182e-6)
+    assert waits[0].wait_s == pytest.approx(180e-6)
     assert (waits[1].last, waits[1].compared) == (3, 4)
     remarks = remarks_of(assembled.results, assembled.profile)
     assert any(text.startswith("rank 0 waits for others") for text in remarks)
@@ -145,6 +146,25 @@ def test_differences_between_ranks_and_absent_ranks_are_reported():
     assert differences_of(alone.profile, alone.results) == []
 
 
+def test_ranks_may_call_an_alltoallv_with_counts_of_their_own():
+    processes = [process_of(0, [100], "alltoallv"), process_of(1, [100], "alltoallv")]
+    processes[1].operations[0].size_bytes = 2048
+    assembled = assemble("kineto", processes)
+    assert len(assembled.results) == 2
+    assert differences_of(assembled.profile, assembled.results) == []
+
+
+def test_the_time_of_messages_in_one_kernel_counts_once():
+    process = process_of(0, [100] * 3, "send")
+    process.calls = [ObservedCall(0, number, US, US, 101 * US) for number in range(3)]
+    (figures,) = assemble("plug-in", [process]).results[0].figures
+    assert figures.total_s == pytest.approx(100e-6)
+    assert figures.median_s == pytest.approx(100e-6)
+    process.calls = process.calls[:2]  # not all are listed
+    (figures,) = assemble("plug-in", [process]).results[0].figures
+    assert figures.total_s is None
+
+
 def test_a_window_is_one_step_in_the_order_of_its_calls():
     process = process_of(0, [100])
     other = ObservedOperation("g", "all_gather", "nccl", "float32", 64, 512, calls=5)
@@ -161,6 +181,29 @@ def test_a_window_is_one_step_in_the_order_of_its_calls():
     assert names == ["all_reduce", "all_gather"]
     assert assembled.profile.processes[0].step_s == pytest.approx(1000e-6)
     assert assembled.profile.processes[0].step_calls == 2
+
+
+def test_steps_by_the_clock_of_the_host_are_not_compared_with_times_of_kernels():
+    hours_ns = 5 * 3600 * 1_000_000_000
+    process = process_of(0, [100])
+    process.operations.append(
+        ObservedOperation("g", "all_gather", "nccl", "float32", 64, 512, calls=5)
+    )
+    calls = []
+    for number in range(5):
+        at_ns = (1 + number * 1000) * US
+        begin_ns = at_ns + hours_ns
+        # The kernel of one first call of a step has no times.
+        times = (0, 0) if number == 2 else (begin_ns, begin_ns + 50 * US)
+        calls.append(ObservedCall(0, number, at_ns, *times))
+        calls.append(
+            ObservedCall(1, number, at_ns + 500 * US, begin_ns + 500 * US, begin_ns + 550 * US)
+        )
+    process.calls = calls
+    (found,) = assemble("plug-in", [process]).profile.processes
+    assert found.step_s == pytest.approx(1000e-6)
+    assert found.step_communication_s is None
+    assert found.communication_s == pytest.approx(450e-6)
 
 
 def test_equal_operations_of_equal_groups_are_one_row():
@@ -185,3 +228,11 @@ def test_results_without_the_line_of_their_profile_are_shown():
     results[0].figures[0].process = 1 << 60
     assert len(completed(None, results).processes) == 2
     assert remarks_of(results, completed(None, results)) == []
+
+
+def test_drawings_keep_processes_of_equal_ranks_apart():
+    processes = [process_of(0, [100, 90]), process_of(1, [40, 50])]
+    profile = assemble("plug-in", processes).profile
+    assert drawn_numbers(profile) == ("rank", [0, 1])
+    profile.processes[1].rank = 0
+    assert drawn_numbers(profile) == ("process", range(2))

@@ -44,7 +44,9 @@ class OperationSum:
 
     @property
     def total_s(self) -> float | None:
-        """The mean time of a process."""
+        """The mean time of a process; None if it is not known of all timed calls."""
+        if any(one.total_s is None and one.timed for one in self.figures):
+            return None
         return self._mean([one.total_s for one in self.figures])
 
     @property

@@ -25,7 +25,7 @@ _MAGIC = b"CCLMLOG1"
 _HEADER = struct.Struct("=8sII6qI64s")
 # Behind the header: another profiler, another tuner, the tuner table, and what did not fit.
 _OTHER_PLUGIN = struct.Struct("=I508s512s")
-_LOSSES = struct.Struct("=4xQi")
+_LOSSES = struct.Struct("=4xQiI")
 _LOSSES_AT = _HEADER.size + 3 * _OTHER_PLUGIN.size
 #: The offset of the first record.
 HEADER_BYTES = 4096
@@ -176,7 +176,8 @@ class PluginLog:
     ``library_version``: as NCCL counts (22809), 0 if unknown. ``claimed``: the events that claimed
     one of ``capacity`` places; ``unplaced``: those that claimed none, because the file could not
     grow. ``dropped``: those of both that are lost. ``growth_error``: why the file could not grow,
-    an errno, 0 if it could. ``incomplete``: records that were not written completely, or are cut
+    an errno, 0 if it could. ``has_lost_parents``: whether operations of a profile may lack their
+    calls. ``incomplete``: records that were not written completely, or are cut
     off; ``cut_off``: the latter, behind the end of the file. ``other_plugins``: those that are
     loaded too. ``table``: of the tuner, None without one.
     """
@@ -192,6 +193,7 @@ class PluginLog:
     dropped: int
     unplaced: int = 0
     growth_error: int = 0
+    has_lost_parents: bool = False
     incomplete: int = 0
     cut_off: int = 0
     other_plugins: list[OtherPlugin] = field(default_factory=list)
@@ -229,14 +231,15 @@ class PluginLog:
         """Whether the log contains all events."""
         return not (self.dropped or self.incomplete)
 
-    def lost(self) -> str:
-        """Why events are missing and what to do about it, in words; empty if none is missing."""
+    def lost(self, larger: str = "") -> str:
+        """Why events are missing and what to do about it, in words; empty if none is missing.
+
+        ``larger``: how to make a log larger, instead of by the variable of the plug-in.
+        """
+        larger = larger or f"raise CCLMARK_PLUGIN_RECORDS (it was {self.capacity})"
         texts = []
         if full := self.dropped - self.without_space:
-            texts.append(
-                f"{full} of {self.occurred} events did not fit: raise CCLMARK_PLUGIN_RECORDS (it "
-                f"was {self.capacity})"
-            )
+            texts.append(f"{full} of {self.occurred} events did not fit: {larger}")
         if self.without_space:
             why = os.strerror(self.growth_error) if self.growth_error else "an unknown error"
             advice = _ADVICE.get(self.growth_error, "set CCLMARK_PLUGIN_LOG to another place")
@@ -326,9 +329,9 @@ def parse_header(content: bytes, name: str) -> PluginLog:
     fields = _HEADER.unpack_from(content)
     _, record_bytes, interface_version, capacity, claimed, dropped, pid = fields[:7]
     monotonic_ns, realtime_ns, library_version, host = fields[7:]
-    unplaced, growth_error = 0, 0
+    unplaced, growth_error, has_lost_parents = 0, 0, 0
     if len(content) >= _LOSSES_AT + _LOSSES.size:
-        unplaced, growth_error = _LOSSES.unpack_from(content, _LOSSES_AT)
+        unplaced, growth_error, has_lost_parents = _LOSSES.unpack_from(content, _LOSSES_AT)
     is_possible = (
         record_bytes == RECORD_BYTES
         and 0 < capacity <= _MOST_RECORDS
@@ -349,6 +352,7 @@ def parse_header(content: bytes, name: str) -> PluginLog:
         dropped=dropped,
         unplaced=unplaced,
         growth_error=growth_error,
+        has_lost_parents=has_lost_parents == 1,
         other_plugins=list(_other_plugins(content)),
         table=_table(content),
     )

@@ -20,6 +20,7 @@ from cclmark.errors import UsageError
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.printable import plain
 from cclmark.profile.observed import (
+    MOST_RANKS,
     ObservedCall,
     ObservedGroup,
     ObservedOperation,
@@ -213,6 +214,10 @@ def read_kineto(content: bytes, name: str, number: int) -> ObservedProcess:
             f"{name} contains no communication: no kernel of NCCL, and no event of gloo. Record "
             "with ProfilerActivity.CUDA (for gloo: CPU), around the steps of training"
         )
+    if not found.process.is_possible:
+        raise UsageError(
+            f"{name}: the trace is damaged: it contains numbers that are too large. Export it again"
+        )
     return found.process
 
 
@@ -229,7 +234,7 @@ def _damage(error: Exception, content: bytes) -> str:
 
 def _rank(info: dict[str, Any], name: str, number: int) -> int:
     rank = info.get("rank")
-    if isinstance(rank, int) and rank >= 0:
+    if isinstance(rank, int) and 0 <= rank < MOST_RANKS:
         return rank
     in_name = _RANK_IN_NAME.search(name.rpartition("/")[2])
     if in_name is not None and len(in_name[1]) < 7:
@@ -335,7 +340,7 @@ def _add_recorded(found: _Found) -> None:
 def _peer(operation: str, arguments: dict[str, Any]) -> int:
     side = {"send": "Dst Rank", "recv": "Src Rank"}.get(operation)
     value = arguments.get(side) if side is not None else None
-    return value if isinstance(value, int) else -1
+    return value if isinstance(value, int) and 0 <= value < MOST_RANKS else -1
 
 
 def _group(arguments: dict[str, Any]) -> ObservedGroup:

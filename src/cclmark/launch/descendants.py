@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -51,8 +52,9 @@ class Descendants:
         """Looks, and returns how many seconds later to look again."""
         if any(self._logs.glob("*.cclmlog")):
             return _LAST_PAUSE_S
-        for pid in self._processes():
-            self._look_at(pid)
+        with contextlib.suppress(OSError):  # for instance too many open files
+            for pid in self._processes():
+                self._look_at(pid)
         if now_s > _SOON_S:
             self._pause_s = min(2 * self._pause_s, _LAST_PAUSE_S)
         return self._pause_s

@@ -42,8 +42,16 @@ class ProgramEnd:
         if self.code > 0:
             return f"the program ended with exit code {self.code}"
         if self.code < 0:
-            return f"the program was ended by {signal.Signals(-self.code).name}"
+            return f"the program was ended by {_name_of(-self.code)}"
         return ""
+
+
+def _name_of(number: int) -> str:
+    """The name of a signal; those of real time have none but the first and the last one."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def run_program(
@@ -62,9 +70,11 @@ def run_program(
     sys.stderr.flush()
     waited_for = _PASSED_ON | {signal.SIGCHLD}
     former = signal.pthread_sigmask(signal.SIG_BLOCK, waited_for)
+    # Where it was inherited as ignored, the kernel would discard how the program ended.
+    on_end = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         began_s = time.monotonic()
-        process = _started(command, environment, former)
+        process = _started(command, environment, former, is_end_ignored=on_end == signal.SIG_IGN)
         next_s = observe(0.0)
         while process.poll() is None:
             now_s = time.monotonic() - began_s
@@ -76,13 +86,20 @@ def run_program(
                 _pass_on(received, process)
         return ProgramEnd(process.returncode, time.monotonic() - began_s)
     finally:
+        signal.signal(signal.SIGCHLD, on_end if on_end is not None else signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 def _started(
-    command: Sequence[str], environment: Mapping[str, str], mask: set[int | signal.Signals]
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    mask: set[int | signal.Signals],
+    *,
+    is_end_ignored: bool,
 ) -> subprocess.Popen[bytes]:
-    def with_own_mask() -> None:
+    def with_own_signals() -> None:
+        if is_end_ignored:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     try:
@@ -90,7 +107,7 @@ def _started(
         return subprocess.Popen(
             command,
             env=dict(environment),
-            preexec_fn=with_own_mask,  # noqa: PLW1509 - no other thread
+            preexec_fn=with_own_signals,  # noqa: PLW1509 - no other thread
             close_fds=False,
         )
     except FileNotFoundError:

@@ -7,9 +7,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
+from cclmark.errors import UsageError
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.profile.intervals import Interval, length_of, lengths_within, union_of, without
-from cclmark.profile.observed import ObservedCall, ObservedOperation, ObservedProcess
+from cclmark.profile.observed import (
+    MESSAGES,
+    NUMBER_LIMIT,
+    ObservedCall,
+    ObservedOperation,
+    ObservedProcess,
+)
 from cclmark.profile.periods import Period, period_of
 from cclmark.profile.waits import Wait, waits_of
 from cclmark.results.kinds import ProfileResult
@@ -210,13 +217,22 @@ def _figures(
     waited = [waits[place] for place in parts if place in waits]
     compared = sum(one.compared for one in waited)
     least = [one.least_ns for one in own if one.timed]
+    total_ns: int | None = sum(one.total_ns for one in own) if timed else None
+    if timed and own[0].operation in MESSAGES:
+        # Messages of one group call have the times of one kernel, which must count once.
+        total_ns = length_of(union_of(calls)) if len(calls) == timed else None
+    total_calls, total_bytes = sum(one.calls for one in own), sum(one.bytes for one in own)
+    if max(total_calls, total_bytes) >= NUMBER_LIMIT:
+        raise UsageError(
+            f"process {process.pid} has too many calls or bytes: its log or trace is damaged"
+        )
     return ProfileFigures(
         process=number,
-        calls=sum(one.calls for one in own),
-        bytes=sum(one.bytes for one in own),
+        calls=total_calls,
+        bytes=total_bytes,
         unreported=sum(one.unreported for one in own),
         timed=timed,
-        total_s=sum(one.total_ns for one in own) * _NS if timed else None,
+        total_s=None if total_ns is None else total_ns * _NS,
         median_s=median(end - begin for begin, end in calls) * _NS if calls else None,
         least_s=min(least) * _NS if least else None,
         most_s=max(one.most_ns for one in own) * _NS if timed else None,
@@ -251,12 +267,14 @@ def _process(
         library=process.library,
         note=process.note,
     )
-    steps = process.steps or _steps_of(process.calls, period)
+    steps, is_timed = process.steps, True
+    if not steps:
+        steps, is_timed = _steps_of(process.calls, period)
     if len(steps) > 1:
         found.steps = len(steps)
         found.step_calls = period.calls if period is not None and not process.steps else 0
         found.step_s = median(end - begin for begin, end in steps) * _NS
-        if has_times:
+        if has_times and is_timed:  # otherwise they are moments of another clock
             shared_ns = lengths_within(times.communication, steps)
             found.step_communication_s = median(shared_ns) * _NS
     return found
@@ -272,14 +290,18 @@ def _span_ns(process: ObservedProcess) -> int:
     return max(host) - min(host) if host else 0
 
 
-def _steps_of(calls: Sequence[ObservedCall], period: Period | None) -> list[Interval]:
-    """The steps of a period, each from its first call to that of the next one."""
+def _steps_of(calls: Sequence[ObservedCall], period: Period | None) -> tuple[list[Interval], bool]:
+    """The steps of a period, each from its first call to that of the next one.
+
+    The second value is whether they are times of kernels, by the clock of the device: if those of
+    a first call are unknown, all steps are times of calls, by the clock of the host.
+    """
     if period is None:
-        return []
+        return [], False
     firsts = [calls[period.begin + number * period.calls] for number in range(period.repeats)]
     is_timed = all(one.is_timed for one in firsts)
     moments = [one.begin_ns if is_timed else one.at_ns for one in firsts]
-    return [(begin, end) for begin, end in pairwise(moments) if end > begin]
+    return [(begin, end) for begin, end in pairwise(moments) if end > begin], is_timed
 
 
 def _window(

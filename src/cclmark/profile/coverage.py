@@ -10,16 +10,38 @@ from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import Profile, ProfileGroup
 
 _MOST_DIFFERENCES = 8
-#: Operations that only some ranks of a group call, or that ranks call in different numbers.
-_UNEQUAL = frozenset({"send", "recv"})
+#: Operations that only some ranks of a group call, or that ranks call in different numbers or with
+#: different counts.
+_UNEQUAL = frozenset({"send", "recv", "alltoallv"})
 
 
 def losses_of(logs: Sequence[ProfileLog]) -> list[str]:
     """Why calls are missing in logs, in words."""
     found = []
     for one in logs:
-        if lost := one.log.lost():
-            found.append(f"process {one.log.pid} on {one.log.host}: {lost}")
+        process = f"process {one.log.pid} on {one.log.host}"
+        if lost := one.log.lost("raise --calls"):
+            found.append(f"{process}: {lost}")
+        if one.unmatched:
+            found.append(
+                f"{process}: {one.unmatched} calls are left out: it has several devices, and their "
+                "communicators do not tell which of them called"
+            )
+    return found
+
+
+def uncounted_of(logs: Sequence[ProfileLog]) -> list[str]:
+    """Which calls are not counted by design, in words."""
+    found = []
+    if captured := sum(one.captured for one in logs):
+        found.append(
+            f"{captured} captured calls, whose launches are not counted without kernel times"
+        )
+    if lost := sum(one.log.has_lost_parents for one in logs):
+        found.append(
+            f"{lost} of {len(logs)} processes made more distinct calls than are matched with what "
+            "ran: calls that were not reported as executed are unknown there"
+        )
     return found
 
 

@@ -8,6 +8,12 @@ from typing import NamedTuple
 #: The operations in which every rank needs data of all others: their kernels end together, so that
 #: the rank that arrives last has the shortest kernel.
 SYNCHRONIZING = frozenset({"all_reduce", "all_gather", "reduce_scatter", "alltoall", "barrier"})
+#: The operations of which a library may execute many in one kernel.
+MESSAGES = frozenset({"send", "recv"})
+#: Of a group, and more than any machine has.
+MOST_RANKS = 1 << 20
+#: Numbers of calls, bytes and nanoseconds are below.
+NUMBER_LIMIT = 1 << 63
 
 
 class ObservedCall(NamedTuple):
@@ -93,3 +99,21 @@ class ObservedProcess:
     kernels: list[tuple[int, int]] | None = None
     steps: list[tuple[int, int]] = field(default_factory=list)
     note: str = ""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether no number is larger than those of any program, as in a damaged file."""
+        numbers = [
+            number
+            for one in self.operations
+            for number in (
+                *(one.count, one.size_bytes, one.calls, one.bytes, one.unreported, one.timed),
+                *(one.total_ns, one.least_ns, one.most_ns),
+            )
+        ]
+        numbers += [max(one.at_ns, one.end_ns, one.sequence) for one in self.calls]
+        numbers += [end for _, end in (*(self.kernels or ()), *self.steps)]
+        return max(numbers, default=0) < NUMBER_LIMIT and all(
+            max(one.ranks, len(one.members)) <= MOST_RANKS and one.own_rank < MOST_RANKS
+            for one in self.groups.values()
+        )

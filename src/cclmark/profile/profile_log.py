@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,12 +47,16 @@ _OPERATIONS = {
 class ProfileLog:
     """A log of a process. ``log``: without its events. ``processes``: one, or one for each rank
     where a process drives several devices. ``listed``: the calls with a record of their own.
+    ``unmatched``: calls that are left out, since no device of ``processes`` has their rank.
+    ``captured``: calls while graphs were captured of which no launch was reported.
     """
 
     path: Path
     log: PluginLog
     processes: list[ObservedProcess] = field(default_factory=list)
     listed: int = 0
+    unmatched: int = 0
+    captured: int = 0
 
     @property
     def calls(self) -> int:
@@ -94,8 +98,17 @@ class _Content:
     operations: dict[int, _Record] = field(default_factory=dict)
     times: dict[int, _Times] = field(default_factory=dict)
     calls: list[tuple[int, int, int, int, int, int, int]] = field(default_factory=list)
+    ran: Counter[int] = field(default_factory=Counter)
     events: int = 0
     rank: int = -1
+
+    def missing(self, number: int) -> int:
+        """How many calls of a called record were not reported as executed.
+
+        Calls while a graph is captured do not run; the launches of the graph do.
+        """
+        called = self.called[number]
+        return max(0, called.counted - self.ran[number]) if called.parent == 0 else 0
 
 
 def read_profile_log(path: Path) -> ProfileLog:
@@ -114,8 +127,23 @@ def read_profile_log(path: Path) -> ProfileLog:
             f"{path} lists events instead of counting calls: cclmark plugin {path} reads it"
         )
     found.log.count_missing(found.log.places - number)
-    found.processes = list(_processes(content, found.log))
+    for one in content.operations.values():
+        if one.parent in content.called:
+            content.ran[one.parent] += one.counted
+    if found.log.has_lost_parents:  # what was called is then among what ran without a call
+        content.ran.update({number: one.counted for number, one in content.called.items()})
+    found.processes, found.unmatched = _processes(content, found.log)
     found.listed = len(content.calls)
+    if not any(one.calls for one in content.times.values()):
+        found.captured = sum(
+            one.parent
+            for number, one in content.called.items()
+            if content.ran[number] <= one.counted
+        )
+    if not all(one.is_possible for one in found.processes):
+        raise UsageError(
+            f"{path} is damaged: it contains numbers that are too large. Copy it again"
+        )
     return found
 
 
@@ -159,8 +187,12 @@ def _read_piece(piece: bytes, number: int, content: _Content, log: PluginLog) ->
     return number
 
 
-def _processes(content: _Content, log: PluginLog) -> Iterator[ObservedProcess]:
-    """One process, or one for each rank of the communicator with most ranks of this process."""
+def _processes(content: _Content, log: PluginLog) -> tuple[list[ObservedProcess], int]:
+    """One process, or one for each rank of the communicator with most ranks of this process.
+
+    The number is that of the calls of other ranks: which of the devices has which rank of another
+    communicator is not part of a log.
+    """
     ranks_of: dict[int, set[int]] = {}
     for communicator, rank in content.communicators:
         ranks_of.setdefault(communicator, set()).add(rank)
@@ -168,10 +200,12 @@ def _processes(content: _Content, log: PluginLog) -> Iterator[ObservedProcess]:
         ranks_of.setdefault(record.communicator, set()).add(record.rank)
     several = max(ranks_of.values(), key=len, default=set())
     if len(several) <= 1:
-        yield _process(content, log, None)
-        return
-    for rank in sorted(several):
-        yield _process(content, log, rank)
+        return [_process(content, log, None)], 0
+    others = sum(one.counted for one in content.operations.values() if one.rank not in several)
+    others += sum(
+        content.missing(number) for number, one in content.called.items() if one.rank not in several
+    )
+    return [_process(content, log, rank) for rank in sorted(several)], others
 
 
 def _process(content: _Content, log: PluginLog, only: int | None) -> ObservedProcess:
@@ -187,21 +221,17 @@ def _process(content: _Content, log: PluginLog, only: int | None) -> ObservedPro
             identity = f"{communicator:#x}"
             process.groups[identity] = ObservedGroup(identity, name, ranks, rank)
     places: dict[int, int] = {}
-    ran: dict[int, int] = {}
     for number, record in content.operations.items():
         if only is not None and record.rank != only:
             continue
         called = content.called.get(record.parent)
-        if called is not None:
-            ran[record.parent] = ran.get(record.parent, 0) + record.counted
         places[number] = len(process.operations)
         process.operations.append(
             _operation(record, called, content.times.get(number, _Times()), process)
         )
     for number, called in content.called.items():
-        # Calls while a graph is captured do not run; the launches of the graph do.
-        missing = called.counted - ran.get(number, 0)
-        if (only is None or called.rank == only) and missing > 0 and called.parent == 0:
+        missing = content.missing(number)
+        if (only is None or called.rank == only) and missing:
             operation = _operation(called, called, _Times(), process)
             operation.calls = operation.unreported = missing
             operation.bytes = missing * operation.size_bytes
@@ -286,6 +316,27 @@ def complete_groups(processes: Sequence[ObservedProcess]) -> None:
             if one.group in unknown and info is not None and info.spans_ranks:
                 one.size_bytes *= members[one.group]
                 one.bytes *= members[one.group]
+
+
+def number_by_process(processes: Sequence[ObservedProcess]) -> list[str]:
+    """Removes the ranks of all processes if they do not tell them apart. Says so in words.
+
+    Programs that start processes of their own hand on the RANK or SLURM_PROCID of the first one.
+    """
+    counts = Counter((one.host, one.rank) for one in processes)
+    (host, rank), number = max(
+        ((key, count) for key, count in counts.items() if key[1] >= 0),
+        key=lambda entry: entry[1],
+        default=(("", -1), 0),
+    )
+    if number < 2:
+        return []
+    for one in processes:
+        one.rank = -1
+    return [
+        f"{number} processes on {host} have rank {rank} by their environment: the ranks shown are "
+        "the numbers of the processes"
+    ]
 
 
 def _version_text(version: int) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cclmark.profile.observed import SYNCHRONIZING, ObservedProcess
 
-_LEAST_WAIT_NS = 5_000  # a smaller difference between kernels says nothing about who was last
+_LEAST_WAIT_NS = 5_000  # a smaller difference between kernels is no sign of waiting
 
 
 @dataclass
@@ -48,6 +48,7 @@ def waits_of(processes: Sequence[ObservedProcess]) -> list[dict[int, Wait]]:
         for time_ns, number, place in parts:
             wait = found[number].setdefault(place, Wait())
             wait.compared += 1
-            wait.total_ns += time_ns - shortest_ns
+            if time_ns - shortest_ns >= _LEAST_WAIT_NS:
+                wait.total_ns += time_ns - shortest_ns
             wait.last += is_clear and number == last
     return found

@@ -23,8 +23,19 @@ from cclmark.launch.descendants import Descendants, SeenProcess
 from cclmark.launch.program import ProgramEnd, run_program
 from cclmark.printable import plain, plain_lines, printable
 from cclmark.profile.assembly import Assembled, assemble
-from cclmark.profile.coverage import absent_of, differences_of, losses_of, unlisted_of
-from cclmark.profile.profile_log import ProfileLog, complete_groups, read_profile_log
+from cclmark.profile.coverage import (
+    absent_of,
+    differences_of,
+    losses_of,
+    uncounted_of,
+    unlisted_of,
+)
+from cclmark.profile.profile_log import (
+    ProfileLog,
+    complete_groups,
+    number_by_process,
+    read_profile_log,
+)
 from cclmark.profile.run_header import unmeasured_settings
 from cclmark.report.formats.exporter import Exporter, Profiles
 from cclmark.results.journal import JournalWriter
@@ -82,12 +93,13 @@ def profile(
     is_begun, failure = False, ""
     try:
         started_at = _now()
-        run = _run(request) if request.command else _read(request)
-        header, assembled, footer = _assembled(run, started_at, began_s)
-        lines: list[Line] = [header, assembled.profile, *assembled.results, footer]
-        for line in lines:
-            writer.write(line)
-            is_begun = True
+        with _directory(request) as directory:  # until the journal contains what the logs contain
+            run = _run(request, directory) if request.command else _read(directory)
+            header, assembled, footer = _assembled(run, started_at, began_s)
+            lines: list[Line] = [header, assembled.profile, *assembled.results, footer]
+            for line in lines:
+                writer.write(line)
+                is_begun = True
     except OutputError as error:  # the profile is printed nevertheless
         failure = str(error)
     finally:
@@ -113,6 +125,7 @@ def _assembled(
         key=lambda one: (one.rank < 0, one.rank, one.host, one.pid),
     )
     complete_groups(processes)
+    numbered = number_by_process(processes)
     assembled = assemble("plug-in", processes)
     code = run.end.exit_code if run.end is not None else EXIT_OK
     problems = [*run.unreadable, *losses_of(run.logs)]
@@ -124,7 +137,9 @@ def _assembled(
     found.wall_s = run.end.wall_s if run.end is not None else 0.0
     found.program_exit_code = run.end.code if run.end is not None else None
     found.notes = [
+        *numbered,
         *unlisted_of(run.logs),
+        *uncounted_of(run.logs),
         *absent_of(found),
         *differences_of(found, assembled.results),
     ]
@@ -138,28 +153,24 @@ def _assembled(
     return _header(assembled, run, started_at), assembled, footer
 
 
-def _run(request: ProfileRequest) -> ProgramRun:
+def _run(request: ProfileRequest, directory: Path) -> ProgramRun:
     began_ns = time.time_ns()
-    with _directory(request.logs) as directory:
-        prefix = str(directory / "log")
-        descendants = Descendants(_LOG, prefix, directory)
-        end = run_program(
-            request.command, environment_of(request, prefix, os.environ), descendants.observe
-        )
-        logs, unreadable = read_logs(directory, since_ns=began_ns)
-        return ProgramRun(end, logs, unreadable, [*descendants.seen.values()])
+    prefix = str(directory / "log")
+    descendants = Descendants(_LOG, prefix, directory)
+    end = run_program(
+        request.command, environment_of(request, prefix, os.environ), descendants.observe
+    )
+    logs, unreadable = read_logs(directory, since_ns=began_ns)
+    return ProgramRun(end, logs, unreadable, [*descendants.seen.values()])
 
 
-def _read(request: ProfileRequest) -> ProgramRun:
-    assert request.logs is not None
-    if not request.logs.is_dir():
-        raise UsageError(
-            f"--read {request.logs}: this is no directory with logs of cclmark profile"
-        )
-    logs, unreadable = read_logs(request.logs)
+def _read(directory: Path) -> ProgramRun:
+    if not directory.is_dir():
+        raise UsageError(f"--read {directory}: this is no directory with logs of cclmark profile")
+    logs, unreadable = read_logs(directory)
     if not logs and not unreadable:
         raise UsageError(
-            f"--read {request.logs}: the directory contains no log (*.cclmlog) of cclmark profile"
+            f"--read {directory}: the directory contains no log (*.cclmlog) of cclmark profile"
         )
     return ProgramRun(None, logs, unreadable, [])
 
@@ -183,14 +194,20 @@ def environment_of(
 
 
 @contextlib.contextmanager
-def _directory(chosen: Path | None) -> Iterator[Path]:
-    """The directory of the logs: a private one, which is removed, or the user's."""
-    if chosen is not None:
+def _directory(request: ProfileRequest) -> Iterator[Path]:
+    """The directory of the logs: the user's, or a private one.
+
+    The private one is removed, unless an exception is raised while it contains logs.
+    """
+    if request.logs is not None:
+        if not request.command:
+            yield request.logs
+            return
         try:
-            chosen.mkdir(parents=True, exist_ok=True)
+            request.logs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"cannot create --logs {chosen}: {error.strerror}") from None
-        yield chosen.absolute()
+            raise UsageError(f"cannot create --logs {request.logs}: {error.strerror}") from None
+        yield request.logs.absolute()
         return
     try:
         made = Path(tempfile.mkdtemp(prefix="cclmark-profile-"))
@@ -201,8 +218,16 @@ def _directory(chosen: Path | None) -> Iterator[Path]:
         ) from None
     try:
         yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    except BaseException:
+        if any(made.glob("*.cclmlog")):
+            print(
+                f"cclmark: the logs of the program remain: cclmark profile --read {made}",
+                file=sys.stderr,
+            )
+        else:
+            shutil.rmtree(made, ignore_errors=True)
+        raise
+    shutil.rmtree(made, ignore_errors=True)
 
 
 def read_logs(directory: Path, since_ns: int = 0) -> tuple[list[ProfileLog], list[str]]:

@@ -124,10 +124,21 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], sides
 
 def _time_bars(profile: Profile) -> list[StageBars]:
     """The parts of the time of each rank, one after another."""
-    stages = {one.rank: _parts(one) for one in profile.processes if one.communication_s is not None}
+    unit, numbers = drawn_numbers(profile)
+    stages = {
+        number: _parts(one)
+        for number, one in zip(numbers, profile.processes, strict=True)
+        if one.communication_s is not None
+    }
     if not stages:
         return []
-    return [stage_bars("Time of the ranks by its use", "rank", stages)]
+    return [stage_bars("Time of the ranks by its use", unit, stages)]
+
+
+def drawn_numbers(profile: Profile) -> tuple[str, Sequence[int]]:
+    """Returns what drawings name processes by: ranks, or their numbers where ranks are equal."""
+    ranks = [one.rank for one in profile.processes]
+    return ("rank", ranks) if len({*ranks}) == len(ranks) else ("process", range(len(ranks)))
 
 
 def _parts(one: ProfileProcess) -> list[TracedStage]:
@@ -155,13 +166,14 @@ def _step_bars(profile: Profile, results: Sequence[ProfileResult]) -> list[Stage
         one.index: f"{one.profiled.operation} {format_size(one.profiled.size_bytes)}"
         for one in results
     }
+    unit, numbers = drawn_numbers(profile)
     stages = {
-        process.rank: [
+        number: [
             TracedStage(names.get(one.index, "?"), one.begin_s, one.time_s)
             for one in calls[:_MOST_DRAWN]
             if one.time_s
         ]
-        for process, calls in zip(profile.processes, profile.window[:_MOST_RANKS], strict=False)
+        for number, calls in zip(numbers, profile.window[:_MOST_RANKS], strict=False)
     }
     known = {rank: calls for rank, calls in stages.items() if calls}
     if not known:
@@ -170,7 +182,7 @@ def _step_bars(profile: Profile, results: Sequence[ProfileResult]) -> list[Stage
     title = "Operations of one step" if has_steps else "Operations from the middle of the program"
     if any(len(calls) > _MOST_DRAWN for calls in profile.window[:_MOST_RANKS]):
         title = f"The first {_MOST_DRAWN} o{title[1:]}"
-    return [stage_bars(title, "rank", known)]
+    return [stage_bars(title, unit, known)]
 
 
 def cells_of_profile(run: Run, result: ProfileResult) -> Mapping[str, Cell]:

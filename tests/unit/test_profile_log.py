@@ -1,0 +1,131 @@
+"""Logs of the plug-in that count calls, as it writes them."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from cclmark.errors import UsageError
+from cclmark.profile.coverage import losses_of, uncounted_of
+from cclmark.profile.profile_log import number_by_process, read_profile_log
+
+COMMUNICATOR, COLLECTIVE, MESSAGE = 1, 2, 3
+CALLED, OPERATION, TIMES = 16, 17, 18
+HEADER_BYTES = 4096
+LOSSES_AT = 3208
+
+
+def record(kind, rank=0, communicator=7, parent=0, counted=0, count=0, device_ns=0):
+    """A record, see engine/plugin/event_log.hpp."""
+    texts = (b"", b"", b"", b"")
+    if kind in (CALLED, OPERATION):
+        texts = (b"AllReduce", b"RING", b"LL", b"ncclFloat32")
+    return struct.pack(
+        "<Ii6QiHH20s16s12s16s",
+        *(kind, rank, communicator, 0, parent, counted, count, device_ns, -1, 2, 0, *texts),
+    )
+
+
+def communicator(ranks, rank=0, number=7):
+    return record(COMMUNICATOR, rank, number, count=ranks)
+
+
+def called(counted, captured=0):
+    return record(CALLED, parent=captured, counted=counted, count=256)
+
+
+def ran(counted, parent=0, rank=0, number=7):
+    return record(OPERATION, rank, number, parent, counted, 256, COLLECTIVE)
+
+
+def times(operation, *figures):
+    return struct.pack("<I4xQ5Q72x", TIMES, operation, *figures)
+
+
+@pytest.fixture
+def read(tmp_path):
+    def reading(*records, lost_parents=0, dropped=0):
+        path = tmp_path / "log.cclmlog"
+        claimed = len(records) + dropped
+        head = struct.pack(
+            "<8sII6qI64s",
+            *(b"CCLMLOG1", 128, 7, max(1, len(records)), claimed, dropped, 42, 0, 0, 23102),
+            b"host",
+        )
+        head = head.ljust(LOSSES_AT, b"\0") + struct.pack("<QiI", 0, 0, lost_parents)
+        path.write_bytes(head.ljust(HEADER_BYTES, b"\0") + b"".join(records))
+        return read_profile_log(path)
+
+    return reading
+
+
+def unreported(found):
+    return sum(one.unreported for each in found.processes for one in each.operations)
+
+
+def test_calls_that_did_not_run_are_known_while_calls_are_matched(read):
+    matched = read(communicator(2), called(5), ran(3, parent=2), times(3, 3, 30, 9, 11, 768))
+    assert unreported(matched) == 2
+    assert uncounted_of([matched]) == []
+    lost = read(communicator(2), called(5), ran(3, parent=2), ran(2), lost_parents=1)
+    assert unreported(lost) == 0
+    assert lost.calls == 5
+    assert uncounted_of([lost])[0].startswith("1 of 1 processes made more distinct calls")
+
+
+def test_captured_calls_without_launches_are_named(read):
+    without_times = read(communicator(2), called(4, captured=3), ran(4, parent=2))
+    assert without_times.captured == 3
+    assert uncounted_of([without_times]) == [
+        "3 captured calls, whose launches are not counted without kernel times"
+    ]
+    with_times = read(
+        communicator(2), called(0, captured=1), ran(9, parent=2), times(3, 9, 90, 9, 11, 2304)
+    )
+    assert with_times.captured == 0
+
+
+def test_calls_of_ranks_without_a_device_are_a_problem(read):
+    found = read(
+        *(communicator(4, rank) for rank in (2, 3)),
+        communicator(2, 0, number=8),
+        *(ran(5, rank=rank) for rank in (2, 3)),
+        ran(7, rank=0, number=8),
+    )
+    assert [one.rank for one in found.processes] == [2, 3]
+    assert found.unmatched == 7
+    assert losses_of([found])[0].startswith("process 42 on host: 7 calls are left out")
+
+
+def test_a_full_log_names_the_option_that_helps(read):
+    (text,) = losses_of([read(communicator(2), ran(3), dropped=4)])
+    assert text.endswith("4 of 6 events did not fit: raise --calls")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        communicator((1 << 20) + 1),
+        communicator(1 << 63),
+        communicator(2, rank=1 << 30),
+        ran(1 << 63),
+        times(2, 1, 1 << 63, 1, 1, 1),
+        times(2, 1, 1, 1, 1, 1 << 62),
+    ],
+)
+def test_numbers_that_are_too_large_are_damage(read, damaged):
+    assert read(communicator(1 << 20), ran(1)).calls == 1
+    with pytest.raises(UsageError, match="is damaged: it contains numbers that are too large"):
+        read(communicator(2), ran(1), damaged)
+
+
+def test_processes_that_share_a_rank_are_numbered(read):
+    processes = [read(communicator(2), ran(1)).processes[0] for _ in range(3)]
+    for one, rank in zip(processes, (0, 1, 2), strict=True):
+        one.rank = rank
+    assert number_by_process(processes) == []
+    processes[2].rank = 1
+    (note,) = number_by_process(processes)
+    assert note.startswith("2 processes on host have rank 1 by their environment")
+    assert [one.rank for one in processes] == [-1] * 3
