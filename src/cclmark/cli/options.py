@@ -507,7 +507,7 @@ class OperationFlags(Flags):
         default="",
         metavar="1,10,100",
         help="The whole message in one call and in so many pieces: calls one after another, one "
-        "group, and as DDP's buckets.",
+        "group, and for all_reduce as DDP's buckets.",
     )
 
 
