@@ -94,7 +94,10 @@ class Plugin {
     REQUIRE(profiler_ != nullptr);
     CHECK(profiler_->init(&context_, 7, &mask_, "name", 1, 2, 0, nullptr) == 0);
   }
-  ~Plugin() { close(log_); }
+  ~Plugin() {
+    profiler_->finalize(context_);
+    close(log_);
+  }
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
 
