@@ -335,7 +335,7 @@ def launch(
     directory: Path,
     *arguments: str,
     env: Mapping[str, str] | None = None,
-    code: int = 0,
+    code: int | tuple[int, ...] = 0,
     timeout_s: float = 60,
     stdout: int | IO[bytes] = subprocess.PIPE,
     source: forked.Sources | None = None,
@@ -374,7 +374,7 @@ def launch(
     run = Run(command, directory, process.returncode, (out or b"").decode(), err.decode())
     if "Traceback" in run.err + run.out:
         pytest.fail(f"fell over: {run.err[-1500:]}")
-    if run.code != code:
+    if run.code not in (code if isinstance(code, tuple) else (code,)):
         pytest.fail(f"exit code {run.code}, not {code}: {run.err[-1500:]}\n{run.out[-1500:]}")
     return run
 

@@ -16,12 +16,15 @@ from cclmark.results.journal import read_journal
 
 SMALL = ("-b", "16K", "-e", "64K", "--rounds", "2")
 ON_HOST = ("overlap", "--devices", "host:2", *SMALL, "--matrix", "48")
+# A thread of the collective and one of the compute: with two ranks on two processors, nothing may
+# run entirely beside the other work.
+ON_ONE = ("overlap", "--devices", "host:1", "-b", "64K", "-e", "256K", "-f", "4", "--matrix", "64")
 ONE_SIZE = ("-b", "64K", "-e", "64K", "--rounds", "2")
 ON_FAKES = ("overlap", "-g", "2", *ONE_SIZE, "--matrix", "62")
 
 
 def test_both_are_measured_alone_and_at_once_in_every_round(cclmark):
-    run = cclmark(*ON_HOST)
+    run = cclmark(*ON_HOST, code=(0, 3))  # 3: nothing ran entirely beside the other work
     journal = run.journal
     assert journal.kind == "overlap"
     assert journal.damaged_lines == 0
@@ -51,11 +54,7 @@ def test_both_are_measured_alone_and_at_once_in_every_round(cclmark):
 
 
 def test_a_rank_with_two_processors_has_figures_in_every_round(cclmark):
-    """A thread of the collective and one of the compute, which compete for nothing but memory."""
-    run = cclmark(
-        *("overlap", "--devices", "host:1", "-b", "64K", "-e", "256K", "-f", "4"),
-        *("--rounds", "3", "--matrix", "64"),
-    )
+    run = cclmark(*ON_ONE, "--rounds", "3")
     assert [one.status for one in run.journal.overlaps] == ["ok"] * 6
     for one in run.journal.overlaps:
         figures = one.figures
@@ -110,7 +109,7 @@ def test_a_triad_is_measured_in_bytes(cclmark):
 
 
 def test_formats_and_the_report(cclmark, tmp_path):
-    run = cclmark(*ON_HOST, "--format", "csv", "--vary", "placement=in-place")
+    run = cclmark(*ON_ONE, "--rounds", "2", "--format", "csv", "--vary", "placement=in-place")
     rows = list(csv.DictReader(io.StringIO(run.out)))
     assert len(rows) == 8
     assert {row["variant"] for row in rows} == {"default", "placement=in-place"}
@@ -126,7 +125,7 @@ def test_formats_and_the_report(cclmark, tmp_path):
     assert "cclmark_overlap_alone_seconds{" in cclmark("export", path, "--format", "prometheus").out
     text = "".join(replayed(run.journal, "markdown"))
     assert text.startswith("# Overlap")
-    assert "| 16 KiB | placement=in-place |" in text
+    assert "| 64 KiB | placement=in-place |" in text
     assert "beside busbw" in "".join(replayed(run.journal, "table"))
     page = tmp_path / "page.html"
     cclmark("report", path, "-O", str(page))
@@ -136,11 +135,12 @@ def test_formats_and_the_report(cclmark, tmp_path):
 
 
 def test_a_journal_of_it_is_resumed_run_again_and_not_compared(cclmark, tmp_path):
-    first = cclmark(*ON_HOST)
+    plan = (*ON_ONE, "--rounds", "2")
+    first = cclmark(*plan)
     lines = first.journal_path.read_bytes().splitlines(keepends=True)
     part = tmp_path / "part.jsonl"
     part.write_bytes(b"".join(lines[:2]))  # the header and a result
-    resumed = cclmark(*ON_HOST, "--resume", str(part))
+    resumed = cclmark(*plan, "--resume", str(part))
     assert len(resumed.journal.overlaps) == 4
     assert resumed.journal.header.continues is not None
     again = cclmark("rerun", str(first.journal_path))
@@ -309,4 +309,4 @@ def test_a_variant_that_dies_is_recorded_and_the_others_go_on(cclmark, fake_cuda
 def test_an_explained_journal_is_complete(cclmark, fake_cuda):
     run = cclmark(*ON_FAKES, "--explain", env=fake_cuda.env(products=True))
     found = read_journal(run.journal_path).overlaps
-    assert [one.explanation is not None for one in found] == [True, False]
+    assert [one.explanation is not None for one in found].count(True) == 1

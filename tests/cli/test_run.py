@@ -230,8 +230,8 @@ def test_what_is_missing_is_code_3_unless_it_may_be(run, cclmark):
 def test_a_rank_that_hangs_is_code_4_and_the_next_command_runs(run):
     suite = suite_of(
         (
-            'name = "hangs"\nrun = "all_reduce --devices host:2 -b 8 -e 8 -n 1 -w 1 -T 1 '
-            '--inject delay:rank=1,ms=20000"',
+            'name = "hangs"\nrun = "all_reduce --devices host:2 -b 8 -e 8 -n 1 -w 1 -T 3 '
+            '--inject delay:rank=1,ms=40000"',
         ),
         (f'name = "good"\nrun = "all_reduce {TINY}"',),
     )
