@@ -111,7 +111,7 @@ class Bench:
         except subprocess.TimeoutExpired:
             print(f"  no end within {left_s:.0f} s: {' '.join(command)}", flush=True)
             return False
-        # Without GPUs there is no operation of NCCL, which is exit code 3.
+        # Without GPUs the program calls no operation of NCCL: exit code 3.
         is_good = done.returncode in ((0, 3) if self.given.cpu else (0,))
         if not is_good:
             print(f"  exit code {done.returncode}: {' '.join(command)}")

@@ -73,7 +73,7 @@ struct Profiler {
   int (*finalize)(void*);
 };
 
-/// A library of its own for each test: what the plug-in reads from the environment stays.
+/// Each test loads its own copy: the plug-in reads the environment once.
 class Plugin {
  public:
   explicit Plugin(const char* events)

@@ -176,7 +176,7 @@ def test_calls_without_kernels_have_no_times():
     ("content", "problem"),
     [
         (trace([kernel("gemm", 1, 2)]), "contains no communication"),
-        (b'{"schemaVersion": 1, "traceEvents": 7}', "is no trace of torch.profiler"),
+        (b'{"schemaVersion": 1, "traceEvents": 7}', "is not a trace of torch.profiler"),
         (of_nccl()[:-40], "cut off after"),
         (of_nccl().replace(b'"ts"', b"ts", 1), "the trace is damaged"),
         (GLOO[0][:-9], "the compressed file is cut off"),

@@ -126,7 +126,7 @@ def test_variants_are_compared_with_the_default_in_the_same_rounds():
     ]
     assert against_title([usual, few]).startswith("both at once: times over those of default")
     assert against_rows([usual]) == []
-    # A round without figures of one of them is no round of the comparison.
+    # A round in which one of them has no figures is not compared.
     results[0].figures = None
     assert summaries_of(results)[1].communication.against_usual.runs == 3
     low, high = few.busbw_interval

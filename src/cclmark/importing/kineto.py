@@ -191,7 +191,7 @@ def read_kineto(content: bytes, name: str, number: int) -> ObservedProcess:
     try:
         trace = _DECODER.decode(whole)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{name} is no trace of torch.profiler: {error}") from None
+        raise UsageError(f"{name} is not a trace of torch.profiler: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{name}: {_damage(error, whole)}") from None
     info = trace.distributedInfo

@@ -93,7 +93,7 @@ def _reason(name: str) -> str:
     if name.startswith("multinode_"):
         return "its devices are those of several processes"
     if "host" in name and "latency" in name:
-        return "a latency of host memory is no transfer of cclmark"
+        return "cclmark p2p does not measure the latency of host memory"
     if name.startswith(("all_to_host", "host_to_all")) or "bidirectional" in name:
         return "the figure is of one copy beside others that are not measured"
     return "cclmark does not know what this testcase measures"

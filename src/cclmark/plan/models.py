@@ -56,7 +56,7 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def head_parameters(self) -> int:
-        """The parameters of the last norm and of an output head of its own."""
+        """The parameters of the last norm and of an untied output head."""
         return self.norm_parameters + (0 if self.tied else self.vocabulary * self.width)
 
     @property

@@ -12,7 +12,7 @@ from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 
 _LEAST_UNSURE = 0.05  # of a median: half the width of its 95 % interval
-_UNKNOWN = 0.5  # from which on a median says nothing, even if most others are known
+_UNKNOWN = 0.5  # a less certain median is not usable, even if most others are
 
 
 def of_noise(journal: Journal) -> Iterator[Insight]:

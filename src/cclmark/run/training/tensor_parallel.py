@@ -26,7 +26,7 @@ class TensorParallel:
 
     The first matrix of a pair is distributed by columns (whole heads), the second by rows. Norms
     are equal on all ranks. Unlike in Megatron, so are the embedding and an output head tied to it.
-    An output head of its own is distributed by columns, and its outputs are gathered.
+    An untied output head is distributed by columns, and its outputs are gathered.
     """
 
     loss_ranks: list[int] | None = None
