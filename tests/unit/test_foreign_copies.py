@@ -177,7 +177,9 @@ class TestNvbandwidth:
         said = notices(stored("nvbandwidth-0.8.txt"))
         for name in ("host_to_device_bidirectional_memcpy_ce", "all_to_host_memcpy_ce"):
             assert f"{name} is left out: the figure is of one copy beside others" in said
-        assert "host_device_latency_sm is left out: cclmark p2p does not measure the latency" in said
+        assert (
+            "host_device_latency_sm is left out: cclmark p2p does not measure the latency" in said
+        )
         assert "512 MiB, the default of nvbandwidth 0.8, is assumed; --size sets another" in said
         assert "does not fit" not in said
 
