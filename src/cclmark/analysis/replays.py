@@ -10,7 +10,8 @@ from statistics import mean, median
 from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.statistics import median_interval
-from cclmark.plan.replays import DROP, Replay
+from cclmark.plan.replay_choices import DROP
+from cclmark.plan.replays import Replay
 from cclmark.plan.variants import Variant
 from cclmark.results.kinds import ReplayResult
 from cclmark.results.schema import ReplayedOperation

@@ -11,10 +11,6 @@ from cclmark.plan.items import REPLAY
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.variants import LIBRARY, Variant
 
-#: What happens with the time between calls: each call begins as long after the one before it on its
-#: stream as in the program; at the moment of the program; or at once.
-KEEP, FIXED, DROP = "keep", "fixed", "drop"
-GAPS = (KEEP, FIXED, DROP)
 #: Sends and receives that are launched together.
 EXCHANGE = "alltoallv"
 
@@ -76,7 +72,7 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
     """Repetitions of a program's step with one variant in one round.
 
     ``program``: the name of the profile. ``digest``: of the step, which the ranks receive besides
-    the plan. ``calls``: of the rank that makes most. ``gaps``: see GAPS.
+    the plan. ``calls``: of the rank that makes most. ``gaps``: see replay_choices.GAPS.
     """
 
     variant: Variant

@@ -73,7 +73,7 @@ def step_of(journal: Journal, name: str) -> FoundStep:
     if stuck := join_deadlocked([one.launches for one in steps], operations, groups):
         ranks_text = ", ".join(str(profile.processes[one].rank) for one in stuck)
         raise UsageError(
-            f"{name}: ranks {ranks_text} wait for each other within the listed step, so that a replay "
+            f"{name}: ranks {ranks_text} wait for each other within the listed step: a replay "
             "would hang. The profile found no common step: profile a longer part of the program"
         )
     shifts_s = _shifts(steps, operations, groups)
@@ -147,14 +147,23 @@ def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], na
         for call in window:
             if call.index >= len(operations):
                 raise UsageError(f"{name}: the profile is damaged: a call has no operation")
-            _check_operation(operations[call.index], call, name)
+            one = operations[call.index]
+            if one.group >= len(profile.groups):
+                raise UsageError(f"{name}: the profile is damaged: an operation has no group")
+            _check_operation(one, call, len(profile.groups[one.group].ranks), name)
 
 
-def _check_operation(one: ProfiledOperation, call: ProfiledCall, name: str) -> None:
+def _check_operation(
+    one: ProfiledOperation, call: ProfiledCall, group_size: int, name: str
+) -> None:
     what = f"{name}: {one.describe()} cannot be replayed"
     if one.operation in MESSAGES:
         if call.peer < 0:
             raise UsageError(f"{what}: the profile does not contain its peer")
+        if call.peer >= group_size:
+            raise UsageError(
+                f"{what}: its peer is rank {call.peer} of a group of {group_size} ranks"
+            )
     elif one.operation not in OPERATIONS or one.operation == _UNKNOWN_SIZES:
         raise UsageError(f"{what}: the profile does not contain the sizes of its parts")
     if one.dtype not in DTYPE_BYTES:
@@ -286,8 +295,6 @@ def _matrix(
 
     def fill(sender: int, row: dict[int, int]) -> None:
         for peer, count in row.items():
-            if peer >= size:
-                raise UsageError(f"a message goes to rank {peer} of a group of {size} ranks")
             matrix[sender * size + peer] = count
 
     fill(own, rows[one.number, number])

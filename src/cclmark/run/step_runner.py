@@ -11,7 +11,8 @@ from statistics import median
 from cclmark import _engine as engine
 from cclmark.analysis.stopping import Precision, WarmUp
 from cclmark.plan.inject import Injection
-from cclmark.plan.replays import DROP, FIXED, ProgramStep, Replay, ReplayedCall
+from cclmark.plan.replay_choices import DROP, FIXED
+from cclmark.plan.replays import ProgramStep, Replay, ReplayedCall
 from cclmark.profile.intervals import length_of, union_of
 from cclmark.results.kinds import ReplayResult
 from cclmark.results.schema import Finding, ReplayedOperation, Verification

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cclmark.cli.options import METHOD, OPERATION, Flags, argument, changed, option
-from cclmark.plan.replays import GAPS, KEEP
+from cclmark.plan.replay_choices import GAPS, KEEP
 
 _SHARED = Flags.__dataclass_fields__
 USUAL_ROUNDS = 5

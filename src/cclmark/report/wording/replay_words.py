@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.analysis.replays import ReplaySummary
-from cclmark.plan.replays import DROP, FIXED, KEEP, Replay
+from cclmark.plan.replay_choices import DROP, FIXED, KEEP
+from cclmark.plan.replays import Replay
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
