@@ -555,7 +555,7 @@ class ReplayResult(msgspec.Struct, tag="replay", omit_defaults=True):
 
     ``span_s``: by rank, of every step, from the begin of its first call to the end of the last one;
     ``communication_s``: in which at least one call ran. ``enqueue_s``: the median time in which the
-    host enqueued a step, of the slowest rank. ``operations``: the times of calls by operation.
+    host enqueued a step, of the slowest rank, 0 on host devices. ``operations``: the times of calls by operation.
     ``verification``: of a step before the timed ones; the first element of a finding is of the call
     that it names.
     """
