@@ -41,6 +41,7 @@ def options():
     parser.add_argument("--exit", type=int, default=0)
     parser.add_argument("--wait", action="store_true")
     parser.add_argument("--unequal", action="store_true")
+    parser.add_argument("--group", action="store_true")
     parser.add_argument("--sizes", action="store_true")
     parser.add_argument("--only-communicator", action="store_true")
     return parser.parse_args()
@@ -48,6 +49,8 @@ def options():
 
 def launch(given):
     ranks = []
+    # As torchrun and mpirun do: ranks end with their launcher.
+    signal.signal(signal.SIGTERM, lambda number, frame: [rank.terminate() for rank in ranks])
     note = Path(f"id-{os.getpid()}")
     for rank in range(given.ranks):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(given.ranks), "NOTE": str(note)}
@@ -121,10 +124,18 @@ def work(given):
         check(nccl.ncclSend(buffers[0], size, FLOAT32, (rank + 1) % ranks, *end), "ncclSend")
         check(nccl.ncclRecv(buffers[1], size, FLOAT32, (rank - 1) % ranks, *end), "ncclRecv")
         check(nccl.ncclGroupEnd(), "ncclGroupEnd")
-        if given.unequal and step == 0:
-            all_reduce(512 + rank)
+        if given.group:
+            check(nccl.ncclGroupStart(), "ncclGroupStart")
+            all_reduce(100)
+            all_reduce(200)
+            check(nccl.ncclGroupEnd(), "ncclGroupEnd")
     while cuda.cuStreamQuery(stream) == NOT_READY:
         time.sleep(0.001)
+    if given.unequal:
+        # Such calls are an error, which the library reports at any time, to later calls too.
+        all_reduce(512 + rank)
+        check(nccl.ncclCommAbort(communicator), "ncclCommAbort")
+        return
     check(nccl.ncclCommDestroy(communicator), "ncclCommDestroy")
 
 
