@@ -184,7 +184,7 @@ def test_kernels_on_symmetric_windows_have_times(cclmark, job):
         ("all_reduce", 800): {(STEPS, 0, 0)},
     }
     kernels = {choice.kernel for one in run.journal.profiled for choice in one.choices}
-    assert kernels == {"symmetric", "messages"}
+    assert kernels == {"symmetric", "send/recv"}
 
 
 def test_a_shared_proxy_thread_outlives_the_communicator(cclmark, job):
