@@ -187,13 +187,26 @@ def test_kernels_on_symmetric_windows_have_times(cclmark, job):
     assert kernels == {"symmetric", "send/recv"}
 
 
-def test_a_shared_proxy_thread_outlives_the_communicator(cclmark, job):
-    """Freed memory is overwritten here: a freed context would be no context any more."""
-    late = {"CCLMARK_FAKE_LATE_KERNELS_MS": "200", "CCLMARK_FAKE_SHARED_PROXY": "1"}
-    words, env = job(MALLOC_PERTURB_="165", **late)
+@pytest.mark.parametrize("has_other", [False, True])
+def test_a_shared_proxy_thread_outlives_the_communicator(
+    cclmark, job, fake_cuda, tmp_path, has_other
+):
+    """Kernels are reported after the finalize, which another plug-in must not receive."""
+    other = str(fake_cuda.nccl.parent / "plugins" / "libnccl-profiler-other.so")
+    more = {"CCLMARK_FAKE_LATE_KERNELS_MS": "200", "CCLMARK_FAKE_SHARED_PROXY": "1"}
+    if has_other:
+        more |= {"NCCL_PROFILER_PLUGIN": other, "CCLMARK_FAKE_OTHER_FILE": str(tmp_path / "other")}
+    words, env = job(**more)
     run = cclmark("profile", "--", *words, env=env)
     assert counts(run.journal) == times(STEPS)
     assert all(one.timed == one.calls for each in run.journal.profiled for one in each.figures)
+    received = [path.read_text() for path in tmp_path.glob("other-*")]
+    assert len(received) == 2 * has_other
+    for text in received:
+        assert "ERROR" not in text
+        before, _, after = text.partition("finalize\n")
+        assert "start" in before
+        assert "start" not in after
 
 
 def test_a_tuner_leaves_the_log_to_the_calls(cclmark, job, tmp_path):
