@@ -87,7 +87,7 @@ class Contexts {
   }
 
  private:
-  static constexpr std::size_t kKept = 1 << 16;  // 4 MiB
+  static constexpr std::size_t kKept = 1 << 16;  // 3 MiB
 
   std::mutex mutex_;
   Context* first_ = nullptr;  // the oldest
