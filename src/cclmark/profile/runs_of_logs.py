@@ -19,20 +19,24 @@ _MOST_HOSTS = 3  # in words
 
 @dataclass
 class LoggedRun:
-    """The logs of one run. ``identities``: of the commands of its hosts; "" for older logs."""
+    """The logs of one run. ``identities``: of the commands of its hosts; "" for older logs.
+
+    ``members``: the ranks of groups that its processes have: (identity of the group, rank).
+    """
 
     identities: list[str]
     logs: list[ProfileLog] = field(default_factory=list)
+    members: set[tuple[str, int]] = field(default_factory=set)
+
+    def add(self, logs: Sequence[ProfileLog]) -> None:
+        """Adds logs of processes of this run."""
+        self.logs += logs
+        self.members.update(*(one.members for one in logs))
 
     @property
     def begin_ns(self) -> int:
         """When the first process loaded the plug-in, in nanoseconds since 1970."""
         return min(one.log.begin_realtime_ns for one in self.logs)
-
-    @property
-    def members(self) -> set[tuple[str, int]]:
-        """The ranks of groups that its processes have: (identity of the group, rank)."""
-        return {member for one in self.logs for member in one.members}
 
     @property
     def name(self) -> str:
@@ -57,7 +61,7 @@ def runs_of(logs: Sequence[ProfileLog]) -> list[LoggedRun]:
     by_identity: dict[str, LoggedRun] = {}
     for log in logs:
         identity = log.log.run
-        by_identity.setdefault(identity, LoggedRun([identity])).logs.append(log)
+        by_identity.setdefault(identity, LoggedRun([identity])).add([log])
     runs: list[LoggedRun] = []
     for run in sorted(by_identity.values(), key=lambda one: one.begin_ns):
         partner = next((one for one in runs if _are_one(one, run)), None)
@@ -65,15 +69,16 @@ def runs_of(logs: Sequence[ProfileLog]) -> list[LoggedRun]:
             runs.append(run)
         else:
             partner.identities += run.identities
-            partner.logs += run.logs
+            partner.add(run.logs)
     return runs
 
 
 def _are_one(one: LoggedRun, other: LoggedRun) -> bool:
     """Whether processes of both have different ranks of the same communicators."""
-    first, second = one.members, other.members
-    groups = {identity for identity, _ in first} & {identity for identity, _ in second}
-    return bool(groups) and not any(identity in groups for identity, _ in first & second)
+    if one.members & other.members:
+        return False
+    groups = {identity for identity, _ in other.members}
+    return any(identity in groups for identity, _ in one.members)
 
 
 def is_of(run: LoggedRun, chosen: str) -> bool:
