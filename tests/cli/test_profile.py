@@ -404,15 +404,18 @@ def test_logs_of_a_program_that_still_runs(cclmark, job, tmp_path):
     try:
         logs = tmp_path / "logs"
         wait_until(
-            lambda: sum(map(_has_call, logs.glob("*.cclmlog"))) == 2, "both processes have calls"
+            lambda: sum(map(_has_call, logs.glob("*.cclmlog"))) == 2,
+            "both processes have calls",
+            timeout_s=120,
         )
         assert process.poll() is None
-        run = cclmark("profile", "--read", "logs", code=(0, 3))  # 3: a record is being written
+        # 3: a record is being written.
+        run = cclmark("profile", "--read", "logs", code=(0, 3), timeout_s=120)
         assert [one.calls > 0 for one in run.journal.profile.processes] == [True, True]
         assert process.poll() is None
     finally:
         process.terminate()
-        process.wait(timeout=scaled(60))
+        process.wait(timeout=scaled(120))
 
 
 def test_logs_of_the_other_kind_are_named(cclmark, job, fake_cuda, tmp_path):
