@@ -67,6 +67,14 @@ def launch(given):
     sys.exit(next((code if code > 0 else 1 for code in codes if code), given.exit))
 
 
+def wait_for(path):
+    deadline_s = time.monotonic() + 120
+    while not path.exists():
+        if time.monotonic() > deadline_s:
+            sys.exit(f"{path} does not appear")
+        time.sleep(0.01)
+
+
 def unique_id(nccl, rank):
     note = Path(os.environ["NOTE"])
     found = UniqueId()
@@ -75,8 +83,7 @@ def unique_id(nccl, rank):
         whole = note.with_suffix(".new")
         whole.write_bytes(bytes(found))
         whole.rename(note)
-    while not note.exists():
-        time.sleep(0.01)
+    wait_for(note)
     return UniqueId.from_buffer_copy(note.read_bytes())
 
 
@@ -105,6 +112,7 @@ def work(given):
     own = unique_id(nccl, rank)
     check(nccl.ncclCommInitRank(ctypes.byref(communicator), ranks, own, rank), "ncclCommInitRank")
     end = (communicator, stream)
+    ahead = Path(f"{os.environ['NOTE']}.ahead")
 
     def all_reduce(count):
         size = ctypes.c_size_t(count)
@@ -112,6 +120,7 @@ def work(given):
 
     for step in range(0 if given.only_communicator else given.steps):
         if given.kill == f"{rank}:{step}":
+            wait_for(ahead)  # the other ranks have called more
             os.kill(os.getpid(), signal.SIGKILL)
         all_reduce(256)
         all_reduce(256)
@@ -129,6 +138,8 @@ def work(given):
             all_reduce(100)
             all_reduce(200)
             check(nccl.ncclGroupEnd(), "ncclGroupEnd")
+        if given.kill.endswith(f":{step}"):
+            ahead.touch()
     while cuda.cuStreamQuery(stream) == NOT_READY:
         time.sleep(0.001)
     if given.unequal:
