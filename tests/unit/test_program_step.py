@@ -129,6 +129,13 @@ def test_groups_without_calls_are_left_out():
     assert found.step.calls[0][0].group == 0
 
 
+def test_a_group_without_known_ranks_is_of_all_that_call_it():
+    call = (0, 0.0, US, 0)
+    found = step_of(journal_of([operation("all_reduce")], [[call], [call]], groups=[[]]), "p")
+    assert found.step.groups == ((0, 1),)
+    assert "all are assumed" in " ".join(found.remarks)
+
+
 @pytest.mark.parametrize(
     ("parts", "windows", "groups", "says"),
     [
@@ -158,6 +165,7 @@ def test_groups_without_calls_are_left_out():
         ),
         ([operation("all_reduce")], [[(0, 0.0, US, 0)]], [[0, None]], "1 of 2 ranks of group 0"),
         ([operation("all_reduce")], [[(0, 0.0, US, 0)]], [[0, 7]], "damaged"),
+        ([operation("all_reduce")], [[(0, 0.0, US, 0)], []], [[]], "0 of 0 ranks"),
         ([operation("all_reduce")], [[(3, 0.0, US, 0)]], None, "damaged"),
         ([operation("alltoallv")], [[(0, 0.0, US, 0)]], None, "sizes of its parts"),
         ([operation("unheard")], [[(0, 0.0, US, 0)]], None, "sizes of its parts"),

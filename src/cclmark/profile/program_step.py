@@ -63,11 +63,14 @@ def step_of(journal: Journal, name: str) -> FoundStep:
         )
     _check_windows(profile, operations, name)
     ranks = len(windows)
-    groups = [tuple(one for one in group.ranks if one is not None) for group in profile.groups]
     used = sorted({operations[call.index].group for window in windows for call in window})
     numbers = {group: number for number, group in enumerate(used)}
+    groups = [tuple(one for one in group.ranks if one is not None) for group in profile.groups]
     for group in used:
-        _check_group(profile, group, ranks, name)
+        if not profile.groups[group].ranks and _is_of_all(group, windows, operations):
+            groups[group] = tuple(range(ranks))
+        else:
+            _check_group(profile, group, ranks, name)
     steps = [_Rank(number, window, operations) for number, window in enumerate(windows)]
     _check_order(steps, operations, groups, used, profile, name)
     if stuck := join_deadlocked([one.launches for one in steps], operations, groups):
@@ -160,7 +163,7 @@ def _check_operation(
     if one.operation in MESSAGES:
         if call.peer < 0:
             raise UsageError(f"{what}: the profile does not contain its peer")
-        if call.peer >= group_size:
+        if call.peer >= group_size > 0:
             raise UsageError(
                 f"{what}: its peer is rank {call.peer} of a group of {group_size} ranks"
             )
@@ -168,6 +171,15 @@ def _check_operation(
         raise UsageError(f"{what}: the profile does not contain the sizes of its parts")
     if one.dtype not in DTYPE_BYTES:
         raise UsageError(f"{what}: its type is unknown; record shapes where the trace has none")
+
+
+def _is_of_all(
+    group: int,
+    windows: Sequence[Sequence[ProfiledCall]],
+    operations: Sequence[ProfiledOperation],
+) -> bool:
+    """Whether all ranks call operations of a group, whose members a trace does not name."""
+    return all(any(operations[one.index].group == group for one in window) for window in windows)
 
 
 def _check_group(profile: Profile, group: int, ranks: int, name: str) -> None:
@@ -377,6 +389,8 @@ def _remarks(
         )
     if any(operations[index].is_range for index in used):
         yield "calls that were counted by powers of two are replayed with their smallest count"
+    if any(not profile.groups[operations[index].group].ranks for index in used):
+        yield "the profile does not name the ranks of a group that all ranks use: all are assumed"
     rooted = {operations[index].operation for index in used if _is_rooted(operations[index])}
     if rooted:
         names = ", ".join(sorted(rooted))
