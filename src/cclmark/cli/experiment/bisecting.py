@@ -16,7 +16,8 @@ from cclmark.recording.trial_measuring import EndedError, Measuring
 from cclmark.tune.bisection import Bisected, bisect
 
 _REQUEST = re.compile(
-    r"([A-Za-z_][A-Za-z0-9_]*)=([^:]+):([^:]+)(?::(?:[x×]([0-9]{1,9})|([^:]+)))?", re.ASCII
+    r"((?:config\.)?[A-Za-z_][A-Za-z0-9_]*)=([^:]+):([^:]+)(?::(?:[x×]([0-9]{1,9})|([^:]+)))?",
+    re.ASCII,
 )
 _MOST_VALUES = 4096
 _WRITE = (
@@ -35,10 +36,10 @@ def parse_bisect(text: str, keep: str) -> tuple[str, Sequence[int], float]:
     if found is None:
         raise UsageError(f"--bisect {text!r}: {_WRITE}")
     name = found[1]
-    if not Assignment(name, "").is_variable:
+    if not (Assignment(name, "").is_variable or Assignment(name, "").option):
         raise UsageError(
-            f"--bisect {name}: it varies an environment variable with numeric values: use --vary "
-            f"{name}=…, or --library for libraries"
+            f"--bisect {name}: it varies a variable or an option of the communicator with numeric "
+            f"values: use --vary {name}=…, or --library for libraries"
         )
     values = _values(text, found)
     percent = percent_of("--keep", keep, "99%")

@@ -32,7 +32,7 @@ class TuneFlags(Flags):
     without: ClassVar[frozenset[str]] = frozenset(
         {
             *("explain", "cycles", "duration", "summary_every", "references", "inject"),
-            *("modules", "register", "register_number", "format", "check"),
+            *("modules", "register", "register_number", "format", "check", "config"),
         }
     )
 
