@@ -59,12 +59,12 @@ def require_option(flag: str, ccl: str, name: str) -> None:
     ``name``: with its prefix, for example ``config.minCTAs``.
     """
     if reason := unknown_option(ccl, name):
-        raise UsageError(f"{flag} {reason}")
+        raise UsageError(_as_typed(flag, reason))
     variable = variable_of_option(ccl, name)
     if variable in os.environ:
         raise UsageError(
-            f"{flag} {name}: {variable}={os.environ[variable]} is set in the environment and "
-            "decides instead of the option: unset it"
+            _as_typed(flag, f"{name}: {variable}={os.environ[variable]} is set in the environment ")
+            + "and decides instead of the option: unset it"
         )
 
 
@@ -73,4 +73,9 @@ def _check_together(flag: str, ccl: str, options: Mapping[str, str]) -> None:
     try:
         check_combination(ccl, values, _UNKNOWN_VERSION, {})
     except UsageError as error:
-        raise UsageError(f"{flag} {error}") from None
+        raise UsageError(_as_typed(flag, str(error))) from None
+
+
+def _as_typed(flag: str, text: str) -> str:
+    """The text after the flag; names of ``--config`` have no prefix."""
+    return f"{flag} {text.replace(OPTION, '') if flag == '--config' else text}"
