@@ -107,8 +107,9 @@ void check(const Configuration& own) {
   require((!is_given(own.minCTAs) || own.minCTAs > 0) &&
               (!is_given(own.maxCTAs) || own.maxCTAs > 0) && own.minCTAs <= own.maxCTAs,
           kInvalidArgument, "Invalid config min/max channels attribute value");
-  require(!is_given(own.CTAPolicy) || (own.CTAPolicy >= 0 && own.CTAPolicy <= 2), kInvalidArgument,
-          "Invalid config policy attribute value");
+  const int last_policy = version() < 22800 ? 1 : 2;
+  require(!is_given(own.CTAPolicy) || (own.CTAPolicy >= 0 && own.CTAPolicy <= last_policy),
+          kInvalidArgument, "Invalid config policy attribute value");
   require(!is_given(own.nChannelsPerNetPeer) ||
               (own.nChannelsPerNetPeer > 0 && own.nChannelsPerNetPeer <= 64),
           kInvalidArgument, "Invalid config nChannelsPerNetPeer attribute value");
