@@ -9,6 +9,7 @@ from cclmark.plan.counts import Count, Duration
 from cclmark.plan.islands import Island
 from cclmark.plan.outline import Outline
 from cclmark.plan.pieces import Division
+from cclmark.plan.profiled import ProfiledOperation
 
 SCHEMA_VERSION = 4
 
@@ -677,6 +678,19 @@ class Profile(msgspec.Struct, tag="profile", omit_defaults=True):
     processes: list[ProfileProcess] = []
     window: list[list[ProfiledCall]] = []
     notes: list[str] = []
+
+
+class ReplayedOperation(msgspec.Struct):
+    """The calls of a step that are alike. Times are seconds for one step, averaged over ranks.
+
+    ``operation``: as the profile counts it. ``calls``: of the rank that makes most in a step.
+    ``program_s``: in the program, 0 if unknown; ``time_s``: in the replay, the median of the steps.
+    """
+
+    operation: ProfiledOperation
+    calls: Count
+    program_s: Duration
+    time_s: Duration
 
 
 class ProfiledChoice(msgspec.Struct, omit_defaults=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cclmark import _engine as engine
-from cclmark.plan.cases import Case
+from cclmark.plan.items import Item
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.schema import LibraryDescription
@@ -95,7 +95,7 @@ def _open_native(name: str, job: Job) -> NativeLibrary:
 
 def measure_each(
     context: RankContext,
-    cases: Sequence[Case],
+    cases: Sequence[Item],
     measure: Callable[[str, Library], None],
     *,
     all_needed: bool = False,
