@@ -464,7 +464,7 @@ def test_channels_are_an_option_of_the_communicator_where_the_program_may_change
     assert wide
     assert all(one.options == result.options for one in wide)
     text = "\n".join(tune_lines(result))
-    assert "has to be created with minCTAs=64 maxCTAs=64" in text
+    assert "create the communicator with minCTAs=64 maxCTAs=64 in ncclConfig_t" in text
     assert "      options = torch.distributed.ProcessGroupNCCL.Options()\n" in text
     assert "      options.config.min_ctas = 64\n      options.config.max_ctas = 64\n" in text
     assert "NCCL_MIN_CTAS" not in text
@@ -484,9 +484,15 @@ def test_no_more_channels_are_requested_than_the_version_has(version, channels):
     assert wide_options(version) == {"minCTAs": channels, "maxCTAs": channels}
 
 
-@pytest.mark.parametrize("version", ["2.16.5", ""])
-def test_a_library_without_the_options_is_tuned_by_the_variable(version, tmp_path):
-    target = NcclTarget("rccl", version, "MI300X", None, 2, 24, "/plug-in.so", True)
+@pytest.mark.parametrize(
+    ("version", "has_configuration"), [("2.16.5", True), ("", True), ("2.18.5", False)]
+)
+def test_a_library_without_the_options_is_tuned_by_the_variable(
+    version, has_configuration, tmp_path
+):
+    target = NcclTarget(
+        *("rccl", version, "MI300X", None, 2, 24, "/plug-in.so", True), has_configuration
+    )
     artifact = target.candidate(Choice("ring", "ll", 32), ["all_reduce"], tmp_path)
     assert not artifact.options
     assert artifact.process["NCCL_MIN_CTAS"] == "64"

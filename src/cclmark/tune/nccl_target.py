@@ -34,6 +34,7 @@ class NcclTarget:
     ``library``: nccl or rccl. ``nvlinks``: of each device, None if unknown. ``usual_channels``: of
     a communicator by default. ``plug_in``: the path of cclmark's plug-in. ``app_changes``: the
     program is changed for registered buffers and for the options of its communicator.
+    ``has_configuration``: whether the library has CommInitRankConfig.
     """
 
     library: str
@@ -44,6 +45,7 @@ class NcclTarget:
     usual_channels: int
     plug_in: str
     app_changes: bool = False
+    has_configuration: bool = True
 
     @property
     def words(self) -> str:
@@ -70,7 +72,8 @@ class NcclTarget:
 
         Empty if the program stays as it is, or the library has none: then a variable does.
         """
-        return wide_options(self.version) if self.app_changes else {}
+        changes = self.app_changes and self.has_configuration
+        return wide_options(self.version) if changes else {}
 
     @property
     def _wide_variables(self) -> Mapping[str, str]:

@@ -71,8 +71,9 @@ def _option_lines(options: Mapping[str, str]) -> list[str]:
         f"      options.config.{_TORCH_OPTIONS[name]} = {value}" for name, value in options.items()
     ]
     return [
-        f"  program change: the communicator has to be created with {given} (ncclConfig_t of "
-        "ncclCommInitRankConfig); other communicators keep their channels. In torch:",
+        f"  program change: create the communicator with {given} in ncclConfig_t "
+        "(ncclCommInitRankConfig);",
+        "    other communicators keep their channels. In torch:",
         "      options = torch.distributed.ProcessGroupNCCL.Options()",
         *fields,
         '      torch.distributed.init_process_group("nccl", pg_options=options)',
