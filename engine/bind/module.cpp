@@ -548,8 +548,8 @@ NB_MODULE(_engine, m) {
             new (self) StepReplay(device, rank_group, std::move(memberships), std::move(calls),
                                   seed, counter);
           },
-          "device"_a, "rank_group"_a, "communicators"_a, "places"_a, "calls"_a, "seed"_a,
-          "counter"_a.none() = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
+          "device"_a, "rank_group"_a, nb::kw_only(), "communicators"_a, "places"_a, "calls"_a,
+          "seed"_a, "counter"_a.none() = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
           nb::keep_alive<1, 4>(), nb::keep_alive<1, 8>())
       .def("run", &StepReplay::run, "delay_s"_a = 0.0, nb::call_guard<nb::gil_scoped_release>())
       .def(

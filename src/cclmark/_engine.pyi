@@ -424,6 +424,7 @@ class StepReplay:
         self,
         device: Device,
         rank_group: RankGroup,
+        *,
         communicators: list[Communicator],
         places: list[tuple[int, int]],
         calls: list[StepCall],

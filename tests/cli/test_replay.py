@@ -143,6 +143,8 @@ def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
         ((), "the profile is missing"),
         (("no-such-file.jsonl",), "no-such-file.jsonl"),
         (("PROFILE", "--ccl", "mpi"), "streams"),
+        (("PROFILE", "--ccl", "shm,torch:gloo"), "loads itself"),
+        (("PROFILE", "--ccl", "unheard"), "unheard"),
         (("PROFILE", "--ccl", "shm,shm", "--vary", "registration=none"), "variables of the"),
         (("PROFILE", "-g", "3", "--devices", "host:3"), "the profile has 2 ranks"),
         (("PROFILE", "--inject", "hang:rank=0,case=0"), "only the faults"),

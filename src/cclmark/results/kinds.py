@@ -9,7 +9,7 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
-from cclmark.plan.counts import Count, Duration
+from cclmark.plan.counts import Count, Duration, Elapsed
 from cclmark.plan.items import (
     CHECK,
     COLLECTIVE,
@@ -555,9 +555,9 @@ class ReplayResult(msgspec.Struct, tag="replay", omit_defaults=True):
 
     ``span_s``: by rank, of every step, from the begin of its first call to the end of the last one;
     ``communication_s``: in which at least one call ran. ``enqueue_s``: the median time in which the
-    host enqueued a step, of the slowest rank. ``operations``: the times of calls by operation.
-    ``verification``: of a step before the timed ones; the first element of a finding is of the call
-    that it names.
+    host enqueued a step, of the slowest rank; 0 on the host. ``operations``: the times of calls by
+    operation. ``verification``: of a step before the timed ones; the first element of a finding is
+    of the call that it names.
     """
 
     index: Count
@@ -567,9 +567,9 @@ class ReplayResult(msgspec.Struct, tag="replay", omit_defaults=True):
     converged: bool = True
     started_at_s: float = 0.0
     duration_s: float = 0.0
-    span_s: list[list[Duration]] = []
-    communication_s: list[list[Duration]] = []
-    enqueue_s: Duration = 0.0
+    span_s: list[list[Elapsed]] = []
+    communication_s: list[list[Elapsed]] = []
+    enqueue_s: Elapsed = 0.0
     operations: list[ReplayedOperation] = []
     verification: Verification | None = None
     report: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cclmark.explain.paths import Route
-from cclmark.plan.counts import Count, Duration
+from cclmark.plan.counts import Count, Duration, Elapsed
 from cclmark.plan.islands import Island
 from cclmark.plan.outline import Outline
 from cclmark.plan.pieces import Division
@@ -689,8 +689,8 @@ class ReplayedOperation(msgspec.Struct):
 
     operation: ProfiledOperation
     calls: Count
-    program_s: Duration
-    time_s: Duration
+    program_s: Elapsed
+    time_s: Elapsed
 
 
 class ProfiledChoice(msgspec.Struct, omit_defaults=True):

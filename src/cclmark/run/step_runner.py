@@ -45,17 +45,18 @@ class StepRunner:
         self._rank = rank
         self._settings = rank.job.settings
         self._step = step
+        self._is_host = device.info.runtime == "host"
         self._calls = step.calls[rank.job.rank]
         own = [number for number, one in enumerate(communicators) if one is not None]
         places = {group: place for place, group in enumerate(own)}
         self._replay = engine.StepReplay(
             device,
             rank.rank_group,
-            [one for one in communicators if one is not None],
-            [(step.groups[one].index(rank.job.rank), len(step.groups[one])) for one in own],
-            _engine_calls(self._calls, places, gaps),
-            self._settings.seed,
-            rank.counter,
+            communicators=[one for one in communicators if one is not None],
+            places=[(step.groups[one].index(rank.job.rank), len(step.groups[one])) for one in own],
+            calls=_engine_calls(self._calls, places, gaps),
+            seed=self._settings.seed,
+            counter=rank.counter,
         )
         if self._replay.checked_on_host:
             rank.notice(f"outputs are checked on the host: {self._replay.checked_on_host}")
@@ -89,7 +90,8 @@ class StepRunner:
             duration_s=time.monotonic() - began_s,
             span_s=times.by_rank(times.spans_s),
             communication_s=times.by_rank(times.communication_s),
-            enqueue_s=median(max(row) for row in times.enqueue_s),
+            # The host works inside the call.
+            enqueue_s=0.0 if self._is_host else median(max(row) for row in times.enqueue_s),
             operations=times.operations(),
             verification=verification,
         )

@@ -21,7 +21,14 @@ from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import REPLAY
-from cclmark.plan.libraries import BRIDGE, MPI, meant_by, names_for, native_library
+from cclmark.plan.libraries import (
+    BRIDGE,
+    MPI,
+    meant_by,
+    names_for,
+    native_library,
+    torch_backend_of,
+)
 from cclmark.plan.replays import Replay, replays_of
 from cclmark.plan.variants import (
     DEFAULT,
@@ -144,12 +151,12 @@ def _libraries(flags: ReplayFlags, runtime: str) -> list[str]:
     named = [one.strip() for one in flags.ccl.split(",")] if flags.ccl else [usual or ""]
     found = list(dict.fromkeys(meant_by(name, runtime) for name in named))
     for name in found:
-        if name in (MPI, BRIDGE):
+        if name in (MPI, BRIDGE) or torch_backend_of(name) is not None:
             raise UsageError(
-                f"--ccl {name}: replay supports libraries whose calls are enqueued on streams, and "
-                "shm"
+                f"--ccl {name}: replay supports only libraries that cclmark loads itself and whose "
+                "calls are enqueued on streams, and shm"
             )
-        if name not in names_for(runtime) and not name.startswith("torch:"):
+        if name not in names_for(runtime):
             raise unknown_library(name, runtime)
     if flags.ccl_path and len(found) > 1:
         raise UsageError("--ccl-path is the file of one library, but --ccl names several")

@@ -65,7 +65,7 @@ def insights_on_replays(run: Run) -> list[Insight]:
                 )
             )
     found += [Insight("note", _sentence(line)) for line in error_lines(summaries)]
-    found += [Insight("look", _sentence(line)) for line in remarks_of_replays(summaries)]
+    found += [Insight("look", f"{line}.") for line in remarks_of_replays(summaries)]
     return [*found, *of_completeness(run.journal, [])]
 
 

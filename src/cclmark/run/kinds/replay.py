@@ -71,18 +71,10 @@ def _join_groups(
     options: Mapping[str, str],
 ) -> list[engine.Communicator | None]:
     """Creates the communicators of all groups, one after the other; None for those of others."""
-    everyone = set(range(rank.job.ranks))
+    if not isinstance(library, NativeLibrary):
+        raise engine.MissingError("replay supports only libraries that cclmark loads itself")
     found: list[engine.Communicator | None] = []
     for number, members in enumerate(step.groups):
-        is_world = set(members) == everyone and list(members) == sorted(members)
-        if not isinstance(library, NativeLibrary):
-            if not is_world or number > 0:
-                raise engine.UnsupportedError(
-                    "this library has one group of all ranks, but the program's step has other "
-                    "groups: replay it with a library that cclmark loads itself, for example nccl"
-                )
-            found.append(in_step(rank.agreement, partial(library.join, rank, device)))
-            continue
         join = partial(_join, rank, device, library, number, members, options)
         if rank.job.rank in members:
             found.append(in_step(rank.agreement, join))
