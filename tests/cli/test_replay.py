@@ -70,6 +70,21 @@ def test_the_gaps_of_a_step_pass(cclmark, fake_cuda, profiled, tmp_path):
     assert min(min(values) for values in run.journal.replays[0].span_s) < 0.04
 
 
+def test_what_a_group_would_gain_at_reference_bandwidth(cclmark, fake_cuda, profiled, tmp_path):
+    home = {"XDG_DATA_HOME": str(tmp_path / "home")}
+    sizes = ("-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "-g", "2")
+    measured = cclmark("all_reduce", *sizes, env=fake_cuda.env(**home))
+    added = ("references", "add", str(measured.journal_path), "--name", "bench")
+    cclmark(*added, env=fake_cuda.env(**home))
+    run = cclmark("replay", profiled, *FAST, env=fake_cuda.env(**home))
+    assert "if group 0 ran at reference bandwidth, the step would take at most" in run.out
+    assert "1 operation of 3 beside" in run.out
+    page = cclmark("report", str(run.journal_path), "-O", "page.html", env=home)
+    assert "If group 0 ran at reference bandwidth" in (page.directory / "page.html").read_text()
+    alone = cclmark("replay", profiled, *FAST, env=fake_cuda.env())
+    assert "reference bandwidth" not in alone.out
+
+
 def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
     run = cclmark(
         *("replay", profiled, *FAST, "--inject", "corrupt:rank=1,index=300"),

@@ -40,9 +40,10 @@ class Plugins {
   bool is_copied(const Operation& operation) const;
   bool is_reporting() const;
   // `group_call`: the event of the group of calls, nullptr before version 5 of the interface.
-  void report_one(const Operation& operation, void* group_call);
+  // `is_first`: whether the group's kernel has no other operation before.
+  void report_one(const Operation& operation, void* group_call, bool is_first);
   void report_copies(const Operation& operation, void* group_call);
-  void report_collective(const Operation& operation, void* group_call);
+  void report_collective(const Operation& operation, void* group_call, bool is_first);
   void report_messages(const Operation& operation, void* group_call);
 
   const uint64_t communicator_;

@@ -12,6 +12,7 @@ import msgspec
 from cclmark.cli.collective.measuring import check_limits, unknown_library
 from cclmark.cli.communicator_options import check_options_of
 from cclmark.cli.replay.replay_options import USUAL_ROUNDS, ReplayFlags
+from cclmark.cli.usual_references import usual_references
 from cclmark.cli.varied import check_settings
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
@@ -47,6 +48,7 @@ from cclmark.report.formats.exporter import Exporter
 from cclmark.report.kinds.replay_table import ReplayTable
 from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import ReplayResult
 from cclmark.results.schema import Settings
@@ -222,4 +224,7 @@ def _settings(flags: ReplayFlags, ranks: int) -> Settings:
 def _exporter(flags: ReplayFlags, output: Output) -> Exporter[ReplayResult]:
     if flags.format != "table":
         return exporter_of(REPLAY, flags.format)
-    return ReplayTable(paint=ansi if output.takes_colours else unpainted)
+    return ReplayTable(
+        paint=ansi if output.takes_colours else unpainted,
+        references=ReferenceNotes(usual_references),
+    )

@@ -20,13 +20,13 @@ PAGE_COLUMNS = (
 def _table(view: View) -> Exporter[ReplayResult]:
     from cclmark.report.kinds.replay_table import ReplayTable
 
-    return ReplayTable(paint=view.paint)
+    return ReplayTable(paint=view.paint, references=view.references)
 
 
 def _markdown(view: View) -> Exporter[ReplayResult]:
     from cclmark.report.kinds.replay_table import ReplayMarkdown
 
-    return ReplayMarkdown()
+    return ReplayMarkdown(view.references)
 
 
 def _counted(journal: Journal) -> str:

@@ -12,6 +12,7 @@ from cclmark.report.insights.soundness import of_completeness
 from cclmark.report.kinds.replay_columns import REPLAYS, replay_cells
 from cclmark.report.page.page import PageTable, Section
 from cclmark.report.page.stage_bars import StageBars, stage_bars
+from cclmark.report.wording.replay_references import reference_lines
 from cclmark.report.wording.replay_words import (
     cells_of_replay,
     error_lines,
@@ -64,7 +65,8 @@ def insights_on_replays(run: Run) -> list[Insight]:
                     f"with {name_of_replay(summaries[0])}.",
                 )
             )
-    found += [Insight("note", _sentence(line)) for line in error_lines(summaries)]
+    beside = reference_lines(summaries, run.journal.header, run.notes)
+    found += [Insight("note", _sentence(line)) for line in (*error_lines(summaries), *beside)]
     found += [Insight("look", f"{line}.") for line in remarks_of_replays(summaries)]
     return [*found, *of_completeness(run.journal, [])]
 

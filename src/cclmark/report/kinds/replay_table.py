@@ -5,7 +5,9 @@ from __future__ import annotations
 from cclmark.analysis.replays import ReplaySummary, summaries_of_replays
 from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.report.wording.remarks import ending
+from cclmark.report.wording.replay_references import reference_lines
 from cclmark.report.wording.replay_words import (
     cells_of_replay,
     error_lines,
@@ -28,8 +30,14 @@ from cclmark.results.schema import Footer, Header
 class GatheredReplays:
     """Collects the results, which are summarised at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, references: ReferenceNotes | None = None) -> None:
         self.results: list[ReplayResult] = []
+        self._references = references or ReferenceNotes()
+        self._header: Header | None = None
+
+    def keep(self, header: Header) -> None:
+        """Keeps the header."""
+        self._header = header
 
     def add(self, result: ReplayResult) -> str:
         """Keeps the result."""
@@ -43,18 +51,22 @@ class GatheredReplays:
     def notes(self, summaries: list[ReplaySummary]) -> list[str]:
         """The error against the program, and remarks."""
         gaps = [gaps_line(summaries[0].replay)] if summaries else []
-        return [*gaps, *error_lines(summaries), *remarks_of_replays(summaries)]
+        beside = reference_lines(summaries, self._header, self._references)
+        return [*gaps, *error_lines(summaries), *beside, *remarks_of_replays(summaries)]
 
 
 class ReplayTable(GatheredReplays):
     """Two tables, and remarks."""
 
-    def __init__(self, *, paint: Paint = unpainted) -> None:
-        super().__init__()
+    def __init__(
+        self, *, paint: Paint = unpainted, references: ReferenceNotes | None = None
+    ) -> None:
+        super().__init__(references)
         self._paint = paint
 
     def begin(self, header: Header) -> str:
         """Returns the devices, their links, the library and the method."""
+        self.keep(header)
         lines = opening_lines(header, "rank", method_of_replays(header), self._paint)
         return "\n".join(lines) + "\n"
 
@@ -90,6 +102,7 @@ class ReplayMarkdown(GatheredReplays):
 
     def begin(self, header: Header) -> str:
         """Returns the title and the head as a list."""
+        self.keep(header)
         lines = opening_lines(header, "rank", method_of_replays(header), unpainted)
         return "\n".join(["# Replay", "", "```text", *lines, "```", ""]) + "\n"
 
