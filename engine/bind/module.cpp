@@ -329,13 +329,15 @@ NB_MODULE(_engine, m) {
           "ranks"_a)
       .def(
           "join",
-          [](Ccl& ccl, Device& device, nb::bytes id, RankGroup& rank_group) {
+          [](Ccl& ccl, Device& device, nb::bytes id, RankGroup& rank_group,
+             const CommunicatorOptions& options) {
             std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(id.c_str()), id.size());
             nb::gil_scoped_release release;
-            return ccl.join(device, bytes, rank_group);
+            return options.empty() ? ccl.join(device, bytes, rank_group)
+                                   : ccl.join_with(device, bytes, rank_group, options);
           },
-          "device"_a, "id"_a, "rank_group"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
-          nb::keep_alive<0, 4>())
+          "device"_a, "id"_a, "rank_group"_a, "options"_a = CommunicatorOptions(),
+          nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 4>())
       .def("open_host_exchange", &Ccl::open_host_exchange, "rank_group"_a, nb::keep_alive<0, 1>(),
            nb::call_guard<nb::gil_scoped_release>());
 

@@ -130,6 +130,18 @@ def test_variants_rounds_and_formats(cclmark, fake_cuda, profiled):
     assert "Calls of a rank in a step" in (page.directory / "page.html").read_text()
 
 
+def test_options_of_the_communicators_are_varied(cclmark, fake_cuda, profiled):
+    vary = ("--vary", "config.maxCTAs=4", "--rounds", "2")
+    run = cclmark("replay", profiled, *FAST, *vary, env=fake_cuda.env())
+    found = {(one.replay.variant.describe(), one.status) for one in run.journal.replays}
+    assert found == {("default", "ok"), ("config.maxCTAs=4", "ok")}
+    # The option reaches the library: a failure of that function is the variant's alone.
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:CommInitRankConfig")
+    run = cclmark("replay", profiled, *FAST, *vary, env=env)
+    failed = {one.replay.variant.describe() for one in run.journal.replays if one.status == "died"}
+    assert failed == {"config.maxCTAs=4"}
+
+
 def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
     run = cclmark("replay", traced, *FAST, "--gaps", "drop")
     (result,) = run.journal.replays

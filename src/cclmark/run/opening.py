@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cclmark import _engine as engine
 from cclmark.plan.items import Item
@@ -23,7 +23,9 @@ class AbsentLibrary:
         self.reason = reason
         self.descriptions: list[LibraryDescription] = []
 
-    def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
+    def join(
+        self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
+    ) -> engine.Communicator:
         """Raises UnsupportedError."""
         raise engine.UnsupportedError(self.reason)
 

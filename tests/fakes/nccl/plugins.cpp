@@ -633,7 +633,8 @@ Plugins::Choice Plugins::choose(const Operation& operation) const {
   best.channels =
       channels > 0
           ? std::min(channels, most_channels_)
-          : static_cast<int>(std::min(static_cast<size_t>(most_channels_), 1 + bytes / 65536));
+          : static_cast<int>(std::clamp(1 + bytes / 65536, static_cast<size_t>(least_channels_),
+                                        static_cast<size_t>(most_channels_)));
   if (fake_common::environment_is_rank("CCLMARK_FAKE_ODD_ALGORITHM", rank_))
     best.algorithm = 1 - best.algorithm;
   if (all.tuner_version >= 6) {

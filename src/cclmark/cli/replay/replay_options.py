@@ -33,9 +33,9 @@ class ReplayFlags:
         "--vary",
         multiple=True,
         metavar="NAME=A,B",
-        help="A variable of the environment and its values, for example NCCL_P2P_DISABLE=1, each "
-        "compared with the default in new processes; may be repeated. Values that contain commas "
-        "are separated by |.",
+        help="A variable of the environment or an option of all communicators and its values, for "
+        "example NCCL_P2P_DISABLE=1 or config.minCTAs=32, each compared with the default in new "
+        "processes; may be repeated. Values that contain commas are separated by |.",
     )
     one_at_a_time: bool = option(
         OPERATION,

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.cli.collective.measuring import check_limits, unknown_library
+from cclmark.cli.communicator_options import check_options_of
 from cclmark.cli.replay.replay_options import USUAL_ROUNDS, ReplayFlags
 from cclmark.cli.usual_references import usual_references
 from cclmark.cli.varied import check_settings
@@ -168,8 +169,11 @@ def _variants(flags: ReplayFlags, libraries: Sequence[str]) -> tuple[list[Varian
     """Returns the default, other libraries, varied settings; and notices. Raises UsageError."""
     varied = [parse_vary(text) for text in flags.vary]
     for name, _ in varied:
-        if not Assignment(name, "").is_variable:
-            raise UsageError(f"--vary {name}: replay varies variables of the environment only")
+        if not (Assignment(name, "").is_variable or Assignment(name, "").option):
+            raise UsageError(
+                f"--vary {name}: replay varies variables of the environment and options of the "
+                "communicators only"
+            )
     if varied and len(libraries) > 1:
         raise UsageError("--vary and several libraries in --ccl exclude each other")
     notices = check_settings(varied, libraries[0])
@@ -178,6 +182,7 @@ def _variants(flags: ReplayFlags, libraries: Sequence[str]) -> tuple[list[Varian
         if varied
         else []
     )
+    check_options_of(settings, libraries[0], {})
     others = [Variant((Assignment(LIBRARY, name, PROCESS),)) for name in libraries[1:]]
     return [DEFAULT, *others, *settings], notices
 

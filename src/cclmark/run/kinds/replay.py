@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -34,7 +34,9 @@ def _measure(
     # A failure before the first step is attributed to the first item.
     rank.case_index = indices[0]
     rank.enter("communicator creation")
-    communicators = _join_groups(rank, device, step, library)
+    # Each variant has its own processes.
+    options = items[indices[0]].variant.options
+    communicators = _join_groups(rank, device, step, library, options)
     try:
         rank.enter("allocating buffers")
         runner = in_step(
@@ -62,14 +64,18 @@ def _measure(
 
 
 def _join_groups(
-    rank: Rank, device: engine.Device, step: ProgramStep, library: Library
+    rank: Rank,
+    device: engine.Device,
+    step: ProgramStep,
+    library: Library,
+    options: Mapping[str, str],
 ) -> list[engine.Communicator | None]:
     """Creates the communicators of all groups, one after the other; None for those of others."""
     if not isinstance(library, NativeLibrary):
         raise engine.MissingError("replay supports only libraries that cclmark loads itself")
     found: list[engine.Communicator | None] = []
     for number, members in enumerate(step.groups):
-        join = partial(_join, rank, device, library, number, members)
+        join = partial(_join, rank, device, library, number, members, options)
         if rank.job.rank in members:
             found.append(in_step(rank.agreement, join))
         else:
@@ -85,10 +91,11 @@ def _join(
     library: NativeLibrary,
     number: int,
     members: Sequence[int],
+    options: Mapping[str, str],
 ) -> engine.Communicator:
     job = rank.job
     group = rank.rank_group.subgroup(job.rank_group_fd, list(members), job.ranks)
     rank.groups.append(group)
     rank.enter("communicator creation")
     key = f"communicator id of {library.ccl.info.name} for group {number}"
-    return join_with_id(library.ccl, rank, device, group, key)
+    return join_with_id(library.ccl, rank, device, group, key, options)
