@@ -2,6 +2,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -526,7 +527,8 @@ NB_MODULE(_engine, m) {
                         field("stream"_a, &StepCall::stream),
                         field("operation"_a, &StepCall::operation),
                         field("gap"_a = step_call.gap, &StepCall::gap),
-                        field("gap_s"_a = step_call.gap_s, &StepCall::gap_s));
+                        field("gap_s"_a = step_call.gap_s, &StepCall::gap_s),
+                        field("after"_a.none() = step_call.after, &StepCall::after));
   nb::class_<StepTimes>(m, "StepTimes")
       .def_ro("begin_s", &StepTimes::begin_s)
       .def_ro("end_s", &StepTimes::end_s)
@@ -537,12 +539,13 @@ NB_MODULE(_engine, m) {
           "__init__",
           [](StepReplay* self, Device& device, RankGroup& rank_group,
              const std::vector<Communicator*>& communicators,
-             const std::vector<std::pair<int, int>>& places, std::vector<StepCall> calls,
+             const std::vector<std::array<int, 3>>& places, std::vector<StepCall> calls,
              uint32_t seed, OperationCounter* counter) {
             if (communicators.size() != places.size()) throw Error("a place is missing");
             std::vector<Membership> memberships;
             for (size_t i = 0; i < places.size(); ++i) {
-              memberships.push_back({communicators[i], places[i].first, places[i].second});
+              auto [rank, ranks, number] = places[i];
+              memberships.push_back({communicators[i], rank, ranks, static_cast<uint32_t>(number)});
             }
             nb::gil_scoped_release release;
             new (self) StepReplay(device, rank_group, std::move(memberships), std::move(calls),

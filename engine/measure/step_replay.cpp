@@ -16,6 +16,8 @@ namespace {
 constexpr int kPoison = 0xa5;
 constexpr int kCorruption = 0x5a;
 constexpr double kNsPerSecond = 1e9;
+constexpr double kMostGapS = 3600;
+constexpr size_t kMostStreams = 256;
 constexpr double kLeastSleepS = 200e-6;  // a shorter sleep ends later than it should
 
 /// As in kernels/clock.cu.
@@ -99,7 +101,9 @@ StepReplay::StepReplay(Device& device, RankGroup& rank_group, std::vector<Member
 StepReplay::~StepReplay() = default;
 
 void StepReplay::check_calls(const std::vector<StepCall>& calls) const {
-  for (const StepCall& call : calls) {
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const StepCall& call = calls[i];
+    check_gap(call, i);
     if (call.communicator >= memberships_.size()) {
       throw Error("a call of the step has an unknown communicator");
     }
@@ -115,6 +119,13 @@ void StepReplay::check_calls(const std::vector<StepCall>& calls) const {
         "calls of this library return only when their work is complete, so that calls on several "
         "streams cannot be replayed");
   }
+}
+
+void StepReplay::check_gap(const StepCall& call, size_t place) const {
+  if (!(call.gap_s >= 0 && call.gap_s <= kMostGapS)) throw Error("a gap of the step is too long");
+  if (call.after && *call.after >= place)
+    throw Error("a gap of the step begins after a later call");
+  if (call.stream >= kMostStreams) throw Error("the step has too many streams");
 }
 
 /// Provides buffers that are large enough for every call of a lane.
@@ -141,7 +152,7 @@ void StepReplay::bind(StepCall call) {
   std::unique_ptr<Checker>& checker = lane.checkers[content];
   if (checker == nullptr) {
     checker = std::make_unique<Checker>(device_, stream_of(call), own.rank, own.ranks);
-    checker->choose(operation, seed_);
+    checker->choose(operation, seed_ + own.number);
     checker->fill_input(lane.send, lane.room.send_bytes);
   }
   using Known = std::pair<Operation, std::unique_ptr<Call>>;
@@ -179,8 +190,12 @@ void StepReplay::begin_step(double delay_s) {
 
 /// Lets the time before a call pass on its stream.
 void StepReplay::pass_gap(const StepCall& call) {
-  if (call.gap == Gap::none || call.gap_s <= 0) return;
+  if (call.gap == Gap::none) return;
   if (pause_ == nullptr) return wait_on_host(call);
+  if (call.gap == Gap::after_previous && call.after) {
+    device_.wait_for_event(stream_of(call), ends_[*call.after].get());
+  }
+  if (call.gap_s <= 0) return;
   auto* origin = reinterpret_cast<volatile unsigned long long*>(origin_.data());
   PauseArguments wait{call.gap == Gap::after_begin ? origin : nullptr,
                       static_cast<unsigned long long>(call.gap_s * kNsPerSecond), 0};

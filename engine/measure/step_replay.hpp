@@ -33,6 +33,9 @@ struct StepCall {
   Operation operation;
   Gap gap = Gap::none;
   double gap_s = 0;
+  /// For Gap::after_previous: the place of an earlier call of the step, on any stream, after which
+  /// the gap begins; without one it is the call before on the same stream.
+  std::optional<size_t> after;
 };
 
 /// The times of one step on this rank, in seconds.
@@ -43,11 +46,13 @@ struct StepTimes {
   double host_s = 0;     ///< from the barrier until all calls were complete
 };
 
-/// A communicator with the place of this rank in it.
+/// A communicator with the place of this rank in it. `number`: differs between the communicators of
+/// a step, so that their data do.
 struct Membership {
   Communicator* communicator;
   int rank;
   int ranks;
+  uint32_t number = 0;
 };
 
 /// Repeats a sequence of calls: operations of several communicators on several streams, with gaps
@@ -86,6 +91,7 @@ class StepReplay {
   struct Bound;
 
   void check_calls(const std::vector<StepCall>& calls) const;
+  void check_gap(const StepCall& call, size_t place) const;
   void allocate(const std::vector<StepCall>& calls);
   void bind(StepCall call);
   void begin_step(double delay_s);

@@ -411,6 +411,7 @@ class StepCall:
         operation: Operation,
         gap: Gap = ...,
         gap_s: float = ...,
+        after: int | None = ...,
     ) -> None: ...
 
 class StepTimes:
@@ -426,7 +427,7 @@ class StepReplay:
         rank_group: RankGroup,
         *,
         communicators: list[Communicator],
-        places: list[tuple[int, int]],
+        places: list[tuple[int, int, int]],
         calls: list[StepCall],
         seed: int,
         counter: OperationCounter | None = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from cclmark.errors import UsageError
@@ -39,8 +38,13 @@ def journal_of(operations, windows, groups=None, step_s=None, steps=5):
         "plug-in",
         groups=[ProfileGroup("", str(number), list(own)) for number, own in enumerate(groups)],
         processes=[
-            ProfileProcess(rank, "host", 1, 10, 10, steps=steps, step_s=step_s)
-            for rank in range(ranks)
+            ProfileProcess(
+                *(rank, "host", 1, 10, 10),
+                steps=steps,
+                step_s=step_s,
+                step_calls=len(window) * bool(steps),
+            )
+            for rank, window in enumerate(windows)
         ],
         window=[[ProfiledCall(*one) for one in window] for window in windows],
     )
@@ -108,17 +112,66 @@ def test_messages_that_would_wait_for_each_other_are_joined():
 
 def test_collectives_on_one_stream_in_another_order_never_complete():
     parts = [operation("all_reduce"), operation("all_gather", group=1)]
-    call = [[ProfiledCall(one, 0.0, US, 0)] for one in (0, 1)]
-    launches = [
-        [Launch((*call[0],)), Launch((*call[1],))],
-        [Launch((*call[1],)), Launch((*call[0],))],
+
+    def launches(*, is_apart):
+        return [
+            [Launch((ProfiledCall(one, 0.0, US, one * is_apart),)) for one in order]
+            for order in ((0, 1), (1, 0))
+        ]
+
+    assert join_deadlocked(launches(is_apart=False), parts, [(0, 1), (0, 1)]) == [0, 1]
+    # On two streams they complete, and get an order that is the same on both ranks.
+    apart = launches(is_apart=True)
+    assert join_deadlocked(apart, parts, [(0, 1), (0, 1)]) == []
+    first, second = ([one.first.index for one in own] for own in apart)
+    assert first == second
+
+
+def test_only_ranks_that_wait_for_each_other_have_messages_joined():
+    # Rank 0 only waits for rank 1, which waits for rank 2 and that one for rank 1.
+    parts = [operation("send", ranks=3), operation("recv", ranks=3)]
+
+    def calls(*given):
+        return [
+            (one, number * 20 * US, 5 * US, 0, peer) for number, (one, peer) in enumerate(given)
+        ]
+
+    windows = [
+        calls((0, 1), (0, 1)),
+        calls((0, 2), (1, 2), (1, 0), (1, 0)),
+        calls((0, 1), (1, 1)),
     ]
-    assert join_deadlocked(launches, parts, [(0, 1), (0, 1)]) == [0, 1]
-    streams = [
-        [Launch((msgspec.structs.replace(one.first, stream=one.first.index),)) for one in own]
-        for own in launches
-    ]
-    assert join_deadlocked(streams, parts, [(0, 1), (0, 1)]) == []
+    found = step_of(journal_of(parts, windows), "p")
+    assert [len(own) for own in found.step.calls] == [2, 3, 1]
+
+
+def test_messages_to_one_peer_stay_apart_however_close_they_are():
+    parts = [operation("send"), operation("recv")]
+    sends = [(0, 0.0, 5 * US, 0, 1), (0, 5.8 * US, 5 * US, 0, 1)]
+    receives = [(1, 0.0, 5 * US, 0, 0), (1, 8 * US, 5 * US, 0, 0)]
+    found = step_of(journal_of(parts, [sends, receives]), "p")
+    assert [len(own) for own in found.step.calls] == [2, 2]
+
+
+def test_larger_groups_come_first():
+    parts = [operation("all_reduce", group=1), operation("all_reduce", group=0, ranks=0)]
+    parts.append(operation("all_reduce", group=2))
+    low = [(0, 0.0, US, 0), (1, 9 * US, US, 0)]
+    high = [(2, 0.0, US, 0), (1, 9 * US, US, 0)]
+    groups = [[], [0, 1], [2, 3]]
+    found = step_of(journal_of(parts, [low, low, high, high], groups=groups), "p")
+    assert found.step.groups == ((0, 1, 2, 3), (0, 1), (2, 3))
+
+
+def test_marked_steps_that_the_listed_calls_are_not_have_no_time():
+    call = (0, 0.0, 10 * US, 0)
+    journal = journal_of([operation("all_reduce")], [[call], [call]], step_s=1e-3)
+    for one in journal.profile.processes:
+        one.step_calls = 0
+    found = step_of(journal, "p")
+    assert found.original.step_s == ()
+    assert found.original.span_s == pytest.approx((10 * US, 10 * US))
+    assert "not known to be one step" in " ".join(found.remarks)
 
 
 def test_groups_without_calls_are_left_out():
@@ -166,6 +219,12 @@ def test_a_group_without_known_ranks_is_of_all_that_call_it():
         ([operation("all_reduce")], [[(0, 0.0, US, 0)]], [[0, None]], "1 of 2 ranks of group 0"),
         ([operation("all_reduce")], [[(0, 0.0, US, 0)]], [[0, 7]], "damaged"),
         ([operation("all_reduce")], [[(0, 0.0, US, 0)], []], [[]], "0 of 0 ranks"),
+        ([operation("all_reduce")], [[(0, 0.0, US, 0)]] * 2, [[0, 0]], "damaged"),
+        ([operation("all_reduce")], [[(0, 0.0, US, 0)]] * 2, [[0, -1]], "damaged"),
+        ([operation("all_reduce")], [[(0, 0.0, US, 0)]] * 2, [[0]], "damaged"),
+        ([operation("all_reduce")], [[(0, 1e300, US, 0)]], None, "impossible time"),
+        ([operation("all_reduce")], [[(0, float("nan"), US, 0)]], None, "impossible time"),
+        ([operation("all_reduce", count=1 << 60)], [[(0, 0.0, US, 0)]], None, "or size"),
         ([operation("all_reduce")], [[(3, 0.0, US, 0)]], None, "damaged"),
         ([operation("alltoallv")], [[(0, 0.0, US, 0)]], None, "sizes of its parts"),
         ([operation("unheard")], [[(0, 0.0, US, 0)]], None, "sizes of its parts"),
@@ -185,7 +244,7 @@ def test_what_is_assumed_is_told():
     windows = [[(0, 0.0, 0.0, 0), (1, US, 0.0, 0)]] * 2
     found = step_of(journal_of(parts, windows, steps=0), "p")
     told = " ".join(found.remarks)
-    assert "no repeated steps" in told
+    assert "not known to be one step" in told
     assert "smallest count" in told
     assert "roots of broadcast" in told
     assert found.original.span_s == ()

@@ -17,7 +17,7 @@ from cclmark.results.kinds import ReplayResult
 from cclmark.results.schema import ReplayedOperation
 
 _LEAST_ROUNDS = 2
-_HOST_BOUND = 0.9  # of a step, in which the host enqueues calls
+_HOST_BOUND = 0.5  # of a step, in which the host enqueues calls
 
 
 @dataclass(frozen=True)

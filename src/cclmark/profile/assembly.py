@@ -31,6 +31,7 @@ from cclmark.results.schema import (
 
 _NS = 1e-9
 _MOST_OF_WINDOW = 4096  # calls of a process
+_ODD_STEPS = 2
 _USUAL_OF_WINDOW = 512  # where no step is known
 
 
@@ -272,12 +273,23 @@ def _process(
         steps, is_timed = _steps_of(process.calls, period)
     if len(steps) > 1:
         found.steps = len(steps)
-        found.step_calls = period.calls if period is not None and not process.steps else 0
+        found.step_calls = _calls_of_step(process, period)
         found.step_s = median(end - begin for begin, end in steps) * _NS
         if has_times and is_timed:  # otherwise they are moments of another clock
             shared_ns = lengths_within(times.communication, steps)
             found.step_communication_s = median(shared_ns) * _NS
     return found
+
+
+def _calls_of_step(process: ObservedProcess, period: Period | None) -> int:
+    """The number of calls that repeat; 0 if steps were marked that are something else.
+
+    The first and the last marked step may be without calls, or have others.
+    """
+    if period is None:
+        return 0
+    is_step = not process.steps or abs(period.repeats - len(process.steps)) <= _ODD_STEPS
+    return period.calls if is_step else 0
 
 
 def _span_ns(process: ObservedProcess) -> int:

@@ -27,6 +27,9 @@ from cclmark.results.schema import Profile, ProfiledCall
 _NS = 1e9
 _SEND = "send"
 _LEAST_LAUNCH_S = 1e-6  # between two kernels; messages of one kernel may follow each other sooner
+_MOST_STEP_S = 3600.0
+_MOST_COUNT = 1 << 44
+
 _UNKNOWN_SIZES = "alltoallv"  # a profile has the sum of a rank's parts only
 
 
@@ -64,13 +67,20 @@ def step_of(journal: Journal, name: str) -> FoundStep:
     _check_windows(profile, operations, name)
     ranks = len(windows)
     used = sorted({operations[call.index].group for window in windows for call in window})
-    numbers = {group: number for number, group in enumerate(used)}
     groups = [tuple(one for one in group.ranks if one is not None) for group in profile.groups]
     for group in used:
+        callers = [
+            number
+            for number, window in enumerate(windows)
+            if any(operations[one.index].group == group for one in window)
+        ]
         if not profile.groups[group].ranks and _is_of_all(group, windows, operations):
             groups[group] = tuple(range(ranks))
         else:
-            _check_group(profile, group, ranks, name)
+            _check_group(profile, group, ranks, callers, name)
+    # Ranks meet in the same place for one group after the other, the largest first.
+    used.sort(key=lambda group: -len(groups[group]))
+    numbers = {group: number for number, group in enumerate(used)}
     steps = [_Rank(number, window, operations) for number, window in enumerate(windows)]
     _check_order(steps, operations, groups, used, profile, name)
     if stuck := join_deadlocked([one.launches for one in steps], operations, groups):
@@ -136,11 +146,13 @@ def _is_together(
         return False
     if call.stream != pending[0].stream or own.dtype != first.dtype:
         return False
+    if (own.operation, call.peer) in {
+        (operations[one.index].operation, one.peer) for one in pending
+    }:
+        return False
     if call.time_s > 0 and all(one.time_s > 0 for one in pending):
         return call.begin_s < max(one.begin_s + one.time_s for one in pending) + _LEAST_LAUNCH_S
-    return (own.operation, call.peer) not in {
-        (operations[one.index].operation, one.peer) for one in pending
-    }
+    return True
 
 
 def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], name: str) -> None:
@@ -151,6 +163,12 @@ def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], na
             if call.index >= len(operations):
                 raise UsageError(f"{name}: the profile is damaged: a call has no operation")
             one = operations[call.index]
+            times = (call.begin_s, call.time_s)
+            if not all(0 <= value <= _MOST_STEP_S for value in times) or one.count > _MOST_COUNT:
+                raise UsageError(
+                    f"{name}: a call of {one.describe()} has an impossible time or size: the "
+                    "profile is damaged, or its step is longer than an hour"
+                )
             if one.group >= len(profile.groups):
                 raise UsageError(f"{name}: the profile is damaged: an operation has no group")
             _check_operation(one, call, len(profile.groups[one.group].ranks), name)
@@ -182,7 +200,9 @@ def _is_of_all(
     return all(any(operations[one.index].group == group for one in window) for window in windows)
 
 
-def _check_group(profile: Profile, group: int, ranks: int, name: str) -> None:
+def _check_group(
+    profile: Profile, group: int, ranks: int, callers: Sequence[int], name: str
+) -> None:
     members = profile.groups[group].ranks
     if not members or any(one is None for one in members):
         known = sum(one is not None for one in members)
@@ -190,8 +210,11 @@ def _check_group(profile: Profile, group: int, ranks: int, name: str) -> None:
             f"{name}: {known} of {len(members)} ranks of group {group} are in the profile: a "
             "replay requires all of them. Profile all hosts, or import the traces of all ranks"
         )
-    if any(one is not None and one >= ranks for one in members):
-        raise UsageError(f"{name}: the profile is damaged: a group has an unknown process")
+    present = {one for one in members if one is not None and 0 <= one < ranks}
+    if len(present) < len(members) or not present.issuperset(callers):
+        raise UsageError(
+            f"{name}: the profile is damaged: the ranks of group {group} are not those that call it"
+        )
 
 
 def _check_order(
@@ -232,15 +255,30 @@ def _shifts(
     groups: Sequence[tuple[int, ...]],
 ) -> list[float]:
     """How much later than the first rank each one begins, in seconds."""
+
+    def is_common(launch: Launch) -> bool:
+        own = operations[launch.first.index]
+        return own.operation in SYNCHRONIZING and len(groups[own.group]) == len(steps)
+
+    # Ranks have the same order within a group, so the first one of a group is the same call.
+    group = next(
+        (
+            operations[launch.first.index].group
+            for launch in (steps[0].launches if steps else ())
+            if is_common(launch)
+        ),
+        -1,
+    )
     ends_s: list[float | None] = []
     for one in steps:
-        found = None
-        for launch in one.launches:
-            own = operations[launch.first.index]
-            spans_all = len(groups[own.group]) == len(steps)
-            if own.operation in SYNCHRONIZING and spans_all:
-                found = launch.end_s
-                break
+        found = next(
+            (
+                launch.end_s
+                for launch in one.launches
+                if is_common(launch) and operations[launch.first.index].group == group
+            ),
+            None,
+        )
         ends_s.append(found if one.is_timed else None)
     known = [one for one in ends_s if one is not None]
     if len(known) < len(steps):
@@ -337,12 +375,14 @@ def _calls(
     matrices: dict[tuple[int, int], tuple[int, ...]],
     shift_s: float,
 ) -> Iterator[ReplayedCall]:
+    streams: dict[int, int] = {}
     for number, launch in enumerate(one.launches):
         own = operations[launch.first.index]
         matrix = matrices.get((one.number, number), ())
+        stream = streams.setdefault(launch.first.stream, len(streams))
         yield ReplayedCall(
             group=numbers[own.group],
-            stream=max(0, launch.first.stream),
+            stream=stream,
             operation=launch.first.index,
             collective=EXCHANGE if matrix else own.operation,
             dtype=own.dtype,
@@ -371,7 +411,11 @@ def _original(profile: Profile) -> OriginalStep:
         / _NS
         for window in windows
     )
-    steps = [one.step_s for one in profile.processes if one.step_s is not None]
+    steps = [
+        one.step_s
+        for one, window in zip(profile.processes, windows, strict=True)
+        if one.step_s is not None and one.step_calls == len(window)
+    ]
     step_s = tuple(steps) if len(steps) == len(windows) else ()
     return OriginalStep(spans_s, communication_s, step_s)
 
@@ -382,10 +426,11 @@ def _remarks(
     operations: Sequence[ProfiledOperation],
 ) -> Iterator[str]:
     used = {call.index for window in windows for call in window}
-    if not all(one.steps for one in profile.processes):
+    pairs = zip(profile.processes, windows, strict=True)
+    if not all(one.step_calls == len(window) for one, window in pairs):
         yield (
-            "the profile shows no repeated steps: the replay repeats "
-            f"{max(map(len, windows))} calls from the middle of the program"
+            "the listed calls are not known to be one step of the program: the replay repeats "
+            f"{max(map(len, windows))} calls from its middle, and times of steps are left out"
         )
     if any(operations[index].is_range for index in used):
         yield "calls that were counted by powers of two are replayed with their smallest count"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import gc
 import time
 from collections.abc import Sequence
@@ -45,6 +46,7 @@ class StepRunner:
         self._rank = rank
         self._settings = rank.job.settings
         self._step = step
+        self._program_s = max(one.begin_s + one.time_s for own in step.calls for one in own)
         self._is_host = device.info.runtime == "host"
         self._calls = step.calls[rank.job.rank]
         own = [number for number, one in enumerate(communicators) if one is not None]
@@ -53,7 +55,9 @@ class StepRunner:
             device,
             rank.rank_group,
             communicators=[one for one in communicators if one is not None],
-            places=[(step.groups[one].index(rank.job.rank), len(step.groups[one])) for one in own],
+            places=[
+                (step.groups[one].index(rank.job.rank), len(step.groups[one]), one) for one in own
+            ],
             calls=_engine_calls(self._calls, places, gaps),
             seed=self._settings.seed,
             counter=rank.counter,
@@ -66,10 +70,14 @@ class StepRunner:
         corrupt = [int(one.value) for one in faults if one.kind == "corrupt"]
         self._corrupt = corrupt[0] if corrupt else None
 
+    def _enter(self, phase: str, batches: int = 0) -> None:
+        """Enters a phase; its deadline allows for the length of the program's step."""
+        self._rank.enter(phase, batches, others_s=self._program_s)
+
     def run(self, index: int, item: Replay) -> ReplayResult:
         """Checks, warms up and times the step. Raises EngineError."""
         started_at_s, began_s = time.time(), time.monotonic()
-        self._rank.enter("warm-up", 0)
+        self._enter("warm-up", 0)
         # Connects, and is where a library refuses.
         in_step(self._rank.agreement, partial(self._replay.run, 0.0), _GRACE_S)
         verification = self._verify() if self._settings.check else None
@@ -102,7 +110,7 @@ class StepRunner:
         elapsed_s = 0.0
         fixed = self._settings.warmup
         while len(times_s) < fixed if fixed is not None else not rule.done(times_s, elapsed_s):
-            self._rank.enter("warm-up", len(times_s) + 1)
+            self._enter("warm-up", len(times_s) + 1)
             own = self._replay.run(self._delay_s)
             times_s.append(max(self._rank.rank_group.gather([own.host_s])))
             elapsed_s += times_s[-1]
@@ -119,13 +127,13 @@ class StepRunner:
             if fixed is not None
             else len(slowest_s) < _LEAST_STEPS or not rule.done(slowest_s, elapsed_s)
         ):
-            self._rank.enter("timing", len(slowest_s))
+            self._enter("timing", len(slowest_s))
             elapsed_s += times.add(self._replay.run(self._delay_s))
             slowest_s.append(max(times.spans_s[-1]))
         return fixed is not None or rule.reached(slowest_s)
 
     def _verify(self) -> Verification:
-        self._rank.enter("verification")
+        self._enter("verification")
         begin_s = time.monotonic()
         counts = self._replay.verify(self._corrupt)
         wrong = sum(count for count, _ in counts)
@@ -207,17 +215,22 @@ class _Times:
 def _engine_calls(
     calls: Sequence[ReplayedCall], places: dict[int, int], gaps: str
 ) -> list[engine.StepCall]:
+    """The calls of a rank with their gaps.
+
+    KEEP: a call begins so long after the last one, on any stream, that had ended before it in the
+    program.
+    """
     found = []
-    ends_s: dict[int, float] = {}
-    for call in calls:
-        gap, gap_s = engine.Gap.none, 0.0
-        if gaps != DROP:
-            before_s = ends_s.get(call.stream)
-            if gaps == FIXED or before_s is None:
-                gap, gap_s = engine.Gap.after_begin, call.begin_s
-            else:
-                gap, gap_s = engine.Gap.after_previous, call.begin_s - before_s
-        ends_s[call.stream] = call.begin_s + call.time_s
+    ended: list[tuple[float, int]] = []  # the ends of earlier calls, in order, and their places
+    for number, call in enumerate(calls):
+        gap, gap_s, after = engine.Gap.after_begin, call.begin_s, None
+        place = bisect.bisect_right(ended, (call.begin_s, len(calls)))
+        if gaps == DROP:
+            gap, gap_s = engine.Gap.none, 0.0
+        elif gaps != FIXED and place > 0:
+            end_s, after = ended[place - 1]
+            gap, gap_s = engine.Gap.after_previous, call.begin_s - end_s
+        bisect.insort(ended, (call.begin_s + call.time_s, number))
         found.append(
             engine.StepCall(
                 communicator=places[call.group],
@@ -228,8 +241,9 @@ def _engine_calls(
                     count=call.count,
                     matrix=list(call.matrix),
                 ),
-                gap=gap if gap_s > 0 else engine.Gap.none,
+                gap=gap if gap_s > 0 or after is not None else engine.Gap.none,
                 gap_s=max(0.0, gap_s),
+                after=after,
             )
         )
     return found

@@ -24,8 +24,8 @@ class ReplayFlags:
         "--gaps",
         type=click.Choice(list(GAPS)),
         default=KEEP,
-        help="keep: each call begins as long after the one before it on its stream as in the "
-        "program (its compute waits for communication); fixed: at its moment in the program (its "
+        help="keep: each call begins as long after the last call that had ended before it as in "
+        "the program (its compute waits for communication); fixed: at its moment in the program (its "
         "compute does not wait); drop: at once [keep].",
     )
     vary: list[str] = option(

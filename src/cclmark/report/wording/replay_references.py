@@ -57,9 +57,10 @@ def _line(
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     share = 100 * gain_s / step_s if step_s > 0 else 0.0
     return (
-        f"if group {group} ran at reference bandwidth, the step would take at most {share:.1f} % "
-        f"({gain_s * _MS_PER_S:.3f} ms) less: {counted(len(matches), 'operation')} of "
-        f"{len(parts)} beside {'; '.join(names[:_MOST_NAMES])}{more}"
+        f"if {len(matches)} of {counted(len(parts), 'operation')} of group {group} ran at "
+        f"reference bandwidth, the step would take at most {share:.1f} % "
+        f"({gain_s * _MS_PER_S:.3f} ms) less: "
+        f"{'; '.join(names[:_MOST_NAMES])}{more}"
     )
 
 

@@ -17,7 +17,7 @@ from cclmark.results.schema import Header
 _MS_PER_S = 1e3
 _LONGEST_NAME = 48
 _GAPS = {
-    KEEP: "each call begins as long after the one before it on its stream as in the program",
+    KEEP: "each call begins as long after the last call that had ended before it as in the program",
     FIXED: "each call begins at its moment in the program, or when the one before it has ended",
     DROP: "calls follow each other at once",
 }
@@ -170,8 +170,8 @@ def remarks_of_replays(summaries: Sequence[ReplaySummary]) -> list[str]:
             found.append(f"{name_of_replay(one)}: {one.status}: {plain(one.reason)}")
         elif one.is_host_bound:
             found.append(
-                f"{name_of_replay(one)}: the host needs most of a step to enqueue its calls, and "
-                "determines the time"
+                f"{name_of_replay(one)}: the host needs more than half of a step to enqueue its "
+                "calls, which makes the times of calls longer"
             )
         elif not one.converged:
             found.append(

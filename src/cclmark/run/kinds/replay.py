@@ -75,6 +75,7 @@ def _join_groups(
         raise engine.MissingError("replay supports only libraries that cclmark loads itself")
     found: list[engine.Communicator | None] = []
     for number, members in enumerate(step.groups):
+        rank.enter("communicator creation")
         join = partial(_join, rank, device, library, number, members, options)
         if rank.job.rank in members:
             found.append(in_step(rank.agreement, join))
