@@ -336,6 +336,8 @@ NEWER = (
     "nccom",
     "mscclpp",
     "ucc",
+    "ucx",
+    "superbench",
 )
 MUTATIONS = 5000 if examples(5000) == 5000 else 60
 

@@ -28,7 +28,14 @@ from cclmark.importing.osu_text import is_osu, read_osu
 from cclmark.importing.pccl_text import is_pccl, read_pccl
 from cclmark.importing.perftest_text import is_perftest, read_perftest
 from cclmark.importing.run import ForeignRun
+from cclmark.importing.superbench import (
+    is_superbench,
+    is_superbench_copies,
+    read_superbench,
+    read_superbench_copies,
+)
 from cclmark.importing.ucc_text import is_ucc, read_ucc
+from cclmark.importing.ucx_text import is_ucx, read_ucx
 from cclmark.results.journal import Journal
 
 _JOURNAL = b'{"type":"header"'
@@ -76,6 +83,9 @@ IMPORTERS: dict[str, Importer] = {
     "nccom-test": Importer(_by_lines(is_nccom), read_nccom),
     "mscclpp": Importer(_by_lines(is_mscclpp), read_mscclpp),
     "ucc": Importer(_by_lines(is_ucc), read_ucc),
+    "ucx": Importer(_by_lines(is_ucx), read_ucx),
+    "superbench": Importer(_by_lines(is_superbench), read_superbench),
+    "superbench-copies": Importer(_by_lines(is_superbench_copies), read_superbench_copies),
 }
 
 

@@ -1,0 +1,269 @@
+"""Texts of benchmarks of transports and of expert parallelism: every figure, or refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from cclmark.errors import UsageError
+from cclmark.importing.header import Given, Origin
+from cclmark.importing.importers import import_text
+
+TEXTS = Path(__file__).parents[1] / "foreign"
+ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
+
+
+def read(text, **given):
+    return import_text(text.encode(), "a.txt", None, Given(**given), ORIGIN)[1]
+
+
+def notices(journal):
+    return "\n".join(journal.header.notices)
+
+
+class TestUcx:
+    text = (TEXTS / "ucx-perftest.txt").read_text()
+    by_mpi = (TEXTS / "ucx-perftest-mpi.txt").read_text()
+
+    @staticmethod
+    def finals(text):
+        rows = [line.split() for line in text.splitlines() if line.startswith("Final:")]
+        return [[float(word.replace(",", "")) for word in row[1:]] for row in rows]
+
+    def test_totals_of_final_rows(self):
+        found = read(self.text).transfers
+        rows = self.finals(self.text)
+        assert len(found) == len(rows) == 5
+        for one, row in zip(found, rows, strict=True):
+            if one.transfer.measure == "latency":
+                assert one.transfer.method == "half-round-trip"
+                assert one.summary.time_s == pytest.approx(row[3] * 1e-6)
+            else:
+                assert one.summary.bytes_per_s == pytest.approx(row[5] * 1024 * 1024)
+            assert (one.transfer.engine, one.transfer.kernel) == ("UCX", "tag")
+        sizes = [one.transfer.size_bytes for one in found]
+        assert sizes == [8, 1024, 1048576, 8, 65536]
+        assert "settings of the tool (UCX): memory cuda" in notices(read(self.text))
+
+    def test_boxes_of_one_process_and_of_mpi(self):
+        journal = read(self.by_mpi)
+        found = {
+            (one.transfer.kernel, one.transfer.measure): one.transfer for one in journal.transfers
+        }
+        assert {
+            key: (one.engine, one.method, one.flows[0], one.size_bytes)
+            for key, one in found.items()
+        } == {
+            ("put", "latency"): ("UCT", "half-round-trip", (0, 1), 8),
+            ("put", "unidirectional"): ("UCT", "", (0, 1), 4096),
+            ("get", "latency"): ("UCT", "round-trip", (1, 0), 8),
+        }
+        assert "an atomic operation is left out" in notices(journal)
+
+    def test_the_servers_box_below_the_clients_head(self):
+        lines = self.text.splitlines()
+        client = lines[2:7]
+        box = [line for line in self.by_mpi.splitlines()[:8] if "Window" not in line]
+        box = [line.replace("transport", "protocol") for line in box]
+        (one,) = read("\n".join([*client, *box, lines[7]])).transfers
+        assert (one.transfer.engine, one.transfer.kernel) == ("UCX", "put")
+
+    def test_final_numbers_only_and_batches(self):
+        final = self.text.replace("Stage", " Test").replace("Final:    ", "          ")
+        final = "\n".join(line for line in final.splitlines() if not line.startswith("[thread"))
+        assert read(final).transfers == read(self.text).transfers
+        lines = self.text.splitlines()
+        dashes = "-" * 40
+        batch = [
+            *lines[2:7],
+            f"+ucp_contig_tag_bw/8{dashes}+{dashes}+",
+            lines[7],
+            f"+ucp_contig_tag_bw/1024{dashes}+",
+            lines[15],
+        ]
+        assert read("\n".join(batch)).transfers == read(self.text).transfers[:2]
+
+    def test_old_tables_mark_no_final_row(self):
+        old = re.sub(r"\|    Stage     (?=\|)", "", self.text)
+        old = old.replace("Final:    ", "").replace("[thread 0]", "")
+        assert "Final" not in old
+        assert read(old).transfers == read(self.text).transfers
+
+    def test_all_threads_together(self):
+        row = next(line for line in self.text.splitlines() if line.startswith("Final:"))
+        short = "Final:    " + f"{2000000:18} {0.062:29} {123.66:22} {16207456:23}"
+        one = read(self.text.replace(row, short)).transfers[0]
+        assert one.summary.bytes_per_s == pytest.approx(123.66 * 1024 * 1024)
+
+    def test_unknown_tests_and_sizes(self):
+        alone = "\n".join(line for line in self.text.splitlines() if "$ UCX" not in line)
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: the test of these figures is unknown"):
+            read(alone)
+        first = "\n".join(self.text.splitlines()[:8])
+        unsized = first.replace("-s 8 ", "-s $SIZE ")
+        with pytest.raises(UsageError, match="set it with --size"):
+            read(unsized)
+        assert read(unsized, size_bytes=8).transfers[0].transfer.size_bytes == 8
+
+    def test_sizes_that_do_not_fit(self):
+        other = self.text.replace("-s 1024 ", "-s 4096 ")
+        assert "4096 bytes, but time and bandwidth give" in notices(read(other))
+
+    def test_other_settings_are_another_run(self):
+        other = self.text.replace("-m cuda -s 1048576", "-m host -s 1048576")
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: the settings \(memory"):
+            read(other)
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: .* so this is another run"):
+            read(self.text + self.text)
+
+    def test_interrupted(self):
+        place = self.text.rindex("Final:")
+        journal = read(self.text[:place])
+        assert journal.footer is None
+        assert len(journal.transfers) == 4
+        assert "has no final row" in notices(journal)
+        assert read(self.text[: place + 40]).footer is None
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            (" 8095632 ", " ", "cannot read this row: 7 figures, but 8 are due"),
+            ("-t tag_bw", "-t tag_xx", "the test of these figures is unknown"),
+            ("-t tag_lat", "-t tag_bw", "tag_bw is above, but the head of this table is of a lat"),
+            ("1000000 ", "1000000.5 ", "'1000000.5' is no number of iterations"),
+        ],
+    )
+    def test_damage_is_refused_with_its_line(self, old, new, message):
+        start = self.text.index("Final:") if old[0] == "1" else 0
+        place = self.text.index(old, start)
+        damaged = self.text[:place] + new + self.text[place + len(old) :]
+        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
+            read(damaged)
+
+
+class TestSuperBench:
+    text = (TEXTS / "superbench.jsonl").read_text()
+    copies = (TEXTS / "superbench-copies.jsonl").read_text()
+    figures = json.loads(text)
+
+    def test_collectives(self):
+        journal = read(self.text)
+        found = {
+            (one.case.ccl, one.case.operation, one.case.size_bytes): one for one in journal.cases
+        }
+        assert len(found) == 6
+        names = {"allreduce": "all_reduce", "alltoall": "alltoall"}
+        for note in ("nvlink", "ib"):
+            for name, operation in names.items():
+                for size in (8, 1048576, 1073741824):
+                    key = f"nccl-bw:{note}/{name}_{size}_"
+                    one = found.get((f"nccl:{note}", operation, size))
+                    time_us = self.figures.get(f"{key}time:0")
+                    assert (one is None) == (
+                        time_us is None or (operation, size) == ("alltoall", 8)
+                    )
+                    if one is not None:
+                        assert one.summary.time_s == pytest.approx(time_us * 1e-6)
+                        assert one.case.ranks == 8
+        assert not any("fit: " in one for one in journal.header.notices)
+
+    def test_one_annotation_is_not_part_of_the_library(self):
+        one_kind = {
+            key: value for key, value in self.figures.items() if not key.startswith("nccl-bw:ib")
+        }
+        assert {one.case.ccl for one in read(json.dumps(one_kind)).cases} == {"nccl"}
+
+    def test_what_is_left_out_is_named(self):
+        said = notices(read(self.text))
+        for words in (
+            "gemm-flops (1)",
+            "the size is not in the file: mem-bw (1)",
+            "import them with --format superbench-copies: gpu-copy-bw (8), ib-loopback (4)",
+            "of groups of nodes that the file does not name: nccl-bw (1)",
+        ):
+            assert words in said
+
+    def test_copies(self):
+        journal = read(self.copies)
+        fields = ("engine", "direction", "scope", "measure", "to_host")
+        named = {
+            (*(getattr(one.transfer, name) for name in fields), one.transfer.flows[0]): one
+            for one in journal.transfers
+        }
+        figure = {
+            key.partition("/")[2]: value
+            for key, value in self.figures.items()
+            if "correctness" not in key
+        }
+        alone, both = "unidirectional", "bidirectional"
+        gpu = {
+            ("CE", "write", "host", alone, False, (0, 0)): "cpu_to_gpu0_by_dma_under_numa0",
+            ("SM", "write", "host", alone, True, (0, 0)): "gpu0_to_cpu_by_sm_under_numa0",
+            ("SM", "write", "pairs", alone, False, (0, 1)): "gpu0_to_gpu1_write_by_sm",
+            ("CE", "read", "pairs", alone, False, (0, 1)): "gpu0_to_gpu1_read_by_dma",
+            ("CE", "write", "pairs", both, False, (0, 1)): "gpu0_and_gpu1_write_by_dma",
+        }
+        for key, name in gpu.items():
+            summary = named[key].summary
+            assert summary.bytes_per_s == pytest.approx(figure[f"{name}_bw"] * 1e9)
+            assert named[key].transfer.size_bytes == 256 << 20
+        local = named["SM", "write", "local", "unidirectional", False, (0, 0)]
+        assert local.summary.bytes_per_s == pytest.approx(2682.66e9 / 2)
+        devices = journal.header.devices
+        by_verbs = [one for one in journal.transfers if one.transfer.engine == "RDMA"]
+        loops = {
+            (one.transfer.kernel, devices[one.transfer.flows[0][0]].name): one.summary.bytes_per_s
+            for one in by_verbs
+            if one.transfer.scope == "local"
+        }
+        assert loops == {
+            (verb, f"adapter {number}"): pytest.approx(
+                figure[f"ib_{verb}_bw_8388608:{number}"] * 1e9
+            )
+            for verb in ("write", "read")
+            for number in (0, 1)
+        }
+        (between,) = [one for one in by_verbs if one.transfer.kernel == "write gpu-to-gpu"]
+        assert between.summary.bytes_per_s == pytest.approx(48.9125e9)
+        ends = [devices[number].host for number in between.transfer.flows[0]]
+        assert ends == ["gpu-node-18", "gpu-node-17"]  # the client writes to the server
+        (latency,) = [one for one in by_verbs if one.transfer.measure == "latency"]
+        assert latency.summary.time_s == pytest.approx(3.61e-6)
+        assert latency.transfer.method == "round-trip"
+
+    def test_the_size_of_copies_that_lack_one(self):
+        journal = read(self.copies, size_bytes=1 << 20)
+        sizes = {one.transfer.engine: set() for one in journal.transfers}
+        for one in journal.transfers:
+            sizes[one.transfer.engine].add(one.transfer.size_bytes)
+        assert sizes == {"CE": {1 << 20}, "SM": {1 << 20}, "RDMA": {8388608, 2}}
+
+    def test_old_names_of_loopback(self):
+        old = '{"node": "a", "ib-loopback/IB_write_8388608_Avg_3:0": 23869.58}'
+        (one,) = read(old).transfers
+        assert one.summary.bytes_per_s == pytest.approx(23869.58 * 1024 * 1024)
+
+    def test_a_benchmark_that_failed(self):
+        failed = self.text.replace('nvlink/return_code": 0', 'nvlink/return_code": 3')
+        footer = read(failed).footer
+        assert (footer.exit_code, footer.message) == (1, "nccl-bw:nvlink/return_code is 3")
+
+    def test_several_nodes_are_refused(self):
+        with pytest.raises(UsageError, match=r"^a\.txt:2: node gpu-node-18 here, gpu-node-17 abo"):
+            read(self.text + self.text.replace('"node": "gpu-node-17"', '"node": "gpu-node-18"'))
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ('"node": "gpu-node-17", ', "", "no table of a supported tool"),
+            ("4302.6,", '"4302.6",', ":1: nccl-bw:nvlink/allreduce_1073741824_time:0 is 4302.6, n"),
+            ("4302.6,", "4302.6;", ":1: this line is not complete JSON"),
+        ],
+    )
+    def test_damage_is_refused(self, old, new, message):
+        assert old in self.text
+        with pytest.raises(UsageError, match=re.escape(message)):
+            read(self.text.replace(old, new, 1) + "\n#")
