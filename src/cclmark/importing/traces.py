@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cclmark.errors import UsageError
 from cclmark.importing.header import Origin, iso_time
+from cclmark.importing.inspector import is_inspector, read_inspector
 from cclmark.importing.kineto import is_kineto, read_kineto
 from cclmark.profile.assembly import assemble
 from cclmark.profile.coverage import absent_of, differences_of
@@ -29,14 +30,14 @@ from cclmark.results.schema import (
 class TraceImporter:
     """A format of traces. ``fits``: whether a file has it.
 
-    ``read``: the trace of a rank, from its content, the name for messages, and the number of the
-    file. Raises UsageError.
+    ``read``: the ranks of a file, usually one, from its content, the name for messages, and the
+    number of the file. Raises UsageError.
     """
 
     tool: str
     figure: str
     fits: Callable[[bytes], bool]
-    read: Callable[[bytes, str, int], ObservedProcess]
+    read: Callable[[bytes, str, int], Sequence[ObservedProcess]]
 
 
 #: The formats that ``cclmark import`` detects. To add one: a file with its reader, and a line here.
@@ -45,7 +46,13 @@ TRACE_IMPORTERS = {
         "torch.profiler",
         "the time of kernels by the device's clock; for gloo, of calls by the host's",
         is_kineto,
-        read_kineto,
+        lambda content, name, number: [read_kineto(content, name, number)],
+    ),
+    "nccl-inspector": TraceImporter(
+        "NCCL Inspector",
+        "the time of the slowest channel's kernel by the device's clock, in whole microseconds",
+        is_inspector,
+        read_inspector,
     ),
 }
 
@@ -73,14 +80,14 @@ def import_traces(files: Sequence[TraceFile], format: str) -> Journal:
     processes: list[ObservedProcess] = []
     names: dict[int, str] = {}
     for number, file in enumerate(files):
-        process = importer.read(file.content, file.name, number)
-        if process.rank in names:
-            raise UsageError(
-                f"{names[process.rank]} and {file.name} are both of rank {process.rank}: import "
-                "one trace for each rank of one program"
-            )
-        names[process.rank] = file.name
-        processes.append(process)
+        for process in importer.read(file.content, file.name, number):
+            if process.rank in names:
+                raise UsageError(
+                    f"{names[process.rank]} and {file.name} are both of rank {process.rank}: "
+                    "import one trace for each rank of one program"
+                )
+            names[process.rank] = file.name
+            processes.append(process)
     processes.sort(key=lambda one: one.rank)
     assembled = assemble(format, processes)
     profile = assembled.profile

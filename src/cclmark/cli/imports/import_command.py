@@ -12,7 +12,7 @@ from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_
 
 _FORMATS = (
     *("auto", "nccl-tests", "nccl-tests-json", "flagcx", "hccl", "ml-engineering"),
-    *("cclmark-json", "kineto"),
+    *("cclmark-json", "kineto", "nccl-inspector"),
 )
 _OTHER_BENCHMARKS = (
     *("nvbandwidth", "nvbandwidth-json", "cuda-samples", "pccl", "osu", "imb", "perftest"),
@@ -90,8 +90,8 @@ def import_command(name: str) -> click.Command:
         "all_reduce_latency_comp.py, all_gather_object_vs_all_reduce.py, "
         "nccl-tests, rccl-tests, hccl_test, "
         "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
-        "cclmark, or traces of torch.profiler, one for each rank (.json or .json.gz), which become "
-        "one profile; - is standard input.",
+        "cclmark, or traces of torch.profiler (.json or .json.gz) or logs of NCCL Inspector, one "
+        "for each rank, which become one profile; - is standard input.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 
