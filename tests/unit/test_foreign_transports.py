@@ -267,3 +267,133 @@ class TestSuperBench:
         assert old in self.text
         with pytest.raises(UsageError, match=re.escape(message)):
             read(self.text.replace(old, new, 1) + "\n#")
+
+
+class TestDeepEp:
+    between = (TEXTS / "deepep-internode.txt").read_text()
+    low_latency = (TEXTS / "deepep-low-latency.txt").read_text()
+    elastic = (TEXTS / "deepep-elastic.txt").read_text()
+
+    @staticmethod
+    def figures(journal):
+        return {
+            (one.case.ccl, one.case.dtype): (
+                round(one.summary.time_s * 1e6, 3),
+                round(one.summary.algbw_bytes_per_s / 1e9, 2),
+            )
+            for one in journal.cases
+        }
+
+    def test_the_best_of_several_nodes(self):
+        journal = read(self.between, ranks=16)
+        assert {one.case.operation for one in journal.cases} == {"alltoallv"}
+        found = self.figures(journal)
+        lines = [line for line in self.between.splitlines() if "Best" in line]
+        assert len(found) == 2 * len(lines) == 6
+        for line in lines:
+            phase = re.search(r"Best (\w+)", line)[1]
+            dtype = "fp8e4m3" if "FP8" in line else "bfloat16"
+            time_us = float(re.search(r"\+ ([\d.]+) us", line)[1])
+            for rate, link in re.findall(r"([\d.]+) GB/s \((\w+)\)", line):
+                key = (f"deepep:{phase}:{link.lower()}", dtype)
+                assert found[key] == (time_us, pytest.approx(float(rate), abs=0.01))
+        for one in journal.cases:  # the logical bandwidth is the only one of the tool
+            assert one.summary.busbw_bytes_per_s == one.summary.algbw_bytes_per_s
+            rate = one.case.size_bytes / one.summary.time_s
+            assert one.summary.algbw_bytes_per_s == pytest.approx(rate)
+        assert "num_topk=8" in notices(journal)
+        with pytest.raises(UsageError, match="set --ranks N"):
+            read(self.between)
+
+    def test_other_versions_have_the_times_elsewhere(self):
+        lines = (
+            "[tuning] Best dispatch (BF16): SMs 24, NVL chunk 32, RDMA chunk 16, transmit: "
+            "4011.25 us, notify: 42.10 us, BW: 56.22 GB/s (RDMA), 117.47 GB/s (NVL)",
+            "[tuning] Best combine: SMs 24, NVL chunk 6: 321.50 GB/s (NVL), t: 812.25 us",
+            "[tuning] Best dispatch (FP8): SMs 24, NVL chunk 20, 301.25 GB/s (NVL), t: 440.50 us",
+        )
+        assert self.figures(read("\n".join(lines), ranks=8)) == {
+            ("deepep:dispatch:rdma", "bfloat16"): (4011.25, 56.22),
+            ("deepep:dispatch:nvl", "bfloat16"): (4011.25, 117.47),
+            ("deepep:combine:nvl", "bfloat16"): (812.25, 321.5),
+            ("deepep:dispatch:nvl", "fp8e4m3"): (440.5, 301.25),
+        }
+
+    def test_versions_without_times(self):
+        line = (
+            "[tuning] Best dispatch ({}): SMs 24, NVL chunk 32, RDMA chunk 16: 55.49 GB/s (RDMA), "
+            "180.25 GB/s (NVL)"
+        )
+        text = "\n".join(line.format(name) for name in ("FP8", "BF16"))
+        journal = read(text, ranks=32)
+        sizes = {one.case.dtype: one.case.size_bytes for one in journal.cases}
+        assert sizes == {"fp8e4m3": 4096 * (7168 + 224), "bfloat16": 4096 * 7168 * 2}
+        one = journal.cases[0]
+        assert one.summary.algbw_bytes_per_s == pytest.approx(55.49e9)
+        assert one.summary.time_s == pytest.approx(4096 * 7392 / 55.49e9)
+        assert "4096 of 7168 elements (the tests' default)" in notices(journal)
+        told = "[config] num_tokens=128, hidden=2048, num_topk=8\n"
+        assert "128 of 2048 elements (this text)" in notices(read(told + text, ranks=32))
+
+    def test_the_slowest_rank_of_low_latency(self):
+        journal = read(self.low_latency)
+        assert self.figures(journal) == {
+            ("deepep:low-latency-dispatch", "fp8e4m3"): (172.99, 43.85),
+            ("deepep:low-latency-combine", "bfloat16"): (318.2, 46.13),
+        }
+        assert {one.case.ranks for one in journal.cases} == {8}
+        without = "\n".join(
+            line for line in self.low_latency.splitlines() if "[rank 3] Dispatch b" not in line
+        )
+        with pytest.raises(UsageError, match="lacks rank 3"):
+            read(without)
+        assert {one.case.ranks for one in read(without, ranks=8).cases} == {8}
+
+    def test_lines_of_elastic_buffers(self):
+        journal = read(self.elastic)
+        assert {one.case.ranks for one in journal.cases} == {4}
+        pattern = r"EP: +3/4 \| ([a-z ]+): 0 GB/s \(SO\), (\d+) GB/s \(SU\), ([\d.]+) us, (\d+) by"
+        expected = {
+            (f"deepep:{phase.replace(' ', '-')}:scale-up", int(size), float(time_us))
+            for phase, _, time_us, size in re.findall(pattern, self.elastic)
+        }
+        assert {
+            (one.case.ccl, one.case.size_bytes, round(one.summary.time_s * 1e6, 3))
+            for one in journal.cases
+        } == expected
+        assert len(expected) == 10
+        both = read(self.elastic.replace(" 0 GB/s (SO)", " 88 GB/s (SO)"))
+        over = [one for one in both.cases if one.case.ccl.endswith(":scale-out")]
+        assert {round(one.summary.algbw_bytes_per_s / 1e9) for one in over} == {88}
+
+    @pytest.mark.parametrize(
+        ("text", "old", "new", "message"),
+        [
+            (
+                "between",
+                "GB/s (RDMA), 118",
+                "GB/s RDMA, 118",
+                "cannot read '[tuning] Best dispatch",
+            ),
+            (
+                "between",
+                "Best combine: SMs 24,",
+                "Best combine: SMs,",
+                "cannot read '[tuning] Best",
+            ),
+            ("low_latency", " us | Combine bandwidth", " us | Combine", "cannot read '"),
+            ("elastic", "EP:   1/4", "EP:   1/8", "8 ranks here, 4 above"),
+            ("elastic", "EP:   1/4", "EP:   5/4", "rank 5 of 4 ranks"),
+        ],
+    )
+    def test_damage_is_refused_with_its_line(self, text, old, new, message):
+        whole = getattr(self, text)
+        assert old in whole
+        place = whole.index(old, whole.index("Best") if text == "between" else 0)
+        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
+            read(whole[:place] + new + whole[place + len(old) :] + "\nend", ranks=4)
+
+    def test_other_tokens_are_another_run(self):
+        other = self.between.replace("num_tokens=4096", "num_tokens=128")
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: other numbers of tokens than above"):
+            read(self.between + other, ranks=16)

@@ -11,6 +11,7 @@ from cclmark.importing.assemble import assemble
 from cclmark.importing.cclmark_json import is_cclmark_json, read_cclmark_json
 from cclmark.importing.cleaned_text import Line, Text, decode
 from cclmark.importing.cuda_p2p_text import is_cuda_p2p, read_cuda_p2p
+from cclmark.importing.deepep_text import is_deepep, read_deepep
 from cclmark.importing.flagcx_text import is_flagcx, read_flagcx
 from cclmark.importing.hccl_text import is_hccl, read_hccl
 from cclmark.importing.header import Given, Origin
@@ -84,6 +85,7 @@ IMPORTERS: dict[str, Importer] = {
     "mscclpp": Importer(_by_lines(is_mscclpp), read_mscclpp),
     "ucc": Importer(_by_lines(is_ucc), read_ucc),
     "ucx": Importer(_by_lines(is_ucx), read_ucx),
+    "deepep": Importer(_by_lines(is_deepep), read_deepep),
     "superbench": Importer(_by_lines(is_superbench), read_superbench),
     "superbench-copies": Importer(_by_lines(is_superbench_copies), read_superbench_copies),
 }
