@@ -343,6 +343,7 @@ NEWER = (
     "ucx",
     "superbench",
     "deepep",
+    "nixlbench",
 )
 WITHOUT_RANKS = ("osu-5.3.txt", "deepep-internode.txt")
 MUTATIONS = 5000 if examples(5000) == 5000 else 60

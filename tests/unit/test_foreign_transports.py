@@ -397,3 +397,82 @@ class TestDeepEp:
         other = self.between.replace("num_tokens=4096", "num_tokens=128")
         with pytest.raises(UsageError, match=r"^a\.txt:\d+: other numbers of tokens than above"):
             read(self.between + other, ranks=16)
+
+
+class TestNixlbench:
+    text = (TEXTS / "nixlbench.txt").read_text()
+    old = (TEXTS / "nixlbench-0.1.txt").read_text()
+
+    @staticmethod
+    def rows(text):
+        lines = text[text.index("Block Size (B)") :].splitlines()[2:]
+        return [[float(word) for word in line.split()] for line in lines]
+
+    def test_bandwidths_and_times_of_requests(self):
+        journal = read(self.text)
+        rows = self.rows(self.text)
+        assert len(journal.transfers) == 2 * len(rows) == 16
+        found = {
+            (one.transfer.size_bytes, one.transfer.kernel, one.transfer.measure): one.summary
+            for one in journal.transfers
+        }
+        for size, batch, rate, *times in rows:
+            means = "UCX" if batch == 1 else f"UCX batch {batch:.0f}"
+            assert found[size, means, "unidirectional"].bytes_per_s == pytest.approx(rate * 1e9)
+            assert found[size, means, "latency"].time_s == pytest.approx(times[5] * 1e-6)
+        transfer = journal.transfers[0].transfer
+        assert (transfer.engine, transfer.direction, transfer.flows) == ("NIXL", "read", ((1, 0),))
+        assert "Initiator seg type VRAM, Target seg type VRAM" in notices(journal)
+
+    def test_the_columns_of_old_versions(self):
+        journal = read(self.old)
+        rows = self.rows(self.old)
+        assert [one.summary.bytes_per_s for one in journal.transfers] == pytest.approx(
+            [row[5] * 1e9 for row in rows]
+        )
+        assert {one.transfer.kernel for one in journal.transfers} == {"UCX batch 64"}
+        assert {one.transfer.direction for one in journal.transfers} == {"write"}
+        assert "WRITE by UCX, its default, is assumed" in notices(journal)
+
+    def test_several_pairs(self):
+        lines = self.old.splitlines()
+        head = lines[2].rstrip() + "  Aggregate B/W (GB/Sec)   Network Util (%)"
+        many = "\n".join([head, *(f"{line} 361.2  90.1" for line in lines[4:])])
+        journal = read(many)
+        assert journal.transfers[0].summary == read(self.old).transfers[0].summary
+        assert "the aggregate one is not imported" in notices(journal)
+
+    def test_storage_is_left_out(self):
+        stored = self.text.replace("AZURE_BLOB]): UCX", "AZURE_BLOB]): POSIX")
+        assert stored != self.text
+        with pytest.raises(UsageError, match="no row of nixlbench; line .* backend POSIX is left"):
+            read(stored)
+        assert "backend POSIX is left out" in notices(read(stored + self.text))
+
+    def test_other_settings_are_another_run(self):
+        other = self.text.replace(": VRAM", ": DRAM", 1)
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: the settings are not those of the tab"):
+            read(self.text + other)
+
+    def test_a_failed_check(self):
+        footer = read(self.text + "Consistency check failed\n").footer
+        assert (footer.exit_code, footer.message) == (1, "Consistency check failed")
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            (
+                "Batch Size     B/W",
+                "Batch Size     Rate     B/W",
+                "this table has columns that are",
+            ),
+            ("B/W (GB/Sec)", "B/W (MB/Sec)", "cannot read the columns of this table"),
+            (": READ\n", ": COPY\n", "Op type COPY: WRITE or READ is due"),
+            ("\n65536               1 ", "\n65536", "9 figures in this row, but the header has 10"),
+            ("\n65536               1 ", "\n65536  1.5 ", "cannot read the row '65536"),
+        ],
+    )
+    def test_damage_is_refused_with_its_line(self, old, new, message):
+        assert old in self.text
+        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
+            read(self.text.replace(old, new, 1))

@@ -22,6 +22,7 @@ from cclmark.importing.mscclpp_lines import is_mscclpp, read_mscclpp
 from cclmark.importing.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
 from cclmark.importing.nccl_tests_text import is_nccl_tests, read_nccl_tests
 from cclmark.importing.nccom_text import is_nccom, read_nccom
+from cclmark.importing.nixlbench_text import is_nixlbench, read_nixlbench
 from cclmark.importing.nvbandwidth_json import is_nvbandwidth_json, read_nvbandwidth_json
 from cclmark.importing.nvbandwidth_text import is_nvbandwidth, read_nvbandwidth
 from cclmark.importing.object_comp import is_object_comp, read_object_comp
@@ -85,6 +86,7 @@ IMPORTERS: dict[str, Importer] = {
     "mscclpp": Importer(_by_lines(is_mscclpp), read_mscclpp),
     "ucc": Importer(_by_lines(is_ucc), read_ucc),
     "ucx": Importer(_by_lines(is_ucx), read_ucx),
+    "nixlbench": Importer(_by_lines(is_nixlbench), read_nixlbench),
     "deepep": Importer(_by_lines(is_deepep), read_deepep),
     "superbench": Importer(_by_lines(is_superbench), read_superbench),
     "superbench-copies": Importer(_by_lines(is_superbench_copies), read_superbench_copies),

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import msgspec
 
-from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import Figure, Line, Text, read_figure
 from cclmark.importing.run import Facts, ForeignRun, ImportedRow, ImportedTransfer, UsualSize
 from cclmark.plan.transfers import Transfer
@@ -341,8 +340,6 @@ class _Reader:
             run.notices.append(
                 f"left out, {reason}: {', '.join(listed[:_MOST_NAMED])}{more} (figures)"
             )
-        if not run.rows and not run.copies and run.notices:
-            raise UsageError(f"{self._text.name}: no figure is imported: {'; '.join(run.notices)}")
         return run
 
     def _add_rows(self) -> None:

@@ -17,7 +17,7 @@ _FORMATS = (
 _OTHER_BENCHMARKS = (
     *("nvbandwidth", "nvbandwidth-json", "cuda-samples", "pccl", "osu", "imb", "perftest"),
     *("all-reduce-latency-comp", "all-gather-object", "nccom-test", "mscclpp", "ucc"),
-    *("ucx", "superbench", "superbench-copies", "deepep"),
+    *("ucx", "superbench", "superbench-copies", "deepep", "nixlbench"),
 )
 
 
@@ -87,7 +87,7 @@ def import_command(name: str) -> click.Command:
         "p2pBandwidthLatencyTest (of the CUDA samples or of PCCL), the OSU micro-benchmarks, the "
         "Intel MPI Benchmarks, perftest (ib_write_bw and others), ucc_perftest, ucx_perftest, "
         "nccom-test, mscclpp-test (-o), SuperBench (results-summary.jsonl), "
-        "DeepEP's tests, "
+        "DeepEP's tests, nixlbench, "
         "all_reduce_latency_comp.py, all_gather_object_vs_all_reduce.py, "
         "nccl-tests, rccl-tests, hccl_test, "
         "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
