@@ -345,7 +345,12 @@ NEWER = (
     "deepep",
     "nixlbench",
 )
-WITHOUT_RANKS = ("osu-5.3.txt", "deepep-internode.txt")
+# What texts do not say themselves.
+LACKING = {
+    "osu-5.3.txt": Given(ranks=16),
+    "deepep-internode.txt": Given(ranks=16),
+    "nccom-test.json": Given(operation="all_reduce"),
+}
 MUTATIONS = 5000 if examples(5000) == 5000 else 60
 
 
@@ -356,7 +361,7 @@ MUTATIONS = 5000 if examples(5000) == 5000 else 60
 )
 def test_thousands_of_faults(file):
     text = file.read_text()
-    given = Given(ranks=16) if file.name in WITHOUT_RANKS else Given()
+    given = LACKING.get(file.name, Given())
     assert read(text.encode(), None, given).results
     for seed in range(MUTATIONS):
         require_sound(faulty(text, Random(f"{file.name} {seed}")), None, given)

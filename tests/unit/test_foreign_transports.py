@@ -445,7 +445,7 @@ class TestNixlbench:
     def test_storage_is_left_out(self):
         stored = self.text.replace("AZURE_BLOB]): UCX", "AZURE_BLOB]): POSIX")
         assert stored != self.text
-        with pytest.raises(UsageError, match="no row of nixlbench; line .* backend POSIX is left"):
+        with pytest.raises(UsageError, match=r"no row of nixlbench; line .* backend POSIX is left"):
             read(stored)
         assert "backend POSIX is left out" in notices(read(stored + self.text))
 
@@ -476,3 +476,111 @@ class TestNixlbench:
         assert old in self.text
         with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
             read(self.text.replace(old, new, 1))
+
+
+class TestPerftestJson:
+    bandwidth = (TEXTS / "perftest-bw.json").read_text()
+    latency = (TEXTS / "perftest-lat-2022.json").read_text()
+
+    def test_gigabits_and_mebibytes_are_told_apart_by_the_rate_of_messages(self):
+        journal = read(self.bandwidth)
+        (one,) = journal.transfers
+        assert journal.header.imported.format == "perftest-json"
+        assert one.summary.bytes_per_s == pytest.approx(386.13e9 / 8)
+        transfer = one.transfer
+        assert (transfer.kernel, transfer.flows, transfer.size_bytes) == (
+            "write",
+            ((0, 1),),
+            1 << 20,
+        )
+        mebibytes = self.bandwidth.replace("386.13", "46030.24")
+        assert read(mebibytes).transfers[0].summary.bytes_per_s == pytest.approx(46030.24 * 2**20)
+        assert journal.header.devices[0].name == "mlx5_4"
+        assert "Number of qps 4, Connection type RC" in notices(journal)
+        unclear = self.bandwidth.replace("386.13", "4000.25")
+        with pytest.raises(UsageError, match=r"^a\.txt:2: BW_average 4000.25 does not fit MsgRate"):
+            read(unclear)
+
+    def test_documents_without_quotation_marks(self):
+        (one,) = read(self.latency).transfers
+        assert one.summary.time_s == pytest.approx(5.02e-6)
+        assert (one.summary.min_s, one.summary.max_s) == pytest.approx((4.81e-6, 11.94e-6))
+        assert one.summary.samples == 999
+        assert (one.transfer.method, one.transfer.kernel) == ("round-trip", "read")
+        quoted = re.sub(r"(?m)^([\w. ]+?) ?:", r'"\1":', self.latency)
+        assert quoted.count('"t_typical": 5.02') == 1
+        assert read(quoted).transfers == read(self.latency).transfers
+
+    def test_several_documents_of_one_test(self):
+        other = self.bandwidth.replace("1048576", "2097152").replace("0.046030", "0.023015")
+        assert [one.transfer.size_bytes for one in read(self.bandwidth + other).transfers] == [
+            1 << 20,
+            2 << 20,
+        ]
+        moved = other.replace("mlx5_4", "mlx5_5")
+        with pytest.raises(UsageError, match=r"^a\.txt:31: the device or the settings are not"):
+            read(self.bandwidth + moved)
+
+    def test_both_directions_and_others(self):
+        both = self.bandwidth.replace("RDMA_Write_BW", "Send_Bidirectional_BW")
+        (one,) = read(both).transfers
+        assert (one.transfer.kernel, one.transfer.flows) == ("send", ((0, 1), (1, 0)))
+        atomic = self.bandwidth.replace("RDMA_Write_BW", "Atomic_FETCH_AND_ADD_BW")
+        with pytest.raises(UsageError, match="no row of perftest; line 2: Atomic FETCH AND ADD BW"):
+            read(atomic)
+
+    @pytest.mark.parametrize(
+        ("text", "old", "new", "message"),
+        [
+            ("bandwidth", '"results": {', '"other": {', "cannot read '\"other\": {'"),
+            ("bandwidth", '"BW_average": 386.13,\n', "", "BW_average is missing, not a figure"),
+            ("bandwidth", '"MsgSize": 1048576,\n', "", "the results have no MsgSize"),
+            ("latency", "t_typical: 5.02,\n", "tps_average: 9,\n", "the test has no typical laten"),
+            ("latency", "t_typical: 5.02", "t_typical: 1.02", "the typical latency is not between"),
+            ("latency", "Mtu: 1024,\n", "Mtu: 1024,\nMtu: 4096,\n", "Mtu is twice in this documen"),
+        ],
+    )
+    def test_damage_is_refused_with_its_line(self, text, old, new, message):
+        whole = getattr(self, text)
+        assert old in whole
+        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
+            read(whole.replace(old, new, 1))
+
+    def test_cut_off(self):
+        with pytest.raises(UsageError, match=r"^a\.txt:2: this JSON is cut off"):
+            read(self.bandwidth[: self.bandwidth.index('"results"')])
+
+
+class TestNccomJson:
+    text = (TEXTS / "nccom-test.json").read_text()
+
+    def test_figures_and_derived_ranks(self):
+        journal = read(self.text, operation="all_reduce")
+        assert journal.header.imported.format == "nccom-test-json"
+        assert {
+            one.case.size_bytes: round(one.summary.time_s * 1e6, 4) for one in journal.cases
+        } == {row["size(B)"]: row["time:avg(us)"] for row in json.loads(self.text)["results"]}
+        assert {(one.case.ranks, one.case.dtype) for one in journal.cases} == {(32, "bfloat16")}
+        assert journal.header.imported.figure.startswith("the mean")
+        assert "fit: " not in notices(journal)  # GB of 10^9 bytes
+
+    def test_what_the_document_lacks(self):
+        with pytest.raises(UsageError, match=r"^a\.txt:4: the operation is unknown"):
+            read(self.text)
+        more = self.text.replace('"results"', '"config": {"iters": 20}, "results"')
+        assert "not read: config" in notices(read(more, operation="all_reduce"))
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ('"time:avg(us)": 43.77', '"time:p50(us)": 43.77', "4: this result has no time(us), t"),
+            ('"time:avg(us)": 43.77', '"time(us)": 43.77', "12: times of two kinds, medians and"),
+            (": 43.77", ': "43.77"', "4: time:avg(us) is 43.77, not a figure"),
+            ('"size(B)": 65536', '"size(B)": 0.5', "4: size(B) is 0.5, not a number of bytes"),
+            ('"results": [', '"results": ', "11: this JSON is truncated or damaged"),
+        ],
+    )
+    def test_damage_is_refused_with_its_line(self, old, new, message):
+        assert old in self.text
+        with pytest.raises(UsageError, match=rf"^a\.txt:{re.escape(message)}"):
+            read(self.text.replace(old, new, 1), operation="all_reduce")

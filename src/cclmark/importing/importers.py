@@ -21,6 +21,7 @@ from cclmark.importing.ml_engineering import is_ml_engineering, read_ml_engineer
 from cclmark.importing.mscclpp_lines import is_mscclpp, read_mscclpp
 from cclmark.importing.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
 from cclmark.importing.nccl_tests_text import is_nccl_tests, read_nccl_tests
+from cclmark.importing.nccom_json import is_nccom_json, read_nccom_json
 from cclmark.importing.nccom_text import is_nccom, read_nccom
 from cclmark.importing.nixlbench_text import is_nixlbench, read_nixlbench
 from cclmark.importing.nvbandwidth_json import is_nvbandwidth_json, read_nvbandwidth_json
@@ -28,6 +29,7 @@ from cclmark.importing.nvbandwidth_text import is_nvbandwidth, read_nvbandwidth
 from cclmark.importing.object_comp import is_object_comp, read_object_comp
 from cclmark.importing.osu_text import is_osu, read_osu
 from cclmark.importing.pccl_text import is_pccl, read_pccl
+from cclmark.importing.perftest_json import is_perftest_json, read_perftest_json
 from cclmark.importing.perftest_text import is_perftest, read_perftest
 from cclmark.importing.run import ForeignRun
 from cclmark.importing.superbench import (
@@ -70,6 +72,8 @@ IMPORTERS: dict[str, Importer] = {
     "cclmark-json": Importer(_as_a_whole(is_cclmark_json), read_cclmark_json),
     "nccl-tests-json": Importer(_as_a_whole(is_nccl_tests_json), read_nccl_tests_json),
     "nvbandwidth-json": Importer(_as_a_whole(is_nvbandwidth_json), read_nvbandwidth_json),
+    "nccom-test-json": Importer(_as_a_whole(is_nccom_json), read_nccom_json),
+    "perftest-json": Importer(_as_a_whole(is_perftest_json), read_perftest_json),
     "nccl-tests": Importer(_by_lines(is_nccl_tests), read_nccl_tests),
     "flagcx": Importer(_by_lines(is_flagcx), read_flagcx),
     "hccl": Importer(_by_lines(is_hccl), read_hccl),

@@ -146,7 +146,7 @@ class _Reader:
         rate = read_figure(shown[_RATE])
         if size is None or batch is None or rate is None or None in numbers:
             raise self._text.refuse(line.number, f"cannot read the row {words[:80]!r}")
-        if not size or not batch or rate.value <= 0:
+        if not size or not batch or rate.value * _GB < 1:
             self._run.notices.append(f"line {line.number}: omitted: no figure, or no data")
             return
         self._known = self._known or dict(self._settings)

@@ -17,7 +17,8 @@ _FORMATS = (
 _OTHER_BENCHMARKS = (
     *("nvbandwidth", "nvbandwidth-json", "cuda-samples", "pccl", "osu", "imb", "perftest"),
     *("all-reduce-latency-comp", "all-gather-object", "nccom-test", "mscclpp", "ucc"),
-    *("ucx", "superbench", "superbench-copies", "deepep", "nixlbench"),
+    *("ucx", "superbench", "superbench-copies", "deepep", "nixlbench", "perftest-json"),
+    *("nccom-test-json",),
 )
 
 
