@@ -392,7 +392,7 @@ class TestNccom:
         decimal += row.sub(lambda found: row_of(found, 0.875), self.text[place:])
         journal = read(decimal.replace("time(us)", "time:avg(us)"))
         assert journal.header.imported.figure.startswith("the mean")
-        assert "algorithm bandwidth" not in notices(journal)
+        assert "does not fit: algorithm bandwidth" not in notices(journal)
         assert "does not fit: algorithm bandwidth" in notices(
             read(self.text.replace("time(us)", "time:avg(us)"))
         )
