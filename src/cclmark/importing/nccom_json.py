@@ -10,15 +10,13 @@ import json
 import re
 from typing import Any
 
-from cclmark.importing.cleaned_text import Figure, Text, read_figure
+from cclmark.importing.cleaned_text import Figure, Text, read_count, read_figure
 from cclmark.importing.nccom_text import ALGBW, BUSBW, COUNT, SIZE, TIMES, TYPE
 from cclmark.importing.run import Facts, ForeignRun, ImportedRow
 from cclmark.importing.spelling import dtype_of
 
-_START = re.compile(r"\{\s{0,200}\"")
 _ROW = re.compile(r'"size\(B\)"\s{0,20}:')
 _RESULTS = "results"
-_MOST_BYTES = 1 << 60
 
 
 class _Printed(str):
@@ -70,16 +68,15 @@ def _add(text: Text, line: int, row: Any, run: ForeignRun) -> None:
     if run.figure not in ("", figure):
         raise text.refuse(line, "times of two kinds, medians and means, are in this document")
     run.figure = figure
-    size, time, algbw, busbw = (
-        _figure(text, line, row, name) for name in (SIZE, times[0], ALGBW, BUSBW)
-    )
-    if not size.value.is_integer() or size.value > _MOST_BYTES:
+    time, algbw, busbw = (_figure(text, line, row, name) for name in (times[0], ALGBW, BUSBW))
+    size_bytes = read_count(str(row[SIZE]))
+    if size_bytes is None:
         raise text.refuse(line, f"{SIZE} is {str(row[SIZE])[:40]}, not a number of bytes")
     shown = str(row[TYPE])
     run.rows.append(
         ImportedRow(
             line=line,
-            size_bytes=int(size.value),
+            size_bytes=size_bytes,
             in_place=False,
             dtype=dtype_of(shown) or shown[:20],
             reduction="sum",
