@@ -30,6 +30,7 @@
 #include "kernels/sources.hpp"
 #include "measure/device_clock.hpp"
 #include "measure/session.hpp"
+#include "measure/step_replay.hpp"
 #include "transfer/transfers.hpp"
 
 namespace nb = nanobind;
@@ -328,13 +329,15 @@ NB_MODULE(_engine, m) {
           "ranks"_a)
       .def(
           "join",
-          [](Ccl& ccl, Device& device, nb::bytes id, RankGroup& rank_group) {
+          [](Ccl& ccl, Device& device, nb::bytes id, RankGroup& rank_group,
+             const CommunicatorOptions& options) {
             std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(id.c_str()), id.size());
             nb::gil_scoped_release release;
-            return ccl.join(device, bytes, rank_group);
+            return options.empty() ? ccl.join(device, bytes, rank_group)
+                                   : ccl.join_with(device, bytes, rank_group, options);
           },
-          "device"_a, "id"_a, "rank_group"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
-          nb::keep_alive<0, 4>())
+          "device"_a, "id"_a, "rank_group"_a, "options"_a = CommunicatorOptions(),
+          nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 4>())
       .def("open_host_exchange", &Ccl::open_host_exchange, "rank_group"_a, nb::keep_alive<0, 1>(),
            nb::call_guard<nb::gil_scoped_release>());
 
@@ -484,7 +487,7 @@ NB_MODULE(_engine, m) {
       .def(nb::init<Device&, RankGroup&, Communicator&, OperationCounter*>(), "device"_a,
            "rank_group"_a, "communicator"_a, "counter"_a.none() = nb::none(),
            nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(),
-           nb::keep_alive<1, 5>())
+           nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>())
       .def("reserve", &Session::reserve, "send_bytes"_a, "receive_bytes"_a, "registration"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def(
@@ -513,6 +516,54 @@ NB_MODULE(_engine, m) {
       .def_prop_ro("no_graphs", &Session::no_graphs)
       .def_prop_ro("checked_on_host", &Session::checked_on_host)
       .def("memory_blocks", &Session::memory_blocks);
+
+  nb::enum_<Gap>(m, "Gap")
+      .value("none", Gap::none)
+      .value("after_previous", Gap::after_previous)
+      .value("after_begin", Gap::after_begin);
+  const StepCall step_call;
+  bind_struct<StepCall>(m, "StepCall", field("communicator"_a, &StepCall::communicator),
+                        field("stream"_a, &StepCall::stream),
+                        field("operation"_a, &StepCall::operation),
+                        field("gap"_a = step_call.gap, &StepCall::gap),
+                        field("gap_s"_a = step_call.gap_s, &StepCall::gap_s));
+  nb::class_<StepTimes>(m, "StepTimes")
+      .def_ro("begin_s", &StepTimes::begin_s)
+      .def_ro("end_s", &StepTimes::end_s)
+      .def_ro("enqueue_s", &StepTimes::enqueue_s)
+      .def_ro("host_s", &StepTimes::host_s);
+  nb::class_<StepReplay>(m, "StepReplay")
+      .def(
+          "__init__",
+          [](StepReplay* self, Device& device, RankGroup& rank_group,
+             const std::vector<Communicator*>& communicators,
+             const std::vector<std::pair<int, int>>& places, std::vector<StepCall> calls,
+             uint32_t seed, OperationCounter* counter) {
+            if (communicators.size() != places.size()) throw Error("a place is missing");
+            std::vector<Membership> memberships;
+            for (size_t i = 0; i < places.size(); ++i) {
+              memberships.push_back({communicators[i], places[i].first, places[i].second});
+            }
+            nb::gil_scoped_release release;
+            new (self) StepReplay(device, rank_group, std::move(memberships), std::move(calls),
+                                  seed, counter);
+          },
+          "device"_a, "rank_group"_a, nb::kw_only(), "communicators"_a, "places"_a, "calls"_a,
+          "seed"_a, "counter"_a.none() = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
+          nb::keep_alive<1, 4>(), nb::keep_alive<1, 8>())
+      .def("run", &StepReplay::run, "delay_s"_a = 0.0, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "verify",
+          [](StepReplay& replay, std::optional<size_t> corrupt) {
+            std::vector<std::pair<uint64_t, uint64_t>> found;
+            for (const Checker::Count& one : replay.verify(corrupt)) {
+              found.emplace_back(one.wrong, one.first_element);
+            }
+            return found;
+          },
+          "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("buffer_bytes", &StepReplay::buffer_bytes)
+      .def_prop_ro("checked_on_host", &StepReplay::checked_on_host);
 
   nb::enum_<Engine>(m, "Engine")
       .value("copy_engine", Engine::copy_engine)

@@ -43,6 +43,9 @@ struct Connection {
   std::string transport;
 };
 
+/// Options of one communicator, by the names of the library's configuration, with their values.
+using CommunicatorOptions = std::vector<std::pair<std::string, std::string>>;
+
 /// How buffers are registered with the library before use.
 enum class Registration : uint8_t { none, local, symmetric };
 
@@ -167,6 +170,12 @@ class Ccl {
   /// enforces the deadline. `rank_group` consists of the joining ranks.
   virtual std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
                                              RankGroup& rank_group) = 0;
+  /// The same with options of this communicator. Raises UnsupportedError if the library has none,
+  /// MissingError if this version lacks one of them, UsageError for a wrong value.
+  virtual std::unique_ptr<Communicator> join_with(Device&, std::span<const uint8_t>, RankGroup&,
+                                                  const CommunicatorOptions&) {
+    throw UnsupportedError(info().name + " has no options of a communicator that are known");
+  }
   /// Messages between the ranks of `rank_group`, in host memory. A collective call. Raises Error,
   /// MissingError if the library does not have these ranks.
   virtual std::unique_ptr<HostExchange> open_host_exchange(RankGroup&) {

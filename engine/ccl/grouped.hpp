@@ -338,17 +338,20 @@ const char* grouped_route(const Functions& api, Collective collective) {
 ///   group_start, group_end: of a communicator, where the library wants to know;
 ///   bind: the call that does an exchange by a function of the library's own;
 ///   join, leave, check: a communicator's beginning (where the library is of these devices), end
-///   and failures behind our back.
+///   and failures behind our back; join_with, where a communicator can have options.
 template <typename Functions>
 class GroupedCommunicator : public Communicator {
  public:
   GroupedCommunicator(const Functions& api, Device& device, std::span<const uint8_t> id,
                       RankGroup& rank_group)
-      : api_(api),
-        device_(device),
-        rank_(rank_group.rank()),
-        size_(rank_group.size()),
-        comm_(api.join(device, id, rank_, size_)) {}
+      : GroupedCommunicator(api, device, rank_group,
+                            api.join(device, id, rank_group.rank(), rank_group.size())) {}
+  /// With options, for `Functions` that have join_with.
+  GroupedCommunicator(const Functions& api, Device& device, std::span<const uint8_t> id,
+                      RankGroup& rank_group, const CommunicatorOptions& options)
+      : GroupedCommunicator(
+            api, device, rank_group,
+            api.join_with(device, id, rank_group.rank(), rank_group.size(), options)) {}
 
   ~GroupedCommunicator() override { api_.leave(comm_); }
 
@@ -421,6 +424,13 @@ class GroupedCommunicator : public Communicator {
   void* const comm_;
 
  private:
+  GroupedCommunicator(const Functions& api, Device& device, RankGroup& rank_group, void* joined)
+      : api_(api),
+        device_(device),
+        rank_(rank_group.rank()),
+        size_(rank_group.size()),
+        comm_(joined) {}
+
   /// What goes to a peer and comes from it: elements, and where they begin in bytes.
   struct Part {
     int peer;
@@ -533,11 +543,25 @@ class GroupedLibrary final : public Ccl {
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,
                                      RankGroup& rank_group) override {
-    if (id.size() != info_.id_bytes) throw Error("the communicator id has the wrong size");
+    require_size_of(id);
     return std::make_unique<CommunicatorType>(api_, device, id, rank_group);
   }
 
+  std::unique_ptr<Communicator> join_with(Device& device, std::span<const uint8_t> id,
+                                          RankGroup& rank_group,
+                                          const CommunicatorOptions& options) override {
+    if constexpr (requires { &Functions::join_with; }) {
+      require_size_of(id);
+      return std::make_unique<CommunicatorType>(api_, device, id, rank_group, options);
+    }
+    return Ccl::join_with(device, id, rank_group, options);
+  }
+
  private:
+  void require_size_of(std::span<const uint8_t> id) const {
+    if (id.size() != info_.id_bytes) throw Error("the communicator id has the wrong size");
+  }
+
   Functions api_;
   CclInfo info_;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ccl/grouped.hpp"
+#include "ccl/nccl_configuration.hpp"
 
 namespace cclmark {
 namespace {
@@ -40,6 +41,7 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     find_exchanges();
     find_own(gather_, "Gather", Collective::gather);
     find_own(scatter_, "Scatter", Collective::scatter);
+    symbols_.find(comm_init_rank_config_, "CommInitRankConfig");
     symbols_.find(get_last_error_, "GetLastError");
     symbols_.find(mem_alloc_, "MemAlloc");
     symbols_.find(mem_free_, "MemFree");
@@ -82,6 +84,20 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     auto id = id_of<UniqueId>(bytes);
     Comm comm = nullptr;
     require(comm_init_rank_(&comm, ranks, id, rank), "CommInitRank", nullptr);
+    return comm;
+  }
+  Comm join_with(Device& device, std::span<const uint8_t> bytes, int rank, int ranks,
+                 const CommunicatorOptions& options) const {
+    symbols_.require_runtime_of(device);
+    if (comm_init_rank_config_ == nullptr) {
+      throw MissingError(called_ + " has no CommInitRankConfig, which options of a communicator " +
+                         "require (NCCL has it since 2.14)");
+    }
+    NcclConfiguration configuration(options, version_, called_);
+    auto id = id_of<UniqueId>(bytes);
+    Comm comm = nullptr;
+    require(comm_init_rank_config_(&comm, ranks, id, rank, configuration.fields()),
+            "CommInitRankConfig", nullptr);
     return comm;
   }
   void leave(Comm comm) const noexcept { comm_destroy_(comm); }
@@ -318,6 +334,7 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
   Result (*get_version_)(int*);
   Result (*get_unique_id_)(UniqueId*);
   Result (*comm_init_rank_)(Comm*, int, UniqueId, int);
+  Result (*comm_init_rank_config_)(Comm*, int, UniqueId, int, NcclConfigurationFields*);
   Result (*comm_destroy_)(Comm);
   Result (*comm_get_async_error_)(Comm, Result*);
   const char* (*get_error_string_)(Result);

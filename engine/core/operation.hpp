@@ -53,6 +53,8 @@ struct Operation {
   /// alltoallv only: elements that rank i sends to rank j at [i * ranks + j].
   std::vector<size_t> matrix;
 
+  bool operator==(const Operation&) const = default;
+
   size_t part(int from, int to, int ranks) const {
     return matrix[static_cast<size_t>(from) * static_cast<size_t>(ranks) + static_cast<size_t>(to)];
   }

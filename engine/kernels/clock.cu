@@ -1,4 +1,5 @@
-// Reads the device's clock whenever the host asks, so that the two clocks can be compared.
+// Kernels that read the device's clock: whenever the host asks, so that the two clocks can be
+// compared, and to let time pass on a stream.
 //
 // Written in the dialect of dialect.cu, which comes before it wherever it is compiled.
 
@@ -22,4 +23,22 @@ CCLMARK_KERNEL(cclmark_clock, ClockArguments) {
     }
     a.answers[i] = cclmark_now_ns();
   }
+}
+
+/// `origin` is in the device's memory. The kernel writes the time there if `marks`. Otherwise it
+/// ends `wait_ns` after that time, or after its own begin if `origin` is null.
+struct PauseArguments {
+  volatile unsigned long long* origin;
+  unsigned long long wait_ns;
+  unsigned marks;
+};
+
+CCLMARK_KERNEL(cclmark_pause, PauseArguments) {
+  unsigned long long begin = cclmark_now_ns();
+  if (a.marks) {
+    *a.origin = begin;
+    return;
+  }
+  if (a.origin) begin = *a.origin;
+  while (cclmark_now_ns() - begin < a.wait_ns) cclmark_relax();
 }

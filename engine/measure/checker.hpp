@@ -38,6 +38,11 @@ class Checker {
     uint64_t first_element;
   };
   Count result();
+  /// Enqueues a copy of the counters to memory of the device, for checks whose results are read
+  /// later: after begin(), so that they are of one check. Only where checks run on the device.
+  static constexpr size_t kSavedBytes = 16;
+  void save(std::byte* to);
+  Count saved(const std::byte* from) const;
 
   /// What element `offset` of `segment` should be, as bits.
   uint64_t expected_bits(const Segment& segment, size_t offset) const;

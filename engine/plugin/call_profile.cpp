@@ -42,12 +42,13 @@ void raise(std::atomic<std::uint64_t>& value, std::uint64_t to) {
 
 /// Whether records describe the same, apart from what they count. `device_ns` is the stream of a
 /// called record and the kind of an operation; `parent` is the called record of an operation, and a
-/// counter of a called record.
+/// counter of a called record. `root` is not compared: a rank may have as many peers as the
+/// communicator has ranks.
 bool is_same(const Record& one, const Record& other) {
   const bool is_operation = one.kind == static_cast<std::uint32_t>(RecordKind::operation);
   return one.kind == other.kind && one.communicator == other.communicator &&
          one.rank == other.rank && one.count == other.count && one.device_ns == other.device_ns &&
-         one.root == other.root && one.channels == other.channels && one.warps == other.warps &&
+         one.channels == other.channels && one.warps == other.warps &&
          (!is_operation || one.parent == other.parent) &&
          std::memcmp(one.function, other.function, sizeof(Record) - offsetof(Record, function)) ==
              0;
@@ -60,9 +61,7 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 
 std::uint64_t hash_of(const Record& one) {
   std::uint64_t hash = mix(one.kind, one.communicator);
-  hash = mix(mix(hash, one.count), one.device_ns);
-  hash = mix(
-      hash, static_cast<std::uint64_t>(one.channels) << 32U | static_cast<std::uint32_t>(one.root));
+  hash = mix(mix(mix(hash, one.count), one.device_ns), one.channels);
   for (std::size_t at = offsetof(Record, function); at < sizeof(Record); at += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, reinterpret_cast<const char*>(&one) + at, sizeof word);
@@ -80,7 +79,7 @@ CallProfile* CallProfile::instance() {
   static CallProfile* const profile = []() -> CallProfile* {
     EventLog* log = EventLog::instance();
     auto* running = reserve_array<Running>(kRunning);
-    auto* called = reserve_array<Called>(kCalled);
+    auto* called = reserve_array<Called>(kMostDistinct);
     auto* table = reserve_array<std::uint64_t>(kSlots);
     if (log == nullptr || running == nullptr || called == nullptr || table == nullptr) {
       return nullptr;
@@ -92,22 +91,17 @@ CallProfile* CallProfile::instance() {
 
 std::uint64_t CallProfile::find(const Record& described, std::uint64_t& slot) const {
   slot = hash_of(described) % kSlots;
-  for (std::uint64_t tried = 0; tried < kSlots; ++tried) {
+  while (true) {  // some slots are always empty
     const std::uint64_t number = table_[slot];
-    if (number == 0) {
-      return 0;
-    }
-    if (is_same(*log_.at(number), described)) {
+    if (number == 0 || is_same(*log_.at(number), described)) {
       return number;
     }
     slot = (slot + 1) % kSlots;
   }
-  slot = kNone;
-  return 0;
 }
 
 std::uint64_t CallProfile::add(const Record& described, std::uint64_t slot) {
-  if (slot == kNone) {
+  if (distinct_ >= kMostDistinct) {
     log_.lose();
     return 0;
   }
@@ -155,6 +149,7 @@ void* CallProfile::count_call(Record described, bool is_captured) {
   described.time_ns = 0;
   described.parent = 0;
   described.sequence = 0;
+  described.root = -1;
   const std::uint64_t number = find_or_add(described);
   if (number == 0) {
     return nullptr;
@@ -162,18 +157,18 @@ void* CallProfile::count_call(Record described, bool is_captured) {
   Record* record = log_.at(number);
   counter(is_captured ? record->parent : record->sequence).fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
-  if (record->time_ns == 0 && called_count_ < kCalled) {
+  if (record->time_ns == 0) {  // there are as many places as records
     called_[called_count_].number = number;
     record->time_ns = ++called_count_;
   }
-  return record->time_ns != 0 ? &called_[record->time_ns - 1] : nullptr;
+  return &called_[record->time_ns - 1];
 }
 
 std::uint64_t CallProfile::called_number(const void* handle) const {
   const auto offset =
       reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(called_);
   const std::uint64_t index = offset / sizeof(Called);
-  return index < kCalled ? called_[index].number : 0;
+  return index < kMostDistinct ? called_[index].number : 0;
 }
 
 void* CallProfile::count_operation(Record described, const void* parent) {
@@ -188,8 +183,13 @@ void* CallProfile::count_operation(Record described, const void* parent) {
   const std::uint64_t elements = described.count;
   const bool is_collective = described.kind == static_cast<std::uint32_t>(RecordKind::collective);
   const bool is_message = described.kind == static_cast<std::uint32_t>(RecordKind::point_to_point);
+  // NCCL reports a kernel of symmetric collectives of one group by the first one of them; the
+  // others have no channels.
+  const bool is_symmetric =
+      described.kind == static_cast<std::uint32_t>(RecordKind::symmetric_collective);
   // NCCL reports no kernel of a message of a rank to itself.
-  const bool has_kernels = is_collective || (is_message && described.root != described.rank);
+  const bool has_kernels =
+      is_collective || is_symmetric || (is_message && described.root != described.rank);
 
   described.device_ns = described.kind;
   described.kind = static_cast<std::uint32_t>(RecordKind::operation);
@@ -197,6 +197,7 @@ void* CallProfile::count_operation(Record described, const void* parent) {
   described.time_ns = 0;
   described.sequence = 0;
   described.warps = 0;
+  described.root = -1;
   const std::uint64_t number = find_or_add(described);
   if (number == 0) {
     return nullptr;
@@ -281,27 +282,36 @@ void CallProfile::end_kernel(void* handle, std::uint64_t device_ns) {
   }
 }
 
-HandlePairs::HandlePairs() : pairs_(reserve_array<Pair>(kPairs)) {}
+HandlePairs::HandlePairs()
+    : capacity_(wanted_capacity() != 0 ? wanted_capacity() : kUsualPairs),
+      pairs_(reserve_array<Pair>(capacity_)) {}
+
+std::uint64_t HandlePairs::wanted_capacity() {
+  return number_of_environment("CCLMARK_PLUGIN_PAIRS", kUsualPairs, kMostPairs);
+}
+
+bool HandlePairs::has_invalid_capacity() {
+  return wanted_capacity() == 0;
+}
 
 const HandlePairs::Pair* HandlePairs::find(const void* handle) const {
   const auto offset =
       reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(pairs_);
   const std::uint64_t index = offset / sizeof(Pair);
-  return pairs_ != nullptr && index < kPairs ? &pairs_[index] : nullptr;
+  return pairs_ != nullptr && index < capacity_ ? &pairs_[index] : nullptr;
 }
 
 void* HandlePairs::make(void* own, void* others) {
   if (others == nullptr) {
     return own != nullptr ? own : &unrecorded_;
   }
-  if (own == nullptr || pairs_ == nullptr) {
+  if (own == nullptr) {
     return others;
   }
-  if (next_.load(std::memory_order_relaxed) >= kPairs) {
-    return others;
-  }
-  const std::uint64_t index = next_.fetch_add(1, std::memory_order_relaxed);
-  if (index >= kPairs) {
+  const bool has_place = pairs_ != nullptr && next_.load(std::memory_order_relaxed) < capacity_;
+  const std::uint64_t index = has_place ? next_.fetch_add(1, std::memory_order_relaxed) : capacity_;
+  if (index >= capacity_) {
+    EventLog::instance()->header().has_lost_parents.store(1, std::memory_order_relaxed);
     return others;
   }
   pairs_[index] = {own, others};

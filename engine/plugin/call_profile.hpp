@@ -34,7 +34,8 @@ static_assert(sizeof(KernelTimes) == sizeof(Record));
 /// the totals are complete also where the list of calls is not. Functions are thread-safe.
 ///
 /// A program may call with any number of distinct counts. From `kMostExact` records on, a new
-/// record stands for all counts from a power of two to the next, and its `warps` is 1.
+/// record stands for all counts from a power of two to the next, and its `warps` is 1. Events that
+/// would need more than `kMostDistinct` are counted as lost.
 class CallProfile {
  public:
   /// An operation whose kernels may still run.
@@ -69,8 +70,8 @@ class CallProfile {
 
  private:
   static constexpr std::uint64_t kRunning = 1 << 16;  // more than any device can have enqueued
-  static constexpr std::uint64_t kCalled = 1 << 13;
-  static constexpr std::uint64_t kSlots = 1 << 15;  // of the table of distinct records
+  static constexpr std::uint64_t kSlots = 1 << 15;    // of the table of distinct records
+  static constexpr std::uint64_t kMostDistinct = kSlots / 4 * 3;
   static constexpr std::uint64_t kMostExact = 1 << 12;
   static constexpr std::uint64_t kReserved = 3 << 13;  // records for all that is not a call
 
@@ -101,10 +102,14 @@ class CallProfile {
 /// The handles of two plug-ins for the same events, where both have one.
 ///
 /// Pairs are never reused, since NCCL uses handles as parents after their events have stopped. When
-/// all are in use, an event has the other plug-in's handle alone.
+/// all are in use (CCLMARK_PLUGIN_PAIRS), an event has the other plug-in's handle alone, and the
+/// log's header reports that events may lack their parents.
 class HandlePairs {
  public:
   HandlePairs();
+
+  /// Whether CCLMARK_PLUGIN_PAIRS is invalid, so that the usual capacity applies.
+  static bool has_invalid_capacity();
 
   /// The handle for NCCL of an event with these handles, of which each may be nullptr.
   void* make(void* own, void* others);
@@ -118,11 +123,14 @@ class HandlePairs {
     void* own;
     void* others;
   };
-  static constexpr std::uint64_t kPairs = 1 << 24;  // memory is used as they are made
+  static constexpr std::uint64_t kUsualPairs = 1 << 24;  // memory is used as they are made
+  static constexpr std::uint64_t kMostPairs = 1 << 30;
 
+  static std::uint64_t wanted_capacity();
   const Pair* find(const void* handle) const;
 
-  Pair* pairs_ = nullptr;
+  const std::uint64_t capacity_;
+  Pair* const pairs_;
   std::atomic<std::uint64_t> next_{0};
   char unrecorded_ = 0;  // NCCL must get a handle: it leaves out events within an event without one
 };

@@ -20,6 +20,7 @@ namespace cclmark::plugin {
 namespace {
 
 constexpr char kVariable[] = "CCLMARK_PLUGIN_LOG";
+constexpr char kRunVariable[] = "CCLMARK_PLUGIN_RUN";
 constexpr char kMagic[8] = {'C', 'C', 'L', 'M', 'L', 'O', 'G', '1'};
 constexpr std::uint64_t kUsualCapacity = 1 << 20;
 constexpr std::uint64_t kMostCapacity = 1 << 28;
@@ -37,17 +38,8 @@ std::uint64_t nanoseconds(clockid_t clock) {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// CCLMARK_PLUGIN_RECORDS: the usual number if it is not set, 0 if it is invalid.
 std::uint64_t wanted_capacity() {
-  const char* text = std::getenv("CCLMARK_PLUGIN_RECORDS");
-  if (text == nullptr || *text == '\0') {
-    return kUsualCapacity;
-  }
-  char* end = nullptr;
-  errno = 0;
-  const unsigned long long number = std::strtoull(text, &end, 10);
-  const bool is_valid = errno == 0 && *end == '\0' && *text != '-';
-  return is_valid ? std::min<std::uint64_t>(number, kMostCapacity) : 0;
+  return number_of_environment("CCLMARK_PLUGIN_RECORDS", kUsualCapacity, kMostCapacity);
 }
 
 bool is_set(const char* variable) {
@@ -98,6 +90,28 @@ int create(const char* prefix, const char* host, char (&path)[PATH_MAX]) {
 }
 
 }  // namespace
+
+bool is_wanted(const char* events) {
+  const char* text = std::getenv(kEventsVariable);
+  return text != nullptr && std::strcmp(text, events) == 0;
+}
+
+bool is_profile() {
+  static const bool is_counted = is_wanted("counts") || is_wanted("profile");
+  return is_counted;
+}
+
+std::uint64_t number_of_environment(const char* variable, std::uint64_t usual, std::uint64_t most) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') {
+    return usual;
+  }
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long long number = std::strtoull(text, &end, 10);
+  const bool is_valid = errno == 0 && *end == '\0' && *text != '-';
+  return is_valid ? std::min<std::uint64_t>(number, most) : 0;
+}
 
 std::uint64_t now_ns() {
   return nanoseconds(CLOCK_MONOTONIC);
@@ -173,6 +187,7 @@ EventLog* EventLog::open() {
   header->begin_monotonic_ns = now_ns();
   header->begin_realtime_ns = nanoseconds(CLOCK_REALTIME);
   copy_text(header->host, sizeof header->host, host);
+  copy_text(header->run, sizeof header->run - 1, std::getenv(kRunVariable));
   std::memcpy(header->magic, kMagic, sizeof kMagic);
   return new (std::nothrow) EventLog(header, descriptor, capacity);
 }

@@ -32,7 +32,8 @@ enum class RecordKind : std::uint32_t {
   // captured; parent: how often then; device_ns: its stream.
   called = 16,
   // A distinct operation that ran. sequence: how often; parent: its called record; device_ns: its
-  // kind (2, 3, 7 or 14); time_ns: the number of its kernel times.
+  // kind (2, 3, 7 or 14); time_ns: the number of its kernel times. Roots and peers are in its
+  // calls.
   operation = 17,
   kernel_times = 18,  // see KernelTimes
   // An operation that ran. parent: its record; time_ns: of the host, when it was enqueued;
@@ -114,12 +115,17 @@ struct LogHeader {
   TableState table;
   std::atomic<std::uint64_t> unplaced;
   std::atomic<std::int32_t> growth_error;  // errno of the last failure, 0: none
+  // 1: events of a profile may lack their parents, because all places of HandlePairs are in use.
+  std::atomic<std::uint32_t> has_lost_parents;
+  char run[40];  // of the run that the process belongs to, from CCLMARK_PLUGIN_RUN
 };
 constexpr std::size_t kHeaderBytes = 4096;
 static_assert(sizeof(LogHeader) <= kHeaderBytes);
 static_assert(offsetof(LogHeader, profiler) == 132);
 static_assert(offsetof(LogHeader, table) == 2180);
 static_assert(offsetof(LogHeader, unplaced) == 3208);
+static_assert(offsetof(LogHeader, has_lost_parents) == 3220);
+static_assert(offsetof(LogHeader, run) == 3224);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// The bounded log of this process: a file that is mapped, so that it survives the process.
@@ -155,7 +161,8 @@ class EventLog {
     return reinterpret_cast<Record*>(records_ + (number - 1) * sizeof(Record));
   }
 
-  /// Counts an event that cannot be recorded.
+  /// Counts an event that cannot be recorded. Without `growth_error` in the header, the reason is a
+  /// profile with too many distinct operations.
   void lose();
 
   LogHeader& header() { return *header_; }
@@ -181,6 +188,17 @@ class EventLog {
   std::uint64_t piece_ = kLeastAtOnce;
   std::mutex allocation_;
 };
+
+constexpr char kEventsVariable[] = "CCLMARK_PLUGIN_EVENTS";
+
+/// Whether CCLMARK_PLUGIN_EVENTS is `events`.
+bool is_wanted(const char* events);
+
+/// Whether this process counts calls (a profile) instead of listing events.
+bool is_profile();
+
+/// A positive integer in the environment: `usual` if it is not set, 0 if it is invalid.
+std::uint64_t number_of_environment(const char* variable, std::uint64_t usual, std::uint64_t most);
 
 /// Nanoseconds of CLOCK_MONOTONIC.
 std::uint64_t now_ns();

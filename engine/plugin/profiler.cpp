@@ -7,9 +7,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "plugin/call_profile.hpp"
+#include "plugin/contexts.hpp"
 #include "plugin/event_log.hpp"
 #include "plugin/handles.hpp"
 #include "plugin/layouts.hpp"
@@ -33,23 +33,6 @@ constexpr std::uint64_t kCounts =
 constexpr std::uint64_t kSteps = kProxyOperation | kProxyStep | kKernelChannel;
 constexpr std::uint64_t kKnownSince[] = {0, 0x3F, 0x3F, 0xFF, 0xFF, 0xFFF, 0x7FFF, 0xFFFF};
 
-/// What a communicator's events have in common.
-struct Context {
-  std::uint64_t communicator;
-  int rank;
-  bool reads_v7;          // the fields that only NVIDIA's v7 has
-  bool requires_parents;  // for tasks and steps, the library reports none without one
-  bool is_other_called;
-  void* other;  // the other plug-in's context
-};
-
-constexpr char kEventsVariable[] = "CCLMARK_PLUGIN_EVENTS";
-
-bool is_wanted(const char* events) {
-  const char* text = std::getenv(kEventsVariable);
-  return text != nullptr && std::strcmp(text, events) == 0;
-}
-
 /// CCLMARK_PLUGIN_EVENTS: `calls` (usual), `steps`, which includes channels and network steps, or
 /// those of a profile: `counts`, or `profile`, which includes times of kernels. 0 if it is none.
 std::uint64_t wanted_events() {
@@ -66,12 +49,6 @@ std::uint64_t wanted_events() {
   return is_wanted("steps") ? kCalls | kSteps : 0;
 }
 
-/// Whether events are counted instead of listed.
-bool is_profile() {
-  static const bool is_counted = is_wanted("counts") || is_wanted("profile");
-  return is_counted;
-}
-
 std::uint64_t recorded_events() {
   static const std::uint64_t events = wanted_events() != 0 ? wanted_events() : kCalls;
   return events;
@@ -86,7 +63,7 @@ int nvidia_version_at(const void* address) {
 /// Reports settings that are not valid. They never stop the program.
 void warn_of_settings(Logger log) {
   constexpr char kIgnores[] = "ignores an invalid setting";
-  static std::atomic_flag has_printed_records, has_printed_events;
+  static std::atomic_flag has_printed_records, has_printed_events, has_printed_pairs;
   if (EventLog::has_invalid_capacity()) {
     warn_visibly(log, has_printed_records, kIgnores,
                  "CCLMARK_PLUGIN_RECORDS must be a positive integer");
@@ -94,6 +71,10 @@ void warn_of_settings(Logger log) {
   if (wanted_events() == 0) {
     warn_visibly(log, has_printed_events, kIgnores,
                  "CCLMARK_PLUGIN_EVENTS must be calls, steps, counts or profile");
+  }
+  if (HandlePairs::has_invalid_capacity()) {
+    warn_visibly(log, has_printed_pairs, kIgnores,
+                 "CCLMARK_PLUGIN_PAIRS must be a positive integer");
   }
 }
 
@@ -509,7 +490,7 @@ void* start_for_other(const Context& context, Event<version>& event) {
     *group = others_handle(group_parent);
   }
   void* handle = nullptr;
-  other_profiler<version>()->start_event(context.other, &handle, &event);
+  other_profiler<version>()->start_event(context.other.context(), &handle, &event);
   event.parent = parent;
   if (group != nullptr) {
     *group = group_parent;
@@ -568,30 +549,37 @@ void* count_start(const Context& context, const Event<version>& event) {
   return profile->count_operation(record, parent);
 }
 
+/// The communicator, or a call for it, no longer uses the other plug-in's context.
+template <int version>
+void leave_other(Context& context) {
+  if (context.other.leave()) {
+    other_profiler<version>()->finalize(context.other.context());
+  }
+}
+
+/// Passes an event on if the other plug-in is called for this communicator and not finalized yet.
+template <int version>
+void* pass_on(Context& context, Event<version>& event) {
+  if (!context.other.enter()) {
+    return nullptr;
+  }
+  shared_mask<version>.update();
+  void* const handle = start_for_other<version>(context, event);
+  leave_other<version>(context);
+  return handle;
+}
+
 template <int version>
 int start_event(void* context, void** handle, Event<version>* event) {
+  auto* const known = static_cast<Context*>(context);
   if (is_profile()) {
-    void* own = nullptr;
-    void* others_own = nullptr;
-    if (const auto* known = static_cast<const Context*>(context)) {
-      own = count_start<version>(*known, *event);
-      if (known->is_other_called) {
-        shared_mask<version>.update();
-        others_own = start_for_other<version>(*known, *event);
-      }
-    }
-    *handle = handle_pairs().make(own, others_own);
+    void* const own = known != nullptr ? count_start<version>(*known, *event) : nullptr;
+    void* const others = known != nullptr ? pass_on<version>(*known, *event) : nullptr;
+    *handle = handle_pairs().make(own, others);
     return 0;
   }
-  std::uint64_t number = 0;
-  void* others = nullptr;
-  if (const auto* known = static_cast<const Context*>(context)) {
-    number = record_start<version>(*known, *event);
-    if (known->is_other_called) {
-      shared_mask<version>.update();
-      others = start_for_other<version>(*known, *event);
-    }
-  }
+  const std::uint64_t number = known != nullptr ? record_start<version>(*known, *event) : 0;
+  void* const others = known != nullptr ? pass_on<version>(*known, *event) : nullptr;
   *handle = handles().make(number, others);
   return 0;
 }
@@ -652,11 +640,12 @@ int record_state(void* handle, int state, const StateArguments* arguments) {
 
 template <int version>
 int finalize(void* context) {
-  auto* known = static_cast<Context*>(context);
-  if (known != nullptr && known->is_other_called) {
-    other_profiler<version>()->finalize(known->other);
+  if (auto* known = static_cast<Context*>(context)) {
+    if (known->other.end()) {
+      leave_other<version>(*known);
+    }
+    Contexts::instance().keep(known);
   }
-  delete known;
   return 0;
 }
 
@@ -665,7 +654,7 @@ template <int version, typename InitOther>
 int begin(void** context, int* mask, const void* caller, Logger log, const char* name,
           std::uint64_t communicator, int nodes, int ranks, int rank, InitOther init_other) {
   stay_loaded();
-  auto* made = new (std::nothrow) Context{};
+  Context* const made = Contexts::instance().make();
   *context = made;
   if (made == nullptr) {
     *mask = 0;
@@ -681,8 +670,11 @@ int begin(void** context, int* mask, const void* caller, Logger log, const char*
     return 0;
   }
   int* others_mask = shared_mask<version>.for_other(mask, own);
-  const int result = init_other(&made->other, others_mask);
-  made->is_other_called = result == 0;
+  void* others = nullptr;
+  const int result = init_other(&others, others_mask);
+  if (result == 0) {
+    made->other.begin(others);
+  }
   OtherPlugin::profiler().report_init(log, version, result);
   shared_mask<version>.begin(mask, own);
   return 0;

@@ -125,11 +125,17 @@ int end(void* context) {
   return result;
 }
 
+/// The log for predictions and rules; nullptr if there is none. A profile has neither: its records
+/// are for what ran, with the algorithm and protocol that NCCL used.
+EventLog* log_of_decisions() {
+  return is_profile() ? nullptr : EventLog::if_recording();
+}
+
 /// `table` is an array of `algorithms` × `protocols` floats behind each other, microseconds.
 /// Returns the number of the record, 0 if there is none.
 std::uint64_t observe(const Context* context, int function, std::size_t bytes, const float* table,
                       int algorithms, int protocols) {
-  EventLog* events = EventLog::if_recording();
+  EventLog* events = log_of_decisions();
   if (events == nullptr || table == nullptr || protocols != kProtocols) {
     return 0;
   }
@@ -152,7 +158,7 @@ std::uint64_t observe(const Context* context, int function, std::size_t bytes, c
 /// Writes down that a rule matched a call. `observed`: the record of the predictions.
 void record_rule(const Context& context, const Rule& rule, std::size_t bytes, bool is_applied,
                  std::uint64_t observed) {
-  EventLog* events = EventLog::if_recording();
+  EventLog* events = log_of_decisions();
   if (events == nullptr) {
     return;
   }

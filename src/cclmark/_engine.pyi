@@ -163,7 +163,13 @@ class Ccl:
     @property
     def info(self) -> CclInfo: ...
     def make_id(self, ranks: int) -> bytes: ...
-    def join(self, device: Device, id: bytes, rank_group: RankGroup) -> Communicator: ...
+    def join(
+        self,
+        device: Device,
+        id: bytes,
+        rank_group: RankGroup,
+        options: Sequence[tuple[str, str]] = (),
+    ) -> Communicator: ...
     def open_host_exchange(self, rank_group: RankGroup) -> HostExchange: ...
 
 class HostExchange: ...
@@ -390,6 +396,47 @@ class Session:
     @property
     def checked_on_host(self) -> str: ...
     def memory_blocks(self) -> list[MemoryBlock]: ...
+
+class Gap:
+    none: Gap
+    after_previous: Gap
+    after_begin: Gap
+
+class StepCall:
+    def __init__(
+        self,
+        *,
+        communicator: int,
+        stream: int,
+        operation: Operation,
+        gap: Gap = ...,
+        gap_s: float = ...,
+    ) -> None: ...
+
+class StepTimes:
+    begin_s: list[float]
+    end_s: list[float]
+    enqueue_s: float
+    host_s: float
+
+class StepReplay:
+    def __init__(
+        self,
+        device: Device,
+        rank_group: RankGroup,
+        *,
+        communicators: list[Communicator],
+        places: list[tuple[int, int]],
+        calls: list[StepCall],
+        seed: int,
+        counter: OperationCounter | None = None,
+    ) -> None: ...
+    def run(self, delay_s: float = 0.0) -> StepTimes: ...
+    def verify(self, corrupt: int | None) -> list[tuple[int, int]]: ...
+    @property
+    def buffer_bytes(self) -> int: ...
+    @property
+    def checked_on_host(self) -> str: ...
 
 class Engine:
     copy_engine: Engine

@@ -407,6 +407,15 @@ class TestRccl:
         routes = {it.route for it in run.journal.results}
         assert routes == {"native", "copy aside, then native"}
 
+    def test_options_of_its_communicators_have_nccls_structure(self, cclmark, env_of) -> None:
+        small = ("all_reduce", "-b", "1K", "-e", "1K", "--config", "minCTAs=4")
+        run = measure(cclmark, VENDORS["rccl"], *small, env=env_of(VENDORS["rccl"]))
+        assert {result.status for result in run.journal.results} == {"ok"}
+        old = built("hip/old", "librccl.so.1") / "librccl.so.1"
+        env = env_of(VENDORS["rccl"], ccl=old)
+        run = measure(cclmark, VENDORS["rccl"], *small, env=env, code=3)
+        assert "rccl 2.24.7 has no CommInitRankConfig" in run.err
+
     def test_products_of_eight_bit_floats_are_not_judged(self, cclmark, env_of) -> None:
         arguments = ("-b", "64", "-e", "64", "-d", "fp8e4m3", "-o", "sum,prod")
         run = measure(cclmark, RCCL, "all_reduce", *arguments, env=env_of(RCCL))

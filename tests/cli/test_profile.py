@@ -13,12 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.explain.plugin_log import plugin_path
+from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path
+from cclmark.tune.table_file import Rule, Table, written
 from conftest import wait_until
+from patience import scaled
 
 PROGRAM = Path(__file__).parent / "programs" / "nccl_job.py"
 TRACES = Path(__file__).parents[1] / "unit" / "traces"
 STEPS = 4
+RUN_AT = 3224  # in the header of a log
 # (operation, type, size): calls of each rank in a step.
 EXPECTED = {
     ("all_reduce", "float32", 1024): 2,
@@ -162,6 +165,74 @@ def test_ranks_that_differ_are_named(cclmark, job):
     assert "rank 1 called it 0 times, rank 0 1 times" in run.err
 
 
+def test_kernels_on_symmetric_windows_have_times(cclmark, job):
+    """The kernel of a group is reported by its first collective."""
+    words, env = job("--group", CCLMARK_FAKE_NCCL_VERSION="23102", CCLMARK_FAKE_SYMMETRIC="1")
+    run = cclmark("profile", "--", *words, env=env)
+    timed = {
+        (one.profiled.operation, one.profiled.size_bytes): {
+            (figures.calls, figures.timed, figures.unreported) for figures in one.figures
+        }
+        for one in run.journal.profiled
+        if one.profiled.operation.startswith("all_")
+    }
+    assert timed == {
+        ("all_reduce", 1024): {(2 * STEPS, 2 * STEPS, 0)},
+        ("all_reduce", 1 << 20): {(STEPS, STEPS, 0)},
+        ("all_gather", 256): {(STEPS, STEPS, 0)},
+        ("all_reduce", 400): {(STEPS, STEPS, 0)},
+        ("all_reduce", 800): {(STEPS, 0, 0)},
+    }
+    kernels = {choice.kernel for one in run.journal.profiled for choice in one.choices}
+    assert kernels == {"symmetric", "send/recv"}
+
+
+@pytest.mark.parametrize("has_other", [False, True])
+def test_a_shared_proxy_thread_outlives_the_communicator(
+    cclmark, job, fake_cuda, tmp_path, has_other
+):
+    """Kernels are reported after the finalize, which another plug-in must not receive."""
+    other = str(fake_cuda.nccl.parent / "plugins" / "libnccl-profiler-other.so")
+    more = {"CCLMARK_FAKE_LATE_KERNELS_MS": "200", "CCLMARK_FAKE_SHARED_PROXY": "1"}
+    if has_other:
+        more |= {"NCCL_PROFILER_PLUGIN": other, "CCLMARK_FAKE_OTHER_FILE": str(tmp_path / "other")}
+    words, env = job(**more)
+    run = cclmark("profile", "--", *words, env=env)
+    assert counts(run.journal) == times(STEPS)
+    assert all(one.timed == one.calls for each in run.journal.profiled for one in each.figures)
+    received = [path.read_text() for path in tmp_path.glob("other-*")]
+    assert len(received) == 2 * has_other
+    for text in received:
+        assert "ERROR" not in text
+        before, _, after = text.partition("finalize\n")
+        assert "start" in before
+        assert "start" not in after
+
+
+def test_a_tuner_leaves_the_log_to_the_calls(cclmark, job, tmp_path):
+    rule = Rule("all_reduce", 2, 1, 1 << 20, 1 << 20, "tree", "ll128", 7)
+    table = tmp_path / "tuner.table"
+    table.write_text(written(Table("nccl", "2.28.9", "CCLMark Fake GPU", None, [rule])))
+    tuner = {"NCCL_TUNER_PLUGIN": str(plugin_path()), "CCLMARK_TUNER_TABLE": str(table)}
+    words, env = job(steps=12, **tuner)
+    run = cclmark("profile", "--logs", "logs", "--", *words, env=env)
+    assert counts(run.journal) == times(12)
+    (large,) = [one for one in run.journal.profiled if one.profiled.size_bytes == 1 << 20]
+    assert [(one.kernel, one.protocol, one.channels) for one in large.choices] == [
+        ("tree", "LL128", 7)
+    ]
+    assert run.journal.header.notices == [f"the tuner table {table} is applied"]
+    decisions = {13, 15}  # cost tables and rules
+    for path in tmp_path.glob("logs/*.cclmlog"):
+        records = path.read_bytes()[HEADER_BYTES:]
+        kinds = {
+            int.from_bytes(records[at : at + 4], "little")
+            for at in range(0, len(records), RECORD_BYTES)
+        }
+        assert 19 in kinds  # calls
+        assert not kinds & decisions
+
+
 def test_another_profiler_is_called_too(cclmark, job, fake_cuda, tmp_path):
     other = str(fake_cuda.nccl.parent / "plugins" / "libnccl-profiler-other.so")
     record = {"CCLMARK_FAKE_OTHER_FILE": str(tmp_path / "other")}
@@ -179,6 +250,15 @@ def test_another_profiler_is_called_too(cclmark, job, fake_cuda, tmp_path):
     # Operations for other processes have parents there, which cannot be translated.
     remote = re.compile(r"in -?\d+ of another")
     assert [remote.sub("", one) for one in chained] == [remote.sub("", one) for one in alone]
+
+
+def test_events_that_cannot_be_matched_are_a_problem(cclmark, job, fake_cuda):
+    other = str(fake_cuda.nccl.parent / "plugins" / "libnccl-profiler-other.so")
+    words, env = job(NCCL_PROFILER_PLUGIN=other, CCLMARK_PLUGIN_PAIRS="30")
+    run = cclmark("profile", "--", *words, env=env, code=3)
+    assert run.message.count("more events to two profiler plug-ins than can be matched") == 2
+    assert "raise CCLMARK_PLUGIN_PAIRS" in run.message
+    assert counts(run.journal) == times(STEPS)  # none counts twice
 
 
 @pytest.mark.parametrize(
@@ -254,29 +334,88 @@ def test_a_program_that_a_signal_ends(tmp_path):
     assert "the program was ended by SIGKILL" in done.stderr
 
 
-def _calls_in_logs(cclmark) -> int:
-    """The processes with calls; a log exists before its first call."""
-    run = cclmark("profile", "--read", "logs", code=(0, 3))
-    if run.code:
-        return 0
-    return sum(one.calls > 0 for one in run.journal.profile.processes)
+def test_several_runs_in_one_directory_are_separated(cclmark, job, tmp_path):
+    words, env = job()
+    runs = [cclmark("profile", "--logs", "logs", "--", *words, env=env) for _ in range(2)]
+    for run in runs:  # each profile is that of its own run
+        assert counts(run.journal) == times(STEPS)
+    refused = cclmark("profile", "--read", "logs", code=2)
+    assert "contains logs of 2 runs, which are no profile together" in refused.message
+    for run in runs:
+        name = run.journal.header.run_id[:12]
+        assert f"{name} (begun 20" in refused.message
+        chosen = cclmark("profile", "--read", "logs", "--run", name)
+        assert {one.pid for one in chosen.journal.profile.processes} == {
+            one.pid for one in run.journal.profile.processes
+        }
+        assert counts(chosen.journal) == times(STEPS)
+    unknown = cclmark("profile", "--read", "logs", "--run", "nonsense", code=2)
+    assert "contains no logs of such a run, but of" in unknown.message
+    assert (
+        "--run chooses among the runs" in cclmark("profile", "--run", "a", "true", code=2).message
+    )
+    # Logs of an older plug-in, which have no identity.
+    for path in tmp_path.glob("logs/*.cclmlog"):
+        with path.open("r+b") as file:
+            file.seek(RUN_AT)
+            file.write(bytes(40))
+    older = cclmark("profile", "--read", "logs")
+    assert len(older.journal.profile.processes) == 4
+
+
+def test_commands_of_several_hosts_are_one_run(cclmark, job, tmp_path):
+    """Here every rank is started by a command of its own."""
+    words, env = job()
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "cclmark", "profile", "--logs", "logs", "--", *words],
+            cwd=tmp_path,
+            env=os.environ | env | {"RANK": str(rank), "WORLD_SIZE": "2", "NOTE": "id"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for rank in (0, 1)
+    ]
+    assert [rank.wait(timeout=scaled(60)) for rank in ranks] == [0, 0]
+    run = cclmark("profile", "--read", "logs")
+    assert counts(run.journal) == times(STEPS)
+    assert [one.rank for one in run.journal.profile.processes] == [0, 1]
+
+
+def _has_call(path: Path) -> bool:
+    """Whether a log contains a call; it exists before its first one."""
+    records = path.read_bytes()[HEADER_BYTES:]
+    return any(records[at : at + 4] == b"\x13\0\0\0" for at in range(0, len(records), RECORD_BYTES))
 
 
 def test_logs_of_a_program_that_still_runs(cclmark, job, tmp_path):
     """A second process reads what the first one has counted so far."""
-    words, env = job("--steps", "100000")
+    words, env = job("--steps", "1000000")
     process = subprocess.Popen(
-        [sys.executable, "-m", "cclmark", "profile", "--logs", "logs", "--", *words],
+        [
+            *(sys.executable, "-m", "cclmark", "profile", "--calls", "100", "--logs", "logs"),
+            *("--", *words),
+        ],
         cwd=tmp_path,
         env=os.environ | env,
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_until(lambda: len(list(tmp_path.glob("logs/*.cclmlog"))) == 2, "logs exist")
-        wait_until(lambda: _calls_in_logs(cclmark) == 2, "both processes have calls")
+        logs = tmp_path / "logs"
+        wait_until(
+            lambda: sum(map(_has_call, logs.glob("*.cclmlog"))) == 2,
+            "both processes have calls",
+            timeout_s=120,
+        )
+        assert process.poll() is None
+        # 3: a record is being written.
+        run = cclmark("profile", "--read", "logs", code=(0, 3), timeout_s=120)
+        assert [one.calls > 0 for one in run.journal.profile.processes] == [True, True]
+        assert process.poll() is None
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=scaled(120))
 
 
 def test_logs_of_the_other_kind_are_named(cclmark, job, fake_cuda, tmp_path):

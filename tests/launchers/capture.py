@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hosts import Hosts, two_hosts
+from hosts import OWN_DIRECTORY, Hosts, two_hosts
 from slurm import Slurm, nodes_of, slurm
 
 HERE = Path(__file__).parent
@@ -29,7 +29,12 @@ _ORDINARY = (
     *("MAIL", "SHELL", "PYENV_", "SSH_", "XDG_", "TMPDIR", "SLURM_CONF"),
 )
 _PATH = re.compile(r"(?<![\w./])/[\w.+@%-]+(?:/[\w.+@%-]*)*")
-_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+_AS_ROOT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_prte_tmpdir_base": OWN_DIRECTORY,
+    "OMPI_MCA_orte_tmpdir_base": OWN_DIRECTORY,
+}
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,8 @@ def launchers(hosts: Hosts) -> dict[str, Launcher]:
         "salloc-mpich": Launcher(("salloc", "-N", "2", "-n", "4", mpich)),
         "openmpi": Launcher((openmpi, "-np", "4", *many), _AS_ROOT),
         "openmpi-2-hosts": Launcher(
-            (openmpi, "-np", "4", *both, "--prtemca", "plm_ssh_agent", str(hosts.agent)), _AS_ROOT
+            (openmpi, "-np", "4", *both, "--prtemca", "plm_ssh_agent", str(hosts.agent)),
+            _AS_ROOT,
         ),
         "openmpi-4": Launcher(("mpirun.openmpi", "-np", "4", "--oversubscribe"), _AS_ROOT),
         "openmpi-4-2-hosts": Launcher(

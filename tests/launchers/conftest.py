@@ -14,7 +14,7 @@ from pathlib import Path
 import hosts as host_room
 import pytest
 import slurm as slurm_room
-from hosts import DEVICE, Hosts
+from hosts import DEVICE, OWN_DIRECTORY, Hosts
 from slurm import Slurm
 
 REPOSITORY = Path(__file__).parents[2]
@@ -85,6 +85,7 @@ class Mpi:
             *(str(self.mpirun), "--host", both, "-np", "4", "--bind-to", "none"),
             *("--prtemca", "plm_ssh_agent", str(hosts.agent), "--mca", "btl", "tcp,self"),
             *("--mca", "btl_tcp_if_include", DEVICE, "--mca", "pml", "ob1"),
+            *("--prtemca", "prte_tmpdir_base", OWN_DIRECTORY),
         ]
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hosts import DEVICE
+from hosts import DEVICE, OWN_DIRECTORY
 from slurm import outside
 
 from patience import scaled
@@ -153,6 +153,7 @@ def test_mpirun_over_a_list_of_hosts(mpi, hosts, installed, tmp_path):
         "HOSTS": str(names),
         "MPIRUN": str(mpi.mpirun),
         "PRTE_MCA_plm_ssh_agent": str(hosts.agent),
+        "PRTE_MCA_prte_tmpdir_base": OWN_DIRECTORY,
         "OMPI_MCA_btl": "tcp,self",
         "OMPI_MCA_btl_tcp_if_include": DEVICE,
         "OMPI_MCA_pml": "ob1",

@@ -100,3 +100,47 @@ def test_requests(text, values):
 def test_invalid_requests(text, keep, message):
     with pytest.raises(UsageError, match=message):
         parse_bisect(text, keep)
+
+
+class Ending(Simulated):
+    """The run is interrupted in a round."""
+
+    def __init__(self, rounds):
+        super().__init__()
+        self._rounds = rounds
+
+    def measure(self, trials):
+        if self._rounds == 0:
+            raise EndedError(Outcome(130, "interrupted"))
+        self._rounds -= 1
+        return super().measure(trials)
+
+
+def test_an_interrupted_bisection_has_the_result_of_its_complete_rounds():
+    found, outcome = run_bisection(Ending(7), CASES, "NCCL_MAX_CTAS", PROCESS, [8, 16, 24, 32], 0.9)
+    assert outcome.exit_code == 130
+    assert not found.complete
+    assert {8, 16, 24, 32} == set(found.curve)
+    text = "\n".join(bisection_lines(found, "NCCL_MAX_CTAS", CASES, 0.9))
+    assert "the run ended before the result was certain" in text
+    assert "NCCL_MAX_CTAS=24 is the smallest value that keeps 90 %" in text
+
+
+def test_an_interruption_before_the_first_rounds_has_no_result():
+    found, outcome = run_bisection(Ending(1), CASES, "A", PROCESS, [8, 32], 0.9)
+    assert found is None
+    assert outcome.exit_code == 130
+
+
+@pytest.mark.parametrize(("codes", "code"), [([4, 4], 4), ([3, 3], 3), ([3, 4], 4), ([2, 3], 3)])
+def test_a_bisection_in_which_every_value_fails_ends_as_they_did(codes, code):
+    class Failing(Simulated):
+        failures = dict(zip((56, 64), codes, strict=True))  # by variant
+
+        def measure(self, trials):
+            return {one: None if one.variant.assignments else 1.0 for one in trials}
+
+    found, outcome = run_bisection(Failing(), CASES, "A", PROCESS, [56, 64], 0.9)
+    assert found.failed == {56, 64}
+    assert outcome.exit_code == code
+    assert "every measured value failed" in outcome.message

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from io import BytesIO
 from random import Random
 
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.importing import inspector
 from cclmark.importing.header import Origin
-from cclmark.importing.inspector import is_inspector, read_inspector
+from cclmark.importing.inspector import is_inspector
 from cclmark.importing.traces import TraceFile, import_traces, trace_format
 from conftest import examples
 
 WORLD, PAIR = "0x7f8c496ae9f661", "0x51dd0c2a88b1"
 BEGIN_US = 1752867229235059
+
+
+def read_inspector(content, name, number):
+    return inspector.read_inspector(BytesIO(content), name, number)
 
 
 def file_of(content, name="node1-pid1.log"):

@@ -20,6 +20,7 @@ from cclmark.plan.items import (
     PAIRS,
     PIECES,
     PROFILE,
+    REPLAY,
     TRAIN,
     items_of,
 )
@@ -29,6 +30,7 @@ from cclmark.plan.overlaps import Compute, Overlap
 from cclmark.plan.pieces import Division, PieceCase
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemory
+from cclmark.plan.replays import OriginalStep, Replay
 from cclmark.plan.trainings import Training
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
@@ -56,6 +58,12 @@ PLANS = {
     ],
     PROFILE: [ProfiledOperation("all_reduce", "nccl", 0, 2, "float32", 16, 64)],
     OBJECTS: [ObjectCall("gather_object", "gloo", 2, 64, "bytes")],
+    REPLAY: [
+        Replay(
+            *(Variant(), 1, "nccl", 2, "job.jsonl", "0123456789abcdef", 4, 1, "keep"),
+            OriginalStep((2e-3, 1e-3), (1e-3, 1e-3), (4e-3, 4e-3)),
+        )
+    ],
     PIECES: [PieceCase(CASE, (Division("one", 1), Division("grouped", 4)))],
 }
 

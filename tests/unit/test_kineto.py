@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
+from cclmark.importing import trace_events
 from cclmark.importing.header import Origin
 from cclmark.importing.kineto import is_kineto, read_kineto
+from cclmark.importing.trace_events import read_events
 from cclmark.importing.traces import TraceFile, import_traces, trace_format
+from conftest import examples
 
 ROOM = Path(__file__).parent / "traces"
 GLOO = [(ROOM / f"gloo-{rank}.json.gz").read_bytes() for rank in (0, 1)]
+
+
+def read_trace(content, name, number):
+    return read_kineto(BytesIO(content), name, number)
 
 
 def file_of(content, name="trace.json"):
@@ -70,7 +78,7 @@ def of_nccl(rank=0):
 
 
 def test_kernels_of_nccl_become_operations():
-    process = read_kineto(of_nccl(), "trace.json", 5)
+    process = read_trace(of_nccl(), "trace.json", 5)
     assert process.rank == 0
     assert process.library == "nccl 2.28.9"
     found = {one.operation: one for one in process.operations}
@@ -155,7 +163,7 @@ def test_two_traces_of_one_rank_are_refused():
 def test_kernels_without_a_description_are_counted():
     """As torch before 2.4 writes them."""
     content = trace([kernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)", 10, 5)])
-    process = read_kineto(content, "old.json", 0)
+    process = read_trace(content, "old.json", 0)
     (found,) = process.operations
     assert (found.operation, found.calls, found.size_bytes) == ("all_reduce", 1, 0)
     assert "1 kernels of NCCL without a description" in process.note
@@ -165,7 +173,7 @@ def test_calls_without_kernels_have_no_times():
     described = collective("allreduce", 5, 9, 256)
     recorded = {**described, "cat": "cpu_op", "name": "record_param_comms"}
     waiting = {**recorded, "args": {"Collective name": "wait"}}
-    process = read_kineto(trace([recorded, waiting]), "cpu.json", 0)
+    process = read_trace(trace([recorded, waiting]), "cpu.json", 0)
     (found,) = process.operations
     assert (found.calls, found.timed, found.bytes) == (1, 0, 1024)
     assert not process.calls[0].is_timed
@@ -186,14 +194,14 @@ def test_calls_without_kernels_have_no_times():
 )
 def test_what_cannot_be_read_says_where(content, problem):
     with pytest.raises(UsageError, match=problem):
-        read_kineto(content, "trace.json", 0)
+        read_trace(content, "trace.json", 0)
 
 
 @settings(max_examples=60)
 @given(st.integers(0, len(of_nccl()) - 1))
 def test_a_trace_that_is_cut_off_anywhere_is_refused(length):
     with pytest.raises(UsageError):
-        read_kineto(of_nccl()[:length], "trace.json", 0)
+        read_trace(of_nccl()[:length], "trace.json", 0)
 
 
 @settings(max_examples=60)
@@ -201,7 +209,7 @@ def test_a_trace_that_is_cut_off_anywhere_is_refused(length):
 def test_a_damaged_trace_is_read_or_refused(place, inserted):
     content = of_nccl()
     with suppress(UsageError):
-        read_kineto(content[:place] + inserted + content[place:], "trace.json", 0)
+        read_trace(content[:place] + inserted + content[place:], "trace.json", 0)
 
 
 VALUES = st.recursive(
@@ -254,9 +262,66 @@ def test_other_files_are_no_traces(content):
 )
 def test_numbers_that_are_too_large_are_damage(event):
     with pytest.raises(UsageError, match=r"trace\.json: the trace is damaged: it contains numbers"):
-        read_kineto(trace([event]), "trace.json", 0)
+        read_trace(trace([event]), "trace.json", 0)
 
 
 def test_a_rank_that_is_too_large_is_that_of_the_file():
     events = [collective("allreduce", 1, 2, 64)]
-    assert read_kineto(trace(events, rank=1 << 70), "trace.json", 3).rank == 3
+    assert read_trace(trace(events, rank=1 << 70), "trace.json", 3).rank == 3
+
+
+TRICKY = st.sampled_from(['},{"', "} , {", "\\", '"', "]}", '"traceEvents": [', "é"])
+ARGUMENTS = st.dictionaries(
+    TRICKY, TRICKY | st.lists(st.dictionaries(TRICKY, st.integers(0, 9), max_size=2), max_size=3)
+)
+
+
+@settings(max_examples=examples(200))
+@given(
+    st.lists(ARGUMENTS, max_size=6),
+    st.lists(st.integers(1, 40), min_size=1),
+    st.sampled_from([None, 1]),
+)
+def test_a_trace_is_the_same_in_pieces_of_any_size(arguments, sizes, indent):
+    events = [{"ph": "X", "name": str(n), "args": one} for n, one in enumerate(arguments)]
+    members = {"host_name": '"traceEvents": [', "deviceProperties": [{"id": 0}, {"id": 1}]}
+    whole = {**members, "traceEvents": events, "distributedInfo": {"rank": 3}, "x": [{}, {}]}
+    content = json.dumps(whole, indent=indent).encode()
+    found = []
+
+    def keep(batch):
+        found.extend((one.name, json.loads(bytes(one.args))) for one in batch)
+
+    def pieces():
+        at = 0
+        while at < len(content):
+            size = sizes[at % len(sizes)]
+            yield content[at : at + size]
+            at += size
+
+    read = read_events(pieces(), "trace.json", keep)
+    assert found == [(str(n), one) for n, one in enumerate(arguments)]
+    assert read.distributedInfo == {"rank": 3}
+    assert read.host_name == '"traceEvents": ['
+    assert len(read.deviceProperties) == 2
+
+
+def test_damage_behind_the_first_piece_is_located(monkeypatch):
+    monkeypatch.setattr(trace_events, "_PIECE_BYTES", 1000)
+    content = of_nccl()
+    place = content.rindex(b'"ts"')
+    damaged = content[:place] + b"ts" + content[place:]
+    with pytest.raises(UsageError, match=rf"the trace is damaged: .*\(byte {place}\)"):
+        read_trace(damaged, "trace.json", 0)
+    cut = gzip.compress(content)
+    assert read_trace(cut, "trace.json", 0) == read_trace(content, "trace.json", 0)
+    with pytest.raises(UsageError, match=f"cut off after {len(cut) - 9} bytes"):
+        read_trace(cut[:-9], "trace.json", 0)
+
+
+def test_what_never_ends_is_refused(monkeypatch):
+    monkeypatch.setattr(trace_events, "_PIECE_BYTES", 1000)
+    monkeypatch.setattr(trace_events, "_MOST_WITHOUT_END", 5000)
+    content = trace([collective("allreduce" * 1000, 1, 2, 64)])
+    with pytest.raises(UsageError, match="contain no complete event"):
+        read_trace(content, "trace.json", 0)

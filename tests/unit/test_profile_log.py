@@ -7,11 +7,12 @@ import struct
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.profile.coverage import losses_of, uncounted_of
+from cclmark.profile.coverage import losses_of, uncounted_of, unlisted_of
 from cclmark.profile.profile_log import number_by_process, read_profile_log
+from cclmark.profile.runs_of_logs import is_of, runs_of
 
 COMMUNICATOR, COLLECTIVE, MESSAGE = 1, 2, 3
-CALLED, OPERATION, TIMES = 16, 17, 18
+CALLED, OPERATION, TIMES, CALL = 16, 17, 18, 19
 HEADER_BYTES = 4096
 LOSSES_AT = 3208
 
@@ -43,19 +44,24 @@ def times(operation, *figures):
     return struct.pack("<I4xQ5Q72x", TIMES, operation, *figures)
 
 
+def listed(operation):
+    """A call of an operation."""
+    return record(CALL, parent=operation)
+
+
 @pytest.fixture
 def read(tmp_path):
-    def reading(*records, lost_parents=0, dropped=0):
+    def reading(*records, lost_parents=0, dropped=0, unplaced=0, run=b"", **options):
         path = tmp_path / "log.cclmlog"
-        claimed = len(records) + dropped
+        claimed = len(records) + dropped - unplaced
         head = struct.pack(
             "<8sII6qI64s",
             *(b"CCLMLOG1", 128, 7, max(1, len(records)), claimed, dropped, 42, 0, 0, 23102),
             b"host",
         )
-        head = head.ljust(LOSSES_AT, b"\0") + struct.pack("<QiI", 0, 0, lost_parents)
+        head = head.ljust(LOSSES_AT, b"\0") + struct.pack("<QiI40s", unplaced, 0, lost_parents, run)
         path.write_bytes(head.ljust(HEADER_BYTES, b"\0") + b"".join(records))
-        return read_profile_log(path)
+        return read_profile_log(path, **options)
 
     return reading
 
@@ -71,7 +77,38 @@ def test_calls_that_did_not_run_are_known_while_calls_are_matched(read):
     lost = read(communicator(2), called(5), ran(3, parent=2), ran(2), lost_parents=1)
     assert unreported(lost) == 0
     assert lost.calls == 5
-    assert uncounted_of([lost])[0].startswith("1 of 1 processes made more distinct calls")
+    (text,) = losses_of([lost])
+    assert text.endswith("raise CCLMARK_PLUGIN_PAIRS [16777216]")
+
+
+def test_a_profile_with_too_many_operations_names_them(read):
+    (text,) = losses_of([read(communicator(2), ran(3), dropped=4, unplaced=4)])
+    assert "4 of 6 events are lost because the process called more distinct operations" in text
+
+
+def test_calls_that_are_not_read_are_stated(read):
+    records = (communicator(2), ran(5), times(2, 5, 50, 9, 11, 1280), *[listed(2)] * 5)
+    assert unlisted_of([read(*records)]) == []
+    part = read(*records, most_calls=3)
+    assert (len(part.processes[0].calls), part.listed, part.unread) == (3, 5, 2)
+    (text,) = unlisted_of([part])
+    assert "are of the first 3 of up to 5 calls" in text
+    assert "raise --calls" not in text
+
+
+def test_runs_of_one_directory(read):
+    """Commands of several hosts have different ranks of a communicator, repetitions the same."""
+
+    def log(run, rank, number=7):
+        return read(communicator(2, rank, number), ran(1, rank=rank, number=number), run=run)
+
+    logs = [log(b"a", 0), log(b"b", 1), log(b"c", 0), log(b"c", 1), log(b"d", 0, 8), log(b"", 0, 9)]
+    runs = runs_of(logs)
+    assert [one.identities for one in runs] == [["a", "b"], ["c"], ["d"], [""]]
+    assert [len(one.logs) for one in runs] == [2, 2, 1, 1]
+    assert runs[0].text == "a (begun 1970-01-01 00:00:00 UTC, 2 processes on host)"
+    assert [is_of(one, "b") for one in runs] == [True, False, False, False]
+    assert [is_of(one, "none") for one in runs] == [False, False, False, True]
 
 
 def test_captured_calls_without_launches_are_named(read):

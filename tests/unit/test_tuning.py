@@ -24,7 +24,9 @@ from cclmark.recording.tuning import (
 from cclmark.report.lists.tune_lines import tune_lines
 from cclmark.results.schema import Explanation
 from cclmark.tune import open_mpi_rules, table_file
+from cclmark.tune.choices import Choice
 from cclmark.tune.mpi_target import RULES_FILE, OpenMpiTarget
+from cclmark.tune.nccl_candidates import wide_options
 from cclmark.tune.nccl_target import CONFIGURATION_FILE, TABLE_FILE, NcclTarget
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -77,7 +79,10 @@ class Simulated:
         size = trial.case.size_bytes
         if trial.case.operation == "alltoall":
             return usual_choice(size)
-        widened = "NCCL_MIN_CTAS" in variables
+        assert not {"NCCL_MIN_CTAS", "config.minCTAs"} <= set(variables)
+        # NCCL refuses a minimum without a maximum.
+        assert ("config.minCTAs" in variables) == ("config.maxCTAs" in variables)
+        widened = "NCCL_MIN_CTAS" in variables or "config.minCTAs" in variables
         if path := variables.get("CCLMARK_TUNER_TABLE"):
             assert Path(path).is_absolute()
             assert "NCCL_TUNER_PLUGIN" in variables
@@ -446,6 +451,52 @@ def test_registered_buffers_are_proven_where_the_program_may_change(tmp_path):
     assert choices[max(SIZES)].registration == ""
     text = "\n".join(tune_lines(result))
     assert "program change: the buffers have to be in symmetric windows" in text
+
+
+def test_channels_are_an_option_of_the_communicator_where_the_program_may_change(tmp_path):
+    simulated = Simulated()
+    result = tuned(tmp_path / "tuned", simulated, app_changes=True)
+    assert result.options == {"minCTAs": "64", "maxCTAs": "64"}
+    assert set(result.variables) == {"NCCL_TUNER_PLUGIN", "CCLMARK_TUNER_TABLE"}
+    assert not any(one.variant.value_of("NCCL_MIN_CTAS") for one in simulated.seen)
+    proofs = [one.variant for one in simulated.seen if one.stage == "proof"]
+    wide = [one for one in proofs if one.value_of("CCLMARK_TUNER_TABLE")]
+    assert wide
+    assert all(one.options == result.options for one in wide)
+    text = "\n".join(tune_lines(result))
+    assert "create the communicator with minCTAs=64 maxCTAs=64 in ncclConfig_t" in text
+    assert "      options = torch.distributed.ProcessGroupNCCL.Options()\n" in text
+    assert "      options.config.min_ctas = 64\n      options.config.max_ctas = 64\n" in text
+    assert "NCCL_MIN_CTAS" not in text
+    for name in ("environment.sh", "nccl.conf"):
+        content = (tmp_path / "tuned" / name).read_text()
+        assert "NCCL_MIN_CTAS" not in content
+    assert "requires the option minCTAs=64 of the communicator" in (
+        (tmp_path / "tuned" / "environment.sh").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "channels"),
+    [("2.28.9", "64"), ("2.25.1", "64"), ("2.24.3", "32"), ("2.18.5", "32")],
+)
+def test_no_more_channels_are_requested_than_the_version_has(version, channels):
+    assert wide_options(version) == {"minCTAs": channels, "maxCTAs": channels}
+
+
+@pytest.mark.parametrize(
+    ("version", "has_configuration"), [("2.16.5", True), ("", True), ("2.18.5", False)]
+)
+def test_a_library_without_the_options_is_tuned_by_the_variable(
+    version, has_configuration, tmp_path
+):
+    target = NcclTarget(
+        *("rccl", version, "MI300X", None, 2, 24, "/plug-in.so", True), has_configuration
+    )
+    artifact = target.candidate(Choice("ring", "ll", 32), ["all_reduce"], tmp_path)
+    assert not artifact.options
+    assert artifact.process["NCCL_MIN_CTAS"] == "64"
+    assert target.wide_settings == {"NCCL_MIN_CTAS": "64"}
 
 
 def test_operations_without_a_tuner_need_a_change_of_the_program(tmp_path):

@@ -314,7 +314,7 @@ def _is_observed(explanation: Explanation) -> bool:
 
 
 def _observed(one: Assignment, ccl: str) -> str:
-    setting = find_setting(ccl, one.name) if one.is_variable else None
+    setting = find_setting(ccl, one.name) if one.is_variable or one.option else None
     return "" if setting is None else setting.observed
 
 

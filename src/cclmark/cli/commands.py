@@ -76,6 +76,12 @@ COMMANDS = {
         "Run a program that uses NCCL, unmodified, and report its operations: calls, sizes, "
         "groups, times, algorithms, and ranks that wait for others.",
     ),
+    "replay": Entry(
+        "replay.replay_command",
+        "replay_command",
+        "Repeat the communication of a step of a profiled program, verified, with any library or "
+        "setting.",
+    ),
     "p2p": Entry(
         "p2p.p2p_command", "p2p_command", "Bandwidth and latency between every pair of devices."
     ),

@@ -297,6 +297,14 @@ class Flags(LibraryFlags):
         metavar="0|1|2",
         help="The same with the numbers of nccl-tests: 0 none, 1 local, 2 symmetric.",
     )
+    config: list[str] = option(
+        WHERE,
+        "--config",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An option of the communicators, by its name in the library's configuration "
+        "(ncclConfig_t): minCTAs=16; may be repeated.",
+    )
     timing: str | None = option(
         METHOD,
         "--timing",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from cclmark.cli.communicator_options import check_options_of, parse_config, require_option
 from cclmark.cli.options import Flags
 from cclmark.errors import UsageError
 from cclmark.plan.libraries import MPI, torch_backend_of
@@ -38,7 +39,9 @@ def checked_variants(
     names = [name for name, _ in varied]
     if REGISTRATION in names and (flags.register or flags.register_number is not None):
         raise UsageError("-R and --register exclude --vary registration")
-    return variants_of(varied, lambda name: scope_of(ccl, name), one_at_a_time=one_at_a_time)
+    found = variants_of(varied, lambda name: scope_of(ccl, name), one_at_a_time=one_at_a_time)
+    check_options_of(found, ccl, parse_config(flags.config))
+    return found
 
 
 def scope_of(ccl: str, name: str) -> str:
@@ -54,7 +57,9 @@ def check_settings(varied: Sequence[Varied], ccl: str) -> list[str]:
     """Returns notices on unknown and overridden settings. Raises UsageError for wrong values."""
     notices = []
     for name, values in varied:
-        if not Assignment(name, "").is_variable:
+        if Assignment(name, "").option:
+            require_option("--vary", ccl, name)
+        elif not Assignment(name, "").is_variable:
             continue
         setting = find_setting(ccl, name)
         # NCCL may work below any other library.

@@ -27,6 +27,8 @@ _HEADER = struct.Struct("=8sII6qI64s")
 _OTHER_PLUGIN = struct.Struct("=I508s512s")
 _LOSSES = struct.Struct("=4xQiI")
 _LOSSES_AT = _HEADER.size + 3 * _OTHER_PLUGIN.size
+_RUN = struct.Struct("=40s")
+_RUN_AT = _LOSSES_AT + _LOSSES.size
 #: The offset of the first record.
 HEADER_BYTES = 4096
 #: The size of a record, which begins with its kind as four bytes.
@@ -176,10 +178,11 @@ class PluginLog:
     ``library_version``: as NCCL counts (22809), 0 if unknown. ``claimed``: the events that claimed
     one of ``capacity`` places; ``unplaced``: those that claimed none, because the file could not
     grow. ``dropped``: those of both that are lost. ``growth_error``: why the file could not grow,
-    an errno, 0 if it could. ``has_lost_parents``: whether operations of a profile may lack their
-    calls. ``incomplete``: records that were not written completely, or are cut
-    off; ``cut_off``: the latter, behind the end of the file. ``other_plugins``: those that are
-    loaded too. ``table``: of the tuner, None without one.
+    an errno, 0 if it could. ``has_lost_parents``: whether events of a profile may lack their
+    parents. ``run``: the identity of the run that the process belongs to, empty if unknown.
+    ``incomplete``: records that were not written completely, or are cut off; ``cut_off``: the
+    latter, behind the end of the file. ``other_plugins``: those that are loaded too. ``table``: of
+    the tuner, None without one.
     """
 
     host: str
@@ -194,6 +197,7 @@ class PluginLog:
     unplaced: int = 0
     growth_error: int = 0
     has_lost_parents: bool = False
+    run: str = ""
     incomplete: int = 0
     cut_off: int = 0
     other_plugins: list[OtherPlugin] = field(default_factory=list)
@@ -240,8 +244,14 @@ class PluginLog:
         texts = []
         if full := self.dropped - self.without_space:
             texts.append(f"{full} of {self.occurred} events did not fit: {larger}")
-        if self.without_space:
-            why = os.strerror(self.growth_error) if self.growth_error else "an unknown error"
+        if self.without_space and not self.growth_error:
+            texts.append(
+                f"{self.without_space} of {self.occurred} events are lost because the process "
+                "called more distinct operations than a profile contains: profile a part of the "
+                "program"
+            )
+        elif self.without_space:
+            why = os.strerror(self.growth_error)
             advice = _ADVICE.get(self.growth_error, "set CCLMARK_PLUGIN_LOG to another place")
             texts.append(
                 f"{self.without_space} of {self.occurred} events are lost because the log could "
@@ -332,6 +342,9 @@ def parse_header(content: bytes, name: str) -> PluginLog:
     unplaced, growth_error, has_lost_parents = 0, 0, 0
     if len(content) >= _LOSSES_AT + _LOSSES.size:
         unplaced, growth_error, has_lost_parents = _LOSSES.unpack_from(content, _LOSSES_AT)
+    run = b""
+    if len(content) >= _RUN_AT + _RUN.size:
+        (run,) = _RUN.unpack_from(content, _RUN_AT)
     is_possible = (
         record_bytes == RECORD_BYTES
         and 0 < capacity <= _MOST_RECORDS
@@ -353,6 +366,7 @@ def parse_header(content: bytes, name: str) -> PluginLog:
         unplaced=unplaced,
         growth_error=growth_error,
         has_lost_parents=has_lost_parents == 1,
+        run=_text(run),
         other_plugins=list(_other_plugins(content)),
         table=_table(content),
     )

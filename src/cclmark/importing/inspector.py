@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 import msgspec
 
@@ -129,23 +130,22 @@ def is_inspector(content: bytes) -> bool:
     return head.startswith(b"{") and _MARK in head.partition(b"\n")[0]
 
 
-def read_inspector(content: bytes, name: str, number: int) -> Sequence[ObservedProcess]:
+def read_inspector(file: BinaryIO, name: str, number: int) -> Sequence[ObservedProcess]:
     """Reads the log of one process, which has one rank, or one for each of its devices.
 
     ``number``: of the file among those that are imported. Raises UsageError for a line that cannot
     be read.
     """
-    lines = content.split(b"\n")
     operations: list[_Operation] = []
     metadata: _Metadata | None = None
     is_cut = False
-    for place, line in enumerate(lines):
+    for place, line in enumerate(file):
         if not line.strip():
             continue
         try:
             found = _DECODER.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            if place == len(lines) - 1 and operations:  # without an end of the line
+            if operations and not line.endswith(b"\n"):
                 is_cut = True
                 continue
             raise UsageError(

@@ -12,13 +12,15 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
 from cclmark.errors import UsageError
+from cclmark.importing.trace_events import Event, is_compressed, pieces_of, read_events
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.printable import plain
+from cclmark.profile.intervals import Interval, union_of
 from cclmark.profile.observed import (
     MOST_RANKS,
     ObservedCall,
@@ -27,10 +29,9 @@ from cclmark.profile.observed import (
     ObservedProcess,
 )
 
-_GZIP = b"\x1f\x8b"
-_MOST_BYTES = 4 << 30  # of a trace after decompression
 _DEVICE_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _MOST_OF_ONE_CALL = 1 << 12  # operations
+_FIRST_UNION = 1 << 18  # intervals of kernels, which may overlap
 _STEP = "ProfilerStep#"
 _RECORD = "record_param_comms"
 _NO_OPERATIONS = frozenset({"init", "wait", "end", "monitoredBarrier", "startCoalescing"})
@@ -107,52 +108,13 @@ _COLLECTIVES = {
 _WHOLE_INPUT = frozenset({"alltoall", "alltoallv"})
 
 
-class _Event(msgspec.Struct):
-    """An event of a trace. ``ts`` and ``dur`` are microseconds; some events lack them."""
-
-    ph: str = ""
-    cat: str = ""
-    name: str = ""
-    ts: float | str | None = None
-    dur: float | str | None = None
-    args: msgspec.Raw = msgspec.Raw(b"")
-
-
-class _Trace(msgspec.Struct):
-    traceEvents: list[_Event]  # noqa: N815 - Kineto's name
-    distributedInfo: dict[str, Any] = {}  # noqa: N815 - Kineto's name
-    deviceProperties: list[dict[str, Any]] = []  # noqa: N815 - Kineto's name
-    host_name: str = ""
-
-
-_DECODER = msgspec.json.Decoder(_Trace)
 _ARGUMENTS = msgspec.json.Decoder(dict[str, Any])
-
-
-def decompressed(content: bytes, name: str) -> bytes:
-    """Returns the content of a file that may be compressed by gzip. Raises UsageError."""
-    if not content.startswith(_GZIP):
-        return content
-    try:
-        found = zlib.decompressobj(wbits=31)
-        whole = found.decompress(content, _MOST_BYTES)
-    except (OSError, zlib.error) as error:
-        raise UsageError(
-            f"{name}: the compressed file is damaged ({error}): copy it again"
-        ) from None
-    if len(whole) >= _MOST_BYTES:
-        raise UsageError(f"{name}: the trace is larger than {_MOST_BYTES >> 30} GiB")
-    if not found.eof:
-        raise UsageError(
-            f"{name}: the compressed file is cut off after {len(content)} bytes: copy it again"
-        )
-    return whole
 
 
 def is_kineto(content: bytes) -> bool:
     """Whether a file is a trace of torch.profiler, perhaps compressed or cut off."""
     start = content
-    if content.startswith(_GZIP):
+    if is_compressed(content):
         try:
             start = zlib.decompressobj(wbits=31).decompress(content, 1 << 16)
         except zlib.error:
@@ -164,48 +126,79 @@ def is_kineto(content: bytes) -> bool:
 
 
 @dataclass
+class _Kept:
+    """What is kept of the events. ``kernels``: the intervals of kernels that are not NCCL's."""
+
+    communication: list[tuple[Event, int, int]] = field(default_factory=list)
+    recorded: list[tuple[Event, int, int]] = field(default_factory=list)
+    kernels: list[Interval] = field(default_factory=list)
+    host_steps: list[Interval] = field(default_factory=list)
+    device_steps: list[Interval] = field(default_factory=list)
+    has_device: bool = False
+    most: int = _FIRST_UNION
+
+    def add(self, events: list[Event]) -> None:
+        """Adds events. Their arguments are copied, since they refer to a piece of the file."""
+        for event, begin_ns, end_ns in _complete(events):
+            if event.cat in _DEVICE_WORK:
+                self.has_device = True
+                if event.cat != "kernel" or "nccl" not in event.name[:16]:
+                    self.kernels.append((begin_ns, end_ns))
+                    continue
+                self.communication.append((_copied(event), begin_ns, end_ns))
+            elif event.name.startswith(_STEP):
+                steps = self.device_steps if event.cat.startswith("gpu") else self.host_steps
+                steps.append((begin_ns, end_ns))
+            elif event.name.startswith("gloo:"):
+                self.communication.append((_copied(event), begin_ns, end_ns))
+            elif event.name == _RECORD:
+                self.recorded.append((_copied(event), begin_ns, end_ns))
+        if len(self.kernels) > self.most:
+            self.kernels = union_of(self.kernels)
+            self.most = max(_FIRST_UNION, 2 * len(self.kernels))
+
+
+def _copied(event: Event) -> Event:
+    return Event(cat=event.cat, name=event.name, args=event.args.copy())
+
+
+@dataclass
 class _Found:
     """What is collected of a trace."""
 
     process: ObservedProcess
     gloo: ObservedGroup
+    kept: _Kept
     places: dict[tuple[object, ...], int] = field(default_factory=dict)
     sequences: dict[tuple[str, str, int | None], int] = field(default_factory=dict)
     streams: dict[int | str, int] = field(default_factory=dict)
-    kernels: list[tuple[int, int]] = field(default_factory=list)
-    host_steps: list[tuple[int, int]] = field(default_factory=list)
-    device_steps: list[tuple[int, int]] = field(default_factory=list)
-    recorded: list[tuple[_Event, int, int]] = field(default_factory=list)
     unnamed: int = 0
     unsized: int = 0
     untimed: int = 0
-    has_device: bool = False
 
 
-def read_kineto(content: bytes, name: str, number: int) -> ObservedProcess:
+def read_kineto(file: BinaryIO, name: str, number: int) -> ObservedProcess:
     """Reads the trace of one rank. ``number``: of the file among those that are imported.
 
-    Raises UsageError if the trace is truncated or damaged, or contains no communication.
+    The file is read piece by piece: only communication and the times of kernels are kept. Raises
+    UsageError if the trace is truncated or damaged, or contains no communication.
     """
-    whole = decompressed(content, name)
-    try:
-        trace = _DECODER.decode(whole)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{name} is not a trace of torch.profiler: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{name}: {_damage(error, whole)}") from None
-    info = trace.distributedInfo
+    kept = _Kept()
+    members = read_events(pieces_of(file, name), name, kept.add)
+    info = members.distributedInfo
     found = _Found(
         ObservedProcess(
             rank=_rank(info, name, number),
-            host=plain(trace.host_name),
+            host=plain(members.host_name),
             pid=0,
             library=_library(info),
         ),
         _group_of_gloo(info),
+        kept,
     )
-    for event in sorted(_complete(trace.traceEvents), key=lambda one: one[1]):
+    for event in sorted(kept.communication, key=lambda one: one[1]):
         _add(found, *event)
+    kept.communication.clear()
     if not found.process.operations:
         _add_recorded(found)
     _complete_process(found)
@@ -219,17 +212,6 @@ def read_kineto(content: bytes, name: str, number: int) -> ObservedProcess:
             f"{name}: the trace is damaged: it contains numbers that are too large. Export it again"
         )
     return found.process
-
-
-def _damage(error: Exception, content: bytes) -> str:
-    """Describes where the JSON of a trace is cut off or damaged."""
-    if "truncated" in str(error):
-        line = content.count(b"\n") + 1
-        return (
-            f"the trace is cut off after {len(content)} bytes, in line {line}: it is complete only "
-            "when export_chrome_trace has returned. Export or copy it again"
-        )
-    return f"the trace is damaged: {error}. Export or copy it again"
 
 
 def _rank(info: dict[str, Any], name: str, number: int) -> int:
@@ -261,7 +243,7 @@ def _group_of_gloo(info: dict[str, Any]) -> ObservedGroup:
     return ObservedGroup(_GLOO, plain(str(only.get("pg_desc", ""))), len(ranks), -1, ranks)
 
 
-def _complete(events: list[_Event]) -> Iterator[tuple[_Event, int, int]]:
+def _complete(events: list[Event]) -> Iterator[tuple[Event, int, int]]:
     """The events with a duration, and their begin and end in nanoseconds."""
     for event in events:
         if event.ph != "X":
@@ -273,23 +255,14 @@ def _complete(events: list[_Event]) -> Iterator[tuple[_Event, int, int]]:
             continue
 
 
-def _add(found: _Found, event: _Event, begin_ns: int, end_ns: int) -> None:
+def _add(found: _Found, event: Event, begin_ns: int, end_ns: int) -> None:
     if event.cat in _DEVICE_WORK:
-        found.has_device = True
-        if event.cat == "kernel" and "nccl" in event.name[:16]:
-            _add_nccl(found, event, begin_ns, end_ns)
-        else:
-            found.kernels.append((begin_ns, end_ns))
-    elif event.name.startswith(_STEP):
-        steps = found.device_steps if event.cat.startswith("gpu") else found.host_steps
-        steps.append((begin_ns, end_ns))
-    elif event.name.startswith("gloo:"):
+        _add_nccl(found, event, begin_ns, end_ns)
+    else:
         _add_gloo(found, event, begin_ns, end_ns)
-    elif event.name == _RECORD:
-        found.recorded.append((event, begin_ns, end_ns))
 
 
-def _arguments(event: _Event) -> dict[str, Any]:
+def _arguments(event: Event) -> dict[str, Any]:
     try:
         return _ARGUMENTS.decode(event.args)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -301,7 +274,7 @@ def _number(value: object) -> int:
 
 
 def _add_nccl(
-    found: _Found, event: _Event, begin_ns: int, end_ns: int, *, is_timed: bool = True
+    found: _Found, event: Event, begin_ns: int, end_ns: int, *, is_timed: bool = True
 ) -> None:
     arguments = _arguments(event)
     name = arguments.get("Collective name")
@@ -330,7 +303,7 @@ def _add_nccl(
 
 def _add_recorded(found: _Found) -> None:
     """Adds the calls of a trace without kernels, whose times are unknown."""
-    for event, begin_ns, end_ns in found.recorded:
+    for event, begin_ns, end_ns in sorted(found.kept.recorded, key=lambda one: one[1]):
         name = _arguments(event).get("Collective name")
         if isinstance(name, str) and name and name not in _NO_OPERATIONS:
             _add_nccl(found, event, begin_ns, end_ns, is_timed=False)
@@ -357,7 +330,7 @@ def _group(arguments: dict[str, Any]) -> ObservedGroup:
     return ObservedGroup(plain(f"{name} {text} {size}"), shown, size or len(members), -1, members)
 
 
-def _add_gloo(found: _Found, event: _Event, begin_ns: int, end_ns: int) -> None:
+def _add_gloo(found: _Found, event: Event, begin_ns: int, end_ns: int) -> None:
     arguments = _arguments(event)
     name = event.name.removeprefix("gloo:")
     named = _COLLECTIVES.get(name, _Named(plain(name)))
@@ -446,9 +419,10 @@ def _sequence(found: _Found, group: str, operation: str, numbered: object) -> in
 
 def _complete_process(found: _Found) -> None:
     process = found.process
-    if found.has_device:
-        process.kernels = found.kernels
-    process.steps = _steps(found.device_steps or found.host_steps)
+    kept = found.kept
+    if kept.has_device:
+        process.kernels = union_of(kept.kernels)
+    process.steps = _steps(kept.device_steps or kept.host_steps)
     notes = []
     if found.unnamed:
         notes.append(

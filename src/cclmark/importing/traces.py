@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
 
 from cclmark.errors import UsageError
 from cclmark.importing.header import Origin, iso_time
@@ -25,19 +28,23 @@ from cclmark.results.schema import (
     Machine,
 )
 
+#: From so many bytes at its begin the format of a trace is known.
+HEAD_BYTES = 1 << 16
+
 
 @dataclass(frozen=True)
 class TraceImporter:
     """A format of traces. ``fits``: whether a file has it.
 
-    ``read``: the ranks of a file, usually one, from its content, the name for messages, and the
-    number of the file. Raises UsageError.
+    ``fits`` requires the begin of a file: ``HEAD_BYTES``, or all of it. ``read``: the ranks of
+    a file, usually one, from the open file, the name for messages, and the number of the file.
+    Raises UsageError.
     """
 
     tool: str
     figure: str
     fits: Callable[[bytes], bool]
-    read: Callable[[bytes, str, int], Sequence[ObservedProcess]]
+    read: Callable[[BinaryIO, str, int], Sequence[ObservedProcess]]
 
 
 #: The formats that ``cclmark import`` detects. To add one: a file with its reader, and a line here.
@@ -46,7 +53,7 @@ TRACE_IMPORTERS = {
         "torch.profiler",
         "the time of kernels by the device's clock; for gloo, of calls by the host's",
         is_kineto,
-        lambda content, name, number: [read_kineto(content, name, number)],
+        lambda file, name, number: [read_kineto(file, name, number)],
     ),
     "nccl-inspector": TraceImporter(
         "NCCL Inspector",
@@ -59,11 +66,21 @@ TRACE_IMPORTERS = {
 
 @dataclass(frozen=True)
 class TraceFile:
-    """A file that was read. ``name``: for messages."""
+    """A file. ``name``: for messages. ``content``: all of it, or its begin if ``path`` is set."""
 
     name: str
     content: bytes
     origin: Origin
+    path: Path | None = None
+
+    def open(self) -> BinaryIO:
+        """The whole file. Raises UsageError if it cannot be opened."""
+        if self.path is None:
+            return BytesIO(self.content)
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise UsageError(f"cannot read {self.name}: {error.strerror}") from None
 
 
 def trace_format(content: bytes) -> str:
@@ -80,7 +97,12 @@ def import_traces(files: Sequence[TraceFile], format: str) -> Journal:
     processes: list[ObservedProcess] = []
     names: dict[int, str] = {}
     for number, file in enumerate(files):
-        for process in importer.read(file.content, file.name, number):
+        try:
+            with file.open() as opened:
+                found = importer.read(opened, file.name, number)
+        except OSError as error:
+            raise UsageError(f"cannot read {file.name}: {error.strerror}") from None
+        for process in found:
             if process.rank in names:
                 raise UsageError(
                     f"{names[process.rank]} and {file.name} are both of rank {process.rank}: "

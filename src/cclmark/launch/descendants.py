@@ -41,16 +41,20 @@ class Descendants:
     """
 
     def __init__(self, variable: str, value: str, logs: Path) -> None:
-        """``variable=value`` is in the environment of all processes; ``logs``: their directory."""
+        """``variable=value`` is in the environment of all processes; ``logs``: their directory.
+
+        It may contain logs of earlier programs.
+        """
         self._mark = f"{variable}={value}".encode()
         self._logs = logs
+        self._earlier = {*logs.glob("*.cclmlog")}
         self._pause_s = _FIRST_PAUSE_S
         #: What was seen, by PID.
         self.seen: dict[int, SeenProcess] = {}
 
     def observe(self, now_s: float) -> float:
         """Looks, and returns how many seconds later to look again."""
-        if any(self._logs.glob("*.cclmlog")):
+        if any(path not in self._earlier for path in self._logs.glob("*.cclmlog")):
             return _LAST_PAUSE_S
         with contextlib.suppress(OSError):  # for instance too many open files
             for pid in self._processes():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK, EXIT_USAGE
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
+from cclmark.plan.items import EXPERIMENT
 from cclmark.plan.variants import LIBRARY, Assignment, Variant
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.kinds import Result, Varied, VariedResult, failed
@@ -29,6 +30,8 @@ class ExperimentLaunch:
         self._trials = [one for one in request.items if isinstance(one, Varied)]
         #: Why a variant is not measured any more.
         self._failed: dict[Variant, str] = {}
+        #: The exit code of the attempt in which a variant failed.
+        self.failures: dict[Variant, int] = {}
 
     def run(self) -> Outcome:
         """Runs all rounds.
@@ -70,6 +73,15 @@ class ExperimentLaunch:
             if outcome.exit_code != EXIT_OK:
                 return outcome
         return Outcome(EXIT_OK)
+
+    def judged(self, outcome: Outcome) -> Outcome:
+        """The outcome, or a failure if every variant other than the default failed."""
+        variants = {one.variant for one in self._trials if not one.variant.is_default}
+        if outcome.exit_code != EXIT_OK or not variants or variants - self._failed.keys():
+            return outcome
+        reasons = [f"{one.describe()}: {self._failed[one]}" for one in variants]
+        message = f"no variant could be measured: {min(reasons)}"
+        return replace(outcome, exit_code=worst_of(self.failures.values()), message=message)
 
     def _measure(self, group: Sequence[int], number: int = 0) -> Outcome:
         """Measures trials in one set of processes, and in new ones after a failure."""
@@ -144,6 +156,7 @@ class ExperimentLaunch:
     def _give_up(self, variant: Variant, outcome: Outcome) -> None:
         """Measures the variant no more."""
         self._failed[variant] = _reason(outcome)
+        self.failures[variant] = outcome.exit_code
         self._listener.notice(f"{variant.describe()} is not measured any more: {outcome.message}")
 
     def _is_skipped(self, index: int) -> bool:
@@ -159,7 +172,16 @@ class ExperimentLaunch:
 
 def run_experiment(request: Request, listener: Listener) -> Outcome:
     """Measures the trials of ``request``; the results go to ``listener``."""
-    return ExperimentLaunch(request, listener).run()
+    launch = ExperimentLaunch(request, listener)
+    outcome = launch.run()
+    # Without a variant an experiment has no result; what overlap measures by default is one.
+    return launch.judged(outcome) if request.kind == EXPERIMENT else outcome
+
+
+def worst_of(exit_codes: Iterable[int]) -> int:
+    """The exit code of a run in which everything failed: that of a death before that of a lack."""
+    found = set(exit_codes)
+    return next((one for one in (EXIT_DIED, EXIT_MISSING, EXIT_USAGE) if one in found), EXIT_DIED)
 
 
 def explain_experiment(

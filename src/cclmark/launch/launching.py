@@ -9,7 +9,7 @@ from cclmark.launch.experiment_launch import explain_experiment, run_experiment
 from cclmark.launch.explain_pass import explain_cases
 from cclmark.launch.persistent import PersistentLaunch
 from cclmark.launch.request import Listener, Outcome, Request
-from cclmark.plan.items import EXPERIMENT, OVERLAP, TRAIN
+from cclmark.plan.items import EXPERIMENT, OVERLAP, REPLAY, TRAIN
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def _run(request: Request, listener: Listener) -> Outcome:
 
 _USUAL = Launching(_run, explain_cases)
 _ROUNDS = Launching(run_experiment, explain_experiment)
-_OF_KINDS = {EXPERIMENT: _ROUNDS, OVERLAP: _ROUNDS, TRAIN: _ROUNDS}
+_OF_KINDS = {EXPERIMENT: _ROUNDS, OVERLAP: _ROUNDS, TRAIN: _ROUNDS, REPLAY: _ROUNDS}
 
 
 def launching_of(kind: str) -> Launching:

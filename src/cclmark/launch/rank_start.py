@@ -75,6 +75,7 @@ def _jobs(
             explain=request.explain,
             traced_operations=request.traced_operations,
             environment=dict(request.environment),
+            attachment=request.attachment,
         )
         for rank, indices in enumerate(request.processes)
     ]

@@ -10,3 +10,5 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 #: Seconds that something takes: journals with other values are rejected.
 Duration = Annotated[float, msgspec.Meta(gt=0)]
+#: Seconds that may be 0: below the resolution of a clock, or unknown.
+Elapsed = Annotated[float, msgspec.Meta(ge=0)]

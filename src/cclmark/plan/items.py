@@ -7,7 +7,7 @@ from typing import Protocol, Self, TypeVar
 
 COLLECTIVE, PAIRS, P2P, CHECK, MEMORY = "collective", "pairs", "p2p", "check", "memory"
 EXPERIMENT, OVERLAP, TRAIN, PROFILE = "experiment", "overlap", "train", "profile"
-OBJECTS, PIECES = "objects", "pieces"
+OBJECTS, PIECES, REPLAY = "objects", "pieces", "replay"
 
 
 class Item(Protocol):

@@ -26,6 +26,7 @@ from cclmark.plan.setting_checks import (
     number_of,
 )
 from cclmark.plan.setting_fields import LibrarySetting
+from cclmark.plan.variants import OPTION
 
 __all__ = [
     "LibrarySetting",
@@ -39,10 +40,13 @@ __all__ = [
     "is_kept",
     "missing_requirements",
     "number_of",
+    "options_of",
     "requires_new_processes",
     "settings_of",
+    "unknown_option",
     "unknown_setting_notice",
     "unknown_setting_refusal",
+    "variable_of_option",
 ]
 
 _ANY_VERSION = "0.0"
@@ -71,8 +75,62 @@ def settings_of(ccl: str) -> list[LibrarySetting]:
 
 
 def find_setting(ccl: str, name: str) -> LibrarySetting | None:
-    """The setting of a library with this name, None for an unknown one."""
-    return next((one for one in settings_of(ccl) if one.name == name), None)
+    """The setting of a library with this name, None for an unknown one.
+
+    ``name``: an environment variable, or an option of a communicator such as ``config.minCTAs``.
+    """
+    known = options_of(ccl) if name.startswith(OPTION) else settings_of(ccl)
+    return next((one for one in known if one.name == name), None)
+
+
+def options_of(ccl: str) -> list[LibrarySetting]:
+    """The options of a communicator that the engine can give to the library, as ``config.NAME``.
+
+    They are the settings with an ``option``, of libraries with NCCL's interface. Backends of torch
+    have none: their communicators are created by torch.
+    """
+    library = library_called(ccl)
+    if library is None or library.shape != "nccl":
+        return []
+    settings = [one for one in settings_of(ccl) if one.option]
+    names = {one.name: OPTION + one.option for one in settings}
+    return [
+        msgspec.structs.replace(
+            one,
+            name=names[one.name],
+            values=one.option_values or one.values,
+            value_since={},
+            scope="communicator",
+            deployed_by=["communicator option"],
+            conflicts=[],
+            kept_values=[],
+            at_least_of=names.get(one.at_least_of, ""),
+            at_most_of=names.get(one.at_most_of, ""),
+        )
+        for one in settings
+    ]
+
+
+def variable_of_option(ccl: str, name: str) -> str:
+    """The environment variable that the library reads instead of an option, empty for none."""
+    return next(
+        (one.name for one in settings_of(ccl) if one.option and OPTION + one.option == name), ""
+    )
+
+
+def unknown_option(ccl: str, name: str) -> str:
+    """The reason why the engine cannot give the library such an option; empty if it can."""
+    known = [one.name for one in options_of(ccl)]
+    if name in known:
+        return ""
+    if torch_backend_of(ccl) is not None:
+        return f"{name}: torch creates the communicators of {ccl}: a program sets its pg_options"
+    if not known:
+        return f"{name}: {title_of(ccl)} has no options of a communicator that are known"
+    return (
+        f"{name} is not a known option of a communicator of {title_of(ccl)}: choose from "
+        f"{', '.join(known)}"
+    )
 
 
 def configuration_files_of(ccl: str) -> list[ConfigurationFiles]:

@@ -11,6 +11,7 @@ from cclmark.plan.overlaps import Overlap
 from cclmark.plan.pairs import PairCases
 from cclmark.plan.pieces import PieceCase
 from cclmark.plan.rank_memory import RankMemories
+from cclmark.plan.replays import Replay
 from cclmark.plan.sizes import format_size
 from cclmark.plan.trainings import Training
 from cclmark.plan.trials import Trial
@@ -87,6 +88,13 @@ def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
         values["round"] = [len({one.round for one in trainings})]
         values["model"] = [*dict.fromkeys(one.model.describe() for one in trainings)]
         values["ccl"] = [*dict.fromkeys(one.ccl for one in trainings)]
+    if replays := [one for one in listed if isinstance(one, Replay)]:
+        parts = [one.without_variant() for one in replays]
+        values["variant"] = [*dict.fromkeys(one.variant.describe() for one in replays)]
+        values["round"] = [len({one.round for one in replays})]
+        values["step"] = [*dict.fromkeys(one.digest for one in replays)]
+        values["gaps"] = [*dict.fromkeys(one.gaps for one in replays)]
+        values["ccl"] = [*dict.fromkeys(one.ccl for one in replays)]
     if piece_cases := [one for one in listed if isinstance(one, PieceCase)]:
         parts = [one.case for one in piece_cases]
         divisions = dict.fromkeys(part for one in piece_cases for part in one.divisions)

@@ -32,7 +32,7 @@ DEPLOYMENTS = (
 #: What more of a setting takes from the program.
 COSTS = ("SMs", "device memory", "host memory", "host CPU")
 #: What an explanation of an operation shows of a setting's value.
-OBSERVATIONS = ("algorithm", "protocol", "channels at most")
+OBSERVATIONS = ("algorithm", "protocol", "channels", "channels at most")
 #: The implementations that share the name ``mpi``.
 IMPLEMENTATIONS = ("Open MPI", "MPICH")
 
@@ -85,7 +85,8 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     before one. ``per_operation_since``: the first version in which a list may have parts for
     single operations; empty: none.
     ``scope``: when a changed value takes effect. ``option``: the field of a communicator's
-    configuration that does the same. ``operations``: empty for all.
+    configuration that does the same, with ``option_values`` if not all ``values`` are its values.
+    ``operations``: empty for all.
     ``at_least_of`` and ``at_most_of``: the setting whose value is a limit of this one's.
     ``requires``: variables without which it has no effect, with the values that it needs.
     ``observed``: what an explanation shows of the value, by which an experiment recognises that it
@@ -113,6 +114,7 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     scope: str = ""
     deployed_by: list[str] = []
     option: str = ""
+    option_values: list[str] = []
     costs: list[str] = []
     operations: list[str] = []
     between_hosts: bool = False
@@ -255,6 +257,8 @@ def _check_since(setting: LibrarySetting, place: str) -> None:
 
 def _check_others(setting: LibrarySetting, place: str) -> None:
     _check_lines(f"{place}.kept_values", setting.kept_values)
+    for value in setting.option_values:
+        check_choice(f"{place}.option_values", value, setting.values)
     for name, values in setting.requires.items():
         check_setting_name(f"{place}.requires", name)
         if not values:

@@ -18,7 +18,10 @@ _VALUES = {
     REGISTRATION: ("none", "local", "symmetric"),
     PLACEMENT: ("out-of-place", "in-place"),
 }
+#: Begins the name of an option of a communicator, followed by the name in its configuration.
+OPTION = "config."
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OPTION = re.compile(rf"{re.escape(OPTION)}[A-Za-z][A-Za-z0-9]*", re.ASCII)
 _MOST_VALUES = 64
 MOST_VARIANTS = 256
 
@@ -26,9 +29,10 @@ MOST_VARIANTS = 256
 class Assignment(msgspec.Struct, frozen=True):
     """One setting and its value.
 
-    ``name``: an environment variable, or ``registration``, ``placement`` or ``library`` (a name or
-    a file). ``scope``: ``process`` if the ranks have to be started with it, ``communicator`` if it
-    takes effect when a communicator is created, or buffers are.
+    ``name``: an environment variable, an option of the communicator (``config.minCTAs``), or
+    ``registration``, ``placement`` or ``library`` (a name or a file). ``scope``: ``process`` if the
+    ranks have to be started with it, ``communicator`` if it takes effect when a communicator is
+    created, or buffers are.
     """
 
     name: str
@@ -38,7 +42,12 @@ class Assignment(msgspec.Struct, frozen=True):
     @property
     def is_variable(self) -> bool:
         """Whether it is an environment variable."""
-        return self.name not in (*_VALUES, LIBRARY)
+        return self.name not in (*_VALUES, LIBRARY) and not self.option
+
+    @property
+    def option(self) -> str:
+        """The option of the communicator that it sets; empty for another setting."""
+        return self.name.removeprefix(OPTION) if self.name.startswith(OPTION) else ""
 
 
 class Variant(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -74,6 +83,11 @@ class Variant(msgspec.Struct, frozen=True, omit_defaults=True):
         }
 
     @property
+    def options(self) -> dict[str, str]:
+        """The options of the communicator, by the names of its configuration."""
+        return {one.option: one.value for one in self.assignments if one.option}
+
+    @property
     def process(self) -> tuple[Assignment, ...]:
         """The settings that ranks have to be started with: equal ones can share processes."""
         return tuple(one for one in self.assignments if one.scope == PROCESS)
@@ -99,9 +113,10 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     """
     name, equals, listed = text.partition("=")
     name = name.strip()
-    if not equals or not _VARIABLE.fullmatch(name):
+    if not equals or not (_VARIABLE.fullmatch(name) or _OPTION.fullmatch(name)):
         raise UsageError(
-            f"--vary {text!r}: write NAME=VALUE,VALUE, for example NCCL_PROTO=LL,Simple"
+            f"--vary {text!r}: write NAME=VALUE,VALUE, for example NCCL_PROTO=LL,Simple or "
+            f"{OPTION}minCTAs=8,16"
         )
     values = [one.strip() for one in listed.split("|" if "|" in listed else ",")]
     if not all(values):

@@ -22,6 +22,12 @@ def losses_of(logs: Sequence[ProfileLog]) -> list[str]:
         process = f"process {one.log.pid} on {one.log.host}"
         if lost := one.log.lost("raise --calls"):
             found.append(f"{process}: {lost}")
+        if one.log.has_lost_parents:
+            found.append(
+                f"{process}: it reported more events to two profiler plug-ins than can be matched: "
+                "calls that the library did not report as executed are missing, and times of "
+                "kernels may be: raise CCLMARK_PLUGIN_PAIRS [16777216]"
+            )
         if one.unmatched:
             found.append(
                 f"{process}: {one.unmatched} calls are left out: it has several devices, and their "
@@ -37,24 +43,22 @@ def uncounted_of(logs: Sequence[ProfileLog]) -> list[str]:
         found.append(
             f"{captured} captured calls, whose launches are not counted without kernel times"
         )
-    if lost := sum(one.log.has_lost_parents for one in logs):
-        found.append(
-            f"{lost} of {len(logs)} processes made more distinct calls than are matched with what "
-            "ran: calls that were not reported as executed are unknown there"
-        )
     return found
 
 
 def unlisted_of(logs: Sequence[ProfileLog]) -> list[str]:
     """Which processes have calls that are counted but not listed."""
-    partial = [one for one in logs if one.listed < one.calls]
+    partial = [one for one in logs if one.listed - one.unread < one.calls]
     if not partial:
         return []
-    listed = min(one.listed for one in partial)
+    listed = min(one.listed - one.unread for one in partial)
     calls = max(one.calls for one in partial)
+    advice = ": raise --calls"
+    if any(one.unread for one in partial):
+        advice = f", because calls of {len(logs)} processes are more than this command reads"
     return [
         f"medians, waiting, steps and shares of time are of the first {listed} of up to {calls} "
-        "calls of a process: raise --calls. Counts, bytes and total times are of all calls"
+        f"calls of a process{advice}. Counts, bytes and total times are of all calls"
     ]
 
 

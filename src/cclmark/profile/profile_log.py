@@ -28,6 +28,7 @@ _TIMES = struct.Struct("=4x4xQ5Q72x")  # the kernel times of an operation
 _COMMUNICATOR, _CALLED, _OPERATION, _KERNEL_TIMES, _CALL, _PROCESS = 1, 16, 17, 18, 19, 20
 _COLLECTIVE, _MESSAGE, _COPY_ENGINE, _SYMMETRIC = 2, 3, 7, 14
 _NONE = (1 << 64) - 1
+_ALL = 1 << 28  # records of a log at most
 _OPERATIONS = {
     "AllReduce": "all_reduce",
     "AllGather": "all_gather",
@@ -46,15 +47,17 @@ _OPERATIONS = {
 @dataclass
 class ProfileLog:
     """A log of a process. ``log``: without its events. ``processes``: one, or one for each rank
-    where a process drives several devices. ``listed``: the calls with a record of their own.
-    ``unmatched``: calls that are left out, since no device of ``processes`` has their rank.
-    ``captured``: calls while graphs were captured of which no launch was reported.
+    where a process drives several devices. ``listed``: the calls with a record of their own, of
+    which ``unread`` were not read. ``unmatched``: calls that are left out, since no device of
+    ``processes`` has their rank. ``captured``: calls while graphs were captured of which no launch
+    was reported.
     """
 
     path: Path
     log: PluginLog
     processes: list[ObservedProcess] = field(default_factory=list)
     listed: int = 0
+    unread: int = 0
     unmatched: int = 0
     captured: int = 0
 
@@ -62,6 +65,15 @@ class ProfileLog:
     def calls(self) -> int:
         """The number of all calls."""
         return sum(one.calls for process in self.processes for one in process.operations)
+
+    @property
+    def members(self) -> set[tuple[str, int]]:
+        """The ranks of this process in its groups: (identity, own rank)."""
+        return {
+            (identity, group.own_rank)
+            for process in self.processes
+            for identity, group in process.groups.items()
+        }
 
 
 @dataclass
@@ -99,6 +111,8 @@ class _Content:
     times: dict[int, _Times] = field(default_factory=dict)
     calls: list[tuple[int, int, int, int, int, int, int]] = field(default_factory=list)
     ran: Counter[int] = field(default_factory=Counter)
+    most_calls: int = _ALL
+    unread: int = 0
     events: int = 0
     rank: int = -1
 
@@ -111,14 +125,15 @@ class _Content:
         return max(0, called.counted - self.ran[number]) if called.parent == 0 else 0
 
 
-def read_profile_log(path: Path) -> ProfileLog:
+def read_profile_log(path: Path, most_calls: int = _ALL) -> ProfileLog:
     """Reads a log, also of a process that was killed or still runs.
 
-    Raises UsageError if the file cannot be read, is not a log, or lists events instead.
+    ``most_calls``: how many of the listed calls are read, the first ones. Raises UsageError if the
+    file cannot be read, is not a log, or lists events instead.
     """
     with open_plugin_log(path) as opened:
         found = ProfileLog(path, opened.log)
-        content = _Content()
+        content = _Content(most_calls=most_calls)
         number = 0
         for piece in opened.pieces():
             number = _read_piece(piece, number, content, found.log)
@@ -133,7 +148,8 @@ def read_profile_log(path: Path) -> ProfileLog:
     if found.log.has_lost_parents:  # what was called is then among what ran without a call
         content.ran.update({number: one.counted for number, one in content.called.items()})
     found.processes, found.unmatched = _processes(content, found.log)
-    found.listed = len(content.calls)
+    found.unread = content.unread
+    found.listed = len(content.calls) + content.unread
     if not any(one.calls for one in content.times.values()):
         found.captured = sum(
             one.parent
@@ -152,7 +168,9 @@ def _read_piece(piece: bytes, number: int, content: _Content, log: PluginLog) ->
         number += 1
         kind, rank, communicator, time_ns, parent, sequence, count, device_ns = values[:8]
         root, channels, warps = values[8:11]
-        if kind == _CALL:
+        if kind == _CALL and len(content.calls) >= content.most_calls:
+            content.unread += 1
+        elif kind == _CALL:
             content.calls.append((time_ns, parent, sequence, device_ns, count, root, rank))
         elif kind in (_OPERATION, _CALLED):
             records = content.operations if kind == _OPERATION else content.called

@@ -18,7 +18,7 @@ from typing import Any
 from cclmark import __version__
 from cclmark.errors import EXIT_MISSING, EXIT_OK, MissingError, OutputError, UsageError
 from cclmark.explain.chaining import VARIABLES, chained
-from cclmark.explain.plugin_log import plugin_path
+from cclmark.explain.plugin_log import open_plugin_log, plugin_path
 from cclmark.launch.descendants import Descendants, SeenProcess
 from cclmark.launch.program import ProgramEnd, run_program
 from cclmark.printable import plain, plain_lines, printable
@@ -37,6 +37,7 @@ from cclmark.profile.profile_log import (
     read_profile_log,
 )
 from cclmark.profile.run_header import unmeasured_settings
+from cclmark.profile.runs_of_logs import is_of, runs_of
 from cclmark.report.formats.exporter import Exporter, Profiles
 from cclmark.results.journal import JournalWriter
 from cclmark.results.kinds import Line
@@ -51,7 +52,8 @@ from cclmark.results.schema import (
 
 _RESERVED = 3 << 13  # records of the plug-in that are not calls, see engine/plugin/call_profile.hpp
 _PROFILER = VARIABLES[0]
-_LOG = "CCLMARK_PLUGIN_LOG"
+_LOG, _RUN = "CCLMARK_PLUGIN_LOG", "CCLMARK_PLUGIN_RUN"
+_MOST_READ = 1 << 21  # listed calls of all processes, which take 450 bytes of memory each
 
 
 @dataclass(frozen=True)
@@ -60,18 +62,24 @@ class ProfileRequest:
 
     ``logs``: the directory of the logs, None for a temporary one. ``calls``: how many calls of a
     process are listed one by one. ``kernel_times``: whether the library reports times of kernels.
+    ``run``: the begin of the identity of the run to read, empty if there is only one.
     """
 
     command: Sequence[str]
     logs: Path | None
     calls: int
     kernel_times: bool
+    run: str = ""
 
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """What happened. ``end``: None if logs of an earlier run were read."""
+    """What happened. ``identity``: of the journal, and of the logs of a run that was started.
 
+    ``end``: None if logs of an earlier run were read.
+    """
+
+    identity: str
     end: ProgramEnd | None
     logs: list[ProfileLog]
     unreadable: list[str]
@@ -94,7 +102,7 @@ def profile(
     try:
         started_at = _now()
         with _directory(request) as directory:  # until the journal contains what the logs contain
-            run = _run(request, directory) if request.command else _read(directory)
+            run = _run(request, directory) if request.command else _read(request, directory)
             header, assembled, footer = _assembled(run, started_at, began_s)
             lines: list[Line] = [header, assembled.profile, *assembled.results, footer]
             for line in lines:
@@ -154,17 +162,20 @@ def _assembled(
 
 
 def _run(request: ProfileRequest, directory: Path) -> ProgramRun:
+    identity = uuid.uuid4().hex
     began_ns = time.time_ns()
     prefix = str(directory / "log")
     descendants = Descendants(_LOG, prefix, directory)
     end = run_program(
-        request.command, environment_of(request, prefix, os.environ), descendants.observe
+        request.command,
+        {**environment_of(request, prefix, os.environ), _RUN: identity},
+        descendants.observe,
     )
-    logs, unreadable = read_logs(directory, since_ns=began_ns)
-    return ProgramRun(end, logs, unreadable, [*descendants.seen.values()])
+    logs, unreadable = read_logs(directory, identity, began_ns)
+    return ProgramRun(identity, end, logs, unreadable, [*descendants.seen.values()])
 
 
-def _read(directory: Path) -> ProgramRun:
+def _read(request: ProfileRequest, directory: Path) -> ProgramRun:
     if not directory.is_dir():
         raise UsageError(f"--read {directory}: this is no directory with logs of cclmark profile")
     logs, unreadable = read_logs(directory)
@@ -172,7 +183,28 @@ def _read(directory: Path) -> ProgramRun:
         raise UsageError(
             f"--read {directory}: the directory contains no log (*.cclmlog) of cclmark profile"
         )
-    return ProgramRun(None, logs, unreadable, [])
+    return ProgramRun(uuid.uuid4().hex, None, _chosen(logs, request, directory), unreadable, [])
+
+
+def _chosen(
+    logs: Sequence[ProfileLog], request: ProfileRequest, directory: Path
+) -> list[ProfileLog]:
+    """The logs of the run that the user has chosen, or of the only one. Raises UsageError."""
+    if not logs:  # none is readable, which is reported
+        return []
+    runs = runs_of(logs)
+    fitting = [one for one in runs if is_of(one, request.run)] if request.run else runs
+    if not fitting and request.run:
+        raise UsageError(
+            f"--run {request.run}: --read {directory} contains no logs of such a run, but of "
+            f"{'; '.join(one.text for one in runs)}"
+        )
+    if len(fitting) > 1:
+        raise UsageError(
+            f"--read {directory} contains logs of {len(fitting)} runs, which are no profile "
+            f"together: choose one with --run: {'; '.join(one.text for one in fitting)}"
+        )
+    return [log for one in fitting for log in one.logs]
 
 
 def environment_of(
@@ -230,18 +262,36 @@ def _directory(request: ProfileRequest) -> Iterator[Path]:
     shutil.rmtree(made, ignore_errors=True)
 
 
-def read_logs(directory: Path, since_ns: int = 0) -> tuple[list[ProfileLog], list[str]]:
-    """Reads the logs that were begun since a time of day, and returns why others are unreadable."""
+def read_logs(
+    directory: Path, identity: str = "", since_ns: int = 0
+) -> tuple[list[ProfileLog], list[str]]:
+    """Reads the logs of one run, or of all, and returns why others are unreadable.
+
+    ``identity``: of the run. Logs without one, whose environment a launcher has not handed on, are
+    of the run if they were begun since ``since_ns``, a time of day.
+    """
+    paths: list[Path] = []
     logs: list[ProfileLog] = []
     unreadable: list[str] = []
     for path in sorted(directory.glob("*.cclmlog")):
         try:
-            log = read_profile_log(path)
+            with open_plugin_log(path) as opened:
+                log = opened.log
         except UsageError as error:
             unreadable.append(str(error))
             continue
-        if log.log.begin_realtime_ns >= since_ns:
-            logs.append(log)
+        if (
+            not identity
+            or log.run == identity
+            or (not log.run and log.begin_realtime_ns >= since_ns)
+        ):
+            paths.append(path)
+    most_calls = max(1, _MOST_READ // max(1, len(paths)))
+    for path in paths:
+        try:
+            logs.append(read_profile_log(path, most_calls))
+        except UsageError as error:
+            unreadable.append(str(error))
     return logs, unreadable
 
 
@@ -277,7 +327,8 @@ def _header(assembled: Assembled, run: ProgramRun, started_at: str) -> Header:
     names = _device_names()
     name = names[0] if len(set(names)) == 1 else "process"
     libraries = dict.fromkeys(one.library for one in processes if one.library)
-    others = dict.fromkeys(other.text for log in run.logs for other in log.log.other_plugins)
+    notices = [other.text for log in run.logs for other in log.log.other_plugins]
+    notices += [log.log.table.text for log in run.logs if log.log.table is not None]
     return Header(
         schema_version=SCHEMA_VERSION,
         cclmark_version=__version__,
@@ -295,8 +346,8 @@ def _header(assembled: Assembled, run: ProgramRun, started_at: str) -> Header:
         ],
         environment=kept_environment(os.environ),
         settings=unmeasured_settings("profile"),
-        notices=[*others],
-        run_id=uuid.uuid4().hex,
+        notices=[*dict.fromkeys(notices)],
+        run_id=run.identity,
         planned_cases=len(assembled.results),
         directory=readable(str(Path.cwd())),
     )

@@ -13,6 +13,7 @@ from cclmark.errors import EXIT_OK, MissingError
 from cclmark.launch.experiment_launch import ExperimentLaunch, process_sets
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.trials import Trial
+from cclmark.plan.variants import Variant
 from cclmark.recording.trial_costs import TrialCosts
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.kinds import Result, TrialResult
@@ -88,6 +89,8 @@ class TrialMeasuring:
         self._listener = _Numbering(listener, len(self._results), self._results)
         self._costs = TrialCosts()
         self._costs.add(self._results.values())
+        #: The exit code of the attempt in which a variant failed.
+        self.failures: dict[Variant, int] = {}
 
     @property
     def number(self) -> int:
@@ -141,7 +144,9 @@ class TrialMeasuring:
         missing = [one for one in trials if one not in self._results]
         if missing:
             begin_s = time.monotonic()
-            outcome = self._launch(missing).run()
+            launch = self._launch(missing)
+            outcome = launch.run()
+            self.failures.update(launch.failures)
             if outcome.exit_code != EXIT_OK:
                 raise EndedError(outcome)
             results = [self._results[one] for one in missing if one in self._results]

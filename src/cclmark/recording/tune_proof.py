@@ -123,7 +123,7 @@ class Proving:
         wide = [self._target.wide_rules(plan) for plan in plans]
         if not any(wide):
             return False
-        reason = _reason_of_harm(results, self._target.wide_variables)
+        reason = _reason_of_harm(results, self._target.wide_settings)
         for one, rules in zip(results, wide, strict=True):
             if one.proof is not None:
                 lost = [each for each in one.proof.proven if each.rule in rules]
@@ -238,9 +238,9 @@ def _proven(
     ]
 
 
-def _reason_of_harm(results: Sequence[OperationResult], variables: Mapping[str, str]) -> str:
-    """The reason why rules that require variables are dropped."""
-    names = " ".join(f"{name}={value}" for name, value in variables.items())
+def _reason_of_harm(results: Sequence[OperationResult], settings: Mapping[str, str]) -> str:
+    """The reason why rules that require settings are dropped."""
+    names = " ".join(f"{name}={value}" for name, value in settings.items())
     ratios = {
         f"{one.operation} of {format_size(size)}": ratio
         for one in results

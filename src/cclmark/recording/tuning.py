@@ -286,10 +286,14 @@ class Tuning:
             f"proven for {first.dtype}{reduction} {first.placement}",
         )
         artifact = self._target.deployment(plans, directory, comments)
-        result.variables = dict(artifact.process)
+        result.variables, result.options = dict(artifact.process), dict(artifact.options)
         files = write_files(directory, {**artifact.files, **artifact.extras})
         if result.variables:
-            text = shell_text(result.variables, comments=comments)
+            needed = [
+                f"requires the option {name}={value} of the communicator (see cclmark report)"
+                for name, value in result.options.items()
+            ]
+            text = shell_text(result.variables, comments=[*comments, *needed])
             files = [*write_files(directory, {ENVIRONMENT_FILE: text}), *files]
         result.files = files
 

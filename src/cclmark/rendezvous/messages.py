@@ -43,7 +43,8 @@ class Job(msgspec.Struct):
     ``explain``: the rank does not measure the items, but observes what the library does.
     ``traced_operations``: it does not measure the item, but traces so many operations of it, 0 for
     none.
-    ``environment``: variables that the rank sets before it opens anything.
+    ``environment``: variables that the rank sets before it opens anything. ``attachment``: what the
+    kind of work needs besides the items, in its own encoding.
     ``place_on_host``: the index of the rank among the ranks of its runtime and host that inherit
     the same processors, and the number of these ranks.
     """
@@ -76,6 +77,7 @@ class Job(msgspec.Struct):
     explain: bool = False
     traced_operations: int = 0
     environment: dict[str, str] = {}
+    attachment: bytes = b""
 
     def planned(self) -> list[Item]:
         """The items of the plan. Raises msgspec.ValidationError for items of another kind."""

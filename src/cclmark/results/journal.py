@@ -28,6 +28,7 @@ from cclmark.results.kinds import (
     OverlapResult,
     PieceResult,
     ProfileResult,
+    ReplayResult,
     Result,
     TrainingResult,
     TransferResult,
@@ -226,6 +227,11 @@ class Journal:
     def trainings(self) -> list[TrainingResult]:
         """The results of ``cclmark train``."""
         return [result for result in self.results if isinstance(result, TrainingResult)]
+
+    @property
+    def replays(self) -> list[ReplayResult]:
+        """The results of ``cclmark replay``."""
+        return [result for result in self.results if isinstance(result, ReplayResult)]
 
     @property
     def profiled(self) -> list[ProfileResult]:

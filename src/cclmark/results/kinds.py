@@ -9,7 +9,7 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.checks import Check
-from cclmark.plan.counts import Count, Duration
+from cclmark.plan.counts import Count, Duration, Elapsed
 from cclmark.plan.items import (
     CHECK,
     COLLECTIVE,
@@ -21,6 +21,7 @@ from cclmark.plan.items import (
     PAIRS,
     PIECES,
     PROFILE,
+    REPLAY,
     TRAIN,
     Item,
 )
@@ -30,6 +31,7 @@ from cclmark.plan.pairs import PairCases, falls_with_pair
 from cclmark.plan.pieces import PieceCase
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemories, RankMemory
+from cclmark.plan.replays import Replay
 from cclmark.plan.trainings import Training
 from cclmark.plan.transfers import Transfer
 from cclmark.plan.trials import Trial
@@ -54,6 +56,7 @@ from cclmark.results.schema import (
     Profile,
     ProfiledChoice,
     ProfileFigures,
+    ReplayedOperation,
     ReplicaCheck,
     Samples,
     StepTimeline,
@@ -547,11 +550,61 @@ class TrainingResult(msgspec.Struct, tag="training", omit_defaults=True):
         return bool(self.training.comparable_ranks)
 
 
+class ReplayResult(msgspec.Struct, tag="replay", omit_defaults=True):
+    """A replay and its outcome. ``status`` and ``reason``: as those of TrialResult.
+
+    ``span_s``: by rank, of every step, from the begin of its first call to the end of the last one;
+    ``communication_s``: in which at least one call ran. ``enqueue_s``: the median time in which the
+    host enqueued a step, of the slowest rank; 0 on the host. ``operations``: the times of calls by
+    operation. ``verification``: of a step before the timed ones; the first element of a finding is
+    of the call that it names.
+    """
+
+    index: Count
+    replay: Replay
+    status: str
+    reason: str = ""
+    converged: bool = True
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    span_s: list[list[Elapsed]] = []
+    communication_s: list[list[Elapsed]] = []
+    enqueue_s: Elapsed = 0.0
+    operations: list[ReplayedOperation] = []
+    verification: Verification | None = None
+    report: str = ""
+
+    @property
+    def item(self) -> Replay:
+        """The replay."""
+        return self.replay
+
+    @property
+    def cycle(self) -> int:
+        """0: rounds are part of the plan."""
+        return 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are times."""
+        return bool(self.span_s)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the outputs of all calls were compared with the expected ones."""
+        return self.verification is not None
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
+
 #: Results of items that are measured with variants, and these items.
 VariedCaseResult = TrialResult | OverlapResult
 VariedCase = Trial | Overlap
-VariedResult = TrialResult | OverlapResult | TrainingResult
-Varied = Trial | Overlap | Training
+VariedResult = TrialResult | OverlapResult | TrainingResult | ReplayResult
+Varied = Trial | Overlap | Training | Replay
 
 
 def failed(index: int, item: Varied, status: str, reason: str, report: str = "") -> VariedResult:
@@ -560,6 +613,8 @@ def failed(index: int, item: Varied, status: str, reason: str, report: str = "")
         return OverlapResult(index, item, status, reason, report=report)
     if isinstance(item, Training):
         return TrainingResult(index, item, status, reason, report=report)
+    if isinstance(item, Replay):
+        return ReplayResult(index, item, status, reason, report=report)
     return TrialResult(index, item, status, reason, report=report)
 
 
@@ -571,6 +626,7 @@ Result = (
     | TrialResult
     | OverlapResult
     | TrainingResult
+    | ReplayResult
     | ProfileResult
     | ObjectResult
     | PieceResult
@@ -647,6 +703,7 @@ KINDS: dict[str, Kind] = {
     EXPERIMENT: Kind(Trial, TrialResult, "trials", failures_are_results=True),
     OVERLAP: Kind(Overlap, OverlapResult, "overlaps", failures_are_results=True),
     TRAIN: Kind(Training, TrainingResult, "trainings", failures_are_results=True),
+    REPLAY: Kind(Replay, ReplayResult, "replays", failures_are_results=True),
     PROFILE: Kind(ProfiledOperation, ProfileResult, "operations", by_ranks=False),
     OBJECTS: Kind(ObjectCall, ObjectResult, "objects"),
     PIECES: Kind(PieceCase, PieceResult, "pieces"),

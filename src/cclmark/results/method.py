@@ -24,6 +24,7 @@ _WORDS = {
     "through_host": "through the host",
     "one_by_one": "one by one",
     "bind": "binding {}",
+    "config": "communicators with {}",
     "inject": "with faults: {}",
 }
 # The default values. auto adds a second figure to that of throughput.
@@ -37,6 +38,7 @@ _USUAL: dict[str, tuple[object, ...]] = {
     "graph_launches": (1,),
     "through_host": (False,),
     "one_by_one": (False,),
+    "config": ({},),
     "inject": ([],),
     "bind": ("",),
 }
@@ -70,6 +72,8 @@ def unusual_method(settings: Settings, ccl: str = "bridge") -> list[str]:
 def _in_words(name: str, value: object) -> str:
     if name == "bind" and len(text := str(value)) > _MOST_OF_BINDING:
         return f"{mode_of(text)} {hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    if isinstance(value, dict):
+        return " ".join(f"{key}={each}" for key, each in value.items())
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -37,6 +37,7 @@ _FLAGS = {
     "islands": "--islands",
     "through_host": "--through-host",
     "bind": "--bind",
+    "config": "--config",
 }
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from cclmark.explain.paths import Route
-from cclmark.plan.counts import Count, Duration
+from cclmark.plan.counts import Count, Duration, Elapsed
 from cclmark.plan.islands import Island
 from cclmark.plan.outline import Outline
 from cclmark.plan.pieces import Division
+from cclmark.plan.profiled import ProfiledOperation
 
 SCHEMA_VERSION = 4
 
@@ -132,7 +133,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     ``weights``: the rows of the matrix that ``pattern`` names. ``duration_s``: of a soak, for which
     ``cycles`` is 0. ``bind``: empty for the default, ``none``, ``numa``, or the processors of
     every rank, ``ranks:0=0-7;1=8-15`` (see plan.binding). ``values``: whether the tensors of checks
-    are reported.
+    are reported. ``config``: options of the communicators, by the library's names.
     """
 
     begin_bytes: Count
@@ -164,6 +165,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     clock: str = "auto"
     bind: str = ""
     values: bool = False
+    config: dict[str, str] = {}
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):
@@ -676,6 +678,19 @@ class Profile(msgspec.Struct, tag="profile", omit_defaults=True):
     processes: list[ProfileProcess] = []
     window: list[list[ProfiledCall]] = []
     notes: list[str] = []
+
+
+class ReplayedOperation(msgspec.Struct):
+    """The calls of a step that are alike. Times are seconds for one step, averaged over ranks.
+
+    ``operation``: as the profile counts it. ``calls``: of the rank that makes most in a step.
+    ``program_s``: in the program, 0 if unknown; ``time_s``: in the replay, the median of the steps.
+    """
+
+    operation: ProfiledOperation
+    calls: Count
+    program_s: Elapsed
+    time_s: Elapsed
 
 
 class ProfiledChoice(msgspec.Struct, omit_defaults=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from cclmark import __version__
@@ -38,7 +39,9 @@ class BridgeLibrary:
         for used in (library, mpi):
             self.descriptions += used.descriptions if used is not None else []
 
-    def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
+    def join(
+        self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
+    ) -> engine.Communicator:
         """Joins the ranks of each island, then all ranks; ranks on several hosts use MPI."""
         job = rank.job
         self._joined += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
@@ -18,8 +19,14 @@ class Library(Protocol):
     def descriptions(self) -> list[LibraryDescription]:
         """The description of the library, followed by those of the libraries it consists of."""
 
-    def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
-        """Creates the communicator of all ranks, a collective call. Raises EngineError."""
+    def join(
+        self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
+    ) -> engine.Communicator:
+        """Creates the communicator of all ranks, a collective call. Raises EngineError.
+
+        ``options``: of this communicator, beside those of the job, by the library's names. Only
+        libraries with options of a communicator receive any (see plan.library_settings.options_of).
+        """
 
 
 class NativeLibrary:
@@ -33,11 +40,13 @@ class NativeLibrary:
             LibraryDescription(info.name, info.version, info.path, info.capabilities, info.missing)
         ]
 
-    def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
+    def join(
+        self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
+    ) -> engine.Communicator:
         """Creates the communicator of all ranks. See Library."""
         self._joined += 1
         key = f"communicator id {self._joined} of {self.ccl.info.name}"
-        return join_with_id(self.ccl, rank, device, rank.rank_group, key)
+        return join_with_id(self.ccl, rank, device, rank.rank_group, key, options)
 
 
 class _Offer(msgspec.Struct):
@@ -50,9 +59,16 @@ class _Offer(msgspec.Struct):
 
 
 def join_with_id(
-    ccl: engine.Ccl, rank: Rank, device: engine.Device, rank_group: engine.RankGroup, key: str
+    ccl: engine.Ccl,
+    rank: Rank,
+    device: engine.Device,
+    rank_group: engine.RankGroup,
+    key: str,
+    options: Mapping[str, str] | None = None,
 ) -> engine.Communicator:
     """Joins the ranks of ``rank_group`` with an ID of its first rank, which the launcher forwards.
+
+    ``options``: of this communicator, beside those of the job.
 
     Raises MissingError if that rank has another version of the library, because the call may then
     hang without any error from the library.
@@ -70,4 +86,5 @@ def join_with_id(
             f"{offer.rank} {offer.version} from {offer.path}: mixed versions can hang or crash. "
             "Use one file for all ranks with --ccl-path"
         )
-    return ccl.join(device, offer.identity, rank_group)
+    given = {**rank.job.settings.config, **(options or {})}
+    return ccl.join(device, offer.identity, rank_group, list(given.items()))

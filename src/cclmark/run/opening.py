@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cclmark import _engine as engine
-from cclmark.plan.cases import Case
+from cclmark.plan.items import Item
 from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.schema import LibraryDescription
@@ -23,7 +23,9 @@ class AbsentLibrary:
         self.reason = reason
         self.descriptions: list[LibraryDescription] = []
 
-    def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
+    def join(
+        self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
+    ) -> engine.Communicator:
         """Raises UnsupportedError."""
         raise engine.UnsupportedError(self.reason)
 
@@ -93,7 +95,7 @@ def _open_native(name: str, job: Job) -> NativeLibrary:
 
 def measure_each(
     context: RankContext,
-    cases: Sequence[Case],
+    cases: Sequence[Item],
     measure: Callable[[str, Library], None],
     *,
     all_needed: bool = False,

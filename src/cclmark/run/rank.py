@@ -39,6 +39,8 @@ class Rank:
         )
         self.subgroup: engine.RankGroup | None = None
         self.subgroup_agreement: engine.RankGroup | None = None
+        #: The ranks of communicators that are used at the same time, besides those above.
+        self.groups: list[engine.RankGroup] = []
         everyone = list(range(job.ranks))
         self.agreement = self.rank_group.subgroup(
             job.rank_group_fd, everyone, 2 * job.ranks, self._exchange_for_agreement
@@ -133,7 +135,8 @@ class Rank:
         doing = phase
         if self.case_index >= 0:
             doing += f" of {self._items[self.case_index].describe()}"
-        for rank_group in (self.rank_group, self.agreement, self.subgroup, self.subgroup_agreement):
+        several = (self.rank_group, self.agreement, self.subgroup, self.subgroup_agreement)
+        for rank_group in (*several, *self.groups):
             if rank_group is not None:
                 rank_group.expect_within(timeout_s, doing)
 

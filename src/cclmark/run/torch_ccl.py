@@ -7,7 +7,7 @@ one dictionary look-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -53,7 +53,9 @@ class TorchLibrary:
         self._torch = load_torch(backend, modules)
         self.descriptions = [describe_backend(self._torch, backend)]
 
-    def join(self, rank: Rank, device: engine.Device) -> engine.Communicator:
+    def join(
+        self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
+    ) -> engine.Communicator:
         """Creates the default process group over all ranks. Raises MissingError on any error."""
         place = tensor_device(self._torch, device.info.runtime, device.info.index)
         # Longer than the deadline, so that the launcher finds waiting ranks still in the operation.

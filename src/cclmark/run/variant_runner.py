@@ -78,9 +78,8 @@ class _VariantRunner:
             self._rank.case_index = indices[0]
             self._rank.enter("communicator creation")
             with _variables(variant):
-                communicator = in_step(
-                    self._rank.agreement, partial(library.join, self._rank, self._device)
-                )
+                join = partial(library.join, self._rank, self._device, variant.options)
+                communicator = in_step(self._rank.agreement, join)
                 try:
                     self._measure_on(communicator, variant, indices)
                 except engine.AbortedError:

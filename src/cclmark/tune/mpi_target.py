@@ -65,7 +65,7 @@ class OpenMpiTarget:
         return self._artifact(rules, directory, f"{choice.stem}.rules", ())
 
     @property
-    def wide_variables(self) -> Mapping[str, str]:
+    def wide_settings(self) -> Mapping[str, str]:
         """See Target."""
         return {}
 
@@ -122,7 +122,7 @@ class MpichTarget:
         return self._artifact(rules, directory, f"{choice.stem}-")
 
     @property
-    def wide_variables(self) -> Mapping[str, str]:
+    def wide_settings(self) -> Mapping[str, str]:
         """See Target."""
         return {}
 

@@ -1,14 +1,15 @@
 """The variants that a search tries for NCCL and RCCL: cells of the library's table of choices.
 
-Each is a tuner table with one choice for all sizes, loaded as the result will be. The ranks are
-started with as many channels as any table may request (NCCL_MIN_CTAS), because a tuner can only
-reduce the number of a communicator's channels.
+Each is a tuner table with one choice for all sizes, loaded as the result will be. Communicators get
+as many channels as any table may request, because a tuner can only reduce their number: all of the
+process by NCCL_MIN_CTAS, or where the program may be changed, one alone by its options.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cclmark.plan.library_fields import find_version, parse_version
 from cclmark.tune.choices import Candidates, Choice
 from cclmark.tune.space import Space
 from cclmark.tune.table_file import MOST_BYTES, Rule, Table
@@ -19,6 +20,10 @@ TABLE, ANYWHERE, PLUG_IN = "CCLMARK_TUNER_TABLE", "CCLMARK_TUNER_ANYWHERE", "NCC
 MIN_CTAS = "NCCL_MIN_CTAS"
 #: Channels that the communicators of candidates have.
 MOST_CHANNELS = 64
+#: The options of a communicator that give it as many. Without a maximum, NCCL refuses a minimum.
+MIN_OPTION, MAX_OPTION = "minCTAs", "maxCTAs"
+_OPTIONS_SINCE = "2.17"
+_MOST_CHANNELS_SINCE, _MOST_CHANNELS_BEFORE = "2.25", 32
 _ALGORITHMS = {"all_reduce": ("ring", "tree")}
 _USUAL_ALGORITHMS = ("ring",)
 _PROTOCOLS = ("ll", "ll128", "simple")
@@ -26,6 +31,19 @@ _PROTOCOLS = ("ll", "ll128", "simple")
 _CHANNELS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64)
 _FIRST_CHANNELS = (0, 32)
 _SYMMETRIC, _LOCAL = "symmetric", "local"
+
+
+def wide_options(version: str) -> dict[str, str]:
+    """The options that give a communicator as many channels as the library supports.
+
+    ``version``: the library's. Empty if it is older than the options, or unknown.
+    """
+    encoded, own = find_version(version)
+    if not own or encoded < parse_version(_OPTIONS_SINCE):
+        return {}
+    is_new = encoded >= parse_version(_MOST_CHANNELS_SINCE)
+    most = str(MOST_CHANNELS if is_new else _MOST_CHANNELS_BEFORE)
+    return {MIN_OPTION: most, MAX_OPTION: most}
 
 
 def rule_of(

@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from cclmark.tune.choices import OperationPlan
-from cclmark.tune.nccl_candidates import MIN_CTAS, MOST_CHANNELS, TUNED_OPERATIONS, rule_of
+from cclmark.tune.nccl_candidates import MOST_CHANNELS, TUNED_OPERATIONS, rule_of
 from cclmark.tune.rules import Rule as SizeRule
 from cclmark.tune.table_file import MOST_BYTES, Rule
-
-#: Communicators get as many channels as in the search.
-WIDE_VARIABLES = {MIN_CTAS: str(MOST_CHANNELS)}
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """Rules of a table, and the variables that ranks are started with, without the table's."""
+    """Rules of a table, and whether they require the channels that communicators of the search had.
+
+    A table of ``wide`` rules also contains what the library chooses by itself.
+    """
 
     rules: Sequence[Rule]
-    environment: Mapping[str, str] = field(default_factory=dict)
+    wide: bool = False
 
 
 def deployment_of(plans: Sequence[OperationPlan], ranks: int, usual_channels: int) -> Deployment:
     """The smallest deployment of the plans.
 
     ``usual_channels``: the channels of a communicator by default. If a rule requires more, or was
-    found with the library's own number among more, all communicators get as many as in the search
-    (NCCL_MIN_CTAS), which changes the library's choices for other sizes. The table then also
-    contains what it chooses without that, from each known size up to the next one.
+    found with the library's own number among more, communicators get as many as in the search,
+    which changes the library's choices for other sizes. The table then also contains what it
+    chooses without that, from each known size up to the next one.
     """
     widens = any(wide_rules(plan, usual_channels) for plan in plans)
     rules: list[Rule] = []
     for plan in plans:
         if plan.operation in TUNED_OPERATIONS:
             rules += _pinned(plan, ranks) if widens else _bare(plan, ranks)
-    return Deployment(rules, WIDE_VARIABLES if widens else {})
+    return Deployment(rules, widens)
 
 
 def wide_rules(plan: OperationPlan, usual_channels: int) -> list[SizeRule]:

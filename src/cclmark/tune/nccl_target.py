@@ -10,15 +10,18 @@ from cclmark.tune.choices import Candidates, Choice, OperationPlan
 from cclmark.tune.environment_file import nccl_conf_text
 from cclmark.tune.nccl_candidates import (
     ANYWHERE,
+    MIN_CTAS,
+    MOST_CHANNELS,
     PLUG_IN,
     TABLE,
     candidates_of,
     table_of,
+    wide_options,
 )
-from cclmark.tune.nccl_deployment import WIDE_VARIABLES, deployment_of, wide_rules
+from cclmark.tune.nccl_deployment import deployment_of, wide_rules
 from cclmark.tune.rules import Rule
 from cclmark.tune.table_file import Table, written
-from cclmark.tune.target import Artifact
+from cclmark.tune.target import Artifact, assigned_options
 from cclmark.tune.tuner_csv import rccl_csv
 
 TABLE_FILE, CONFIGURATION_FILE, CSV_FILE = "tuner.table", "nccl.conf", "rccl_tuner.csv"
@@ -29,8 +32,9 @@ class NcclTarget:
     """See Target.
 
     ``library``: nccl or rccl. ``nvlinks``: of each device, None if unknown. ``usual_channels``: of
-    a communicator by default. ``plug_in``: the path of cclmark's plug-in. ``app_changes``: also
-    registered buffers.
+    a communicator by default. ``plug_in``: the path of cclmark's plug-in. ``app_changes``: the
+    program is changed for registered buffers and for the options of its communicator.
+    ``has_configuration``: whether the library has CommInitRankConfig.
     """
 
     library: str
@@ -41,6 +45,7 @@ class NcclTarget:
     usual_channels: int
     plug_in: str
     app_changes: bool = False
+    has_configuration: bool = True
 
     @property
     def words(self) -> str:
@@ -56,14 +61,29 @@ class NcclTarget:
         name = f"{choice.stem}.table"
         return Artifact(
             {name: written(table_of(choice, operations, self.ranks, self.library))},
-            {PLUG_IN: self.plug_in, ANYWHERE: "1", **WIDE_VARIABLES},
+            {PLUG_IN: self.plug_in, ANYWHERE: "1", **self._wide_variables},
             {TABLE: str((directory / name).absolute())},
+            self._wide_options,
         )
 
     @property
-    def wide_variables(self) -> Mapping[str, str]:
+    def _wide_options(self) -> Mapping[str, str]:
+        """The options that give a communicator as many channels as a table may request.
+
+        Empty if the program stays as it is, or the library has none: then a variable does.
+        """
+        changes = self.app_changes and self.has_configuration
+        return wide_options(self.version) if changes else {}
+
+    @property
+    def _wide_variables(self) -> Mapping[str, str]:
+        return {} if self._wide_options else {MIN_CTAS: str(MOST_CHANNELS)}
+
+    @property
+    def wide_settings(self) -> Mapping[str, str]:
         """See Target."""
-        return WIDE_VARIABLES
+        options = assigned_options(self._wide_options)
+        return {**self._wide_variables, **{one.name: one.value for one in options}}
 
     def wide_rules(self, plan: OperationPlan) -> list[Rule]:
         """See Target: those with more channels than usual."""
@@ -77,7 +97,8 @@ class NcclTarget:
         if not deployment.rules:
             return Artifact()
         path = str((directory / TABLE_FILE).absolute())
-        variables = {PLUG_IN: self.plug_in, TABLE: path, **deployment.environment}
+        wide = self._wide_variables if deployment.wide else {}
+        variables = {PLUG_IN: self.plug_in, TABLE: path, **wide}
         table = Table(self.library, self.version, self.device, self.nvlinks, deployment.rules)
         extras = (
             {CSV_FILE: rccl_csv(table)}
@@ -85,4 +106,5 @@ class NcclTarget:
             else {CONFIGURATION_FILE: nccl_conf_text(variables)}
         )
         files = {TABLE_FILE: written(table, comments=comments)}
-        return Artifact(files, variables, extras=extras)
+        options = self._wide_options if deployment.wide else {}
+        return Artifact(files, variables, options=options, extras=extras)

@@ -9,6 +9,7 @@ from pathlib import Path
 from cclmark.analysis.overlaps import OverlapSummary
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import COMMUNICATOR, PROCESS, REGISTRATION, Assignment, Variant
+from cclmark.tune.target import assigned_options
 from cclmark.tune.tune_result import OperationResult, TuneResult
 
 
@@ -41,6 +42,7 @@ def largest_tuned(one: OperationResult, cases: Sequence[Case]) -> Case | None:
 def deployed_variant(result: TuneResult, one: OperationResult, case: Case) -> Variant:
     """The variant that runs a case of an operation as a user would, with the artifacts."""
     variables = [Assignment(*pair, PROCESS) for pair in result.variables.items()]
+    variables += assigned_options(result.options)
     for each in () if one.proof is None else one.proof.proven:
         name = one.choices[each.rule.variant].registration
         if name and each.rule.covers(case.size_bytes):

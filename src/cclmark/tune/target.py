@@ -7,32 +7,40 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from cclmark.plan.variants import COMMUNICATOR, PROCESS, Assignment
+from cclmark.plan.variants import COMMUNICATOR, OPTION, PROCESS, Assignment
 from cclmark.tune.choices import Candidates, Choice, OperationPlan
 from cclmark.tune.rules import Rule
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """Files by their name, and the variables that deploy them.
+    """Files by their name, and the settings that deploy them.
 
     ``process``: variables that ranks are started with; ``communicator``: those that the library
-    reads again for every communicator. ``extras``: further files for other ways of deploying.
+    reads again for every communicator. ``options``: of the communicator, which the program gives
+    it. ``extras``: further files for other ways of deploying.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
     process: Mapping[str, str] = field(default_factory=dict)
     communicator: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     extras: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def assignments(self) -> tuple[Assignment, ...]:
-        """The variables as settings of a variant."""
+        """All of these as settings of a variant."""
         of_process = (Assignment(*pair, PROCESS) for pair in self.process.items())
         return (
             *of_process,
             *(Assignment(*pair, COMMUNICATOR) for pair in self.communicator.items()),
+            *assigned_options(self.options),
         )
+
+
+def assigned_options(options: Mapping[str, str]) -> tuple[Assignment, ...]:
+    """Options of a communicator as settings of a variant."""
+    return tuple(Assignment(OPTION + name, value, COMMUNICATOR) for name, value in options.items())
 
 
 class Target(Protocol):
@@ -49,16 +57,17 @@ class Target(Protocol):
         """Selects one choice for all sizes of the operations that can have it."""
 
     @property
-    def wide_variables(self) -> Mapping[str, str]:
-        """The variables of ``wide_rules``."""
+    def wide_settings(self) -> Mapping[str, str]:
+        """The variables, or options ``config.NAME`` of the communicator, of ``wide_rules``."""
 
     def wide_rules(self, plan: OperationPlan) -> list[Rule]:
-        """The rules that require a variable which also changes what no rule applies to."""
+        """The rules that require a setting which also changes what no rule applies to."""
 
     def deployment(
         self, plans: Sequence[OperationPlan], directory: Path, comments: Sequence[str] = ()
     ) -> Artifact:
         """Deploys plans by files in ``directory``; nothing if they have no rule.
 
-        All variables are of the process. Raises UsageError for what the files cannot express.
+        All variables are of the process, and options of the communicator. Raises UsageError for
+        what the files cannot express.
         """

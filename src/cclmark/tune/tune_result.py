@@ -70,7 +70,8 @@ class OperationResult:
 class TuneResult:
     """The result of tuning. ``files``: the artifacts, none if nothing beats the default.
 
-    ``variables``: what the user has to set. ``search_s`` and ``proof_s``: their durations.
+    ``variables``: what the user has to set. ``options``: of the communicator, which the program has
+    to give it. ``search_s`` and ``proof_s``: their durations.
     ``trials``: the number of measured trials. ``is_complete``: search and proof have ended.
     ``withheld``: the reason why proven rules are not deployed, empty if there is none.
     """
@@ -78,6 +79,7 @@ class TuneResult:
     operations: list[OperationResult]
     files: list[Path] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
     search_s: float = 0.0
     proof_s: float = 0.0
     trials: int = 0

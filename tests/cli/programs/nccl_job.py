@@ -41,6 +41,7 @@ def options():
     parser.add_argument("--exit", type=int, default=0)
     parser.add_argument("--wait", action="store_true")
     parser.add_argument("--unequal", action="store_true")
+    parser.add_argument("--group", action="store_true")
     parser.add_argument("--sizes", action="store_true")
     parser.add_argument("--only-communicator", action="store_true")
     return parser.parse_args()
@@ -48,6 +49,8 @@ def options():
 
 def launch(given):
     ranks = []
+    # As torchrun and mpirun do: ranks end with their launcher.
+    signal.signal(signal.SIGTERM, lambda number, frame: [rank.terminate() for rank in ranks])
     note = Path(f"id-{os.getpid()}")
     for rank in range(given.ranks):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(given.ranks), "NOTE": str(note)}
@@ -64,6 +67,14 @@ def launch(given):
     sys.exit(next((code if code > 0 else 1 for code in codes if code), given.exit))
 
 
+def wait_for(path):
+    deadline_s = time.monotonic() + 120
+    while not path.exists():
+        if time.monotonic() > deadline_s:
+            sys.exit(f"{path} does not appear")
+        time.sleep(0.01)
+
+
 def unique_id(nccl, rank):
     note = Path(os.environ["NOTE"])
     found = UniqueId()
@@ -72,8 +83,7 @@ def unique_id(nccl, rank):
         whole = note.with_suffix(".new")
         whole.write_bytes(bytes(found))
         whole.rename(note)
-    while not note.exists():
-        time.sleep(0.01)
+    wait_for(note)
     return UniqueId.from_buffer_copy(note.read_bytes())
 
 
@@ -102,6 +112,7 @@ def work(given):
     own = unique_id(nccl, rank)
     check(nccl.ncclCommInitRank(ctypes.byref(communicator), ranks, own, rank), "ncclCommInitRank")
     end = (communicator, stream)
+    ahead = Path(f"{os.environ['NOTE']}.ahead")
 
     def all_reduce(count):
         size = ctypes.c_size_t(count)
@@ -109,6 +120,7 @@ def work(given):
 
     for step in range(0 if given.only_communicator else given.steps):
         if given.kill == f"{rank}:{step}":
+            wait_for(ahead)  # the other ranks have called more
             os.kill(os.getpid(), signal.SIGKILL)
         all_reduce(256)
         all_reduce(256)
@@ -121,10 +133,20 @@ def work(given):
         check(nccl.ncclSend(buffers[0], size, FLOAT32, (rank + 1) % ranks, *end), "ncclSend")
         check(nccl.ncclRecv(buffers[1], size, FLOAT32, (rank - 1) % ranks, *end), "ncclRecv")
         check(nccl.ncclGroupEnd(), "ncclGroupEnd")
-        if given.unequal and step == 0:
-            all_reduce(512 + rank)
+        if given.group:
+            check(nccl.ncclGroupStart(), "ncclGroupStart")
+            all_reduce(100)
+            all_reduce(200)
+            check(nccl.ncclGroupEnd(), "ncclGroupEnd")
+        if given.kill.endswith(f":{step}"):
+            ahead.touch()
     while cuda.cuStreamQuery(stream) == NOT_READY:
         time.sleep(0.001)
+    if given.unequal:
+        # Such calls are an error, which the library reports at any time, to later calls too.
+        all_reduce(512 + rank)
+        check(nccl.ncclCommAbort(communicator), "ncclCommAbort")
+        return
     check(nccl.ncclCommDestroy(communicator), "ncclCommDestroy")
 
 

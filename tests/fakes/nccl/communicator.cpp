@@ -27,7 +27,7 @@ std::shared_ptr<Control> open_checked(const UniqueId& id, int ranks, int rank) {
 
 }  // namespace
 
-Communicator::Communicator(const UniqueId& id, int ranks, int rank)
+Communicator::Communicator(const UniqueId& id, int ranks, int rank, Channels channels)
     : control_(open_checked(id, ranks, rank)),
       rank_(rank),
       ranks_(ranks),
@@ -49,6 +49,7 @@ Communicator::Communicator(const UniqueId& id, int ranks, int rank)
   log_connections(rank, ranks);
   // Over the memory of the host there are fewer channels, as in NCCL.
   if (lacks_access()) plugins_->limit_channels(2);
+  plugins_->request_channels(channels.least, channels.most);
   take_memory("CCLMARK_FAKE_NCCL_CREATION");
 }
 

@@ -14,6 +14,12 @@
 
 namespace fake_nccl {
 
+/// The numbers of channels that a caller asks for; 0 for what it leaves to the library.
+struct Channels {
+  int least = 0;
+  int most = 0;
+};
+
 /// A rank's place among its ranks.
 ///
 /// Operations run on the threads of streams, one batch at a time; the ranks of a communicator have
@@ -21,7 +27,7 @@ namespace fake_nccl {
 class Communicator {
  public:
   /// Blocks until all ranks came. Raises Failure.
-  Communicator(const UniqueId& id, int ranks, int rank);
+  Communicator(const UniqueId& id, int ranks, int rank, Channels channels = {});
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }

@@ -577,10 +577,14 @@ Plugins::~Plugins() {
   end();
 }
 
+/// With CCLMARK_FAKE_SHARED_PROXY the thread that reports kernels is that of several communicators,
+/// as in NCCL after splits that share resources: it goes on when the communicator is finalized.
 void Plugins::end() {
-  late_reports().finish();
+  const bool is_shared = fake_common::environment_number("CCLMARK_FAKE_SHARED_PROXY", 0, 0) != 0;
+  if (!is_shared) late_reports().finish();
   Loaded& all = loaded();
   if (all.profiler != nullptr) all.profiler->finalize(profiler_context_);
+  late_reports().finish();
   if (all.tuner != nullptr && all.tuner_version <= 4) {
     static_cast<TunerV4*>(all.tuner)->destroy(tuner_context_);
   } else if (all.tuner != nullptr) {
@@ -629,7 +633,8 @@ Plugins::Choice Plugins::choose(const Operation& operation) const {
   best.channels =
       channels > 0
           ? std::min(channels, most_channels_)
-          : static_cast<int>(std::min(static_cast<size_t>(most_channels_), 1 + bytes / 65536));
+          : static_cast<int>(std::clamp(1 + bytes / 65536, static_cast<size_t>(least_channels_),
+                                        static_cast<size_t>(most_channels_)));
   if (fake_common::environment_is_rank("CCLMARK_FAKE_ODD_ALGORITHM", rank_))
     best.algorithm = 1 - best.algorithm;
   if (all.tuner_version >= 6) {
@@ -701,16 +706,18 @@ bool Plugins::is_reporting() const {
          !fake_common::environment_is_rank("CCLMARK_FAKE_SILENT_PROFILER", rank_);
 }
 
-void Plugins::report_collective(const Operation& operation, void* group_call) {
+void Plugins::report_collective(const Operation& operation, void* group_call, bool is_first) {
   Loaded& all = loaded();
-  const Choice choice = choose(operation);
+  Choice choice = choose(operation);
   const char* function = name(operation.kind);
   const char* algorithm = kAlgorithms[static_cast<size_t>(choice.algorithm)];
   const char* protocol = kProtocols[static_cast<size_t>(choice.protocol)];
   const char* type = kTypes[static_cast<size_t>(operation.dtype)];
   take_time_of(protocol);
-  auto channels = static_cast<uint8_t>(choice.channels);
   bool symmetric = fake_common::environment_number("CCLMARK_FAKE_SYMMETRIC", 0, 0) != 0;
+  // As in NCCL, the kernel of all symmetric collectives of a group is the first one's.
+  if (symmetric && !is_first) choice.channels = 0;
+  auto channels = static_cast<uint8_t>(choice.channels);
   if (FILE* file = rank_ == 0 ? debug_file("TUNING") : nullptr) {
     size_t bytes = operation.count * size_bytes(operation.dtype);
     if (symmetric) {
@@ -881,8 +888,8 @@ void Plugins::report(const std::vector<Operation>& batch) {
       report_copies(operation, group.handle());
       continue;
     }
+    report_one(operation, group.handle(), !has_kernel);
     has_kernel = true;
-    report_one(operation, group.handle());
   }
   event = {};
   event.type = kKernelLaunch;
@@ -890,11 +897,11 @@ void Plugins::report(const std::vector<Operation>& batch) {
                has_calls && has_kernel ? kKernelLaunch : 0);
 }
 
-void Plugins::report_one(const Operation& operation, void* group_call) {
+void Plugins::report_one(const Operation& operation, void* group_call, bool is_first) {
   if (is_point_to_point(operation.kind)) {
     report_messages(operation, group_call);
   } else if (function_of(operation.kind) < 5) {
-    report_collective(operation, group_call);
+    report_collective(operation, group_call, is_first);
   } else {
     // As in NCCL, these are made of messages to and from every rank.
     for (int peer = 0; peer < ranks_; ++peer) {

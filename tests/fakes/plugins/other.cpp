@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -145,6 +146,22 @@ class Receiver {
     return -1;
   }
 
+  void add_context(const void* context) {
+    const std::lock_guard lock(mutex_);
+    contexts_.insert(context);
+  }
+  void remove_context(const void* context) {
+    const std::lock_guard lock(mutex_);
+    contexts_.erase(context);
+  }
+
+  /// What is wrong with the context of an event; empty if it is one that is not finalized.
+  const char* problem(const void* context) {
+    const std::lock_guard lock(mutex_);
+    if (context == nullptr) return " ERROR: no context";
+    return contexts_.count(context) == 0 ? " ERROR: a finalized context" : "";
+  }
+
   /// Once as many events as CCLMARK_FAKE_OTHER_AFTER were started, the mask becomes
   /// CCLMARK_FAKE_OTHER_THEN.
   void change_mask() {
@@ -166,6 +183,7 @@ class Receiver {
   std::mutex mutex_;
   std::FILE* file_ = nullptr;
   std::unordered_map<const void*, std::unique_ptr<Handle>> handles_;
+  std::unordered_set<const void*> contexts_;
   std::atomic<long> started_ = 0;
 };
 
@@ -174,6 +192,7 @@ int begin(int version, void** context, int* mask, uint64_t communicator, int ran
   receiver.write("init v%d: %d ranks, hash %d", version, ranks, communicator != 0);
   if (number_in("CCLMARK_FAKE_OTHER_FAILS", 0) != 0) return 3;
   *context = new Context{rank};
+  receiver.add_context(*context);
   *mask = static_cast<int>(number_in("CCLMARK_FAKE_OTHER_MASK", 0xFFFF));
   receiver.mask = mask;
   return 0;
@@ -231,7 +250,7 @@ int start_event(void* context, void** handle, Descr<Type>* event) {
   const bool is_ignored = (number_in("CCLMARK_FAKE_OTHER_IGNORES", 0) & type) != 0;
   *handle = is_ignored ? nullptr : receiver.new_handle();
   receiver.write("start %d: type %u in %d%s%s", receiver.number(*handle), type, parent,
-                 details<version>(*event).c_str(), context == nullptr ? " ERROR: no context" : "");
+                 details<version>(*event).c_str(), receiver.problem(context));
   receiver.change_mask();
   return 0;
 }
@@ -250,6 +269,7 @@ int record_state(void* handle, int state, const uint64_t* arguments) {
 
 int finalize(void* context) {
   Receiver::instance().write("finalize");
+  Receiver::instance().remove_context(context);
   delete static_cast<Context*>(context);
   return 0;
 }

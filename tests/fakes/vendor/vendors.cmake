@@ -33,6 +33,7 @@ fake_runtime(hip amdhip64.so.6 runtime.cpp VENDOR=hip VENDOR_DEVICE="MI" VENDOR_
 fake_ccl(fake_rccl hip rccl.so.1 nccl CCLMARK_HIP_LIBRARY libamdhip64.so.6
   CCLMARK_FAKE_DEFAULT_VERSION=22803 FAKE_CCL_LIKE_RCCL
   FAKE_CCL_ALLTOALL=AlltoAll FAKE_CCL_ALLTOALLV=AlltoAllv)
+target_sources(fake_rccl PRIVATE nccl/api_configuration.cpp)
 fake_ccl(fake_rccl_old hip/old rccl.so.1 nccl CCLMARK_HIP_LIBRARY libamdhip64.so.6
   CCLMARK_FAKE_DEFAULT_VERSION=22407 FAKE_CCL_LIKE_RCCL)
 # As the real ones they need AMD's runtime, by which they are known.

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cclmark.analysis.summary import usual_clock
+from cclmark.cli.communicator_options import check_config, parse_config
 from cclmark.cli.options import Flags
 from cclmark.cli.usual_references import usual_references
 from cclmark.errors import MissingError, UsageError
@@ -157,6 +158,7 @@ def request_of(
     settings.bind = str(Binding.parse(flags.bind, ranks))
     loaded = [*plan.ccls, *_inner_libraries(settings.islands)]
     require_added_to_be_used(loaded)
+    check_config(settings.config, plan.ccls)
     cases = list(plan.cases())
     if not cases:
         raise UsageError(
@@ -609,6 +611,7 @@ def settings_of(
         seed=flags.seed,
         inject=list(flags.inject),
         pattern=flags.pattern,
+        config=parse_config(flags.config),
     )
 
 

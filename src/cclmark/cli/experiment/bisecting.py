@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
+from cclmark.analysis.paired import Times
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, UsageError
+from cclmark.launch.experiment_launch import worst_of
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import parse_size
 from cclmark.plan.trials import Trial
 from cclmark.plan.variants import DEFAULT, Assignment, Variant
-from cclmark.recording.trial_measuring import EndedError, Measuring
+from cclmark.recording.trial_measuring import EndedError, TrialMeasuring
 from cclmark.tune.bisection import Bisected, bisect
+from cclmark.tune.search import Batch
 
 _REQUEST = re.compile(
-    r"([A-Za-z_][A-Za-z0-9_]*)=([^:]+):([^:]+)(?::(?:[x×]([0-9]{1,9})|([^:]+)))?", re.ASCII
+    r"((?:config\.)?[A-Za-z_][A-Za-z0-9_]*)=([^:]+):([^:]+)(?::(?:[x×]([0-9]{1,9})|([^:]+)))?",
+    re.ASCII,
 )
 _MOST_VALUES = 4096
 _WRITE = (
@@ -35,10 +39,10 @@ def parse_bisect(text: str, keep: str) -> tuple[str, Sequence[int], float]:
     if found is None:
         raise UsageError(f"--bisect {text!r}: {_WRITE}")
     name = found[1]
-    if not Assignment(name, "").is_variable:
+    if not (Assignment(name, "").is_variable or Assignment(name, "").option):
         raise UsageError(
-            f"--bisect {name}: it varies an environment variable with numeric values: use --vary "
-            f"{name}=…, or --library for libraries"
+            f"--bisect {name}: it varies a variable or an option of the communicator with numeric "
+            f"values: use --vary {name}=…, or --library for libraries"
         )
     values = _values(text, found)
     percent = percent_of("--keep", keep, "99%")
@@ -86,7 +90,7 @@ def _number(text: str, part: str) -> int:
 
 
 def run_bisection(
-    measuring: Measuring,
+    measuring: TrialMeasuring,
     cases: Sequence[Case],
     name: str,
     scope: str,
@@ -95,7 +99,8 @@ def run_bisection(
 ) -> tuple[Bisected | None, Outcome]:
     """Measures values until the smallest one that keeps the share is certain.
 
-    The default is measured in every round too, for the journal.
+    The default is measured in every round too, for the journal. A run that ends early has the
+    result of the rounds up to then, None without enough of them.
     """
     process = bisect(values, len(cases), keep)
     batch = next(process)
@@ -109,9 +114,28 @@ def run_bisection(
             times = measuring.measure([*usual, *trials.values()])
             batch = process.send({cell: times.get(trial) for cell, trial in trials.items()})
         except EndedError as ended:
-            return None, ended.outcome
+            found = _result_so_far(process)
+            return (found if found.curve else None), ended.outcome
         except StopIteration as end:
-            return end.value, Outcome(EXIT_OK)
+            return end.value, _judged(end.value, measuring)
+
+
+def _result_so_far(process: Generator[Batch, Times | None, Bisected]) -> Bisected:
+    """The result of the rounds that are complete."""
+    try:
+        process.send(None)
+    except StopIteration as end:
+        found: Bisected = end.value
+        return found
+    raise AssertionError("a bisection continues after its end")
+
+
+def _judged(found: Bisected, measuring: TrialMeasuring) -> Outcome:
+    """The outcome of a complete bisection: a failure if no value could be measured."""
+    if found.curve or not found.failed:
+        return Outcome(EXIT_OK)
+    code = worst_of(measuring.failures.values())
+    return Outcome(code, "every measured value failed: see the messages about each of them")
 
 
 def _variant(name: str, value: int, scope: str) -> Variant:

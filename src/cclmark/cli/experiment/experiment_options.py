@@ -31,8 +31,9 @@ class ExperimentFlags(Flags):
         multiple=True,
         metavar="NAME=A,B",
         help=(
-            "A setting and its values: an environment variable, registration or placement; may be "
-            "repeated. Values that contain commas are separated by |."
+            "A setting and its values: an environment variable, an option of the communicator "
+            "(config.minCTAs), registration or placement; may be repeated. Values that contain "
+            "commas are separated by |."
         ),
     )
     libraries: str = option(

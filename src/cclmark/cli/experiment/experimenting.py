@@ -15,6 +15,7 @@ from cclmark.cli.collective.measuring import (
     stem_of,
     with_mpirun,
 )
+from cclmark.cli.communicator_options import parse_config, require_option
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.cli.experiment.experiment_options import ExperimentFlags
 from cclmark.cli.operation_argument import known_operations
@@ -26,7 +27,15 @@ from cclmark.plan.cases import Case
 from cclmark.plan.items import EXPERIMENT, items_of
 from cclmark.plan.libraries import MPI, all_libraries
 from cclmark.plan.trials import trials_of
-from cclmark.plan.variants import CONTROL, DEFAULT, LIBRARY, Variant, parse_vary
+from cclmark.plan.variants import (
+    CONTROL,
+    DEFAULT,
+    LIBRARY,
+    OPTION,
+    Assignment,
+    Variant,
+    parse_vary,
+)
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import new_journal, record, recording
@@ -133,6 +142,11 @@ def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str
             "nothing is varied: add --vary NAME=VALUE,VALUE (see cclmark settings) or --library A,B"
         )
     notices = check_settings(varied, ccl)
+    options = {name for name, _ in varied if Assignment(name, "").option}
+    options |= {OPTION + name for name in parse_config(flags.config)}
+    for library in libraries:
+        for name in options if library in all_libraries() else ():
+            require_option(f"--library {library}:", library, name)
     if libraries:
         varied.append((LIBRARY, [_library(one) for one in libraries]))
     return checked_variants(varied, ccl, flags, one_at_a_time=flags.one_at_a_time), notices

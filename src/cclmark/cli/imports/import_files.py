@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shlex
 import sys
@@ -15,7 +16,13 @@ from cclmark.errors import EXIT_OK, OutputError, UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
 from cclmark.importing.merge import merged
-from cclmark.importing.traces import TRACE_IMPORTERS, TraceFile, import_traces, trace_format
+from cclmark.importing.traces import (
+    HEAD_BYTES,
+    TRACE_IMPORTERS,
+    TraceFile,
+    import_traces,
+    trace_format,
+)
 from cclmark.printable import plain
 from cclmark.report.kinds import report_kind
 from cclmark.report.wording.text import counted
@@ -25,6 +32,7 @@ from cclmark.results.machine import readable
 
 _DIRECTORY = Path("cclmark-runs")
 _MOST_NAMES = 1000
+_PIECE_BYTES = 1 << 20
 _CCL = re.compile(r"[\w:.+-]{1,40}", re.ASCII)
 _MOST_NOTICES = 20
 
@@ -84,8 +92,8 @@ def import_files(
 
 def _read_all(files: Sequence[str], format: str | None, given: Given) -> Iterator[_Read]:
     """Reads all files; the traces of one format are one run, in the place of the first one."""
-    contents = [_content(name, given) for name in files]
-    formats = [_format_of_trace(file, format) for file in contents]
+    contents = [_content(name, format, given) for name in files]
+    formats = [_format_of_trace(file.content, format) for file in contents]
     done: set[str] = set()
     for file, found in zip(contents, formats, strict=True):
         if not found:
@@ -97,31 +105,48 @@ def _read_all(files: Sequence[str], format: str | None, given: Given) -> Iterato
             yield _Read(file.name, found, import_traces(traces, found))
 
 
-def _format_of_trace(file: TraceFile, format: str | None) -> str:
-    """The format of a trace of a program, which has no other one; empty for other files."""
+def _format_of_trace(content: bytes, format: str | None) -> str:
+    """The format of a trace of a program, which has no other one; empty for other files.
+
+    ``content``: the file, or its begin.
+    """
     if format is not None:
         return format if format in TRACE_IMPORTERS else ""
-    return trace_format(file.content)
+    return trace_format(content)
 
 
-def _content(name: str, given: Given) -> TraceFile:
+def _content(name: str, format: str | None, given: Given) -> TraceFile:
+    """A file. Of a trace, which may be larger than memory, only the begin is read."""
     shown = "standard input" if name == "-" else name
+    path = None
+    digest = hashlib.sha256()
     try:
         if name == "-":
             content, written_s = sys.stdin.buffer.read(), None
+            digest.update(content)
         else:
-            path = Path(name)
-            content, written_s = path.read_bytes(), path.stat().st_mtime
+            with Path(name).open("rb") as file:
+                written_s = os.fstat(file.fileno()).st_mtime
+                content = file.read(HEAD_BYTES)
+                if file.seekable() and _format_of_trace(content, format):
+                    path = Path(name)
+                    file.seek(0)
+                    while piece := file.read(_PIECE_BYTES):
+                        digest.update(piece)
+                else:
+                    content += file.read()
+                    digest.update(content)
     except OSError as error:
         raise UsageError(f"cannot read {shown}: {error.strerror}") from None
+    digest.update(repr(given).encode())
     origin = Origin(
         file="" if name == "-" else readable(Path(name).name),
-        digest=hashlib.sha256(content + repr(given).encode()).hexdigest(),
+        digest=digest.hexdigest(),
         written_s=written_s,
         command=[readable(word) for word in sys.argv],
         version=__version__,
     )
-    return TraceFile(shown, content, origin)
+    return TraceFile(shown, content, origin, path)
 
 
 def _tell(read: _Read) -> None:

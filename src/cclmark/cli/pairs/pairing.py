@@ -19,6 +19,7 @@ from cclmark.cli.collective.measuring import (
     sweep_of,
     warnings_of,
 )
+from cclmark.cli.communicator_options import check_config
 from cclmark.cli.pairs.pair_options import PairFlags
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
@@ -68,6 +69,7 @@ def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
     operations = _chosen(flags.only, flags.group)
     sweep = sweep_of(operations, flags, libraries_of(flags, coordinator), settings, 2, [0, 1])
     require_added_to_be_used(sweep.ccls)
+    check_config(settings.config, sweep.ccls)
     settings.weights = [list(row) for row in sweep.uneven.weights]
     if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
         raise UsageError(

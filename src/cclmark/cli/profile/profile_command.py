@@ -35,6 +35,13 @@ def profile_command(name: str) -> click.Command:
                 help="Run nothing; read the logs that --logs DIR has kept, of all hosts.",
             ),
             click.Option(
+                ["--run"],
+                default="",
+                metavar="ID",
+                help="Read the logs of this run only: the begin of its identity. If --read DIR "
+                "contains several runs, a message shows them [the only one].",
+            ),
+            click.Option(
                 ["--calls"],
                 type=click.IntRange(1, _MOST_CALLS),
                 default=_USUAL_CALLS,
@@ -88,6 +95,7 @@ def _profile(
     program: tuple[str, ...],
     logs: Path | None,
     read: Path | None,
+    run: str,
     calls: int,
     no_kernel_times: bool,
     format: str,
@@ -97,5 +105,7 @@ def _profile(
     from cclmark.cli.profile.profiling_flags import profile_program
 
     sys.exit(
-        profile_program(program, logs, read, calls, not no_kernel_times, format, output, journal)
+        profile_program(
+            program, logs, read, run, calls, not no_kernel_times, format, output, journal
+        )
     )

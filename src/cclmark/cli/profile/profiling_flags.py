@@ -23,6 +23,7 @@ def profile_program(
     program: Sequence[str],
     logs: Path | None,
     read: Path | None,
+    run: str,
     calls: int,
     kernel_times: bool,
     format: str,
@@ -41,7 +42,9 @@ def profile_program(
         raise UsageError(
             "the program to profile is missing: cclmark profile [OPTIONS] -- COMMAND..."
         )
-    request = ProfileRequest(program, read or logs, calls, kernel_times)
+    if run and read is None:
+        raise UsageError("--run chooses among the runs of --read DIR")
+    request = ProfileRequest(program, read or logs, calls, kernel_times, run)
     to_error = output is None and read is None
     with contextlib.closing(Output(output)) as printed:
         coloured = printed.takes_colours and not to_error

@@ -32,7 +32,7 @@ class TuneFlags(Flags):
     without: ClassVar[frozenset[str]] = frozenset(
         {
             *("explain", "cycles", "duration", "summary_every", "references", "inject"),
-            *("modules", "register", "register_number", "format", "check"),
+            *("modules", "register", "register_number", "format", "check", "config"),
         }
     )
 
@@ -66,7 +66,8 @@ class TuneFlags(Flags):
         "--app-changes",
         default="no",
         type=click.Choice(["no", "yes"]),
-        help="Also try registered buffers, which the program has to allocate itself [no].",
+        help="Also try registered buffers, which the program has to allocate itself, and request "
+        "channels by options of its communicator instead of NCCL_MIN_CTAS [no].",
     )
     settings: str = option(
         OPERATION,

@@ -210,6 +210,7 @@ def _target_of(ccl: str, ranks: int, app_changes: bool, measuring: Measuring) ->
         measuring.usual_channels,
         str(plugin_path()),
         app_changes,
+        "CommInitRankConfig" in measuring.library(ccl).capabilities,
     )
 
 

@@ -31,6 +31,10 @@ def bisection_lines(
         lines.append("  shares above 100 % are faster than the best value by no more than noise")
     share = f"{keep * 100:g} % of the best bandwidth at every size"
     lines.append("")
+    if not result.complete:
+        lines.append(
+            "  the run ended before the result was certain; of the values measured up to then:"
+        )
     if result.value is None:
         lines.append(f"  no value keeps {share}")
     else:

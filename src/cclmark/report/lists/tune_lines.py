@@ -15,6 +15,8 @@ from cclmark.tune.nccl_candidates import MIN_CTAS
 from cclmark.tune.prove import Dropped, Proven
 from cclmark.tune.tune_result import OperationResult, TuneResult
 
+# The fields of torch.distributed.ProcessGroupNCCL.NCCLConfig (torch/_C/_distributed_c10d.pyi).
+_TORCH_OPTIONS = {"minCTAs": "min_ctas", "maxCTAs": "max_ctas"}
 _HEADS = ("from", "to", "setting", "speed-up (95 %)", "smallest", "before", "after")
 _TORCH = {
     "symmetric": "the buffers have to be in symmetric windows: in torch, allocate them in "
@@ -44,6 +46,7 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
     elif not deployed:
         lines.append(paint("  nothing beats the default", "bold"))
     lines += [f"  program change: {_TORCH[name]}" for name in _registrations(result)]
+    lines += _option_lines(result.options)
     if result.files:
         lines += ["  artifacts", *(f"    {path}" for path in result.files)]
         names = " ".join(f"{name}={value}" for name, value in result.variables.items())
@@ -57,6 +60,25 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
     rounds = result.proof_rounds if proofs else 0
     lines.append(effort(result.search_s, result.proof_s, rounds, result.trials))
     return lines
+
+
+def _option_lines(options: Mapping[str, str]) -> list[str]:
+    """The options that the program has to give its communicator, and how torch does it."""
+    if not options:
+        return []
+    given = " ".join(f"{name}={value}" for name, value in options.items())
+    fields = [
+        f"      options.config.{_TORCH_OPTIONS[name]} = {value}" for name, value in options.items()
+    ]
+    return [
+        f"  program change: create the communicator with {given} in ncclConfig_t "
+        "(ncclCommInitRankConfig);",
+        "    other communicators keep their channels. In torch:",
+        "      options = torch.distributed.ProcessGroupNCCL.Options()",
+        *fields,
+        '      torch.distributed.init_process_group("nccl", pg_options=options)',
+        "    or, for a group of its own, torch.distributed.new_group(ranks, pg_options=options)",
+    ]
 
 
 def effort(search_s: float, proof_s: float, rounds: int, trials: int) -> str:

@@ -149,7 +149,9 @@ def method_of(header: Header) -> str:
     cache = ", same buffers again and again" if settings.cache == "warm" else ""
     rank = _ACROSS.get(settings.across_ranks, "rank 0")
     timing = _TIMINGS.get(settings.timing) or settings.timing
-    return f"{timing}, {length}, {rank}, {check}{cache}{_met_and_clocked(settings)}"
+    options = " ".join(f"{name}={value}" for name, value in settings.config.items())
+    given = f", communicators with {options}" if options else ""
+    return f"{timing}, {length}, {rank}, {check}{cache}{_met_and_clocked(settings)}{given}"
 
 
 def _check_of(checks: int) -> str:

@@ -15,7 +15,7 @@ from cclmark.references.reference import P2P, Reference
 from cclmark.references.restrictions import restrictions
 from cclmark.report.wording.text import format_time_us
 from cclmark.results.kinds import CaseResult, TransferResult
-from cclmark.results.schema import Header
+from cclmark.results.schema import Header, Summary
 
 # A figure is normal within these shares of its reference.
 NORMAL_FROM = 0.9
@@ -51,12 +51,16 @@ class ReferenceNotes:
         summary = judged_summary(result)
         if summary is None or result.status != "ok":
             return None
+        return self.nearest(result.case, summary, header)
+
+    def nearest(self, case: Case, summary: Summary, header: Header) -> Match | None:
+        """Returns the reference for figures of a case; None without a comparable reference."""
         # Pages request each case several times; the memory of a long run must stay bounded.
-        key = result.case, summary.time_s, summary.busbw_bytes_per_s
+        key = case, summary.time_s, summary.busbw_bytes_per_s
         if key not in self._found:
             if len(self._found) >= _MOST_KEPT:
                 self._found.clear()
-            self._found[key] = self._of(header).nearest(result.case, summary)
+            self._found[key] = self._of(header).nearest(case, summary)
         return self._found[key]
 
     def verdict_lines(self, result: CaseResult, header: Header) -> list[str]:

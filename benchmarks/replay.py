@@ -1,0 +1,167 @@
+"""How well ``cclmark replay`` reproduces the communication of training steps.
+
+    python benchmarks/replay.py [--ranks 2] [--modes ddp,fsdp2,tp] [--gaps keep,fixed,drop]
+        [--vary NCCL_P2P_DISABLE=1] [--repeats 3] [--keep DIR]
+
+Requires GPUs, torch and cclmark (the ``cclmark`` module, which the same Python can import); no
+network. For each mode of benchmarks/torch/profiled_training.py the program runs under ``cclmark
+profile``, and its step is replayed, ``--repeats`` times in turns. Printed are the communication and
+the step of the program, those of the replay and the ratios; the last line of a mode has the medians
+over the repetitions. With ``--vary``, the program runs with the variable too, and the ratio of its
+steps stands beside that of the replay's. ``--cpu`` tries the script on the host, with gloo's traces
+and shm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+JOB = Path(__file__).resolve().parent / "torch" / "profiled_training.py"
+RUN_S = 240.0  # the longest run
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--modes", default="ddp,fsdp2,tp")
+    parser.add_argument("--gaps", default="keep,fixed,drop")
+    parser.add_argument("--vary", default="", help="NAME=VALUE, for the program and the replay")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--keep", type=Path, help="directory for the journals")
+    parser.add_argument("--cpu", action="store_true", help="gloo on the host, to try the script")
+    return parser.parse_args()
+
+
+def run(command: list[str], more: dict[str, str]) -> None:
+    """Runs a command. Prints the end of its output and raises SystemExit if it fails."""
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+        env={"OMP_NUM_THREADS": "4", **os.environ, **more},
+    )
+    if done.returncode:
+        print("\n".join(done.stdout.splitlines()[-25:]))
+        raise SystemExit(f"exit code {done.returncode}: {' '.join(command)}")
+
+
+def cclmark(*words: str) -> list[str]:
+    return [sys.executable, "-m", "cclmark", *words]
+
+
+def profiled(given: argparse.Namespace, mode: str, journal: Path, more: dict[str, str]) -> None:
+    """Profiles the program into a journal."""
+    program = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    program += ["--nproc-per-node", str(given.ranks), str(JOB), mode, "--steps", str(given.steps)]
+    if not given.cpu:
+        run([*cclmark("profile", "--journal", str(journal), "--"), *program], more)
+        return
+    traces = journal.with_suffix("")
+    traces.mkdir()
+    small = ["--cpu", "--width", "64", "--blocks", "2", "--tokens", "64", "--warmup", "2"]
+    run([*program, *small, "--trace", str(traces)], more)
+    files = sorted(map(str, traces.glob("*.json*")))
+    run(cclmark("import", *files, "--journal", str(journal)), more)
+
+
+def replays(journal: Path) -> Iterator[dict[str, Any]]:
+    for line in journal.read_text().splitlines():
+        content = json.loads(line)
+        if content["type"] == "replay":
+            yield content
+
+
+def figures(result: dict[str, Any]) -> tuple[float, float | None]:
+    """The communication (mean of the ranks) and the step of a replay, in seconds."""
+    communication_s = statistics.mean(
+        statistics.median(values) for values in result["communication_s"]
+    )
+    original = result["replay"]["original"]
+    if not original.get("step_s") or result["replay"]["gaps"] == "drop":
+        return communication_s, None
+    pairs = zip(original["step_s"], original["span_s"], strict=True)
+    tail_s = max(0.0, min(step_s - span_s for step_s, span_s in pairs))
+    slowest = [max(column) for column in zip(*result["span_s"], strict=True)]
+    return communication_s, statistics.median(slowest) + tail_s
+
+
+def ms(time_s: float | None) -> str:
+    return "-" if time_s is None else f"{time_s * 1e3:.3f}"
+
+
+def measure(given: argparse.Namespace, mode: str, directory: Path) -> None:
+    varied = dict([given.vary.split("=", 1)]) if given.vary else {}
+    errors: dict[tuple[str, str], list[float]] = {}
+    for number in range(given.repeats):
+        profile = directory / f"{mode}-{number}-profile.jsonl"
+        profiled(given, mode, profile, {})
+        program_step_s: float | None = None
+        for gaps in given.gaps.split(","):
+            journal = directory / f"{mode}-{number}-{gaps}.jsonl"
+            more = ["--vary", given.vary, "--rounds", "3"] if given.vary else []
+            words = ["replay", str(profile), "--gaps", gaps, "--journal", str(journal), *more]
+            run(cclmark(*words), {})
+            found = list(replays(journal))
+            default = next(one for one in found if not one["replay"]["variant"])
+            original = default["replay"]["original"]
+            program_s = statistics.mean(original["communication_s"])
+            program_step_s = max(original["step_s"]) if original.get("step_s") else None
+            communication_s, step_s = figures(default)
+            errors.setdefault((gaps, "communication"), []).append(communication_s / program_s)
+            if step_s is not None and program_step_s:
+                errors.setdefault((gaps, "step"), []).append(step_s / program_step_s)
+            print(
+                f"  {mode} {number + 1} {gaps}: communication {ms(communication_s)} ms, program "
+                f"{ms(program_s)}; step {ms(step_s)} ms, program {ms(program_step_s)}",
+                flush=True,
+            )
+            changed = [figures(one)[1] for one in found if one["replay"]["variant"]]
+            if step_s and changed and all(changed):
+                ratio = statistics.median(one / step_s for one in changed if one)
+                errors.setdefault((gaps, f"replay with {given.vary}"), []).append(ratio)
+        if varied:
+            other = directory / f"{mode}-{number}-varied-profile.jsonl"
+            profiled(given, mode, other, varied)
+            steps_s = [
+                one["step_s"]
+                for line in other.read_text().splitlines()
+                if (content := json.loads(line))["type"] == "profile"
+                for one in content["processes"]
+                if one.get("step_s")
+            ]
+            if steps_s and program_step_s:
+                errors.setdefault(("program", f"program with {given.vary}"), []).append(
+                    max(steps_s) / program_step_s
+                )
+    for (gaps, what), ratios in errors.items():
+        print(
+            f"  {mode} {gaps}: {what} {statistics.median(ratios):.4f} "
+            f"({min(ratios):.4f} to {max(ratios):.4f}, {len(ratios)} repetitions)",
+            flush=True,
+        )
+
+
+def main() -> None:
+    given = options()
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = given.keep or Path(temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        for mode in given.modes.split(","):
+            print(f"{mode}: ratios to the program, and of steps with and without --vary")
+            measure(given, mode, directory)
+
+
+main()

@@ -1,0 +1,298 @@
+#include "measure/step_replay.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <thread>
+
+#include "collective/table.hpp"
+#include "core/clock.hpp"
+#include "core/waiting.hpp"
+#include "measure/message_buffers.hpp"
+
+namespace cclmark {
+namespace {
+
+constexpr int kPoison = 0xa5;
+constexpr int kCorruption = 0x5a;
+constexpr double kNsPerSecond = 1e9;
+constexpr double kLeastSleepS = 200e-6;  // a shorter sleep ends later than it should
+
+/// As in kernels/clock.cu.
+struct PauseArguments {
+  volatile unsigned long long* origin;
+  unsigned long long wait_ns;
+  unsigned marks;
+};
+
+}  // namespace
+
+/// The calls of one communicator on one stream: their buffers, and what checks their outputs.
+struct StepReplay::Lane {
+  Lane(Communicator& owner, Room size) : communicator(owner), room(size) {
+    send = static_cast<std::byte*>(communicator.allocate(room.send_bytes, Registration::none));
+    try {
+      receive =
+          static_cast<std::byte*>(communicator.allocate(room.receive_bytes, Registration::none));
+    } catch (...) {
+      communicator.release(send, Registration::none);
+      throw;
+    }
+  }
+  ~Lane() {
+    communicator.release(send, Registration::none);
+    communicator.release(receive, Registration::none);
+  }
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  Communicator& communicator;
+  Room room;
+  std::byte* send = nullptr;
+  std::byte* receive = nullptr;
+  /// By the content of inputs, see MessageBuffers::fill: it changes with the type only.
+  std::map<std::string, std::unique_ptr<Checker>> checkers;
+  std::vector<std::pair<Operation, std::unique_ptr<Call>>> bound;
+};
+
+struct StepReplay::Bound {
+  StepCall call;
+  Lane* lane;
+  Call* enqueued;
+  Checker* checker;
+  size_t input_bytes, output_bytes;
+  std::vector<Segment> segments;
+};
+
+StepReplay::StepReplay(Device& device, RankGroup& rank_group, std::vector<Membership> memberships,
+                       std::vector<StepCall> calls, uint32_t seed, OperationCounter* counter)
+    : device_(device),
+      rank_group_(rank_group),
+      memberships_(std::move(memberships)),
+      seed_(seed),
+      counter_(counter != nullptr ? *counter : uncounted_),
+      reference_(device) {
+  check_calls(calls);
+  counter_.restart();
+  size_t streams = 1;
+  for (const StepCall& call : calls) streams = std::max(streams, call.stream + 1);
+  for (size_t i = 0; i < streams; ++i) streams_.emplace_back(device_);
+  bool pauses = std::ranges::any_of(calls, [](const StepCall& c) { return c.gap != Gap::none; });
+  if (pauses && !device_.synchronous()) {
+    try {
+      pause_ = &device_.kernel("cclmark_pause");
+    } catch (const MissingError& error) {
+      throw UnsupportedError(std::string("gaps between calls require a kernel: ") + error.what());
+    }
+    origin_ = Buffer(device_, sizeof(unsigned long long));
+  }
+  allocate(calls);
+  calls_.reserve(calls.size());
+  for (StepCall& call : calls) bind(std::move(call));
+  counts_ = Buffer(device_, std::max<size_t>(1, calls_.size()) * Checker::kSavedBytes);
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    begins_.emplace_back(device_);
+    ends_.emplace_back(device_);
+  }
+}
+
+StepReplay::~StepReplay() = default;
+
+void StepReplay::check_calls(const std::vector<StepCall>& calls) const {
+  for (const StepCall& call : calls) {
+    if (call.communicator >= memberships_.size()) {
+      throw Error("a call of the step has an unknown communicator");
+    }
+    auto ranks = static_cast<size_t>(memberships_[call.communicator].ranks);
+    if (info(call.operation.collective).uneven && call.operation.matrix.size() != ranks * ranks) {
+      throw Error("a call of the step has a matrix of another size");
+    }
+  }
+  if (device_.synchronous()) return;
+  for (const Membership& one : memberships_) {
+    if (!one.communicator->blocking()) continue;
+    throw UnsupportedError(
+        "calls of this library return only when their work is complete, so that calls on several "
+        "streams cannot be replayed");
+  }
+}
+
+/// Provides buffers that are large enough for every call of a lane.
+void StepReplay::allocate(const std::vector<StepCall>& calls) {
+  std::map<std::pair<size_t, size_t>, Room> rooms;
+  for (const StepCall& call : calls) {
+    Room need = room_for(call.operation, false, memberships_[call.communicator].ranks);
+    Room& room = rooms[{call.communicator, call.stream}];
+    room.send_bytes = std::max({room.send_bytes, need.send_bytes, size_t{512}});
+    room.receive_bytes = std::max({room.receive_bytes, need.receive_bytes, size_t{512}});
+  }
+  for (const auto& [key, room] : rooms) {
+    lanes_[key] = std::make_unique<Lane>(*memberships_[key.first].communicator, room);
+  }
+}
+
+void StepReplay::bind(StepCall call) {
+  const Membership& own = memberships_[call.communicator];
+  const Operation& operation = call.operation;
+  const CollectiveInfo& row = info(operation.collective);
+  Lane& lane = *lanes_.at({call.communicator, call.stream});
+  std::string content(name(operation.dtype));
+  content += row.reduces ? "/" + std::string(name(operation.reduction)) : "/copy";
+  std::unique_ptr<Checker>& checker = lane.checkers[content];
+  if (checker == nullptr) {
+    checker = std::make_unique<Checker>(device_, stream_of(call), own.rank, own.ranks);
+    checker->choose(operation, seed_);
+    checker->fill_input(lane.send, lane.room.send_bytes);
+  }
+  using Known = std::pair<Operation, std::unique_ptr<Call>>;
+  auto known = std::ranges::find(lane.bound, operation, &Known::first);
+  if (known == lane.bound.end()) {
+    lane.bound.emplace_back(operation, own.communicator->bind(operation, stream_of(call)));
+    known = std::prev(lane.bound.end());
+    known->second->prepare(lane.send, lane.receive);
+  }
+  size_t width = size_bytes(operation.dtype);
+  calls_.push_back({.call = call,
+                    .lane = &lane,
+                    .enqueued = known->second.get(),
+                    .checker = checker.get(),
+                    .input_bytes = row.send_count(operation, own.rank, own.ranks) * width,
+                    .output_bytes = row.receive_count(operation, own.rank, own.ranks) * width,
+                    .segments = row.expected(operation, own.rank, own.ranks)});
+}
+
+/// Begins a step on all streams, after the ranks have met.
+void StepReplay::begin_step(double delay_s) {
+  if (delay_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(delay_s));
+  void* first = streams_.front().get();
+  begun_ns_ = now_ns();
+  if (pause_ != nullptr) {
+    PauseArguments mark{reinterpret_cast<volatile unsigned long long*>(origin_.data()), 0, 1};
+    device_.launch_grid(*pause_, &mark, {}, first);
+  }
+  device_.record(reference_.get(), first);
+  if (device_.synchronous()) return;
+  for (size_t i = 1; i < streams_.size(); ++i) {
+    device_.wait_for_event(streams_[i].get(), reference_.get());
+  }
+}
+
+/// Lets the time before a call pass on its stream.
+void StepReplay::pass_gap(const StepCall& call) {
+  if (call.gap == Gap::none || call.gap_s <= 0) return;
+  if (pause_ == nullptr) return wait_on_host(call);
+  auto* origin = reinterpret_cast<volatile unsigned long long*>(origin_.data());
+  PauseArguments wait{call.gap == Gap::after_begin ? origin : nullptr,
+                      static_cast<unsigned long long>(call.gap_s * kNsPerSecond), 0};
+  device_.launch_grid(*pause_, &wait, {}, stream_of(call));
+}
+
+void StepReplay::wait_on_host(const StepCall& call) {
+  const int64_t from_ns = call.gap == Gap::after_begin ? begun_ns_ : now_ns();
+  const int64_t until_ns = from_ns + static_cast<int64_t>(call.gap_s * kNsPerSecond);
+  for (;;) {
+    double left_s = static_cast<double>(until_ns - now_ns()) / kNsPerSecond;
+    if (left_s <= 0) return;
+    rank_group_.check(RankGroup::kDevice);
+    if (left_s > 2 * kLeastSleepS) {
+      // Compute of the program would use the processor; the ranks of a replay may share it.
+      std::this_thread::sleep_for(
+          std::chrono::duration<double>(std::min(left_s - kLeastSleepS, 0.1)));
+    } else {
+      relax_cpu();
+    }
+  }
+}
+
+/// Enqueues a call. Raises UnsupportedError if the library refuses it.
+void StepReplay::enqueue(const Bound& bound) {
+  counter_.enter();
+  try {
+    bound.enqueued->enqueue(bound.lane->send, bound.lane->receive);
+  } catch (const RefusedError& error) {
+    bound.lane->communicator.check();
+    throw UnsupportedError(error.what());
+  }
+}
+
+void StepReplay::wait_until_idle() {
+  for (const Stream& stream : streams_) {
+    cclmark::wait_until_idle(device_, stream.get(), [this] {
+      for (const Membership& one : memberships_) one.communicator->check();
+      rank_group_.check(RankGroup::kDevice);
+    });
+  }
+  counter_.complete();
+  for (const Membership& one : memberships_) one.communicator->check();
+}
+
+StepTimes StepReplay::run(double delay_s) {
+  counter_.begin_batch();
+  rank_group_.barrier();
+  auto begin = Clock::now();
+  begin_step(delay_s);
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    const StepCall& call = calls_[i].call;
+    pass_gap(call);
+    device_.record(begins_[i].get(), stream_of(call));
+    enqueue(calls_[i]);
+    device_.record(ends_[i].get(), stream_of(call));
+  }
+  StepTimes times;
+  times.enqueue_s = seconds_between(begin, Clock::now());
+  wait_until_idle();
+  times.host_s = seconds_between(begin, Clock::now());
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    times.begin_s.push_back(device_.elapsed_s(reference_.get(), begins_[i].get()));
+    times.end_s.push_back(device_.elapsed_s(reference_.get(), ends_[i].get()));
+  }
+  return times;
+}
+
+std::vector<Checker::Count> StepReplay::verify(std::optional<size_t> corrupt) {
+  std::vector<Checker::Count> counts(calls_.size(), {0, 0});
+  const bool on_device = checked_on_host().empty();
+  counter_.begin_batch();
+  rank_group_.barrier();
+  begin_step(0);
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    const Bound& bound = calls_[i];
+    void* stream = stream_of(bound.call);
+    size_t width = size_bytes(bound.call.operation.dtype);
+    bound.checker->begin();
+    device_.fill_bytes(bound.lane->receive, kPoison, bound.output_bytes, stream);
+    bound.checker->fill_input(bound.lane->send, bound.input_bytes);
+    enqueue(bound);
+    if (corrupt && *corrupt < bound.output_bytes / width) {
+      device_.fill_bytes(bound.lane->receive + *corrupt * width, kCorruption, width, stream);
+      corrupt.reset();
+    }
+    for (const Segment& segment : bound.segments)
+      bound.checker->check(bound.lane->receive, segment);
+    if (on_device) {
+      bound.checker->save(counts_.data() + i * Checker::kSavedBytes);
+    } else {
+      counts[i] = bound.checker->result();
+    }
+  }
+  wait_until_idle();
+  for (size_t i = 0; on_device && i < calls_.size(); ++i) {
+    counts[i] = calls_[i].checker->saved(counts_.data() + i * Checker::kSavedBytes);
+  }
+  return counts;
+}
+
+size_t StepReplay::buffer_bytes() const {
+  size_t bytes = 0;
+  for (const auto& [key, lane] : lanes_) bytes += lane->room.send_bytes + lane->room.receive_bytes;
+  return bytes;
+}
+
+std::string StepReplay::checked_on_host() const {
+  for (const Bound& bound : calls_) {
+    if (!bound.checker->no_kernels().empty()) return bound.checker->no_kernels();
+  }
+  return "";
+}
+
+}  // namespace cclmark

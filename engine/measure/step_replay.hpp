@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ccl/communicator.hpp"
+#include "core/counter.hpp"
+#include "core/rank_group.hpp"
+#include "device/device.hpp"
+#include "measure/checker.hpp"
+
+namespace cclmark {
+
+/// When a call of a step begins, besides that the calls before it on its stream are complete.
+enum class Gap : uint8_t {
+  none,            ///< at once
+  after_previous,  ///< so long after the call before it on its stream
+  after_begin,     ///< so long after the begin of the step
+};
+
+/// A call of one rank in a step.
+struct StepCall {
+  size_t communicator = 0;  ///< its place in the list of communicators
+  size_t stream = 0;
+  /// For an alltoallv, the matrix contains at least what this rank sends and receives, and all that
+  /// the ranks send from which it receives.
+  Operation operation;
+  Gap gap = Gap::none;
+  double gap_s = 0;
+};
+
+/// The times of one step on this rank, in seconds.
+struct StepTimes {
+  /// Of every call on the device's clock, after the begin of the step.
+  std::vector<double> begin_s, end_s;
+  double enqueue_s = 0;  ///< from the barrier until the last call had returned
+  double host_s = 0;     ///< from the barrier until all calls were complete
+};
+
+/// A communicator with the place of this rank in it.
+struct Membership {
+  Communicator* communicator;
+  int rank;
+  int ranks;
+};
+
+/// Repeats a sequence of calls: operations of several communicators on several streams, with gaps
+/// between them in which nothing runs.
+///
+/// Calls are enqueued in their order. Those of one communicator on one stream share a buffer for
+/// inputs and one for outputs, because they do not overlap. Gaps pass on the device; a device that
+/// works inside the call waits on the host.
+class StepReplay {
+ public:
+  /// `rank_group`: of all ranks, which begin each step together. Raises Error for a call with an
+  /// unknown communicator, UnsupportedError if a library or the device does not support a call or a
+  /// gap, OutOfMemoryError.
+  StepReplay(Device& device, RankGroup& rank_group, std::vector<Membership> memberships,
+             std::vector<StepCall> calls, uint32_t seed, OperationCounter* counter = nullptr);
+  ~StepReplay();
+  StepReplay(const StepReplay&) = delete;
+  StepReplay& operator=(const StepReplay&) = delete;
+
+  /// Runs the step once. `delay_s`: this rank begins so much later. All ranks must call it.
+  StepTimes run(double delay_s);
+
+  /// Runs the step once, each call with fresh inputs and a poisoned output, and checks the output
+  /// of every call in full, on the call's stream. `corrupt`: this element is overwritten before the
+  /// check, in the output of the first call that has so many. Returns what is wrong on this rank,
+  /// by call.
+  std::vector<Checker::Count> verify(std::optional<size_t> corrupt);
+
+  /// The bytes of all buffers of messages.
+  size_t buffer_bytes() const;
+  /// Why outputs are checked on the host; empty if they are checked on the device.
+  std::string checked_on_host() const;
+
+ private:
+  struct Lane;
+  struct Bound;
+
+  void check_calls(const std::vector<StepCall>& calls) const;
+  void allocate(const std::vector<StepCall>& calls);
+  void bind(StepCall call);
+  void begin_step(double delay_s);
+  void pass_gap(const StepCall& call);
+  void wait_on_host(const StepCall& call);
+  void enqueue(const Bound& bound);
+  void wait_until_idle();
+  void* stream_of(const StepCall& call) const { return streams_[call.stream].get(); }
+
+  Device& device_;
+  RankGroup& rank_group_;
+  std::vector<Membership> memberships_;
+  uint32_t seed_;
+  OperationCounter uncounted_;
+  OperationCounter& counter_;
+  const Kernel* pause_ = nullptr;
+  Buffer origin_;
+  int64_t begun_ns_ = 0;  ///< of the step, on a device that works inside the call
+  std::vector<Stream> streams_;
+  Event reference_;
+  std::vector<Event> begins_, ends_;
+  std::map<std::pair<size_t, size_t>, std::unique_ptr<Lane>> lanes_;  ///< communicator, stream
+  std::vector<Bound> calls_;
+  Buffer counts_;  ///< of the checks, by call
+};
+
+}  // namespace cclmark

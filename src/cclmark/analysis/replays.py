@@ -1,0 +1,173 @@
+"""Figures of replays: the step of a program with each variant, beside the program itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+
+from cclmark.analysis.paired import paired_ratio
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.statistics import median_interval
+from cclmark.plan.replay_choices import DROP
+from cclmark.plan.replays import Replay
+from cclmark.plan.variants import Variant
+from cclmark.results.kinds import ReplayResult
+from cclmark.results.schema import ReplayedOperation
+
+_LEAST_ROUNDS = 2
+_HOST_BOUND = 0.9  # of a step, in which the host enqueues calls
+
+
+@dataclass(frozen=True)
+class ReplaySummary:
+    """All rounds of a variant. Times are seconds, medians over the rounds; None without figures.
+
+    ``span_s``: from the first call of a step to the end of the last one, of the slowest rank, with
+    its 95 % interval: with one round that of its steps, with several from the medians of the
+    rounds. ``step_s``: with the time after the last call, as in the program, None if that is
+    unknown. ``communication_s``: in which at least one call ran, mean of the ranks.
+    ``communication_error``, ``step_error``: over those of the program, minus 1; only of the
+    default. ``ratio``: of ``step_s`` (of ``span_s`` if it is unknown) to the default's.
+    ``operations``: of the round with the median span.
+    """
+
+    variant: Variant
+    replay: Replay
+    status: str
+    reason: str
+    rounds: int = 0
+    steps: int = 0
+    span_s: float | None = None
+    interval_s: tuple[float, float] | None = None
+    step_s: float | None = None
+    communication_s: float | None = None
+    program_communication_s: float | None = None
+    program_step_s: float | None = None
+    communication_error: float | None = None
+    step_error: float | None = None
+    ratio: RatioEstimate | None = None
+    operations: Sequence[ReplayedOperation] = ()
+    is_checked: bool = False
+    is_host_bound: bool = False
+    converged: bool = True
+
+
+def span_of(result: ReplayResult) -> float:
+    """The median span of a step, of the slowest rank."""
+    return median(slowest_of(result.span_s))
+
+
+def slowest_of(by_rank: Sequence[Sequence[float]]) -> list[float]:
+    """The time of the slowest rank in each step."""
+    return [max(column) for column in zip(*by_rank, strict=True)]
+
+
+def communication_of(result: ReplayResult) -> float:
+    """The median time in which at least one call of a step ran, mean of the ranks."""
+    return mean(median(values) for values in result.communication_s)
+
+
+def step_of_result(result: ReplayResult) -> float | None:
+    """The time of a step with that after its last call; None if it is unknown or left out."""
+    original = result.replay.original
+    if not original.step_s or result.replay.gaps == DROP:
+        return None
+    return span_of(result) + original.tail_s
+
+
+def summaries_of_replays(results: Iterable[ReplayResult]) -> list[ReplaySummary]:
+    """A summary for each variant, in the order of the plan; the first is the default."""
+    by_variant: dict[Variant, list[ReplayResult]] = {}
+    for result in results:
+        by_variant.setdefault(result.replay.variant, []).append(result)
+    if not by_variant:
+        return []
+    default = next((one for one in by_variant if one.is_default), next(iter(by_variant)))
+    return [
+        _summary(own, by_variant[default], is_default=variant == default)
+        for variant, own in by_variant.items()
+    ]
+
+
+def _summary(
+    results: Sequence[ReplayResult], default: Sequence[ReplayResult], *, is_default: bool
+) -> ReplaySummary:
+    replay = results[0].replay
+    bad = next((one for one in results if one.status != "ok"), None)
+    status, reason = ("ok", "") if bad is None else (bad.status, _reason_of(bad))
+    measured = [one for one in results if one.is_measured]
+    if not measured:
+        return ReplaySummary(replay.variant, replay, status, reason)
+    spans_s = [span_of(one) for one in measured]
+    middle = measured[
+        sorted((span, place) for place, span in enumerate(spans_s))[_middle(spans_s)][1]
+    ]
+    steps_s = [found for one in measured if (found := step_of_result(one)) is not None]
+    step_s = median(steps_s) if steps_s else None
+    communication_s = median(communication_of(one) for one in measured)
+    original = replay.original
+    program_s = mean(original.communication_s) if original.communication_s else None
+    program_step_s = max(original.step_s) if original.step_s else None
+    return ReplaySummary(
+        replay.variant,
+        replay,
+        status,
+        reason,
+        rounds=len(measured),
+        steps=sum(len(one.span_s[0]) for one in measured),
+        span_s=median(spans_s),
+        interval_s=_interval(measured, spans_s),
+        step_s=step_s,
+        communication_s=communication_s,
+        program_communication_s=program_s,
+        program_step_s=program_step_s,
+        communication_error=communication_s / program_s - 1 if is_default and program_s else None,
+        step_error=step_s / program_step_s - 1
+        if is_default and step_s is not None and program_step_s
+        else None,
+        ratio=None if is_default else _ratio(measured, default),
+        operations=middle.operations,
+        is_checked=all(one.is_checked for one in measured),
+        is_host_bound=median(one.enqueue_s for one in measured) > _HOST_BOUND * median(spans_s),
+        converged=all(one.converged for one in measured),
+    )
+
+
+def _middle(values: Sequence[float]) -> int:
+    return (len(values) - 1) // 2
+
+
+def _reason_of(result: ReplayResult) -> str:
+    """The reason; of a rank that failed its own words, the second line of the report."""
+    lines = result.report.splitlines()
+    return lines[1].strip() if len(lines) > 1 else result.reason
+
+
+def _interval(
+    measured: Sequence[ReplayResult], spans_s: Sequence[float]
+) -> tuple[float, float] | None:
+    if len(measured) == 1:
+        return median_interval(slowest_of(measured[0].span_s))
+    if min(spans_s) <= 0:
+        return None
+    rounds = paired_ratio([[math.log(one) for one in spans_s]])
+    return rounds.low, rounds.high
+
+
+def _ratio(
+    measured: Sequence[ReplayResult], default: Sequence[ReplayResult]
+) -> RatioEstimate | None:
+    usual_s = {one.replay.round: _compared(one) for one in default if one.is_measured}
+    logs = [
+        math.log(_compared(one) / usual_s[one.replay.round])
+        for one in measured
+        if usual_s.get(one.replay.round, 0.0) > 0 and _compared(one) > 0
+    ]
+    return paired_ratio([logs]) if len(logs) >= _LEAST_ROUNDS else None
+
+
+def _compared(result: ReplayResult) -> float:
+    step_s = step_of_result(result)
+    return span_of(result) if step_s is None else step_s

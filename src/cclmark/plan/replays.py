@@ -1,0 +1,142 @@
+"""Replays: the communication of one step of a profiled program, repeated with a variant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from cclmark.plan.counts import AtLeastOne, Count
+from cclmark.plan.items import REPLAY
+from cclmark.plan.profiled import ProfiledOperation
+from cclmark.plan.variants import LIBRARY, Variant
+
+#: Sends and receives that are launched together.
+EXCHANGE = "alltoallv"
+
+
+class ReplayedCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call of one rank in a step.
+
+    ``group``, ``stream`` and ``operation``: their numbers in the step. ``collective``, ``dtype``,
+    ``count``: as a case has them; sends and receives launched together are one EXCHANGE, whose
+    ``matrix`` contains the elements from rank i to rank j of the group at ``[i * ranks + j]``, as
+    far as this rank has to know them. ``begin_s``: after the begin of the step; ``time_s``: of its
+    kernel in the program, 0 if unknown.
+    """
+
+    group: Count
+    stream: Count
+    operation: Count
+    collective: str
+    dtype: str
+    count: Count
+    begin_s: float
+    time_s: float
+    matrix: tuple[int, ...] = ()
+
+
+class ProgramStep(msgspec.Struct, frozen=True):
+    """The communication of one step of a program.
+
+    ``groups``: the ranks of each one. ``operations``: what calls are counted by. ``calls``: of each
+    rank, in the order in which it makes them.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    operations: tuple[ProfiledOperation, ...]
+    calls: tuple[tuple[ReplayedCall, ...], ...]
+
+
+class OriginalStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The same step in the program, in seconds by rank; empty if unknown.
+
+    ``span_s``: from the begin of the first call to the end of the last one. ``communication_s``:
+    in which at least one call ran. ``step_s``: the median of all steps of the program.
+    """
+
+    span_s: tuple[float, ...] = ()
+    communication_s: tuple[float, ...] = ()
+    step_s: tuple[float, ...] = ()
+
+    @property
+    def tail_s(self) -> float:
+        """The time from the last call of a step to the first one of the next step, at least."""
+        if not self.step_s or not self.span_s:
+            return 0.0
+        pairs = zip(self.step_s, self.span_s, strict=True)
+        return max(0.0, min(step_s - span_s for step_s, span_s in pairs))
+
+
+class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Repetitions of a program's step with one variant in one round.
+
+    ``program``: the name of the profile. ``digest``: of the step, which the ranks receive besides
+    the plan. ``calls``: of the rank that makes most. ``gaps``: see replay_choices.GAPS.
+    """
+
+    variant: Variant
+    round: Count
+    ccl: str
+    ranks: AtLeastOne
+    program: str
+    digest: str
+    calls: AtLeastOne
+    groups: AtLeastOne
+    gaps: str
+    original: OriginalStep = OriginalStep()
+
+    @property
+    def kind(self) -> str:
+        """The kind of work, see plan.items."""
+        return REPLAY
+
+    @property
+    def work(self) -> str:
+        """The command that performs the work."""
+        return "replay"
+
+    @property
+    def library(self) -> str:
+        """The library that communicates."""
+        return self.ccl
+
+    @property
+    def size_bytes(self) -> int:
+        """0: a step has messages of several sizes."""
+        return 0
+
+    def describe(self) -> str:
+        """The replay in words, for messages."""
+        return (
+            f"a step of {self.program} ({self.calls} calls), {self.ccl}, "
+            f"{self.variant.describe()} (round {self.round + 1})"
+        )
+
+    def is_within(self, devices: int) -> bool:
+        """Whether there are as many devices as ranks."""
+        return self.ranks <= devices
+
+    def series(self) -> Replay:
+        """The replay without its round."""
+        return msgspec.structs.replace(self, round=0)
+
+    def without_variant(self) -> Replay:
+        """What is replayed: without round, variant and library."""
+        return msgspec.structs.replace(self, round=0, variant=Variant(), ccl="")
+
+
+def replays_of(one: Replay, variants: Sequence[Variant], rounds: int) -> list[Replay]:
+    """All replays: rounds, in them variants. A variant may name another library."""
+    return [
+        msgspec.structs.replace(
+            one, variant=variant, round=number, ccl=_library_of(variant) or one.ccl
+        )
+        for number in range(rounds)
+        for variant in variants
+    ]
+
+
+def _library_of(variant: Variant) -> str:
+    named = variant.value_of(LIBRARY)
+    return "" if "/" in named else named

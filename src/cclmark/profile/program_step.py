@@ -1,0 +1,402 @@
+"""The step of a program that can be replayed, from the window of its profile.
+
+Kernels of operations in which every rank needs data of all others end together. So the ranks of a
+step are aligned at the end of the first such operation that all of them call: the rank whose kernel
+took longest, because it waited for the others, begins first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
+from cclmark.plan.profiled import ProfiledOperation
+from cclmark.plan.replays import EXCHANGE, OriginalStep, ProgramStep, ReplayedCall
+from cclmark.profile.deadlocks import Launch, join_deadlocked
+from cclmark.profile.intervals import length_of, union_of
+from cclmark.profile.observed import MESSAGES, SYNCHRONIZING
+from cclmark.results.journal import Journal
+from cclmark.results.schema import Profile, ProfiledCall
+
+_NS = 1e9
+_SEND = "send"
+_LEAST_LAUNCH_S = 1e-6  # between two kernels; messages of one kernel may follow each other sooner
+_UNKNOWN_SIZES = "alltoallv"  # a profile has the sum of a rank's parts only
+
+
+@dataclass(frozen=True)
+class FoundStep:
+    """A step, with its figures in the program and remarks in words."""
+
+    step: ProgramStep
+    original: OriginalStep
+    remarks: list[str]
+
+    @property
+    def digest(self) -> str:
+        """Identifies the step."""
+        return hashlib.sha256(msgspec.msgpack.encode(self.step)).hexdigest()[:16]
+
+
+def step_of(journal: Journal, name: str) -> FoundStep:
+    """Returns the step of a profile. ``name``: of its file, for messages.
+
+    Raises UsageError with the reason if the journal is no profile, or its step cannot be replayed.
+    """
+    profile = journal.profile
+    if profile is None or not journal.profiled:
+        raise UsageError(
+            f"{name} is no profile: replay reads the journals of cclmark profile, and of imported "
+            "traces"
+        )
+    operations = tuple(result.profiled for result in journal.profiled)
+    windows = profile.window
+    if not any(windows):
+        raise UsageError(
+            f"{name}: the profile lists no calls in their order: profile again with --calls"
+        )
+    _check_windows(profile, operations, name)
+    ranks = len(windows)
+    used = sorted({operations[call.index].group for window in windows for call in window})
+    numbers = {group: number for number, group in enumerate(used)}
+    groups = [tuple(one for one in group.ranks if one is not None) for group in profile.groups]
+    for group in used:
+        if not profile.groups[group].ranks and _is_of_all(group, windows, operations):
+            groups[group] = tuple(range(ranks))
+        else:
+            _check_group(profile, group, ranks, name)
+    steps = [_Rank(number, window, operations) for number, window in enumerate(windows)]
+    _check_order(steps, operations, groups, used, profile, name)
+    if stuck := join_deadlocked([one.launches for one in steps], operations, groups):
+        ranks_text = ", ".join(str(profile.processes[one].rank) for one in stuck)
+        raise UsageError(
+            f"{name}: ranks {ranks_text} wait for each other within the listed step: a replay "
+            "would hang. The profile found no common step: profile a longer part of the program"
+        )
+    shifts_s = _shifts(steps, operations, groups)
+    matrices = _matrices(steps, operations, groups)
+    calls = tuple(
+        tuple(_calls(one, operations, groups, numbers, matrices, shifts_s[one.number]))
+        for one in steps
+    )
+    remarks = [*_remarks(profile, windows, operations)]
+    step = ProgramStep(tuple(groups[group] for group in used), operations, calls)
+    return FoundStep(step, _original(profile), remarks)
+
+
+class _Rank:
+    """The launches of a rank in their order."""
+
+    def __init__(
+        self,
+        number: int,
+        window: Sequence[ProfiledCall],
+        operations: Sequence[ProfiledOperation],
+    ) -> None:
+        self.number = number
+        self.launches = [*_launches(window, operations)]
+        #: The begins are times of kernels.
+        self.is_timed = bool(window) and all(one.time_s > 0 for one in window)
+
+
+def _launches(
+    window: Sequence[ProfiledCall], operations: Sequence[ProfiledOperation]
+) -> Iterator[Launch]:
+    """Joins messages that follow each other in a group and on a stream and run in one kernel.
+
+    Without times, messages that follow each other are together until one of them occurs again.
+    """
+    pending: list[ProfiledCall] = []
+    for call in window:
+        own = operations[call.index]
+        if pending and not _is_together(pending, call, operations):
+            yield Launch(tuple(pending))
+            pending = []
+        if own.operation in MESSAGES:
+            pending.append(call)
+        else:
+            yield Launch((call,))
+    if pending:
+        yield Launch(tuple(pending))
+
+
+def _is_together(
+    pending: Sequence[ProfiledCall],
+    call: ProfiledCall,
+    operations: Sequence[ProfiledOperation],
+) -> bool:
+    own, first = operations[call.index], operations[pending[0].index]
+    if own.operation not in MESSAGES or own.group != first.group:
+        return False
+    if call.stream != pending[0].stream or own.dtype != first.dtype:
+        return False
+    if call.time_s > 0 and all(one.time_s > 0 for one in pending):
+        return call.begin_s < max(one.begin_s + one.time_s for one in pending) + _LEAST_LAUNCH_S
+    return (own.operation, call.peer) not in {
+        (operations[one.index].operation, one.peer) for one in pending
+    }
+
+
+def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], name: str) -> None:
+    if len(profile.window) != len(profile.processes):
+        raise UsageError(f"{name}: the profile is damaged: a process has no list of calls")
+    for window in profile.window:
+        for call in window:
+            if call.index >= len(operations):
+                raise UsageError(f"{name}: the profile is damaged: a call has no operation")
+            one = operations[call.index]
+            if one.group >= len(profile.groups):
+                raise UsageError(f"{name}: the profile is damaged: an operation has no group")
+            _check_operation(one, call, len(profile.groups[one.group].ranks), name)
+
+
+def _check_operation(
+    one: ProfiledOperation, call: ProfiledCall, group_size: int, name: str
+) -> None:
+    what = f"{name}: {one.describe()} cannot be replayed"
+    if one.operation in MESSAGES:
+        if call.peer < 0:
+            raise UsageError(f"{what}: the profile does not contain its peer")
+        if call.peer >= group_size > 0:
+            raise UsageError(
+                f"{what}: its peer is rank {call.peer} of a group of {group_size} ranks"
+            )
+    elif one.operation not in OPERATIONS or one.operation == _UNKNOWN_SIZES:
+        raise UsageError(f"{what}: the profile does not contain the sizes of its parts")
+    if one.dtype not in DTYPE_BYTES:
+        raise UsageError(f"{what}: its type is unknown; record shapes where the trace has none")
+
+
+def _is_of_all(
+    group: int,
+    windows: Sequence[Sequence[ProfiledCall]],
+    operations: Sequence[ProfiledOperation],
+) -> bool:
+    """Whether all ranks call operations of a group, whose members a trace does not name."""
+    return all(any(operations[one.index].group == group for one in window) for window in windows)
+
+
+def _check_group(profile: Profile, group: int, ranks: int, name: str) -> None:
+    members = profile.groups[group].ranks
+    if not members or any(one is None for one in members):
+        known = sum(one is not None for one in members)
+        raise UsageError(
+            f"{name}: {known} of {len(members)} ranks of group {group} are in the profile: a "
+            "replay requires all of them. Profile all hosts, or import the traces of all ranks"
+        )
+    if any(one is not None and one >= ranks for one in members):
+        raise UsageError(f"{name}: the profile is damaged: a group has an unknown process")
+
+
+def _check_order(
+    steps: Sequence[_Rank],
+    operations: Sequence[ProfiledOperation],
+    groups: Sequence[tuple[int, ...]],
+    used: Sequence[int],
+    profile: Profile,
+    name: str,
+) -> None:
+    """Raises UsageError if ranks of a group do not call the same collectives in the same order."""
+    for group in used:
+        sequences = [
+            [
+                launch.first.index
+                for launch in steps[member].launches
+                if operations[launch.first.index].group == group
+                and operations[launch.first.index].operation not in MESSAGES
+            ]
+            for member in groups[group]
+        ]
+        for member, sequence in zip(groups[group], sequences, strict=True):
+            if sequence == sequences[0]:
+                continue
+            pairs = list(zip(sequence, sequences[0], strict=False))
+            place = next((i for i, (one, other) in enumerate(pairs) if one != other), len(pairs))
+            first, other = profile.processes[groups[group][0]], profile.processes[member]
+            raise UsageError(
+                f"{name}: ranks {first.rank} and {other.rank} differ in call {place + 1} of group "
+                f"{group} within the listed step, so that a replay would hang. The profile found "
+                "no common step: profile a longer part of the training, or raise --calls"
+            )
+
+
+def _shifts(
+    steps: Sequence[_Rank],
+    operations: Sequence[ProfiledOperation],
+    groups: Sequence[tuple[int, ...]],
+) -> list[float]:
+    """How much later than the first rank each one begins, in seconds."""
+    ends_s: list[float | None] = []
+    for one in steps:
+        found = None
+        for launch in one.launches:
+            own = operations[launch.first.index]
+            spans_all = len(groups[own.group]) == len(steps)
+            if own.operation in SYNCHRONIZING and spans_all:
+                found = launch.end_s
+                break
+        ends_s.append(found if one.is_timed else None)
+    known = [one for one in ends_s if one is not None]
+    if len(known) < len(steps):
+        return [0.0] * len(steps)
+    return [max(known) - one for one in known]
+
+
+#: The row of a sender by its rank and the number of its launch.
+_Matrices = dict[tuple[int, int], dict[int, int]]
+
+
+def _matrices(
+    steps: Sequence[_Rank],
+    operations: Sequence[ProfiledOperation],
+    groups: Sequence[tuple[int, ...]],
+) -> dict[tuple[int, int], tuple[int, ...]]:
+    """The matrix of each launch of messages, by rank and number of the launch.
+
+    The sends from one rank to another match the receives there in their order. What a sender sends
+    to others in the same launch determines where its parts lie.
+    """
+    rows: _Matrices = {}
+    sent: dict[tuple[int, int, int], deque[tuple[int, int]]] = {}
+    for one in steps:
+        for number, launch in enumerate(one.launches):
+            own = operations[launch.first.index]
+            if own.operation not in MESSAGES:
+                continue
+            row: dict[int, int] = {}
+            for call in launch.calls:
+                part = operations[call.index]
+                if part.operation == _SEND:
+                    row[call.peer] = row.get(call.peer, 0) + part.count
+            rows[one.number, number] = row
+            place = groups[own.group].index(one.number)
+            for peer in row:
+                key = (own.group, place, peer)
+                sent.setdefault(key, deque()).append((one.number, number))
+    found = {}
+    for one in steps:
+        for number, launch in enumerate(one.launches):
+            own = operations[launch.first.index]
+            if own.operation not in MESSAGES:
+                continue
+            members = groups[own.group]
+            found[one.number, number] = _matrix(
+                one, number, launch, members, operations, rows, sent
+            )
+    return found
+
+
+def _matrix(
+    one: _Rank,
+    number: int,
+    launch: Launch,
+    members: Sequence[int],
+    operations: Sequence[ProfiledOperation],
+    rows: _Matrices,
+    sent: dict[tuple[int, int, int], deque[tuple[int, int]]],
+) -> tuple[int, ...]:
+    size = len(members)
+    own = members.index(one.number)
+    matrix = [0] * (size * size)
+
+    def fill(sender: int, row: dict[int, int]) -> None:
+        for peer, count in row.items():
+            matrix[sender * size + peer] = count
+
+    fill(own, rows[one.number, number])
+    received: dict[int, int] = {}
+    for call in launch.calls:
+        part = operations[call.index]
+        if part.operation != _SEND:
+            received[call.peer] = received.get(call.peer, 0) + part.count
+    group = operations[launch.first.index].group
+    for peer, count in received.items():
+        matching = sent.get((group, peer, own))
+        sender = rows[matching.popleft()] if matching else {}
+        if sender.get(own) != count:
+            raise UsageError(
+                f"rank {own} of group {group} receives {count} elements from rank {peer}, which "
+                f"sends {sender.get(own, 0)} within the listed step, so that a replay would hang. "
+                "The profile found no common step: profile a longer part of the program"
+            )
+        fill(peer, sender)
+    return tuple(matrix)
+
+
+def _calls(
+    one: _Rank,
+    operations: Sequence[ProfiledOperation],
+    groups: Sequence[tuple[int, ...]],
+    numbers: dict[int, int],
+    matrices: dict[tuple[int, int], tuple[int, ...]],
+    shift_s: float,
+) -> Iterator[ReplayedCall]:
+    for number, launch in enumerate(one.launches):
+        own = operations[launch.first.index]
+        matrix = matrices.get((one.number, number), ())
+        yield ReplayedCall(
+            group=numbers[own.group],
+            stream=max(0, launch.first.stream),
+            operation=launch.first.index,
+            collective=EXCHANGE if matrix else own.operation,
+            dtype=own.dtype,
+            count=max(matrix) if matrix else own.count,
+            begin_s=launch.begin_s + shift_s,
+            time_s=launch.end_s - launch.begin_s if one.is_timed else 0.0,
+            matrix=matrix,
+        )
+
+
+def _original(profile: Profile) -> OriginalStep:
+    windows = profile.window
+    if not all(window and all(one.time_s > 0 for one in window) for window in windows):
+        return OriginalStep()
+    spans_s = tuple(
+        max(one.begin_s + one.time_s for one in window) - min(one.begin_s for one in window)
+        for window in windows
+    )
+    communication_s = tuple(
+        length_of(
+            union_of(
+                (round(one.begin_s * _NS), round((one.begin_s + one.time_s) * _NS))
+                for one in window
+            )
+        )
+        / _NS
+        for window in windows
+    )
+    steps = [one.step_s for one in profile.processes if one.step_s is not None]
+    step_s = tuple(steps) if len(steps) == len(windows) else ()
+    return OriginalStep(spans_s, communication_s, step_s)
+
+
+def _remarks(
+    profile: Profile,
+    windows: Sequence[Sequence[ProfiledCall]],
+    operations: Sequence[ProfiledOperation],
+) -> Iterator[str]:
+    used = {call.index for window in windows for call in window}
+    if not all(one.steps for one in profile.processes):
+        yield (
+            "the profile shows no repeated steps: the replay repeats "
+            f"{max(map(len, windows))} calls from the middle of the program"
+        )
+    if any(operations[index].is_range for index in used):
+        yield "calls that were counted by powers of two are replayed with their smallest count"
+    if any(not profile.groups[operations[index].group].ranks for index in used):
+        yield "the profile does not name the ranks of a group that all ranks use: all are assumed"
+    rooted = {operations[index].operation for index in used if _is_rooted(operations[index])}
+    if rooted:
+        names = ", ".join(sorted(rooted))
+        yield f"the profile does not contain the roots of {names}: rank 0 is taken"
+
+
+def _is_rooted(one: ProfiledOperation) -> bool:
+    info = OPERATIONS.get(one.operation)
+    return info is not None and info.rooted

@@ -1,0 +1,207 @@
+"""Sentences and cells on replays, shared by all formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.analysis.replays import ReplaySummary
+from cclmark.plan.replay_choices import DROP, FIXED, KEEP
+from cclmark.plan.replays import Replay
+from cclmark.plan.sizes import format_size
+from cclmark.plan.variants import LIBRARY
+from cclmark.printable import plain
+from cclmark.report.wording.text import counted
+from cclmark.results.kinds import ReplayResult
+from cclmark.results.schema import Header
+
+_MS_PER_S = 1e3
+_LONGEST_NAME = 48
+_GAPS = {
+    KEEP: "each call begins as long after the one before it on its stream as in the program",
+    FIXED: "each call begins at its moment in the program, or when the one before it has ended",
+    DROP: "calls follow each other at once",
+}
+_LARGE_ERROR = 0.05  # of the communication
+
+
+def method_of_replays(header: Header) -> str:
+    """Describes in a line how replays were measured."""
+    settings = header.settings
+    if settings.iterations is not None:
+        length = f"{settings.iterations} timed steps"
+    else:
+        length = f"steps until the median is known to ±{settings.precision * 100:g} % (95 %)"
+    check = "every call of a step checked before" if settings.check else "no data checked"
+    return f"{length}, slowest rank, {check}"
+
+
+def title_of_replay(one: Replay) -> str:
+    """What is replayed, in a line."""
+    groups = counted(one.groups, "group")
+    return (
+        f"a step of {one.program}: {counted(one.calls, 'call')} of a rank in {groups}, "
+        f"{counted(one.ranks, 'rank')}"
+    )
+
+
+def gaps_line(one: Replay) -> str:
+    """What happens between the calls."""
+    return _GAPS[one.gaps]
+
+
+def name_of_replay(one: ReplaySummary) -> str:
+    """The variant in words, by its library if that is what differs."""
+    if one.variant.is_default or one.variant.value_of(LIBRARY):
+        named = one.replay.ccl if not one.variant.value_of(LIBRARY) else ""
+        text = one.variant.value_of(LIBRARY) or f"{named} (default)"
+    else:
+        text = one.variant.describe()
+    return plain(text)
+
+
+def ms(time_s: float | None) -> str:
+    """Milliseconds; a dash if unknown."""
+    return "-" if time_s is None else f"{time_s * _MS_PER_S:.3f}"
+
+
+def head_of_replays(summaries: Sequence[ReplaySummary]) -> list[str]:
+    """The heads of the columns."""
+    found = ["variant", "communication ms", "first to last ms", "95 % interval"]
+    if any(one.step_s is not None for one in summaries):
+        found.append("step ms")
+    if len(summaries) > 1:
+        found.append("to default")
+    return found
+
+
+def cells_of_replay(one: ReplaySummary, summaries: Sequence[ReplaySummary]) -> list[str]:
+    """The cells of a variant."""
+    name = name_of_replay(one)
+    if len(name) > _LONGEST_NAME:
+        name = name[: _LONGEST_NAME - 1] + "…"
+    interval = "-"
+    if one.interval_s is not None:
+        interval = f"{ms(one.interval_s[0])} to {ms(one.interval_s[1])}"
+    cells = [name, ms(one.communication_s), ms(one.span_s), interval]
+    if any(each.step_s is not None for each in summaries):
+        cells.append(ms(one.step_s))
+    if len(summaries) > 1:
+        cells.append(ratio_of(one))
+    return cells
+
+
+def ratio_of(one: ReplaySummary) -> str:
+    """The ratio to the default with its interval."""
+    if one.ratio is None:
+        return "-"
+    return f"{one.ratio.ratio:.3f} ({one.ratio.low:.3f} to {one.ratio.high:.3f})"
+
+
+def program_cells(summaries: Sequence[ReplaySummary]) -> list[str]:
+    """The row of the program itself; empty if its times are unknown."""
+    one = summaries[0]
+    if one.program_communication_s is None:
+        return []
+    span_s = max(one.replay.original.span_s)
+    cells = ["the program", ms(one.program_communication_s), ms(span_s), ""]
+    if any(each.step_s is not None for each in summaries):
+        cells.append(ms(one.program_step_s))
+    if len(summaries) > 1:
+        cells.append("")
+    return cells
+
+
+def operation_head() -> list[str]:
+    """The heads of the table of operations."""
+    return ["group", "operation", "type", "size", "calls", "program ms", "replay ms", "ratio"]
+
+
+def operation_rows(one: ReplaySummary) -> list[list[str]]:
+    """A row for each operation of the step with the default."""
+    rows = []
+    for part in one.operations:
+        own = part.operation
+        known = part.program_s > 0
+        rows.append(
+            [
+                str(own.group),
+                own.operation,
+                own.dtype,
+                format_size(own.size_bytes),
+                str(part.calls),
+                ms(part.program_s) if known else "-",
+                ms(part.time_s),
+                f"{part.time_s / part.program_s:.3f}" if known else "-",
+            ]
+        )
+    return rows
+
+
+def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
+    """How far the replay is from the program."""
+    if not summaries:
+        return []
+    one = summaries[0]
+    if one.replay.gaps == DROP:
+        return ["the time between calls is left out: the step consists of communication alone"]
+    if one.communication_error is None:
+        if one.span_s is None:
+            return []
+        return [
+            "the profile has no times of kernels: the replay cannot be compared with the program"
+        ]
+    text = f"replay against program: communication {one.communication_error * 100:+.1f} %"
+    if one.step_error is not None:
+        text += f", step {one.step_error * 100:+.1f} %"
+    found = [text]
+    if abs(one.communication_error) > _LARGE_ERROR:
+        found.append(
+            "the replay differs by more than 5 % from the program: compute beside communication, "
+            "which it leaves out, or another machine, library or setting changes the time"
+        )
+    return found
+
+
+def remarks_of_replays(summaries: Sequence[ReplaySummary]) -> list[str]:
+    """What limits the figures."""
+    found = []
+    for one in summaries:
+        if one.status != "ok":
+            found.append(f"{name_of_replay(one)}: {one.status}: {plain(one.reason)}")
+        elif one.is_host_bound:
+            found.append(
+                f"{name_of_replay(one)}: the host needs most of a step to enqueue its calls, and "
+                "determines the time"
+            )
+        elif not one.converged:
+            found.append(
+                f"{name_of_replay(one)}: the median did not reach the requested precision; raise "
+                "--max-time or --rounds"
+            )
+    return found
+
+
+def wrong_replay_lines(results: Sequence[ReplayResult]) -> list[str]:
+    """The wrong elements of every result."""
+    found = []
+    for result in results:
+        findings = result.verification.findings if result.verification is not None else []
+        for one in findings:
+            found.append(
+                f"WRONG DATA on rank {one.rank} with {plain(result.replay.variant.describe())}: "
+                f"{counted(one.wrong, 'element')} of the step, the first is element "
+                f"{one.first_element} of {plain(one.actual)}"
+            )
+    return found
+
+
+def outcome_of_replays(results: Sequence[ReplayResult]) -> str:
+    """The line about the checks."""
+    measured = [one for one in results if one.is_measured]
+    checked = sum(one.is_checked for one in measured)
+    wrong = sum(one.status == "wrong" for one in measured)
+    if wrong:
+        return f"{wrong} of {counted(len(measured), 'replay')} with wrong data"
+    if not checked:
+        return f"{counted(len(measured), 'replay')} measured, no data checked"
+    return f"{checked} of {counted(len(measured), 'replay')} checked, all right"

@@ -1,0 +1,155 @@
+"""Options of communicators, given to the fake NCCL, which declares their structure by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+SMALL = ("-g", "2", "-b", "64K", "-e", "64K", "-n", "1", "-w", "1")
+ALL_OPTIONS = ("cgaClusterSize=2", "CTAPolicy=2", "nChannelsPerNetPeer=5", "collnetEnable=1",
+               "netName=Socket")  # fmt: skip
+
+
+def given(*options):
+    return [word for option in options for word in ("--config", option)]
+
+
+def channels_of(journal):
+    return {
+        trial.trial.variant.describe(): trial.explanation.channels
+        for trial in journal.trials
+        if trial.explanation is not None
+    }
+
+
+def test_an_experiment_varies_options_of_the_communicator(cclmark, fake_cuda):
+    run = cclmark(
+        *("experiment", "all_reduce", *SMALL, "--rounds", "2", "--one-at-a-time"),
+        *("--vary", "config.minCTAs=8,32", "--vary", "config.maxCTAs=1"),
+        env=fake_cuda.env(),
+    )
+    journal = run.journal
+    ran = channels_of(journal)
+    assert ran["default"] == 2
+    assert ran["config.minCTAs=8"] == 8
+    assert ran["config.minCTAs=32"] == 32
+    assert ran["config.maxCTAs=1"] == 1
+    # Communicators of the default's processes.
+    assert all(not one.trial.variant.process for one in journal.trials)
+    assert all(one.status == "ok" and one.is_checked for one in journal.trials)
+    assert "config.minCTAs=32" in run.out
+    assert "no effect" not in run.out
+
+
+def test_an_option_without_effect_is_reported(cclmark, fake_cuda):
+    run = cclmark(
+        *("experiment", "all_reduce", *SMALL, "--rounds", "2", "--vary", "config.minCTAs=2"),
+        env=fake_cuda.env(),
+    )
+    assert "config.minCTAs=2: no effect: the library ran the same as by default" in run.out
+
+
+@pytest.mark.parametrize("version", ["21805", "22602", "22703", "22809"])
+def test_libraries_of_all_versions_receive_the_option(cclmark, fake_cuda, version):
+    run = cclmark(
+        *("all_reduce", *SMALL, "--explain", *given("minCTAs=16")),
+        env=fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION=version),
+    )
+    assert run.journal.header.settings.config == {"minCTAs": "16"}
+    assert "communicators with minCTAs=16" in run.out
+    assert {one.explanation.channels for one in run.journal.cases} == {16}
+
+
+def test_every_option_has_its_place_in_the_structure(cclmark, fake_cuda):
+    """The fake refuses other attributes, and values that are possible in other places only."""
+    cclmark("all_reduce", *SMALL, *given(*ALL_OPTIONS, "minCTAs=4", "maxCTAs=4"),
+            env=fake_cuda.env())  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "option", "message"),
+    [
+        ("22602", "CTAPolicy=1", "2.26.2 has no option CTAPolicy of a communicator (NCCL has it "
+                                 "since 2.27)"),
+        ("22703", "nChannelsPerNetPeer=2", "nChannelsPerNetPeer of a communicator (NCCL has it "
+                                           "since 2.28)"),
+    ],
+)  # fmt: skip
+def test_an_option_that_the_version_lacks(cclmark, fake_cuda, version, option, message):
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION=version)
+    run = cclmark("all_reduce", *SMALL, *given(option), env=env, code=3)
+    assert message in run.err
+
+
+def test_a_library_without_the_function(cclmark, fake_cuda):
+    env = fake_cuda.env(CCLMARK_NCCL_LIBRARY=str(fake_cuda.old_nccl))
+    lack = "nccl 2.18.5 has no CommInitRankConfig, which options of a communicator require (NCCL "
+    run = cclmark("all_reduce", *SMALL, *given("minCTAs=16"), env=env, code=3)
+    assert lack in run.err
+    # No variant is left: the experiment failed as they did.
+    run = cclmark("experiment", "all_reduce", *SMALL, "--rounds", "2",
+                  "--vary", "config.minCTAs=8", env=env, code=3)  # fmt: skip
+    assert "no variant could be measured: config.minCTAs=8: " in run.err
+    assert lack in run.err
+    assert all(one.status == "ok" for one in run.journal.trials if one.trial.variant.is_default)
+
+
+def test_a_value_that_the_library_refuses_fails(cclmark, fake_cuda):
+    """The policy 2 exists since 2.28."""
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION="22703")
+    run = cclmark("all_reduce", *SMALL, *given("CTAPolicy=2"), env=env, code=4)
+    assert "ncclCommInitRankConfig failed: invalid argument" in run.err
+    assert "Invalid config policy attribute value" in run.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "message"),
+    [
+        (("experiment", "all_reduce", "--vary", "config.minCTAs=0"), {}, "config.minCTAs=0: out"),
+        (("experiment", "all_reduce", "--vary", "config.minctas=8"), {}, "choose from config."),
+        (("experiment", "all_reduce", "--vary", "config.minCTAs=8", "--library", "mpi"), {},
+         "--library mpi: config.minCTAs: "),
+        (("experiment", "all_reduce", "--vary", "config.minCTAs=8", "--config", "maxCTAs=4"), {},
+         "config.maxCTAs=4: below config.minCTAs=8"),
+        (("experiment", "all_reduce", "--vary", "config.minCTAs=8"), {"NCCL_MIN_CTAS": "4"},
+         "NCCL_MIN_CTAS=4 is set in the environment and decides"),
+        (("all_reduce", "--config", "minCTAs=65"), {}, "--config minCTAs=65: out of range"),
+        (("all_reduce", "--devices", "host:2", "--config", "minCTAs=4"), {}, "shm has no options"),
+    ],
+)  # fmt: skip
+def test_invalid_requests(cclmark, fake_cuda, arguments, variables, message):
+    run = cclmark(*arguments, env=fake_cuda.env(**variables), code=2)
+    assert message in run.message
+
+
+def test_a_bisection_of_an_option(cclmark, fake_cuda):
+    run = cclmark(
+        *("experiment", "all_reduce", *SMALL, "--bisect", "config.maxCTAs=1:2", "--keep", "1%"),
+        env=fake_cuda.env(),
+    )
+    assert "config.maxCTAs=1 is the smallest value that keeps 1 %" in run.out
+
+
+def test_a_bisection_in_which_all_values_fail(cclmark, fake_cuda):
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:CommInitRankConfig")
+    run = cclmark(
+        *("experiment", "all_reduce", *SMALL, "--bisect", "config.maxCTAs=1:2"), env=env, code=4
+    )
+    assert "every measured value failed" in run.err
+    env = fake_cuda.env(CCLMARK_NCCL_LIBRARY=str(fake_cuda.old_nccl))
+    cclmark(
+        *("experiment", "all_reduce", *SMALL, "--bisect", "config.maxCTAs=1:2"), env=env, code=3
+    )
+
+
+def test_tune_gives_the_communicator_its_channels_where_the_program_may_change(
+    cclmark, fake_cuda, tmp_path
+):
+    run = cclmark(
+        *("tune", "all_reduce", *SMALL, "--budget", "1s", "-O", "t", "--app-changes", "yes"),
+        env=fake_cuda.env(TMPDIR=str(tmp_path)),
+    )
+    variants = {one.trial.variant for one in run.journal.trials}
+    tables = [one for one in variants if one.value_of("CCLMARK_TUNER_TABLE")]
+    assert tables
+    assert all(one.options == {"minCTAs": "64", "maxCTAs": "64"} for one in tables)
+    assert not any(one.value_of("NCCL_MIN_CTAS") for one in variants)

@@ -1,0 +1,178 @@
+"""``cclmark replay``: the step of a profiled program, on a fake NCCL and on the host."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parent / "programs" / "nccl_job.py"
+TRACES = Path(__file__).parents[1] / "unit" / "traces"
+STEPS = 12
+FAST = ("-n", "3", "-w", "1")
+
+
+@pytest.fixture
+def profiled(cclmark, fake_cuda):
+    """The journal of a profile of the job on two ranks."""
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION="22809", CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS="0")
+    words = [sys.executable, str(PROGRAM), str(fake_cuda.cuda), str(fake_cuda.nccl)]
+    return str(cclmark("profile", "--", *words, "--steps", str(STEPS), env=env).journal_path)
+
+
+@pytest.fixture
+def traced(cclmark):
+    """The journal of the traces of a program of two ranks that uses gloo."""
+    files = [str(path) for path in sorted(TRACES.glob("gloo-*.json.gz"))]
+    return str(cclmark("import", *files).journal_path)
+
+
+def test_a_step_with_every_use_of_its_gaps(cclmark, fake_cuda, profiled):
+    for gaps in ("keep", "fixed", "drop"):
+        run = cclmark("replay", profiled, "--gaps", gaps, *FAST, env=fake_cuda.env())
+        (result,) = run.journal.replays
+        assert result.status == "ok"
+        assert result.verification.wrong == 0
+        assert [len(values) for values in result.span_s] == [3, 3]
+        calls = {
+            (one.operation.operation, one.operation.size_bytes): one.calls
+            for one in result.operations
+        }
+        # A send and a receive of one group call are one call.
+        assert calls.pop(("send", 256), 0) + calls.pop(("recv", 256), 0) == 1
+        assert calls == {
+            ("all_reduce", 1024): 2,
+            ("all_reduce", 1 << 20): 1,
+            ("all_gather", 256): 1,
+        }
+        assert ("replay against program" in run.out) == (gaps != "drop")
+        assert "1 of 1 replay checked, all right" in run.out
+
+
+def test_the_gaps_of_a_step_pass(cclmark, fake_cuda, profiled, tmp_path):
+    """A call that began 40 ms later in the program begins so much later in the replay."""
+    lines = Path(profiled).read_text().splitlines()
+    for number, line in enumerate(lines):
+        content = json.loads(line)
+        if content["type"] == "profile":
+            for window in content["window"]:
+                window[2:] = [one | {"begin_s": one["begin_s"] + 0.04} for one in window[2:]]
+            lines[number] = json.dumps(content)
+    slower = tmp_path / "slower.jsonl"
+    slower.write_text("\n".join(lines) + "\n")
+    for gaps in ("keep", "fixed"):
+        run = cclmark("replay", str(slower), "--gaps", gaps, *FAST, env=fake_cuda.env())
+        (result,) = run.journal.replays
+        assert min(min(values) for values in result.span_s) >= 0.04
+    run = cclmark("replay", str(slower), "--gaps", "drop", *FAST, env=fake_cuda.env())
+    assert min(min(values) for values in run.journal.replays[0].span_s) < 0.04
+
+
+def test_what_a_group_would_gain_at_reference_bandwidth(cclmark, fake_cuda, profiled, tmp_path):
+    home = {"XDG_DATA_HOME": str(tmp_path / "home")}
+    sizes = ("-b", "1M", "-e", "1M", "-n", "3", "-w", "1", "-g", "2")
+    measured = cclmark("all_reduce", *sizes, env=fake_cuda.env(**home))
+    added = ("references", "add", str(measured.journal_path), "--name", "bench")
+    cclmark(*added, env=fake_cuda.env(**home))
+    run = cclmark("replay", profiled, *FAST, env=fake_cuda.env(**home))
+    assert "if group 0 ran at reference bandwidth, the step would take at most" in run.out
+    assert "1 operation of 3 beside" in run.out
+    page = cclmark("report", str(run.journal_path), "-O", "page.html", env=home)
+    assert "If group 0 ran at reference bandwidth" in (page.directory / "page.html").read_text()
+    alone = cclmark("replay", profiled, *FAST, env=fake_cuda.env())
+    assert "reference bandwidth" not in alone.out
+
+
+def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
+    run = cclmark(
+        *("replay", profiled, *FAST, "--inject", "corrupt:rank=1,index=300"),
+        env=fake_cuda.env(),
+        code=1,
+    )
+    (result,) = run.journal.replays
+    assert result.status == "wrong"
+    (finding,) = result.verification.findings
+    assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 300)
+    assert "WRONG DATA on rank 1" in run.out
+    assert "all_reduce of 1 MiB float32" in run.out
+
+
+def test_a_late_rank_makes_the_others_wait(cclmark, fake_cuda, profiled):
+    late = cclmark("replay", profiled, *FAST, "--inject", "delay:rank=1,ms=30", env=fake_cuda.env())
+    (result,) = late.journal.replays
+    waiting, other = (min(values) for values in result.communication_s)
+    assert waiting >= 0.025
+    assert other < waiting
+
+
+def test_variants_rounds_and_formats(cclmark, fake_cuda, profiled):
+    run = cclmark(
+        *("replay", profiled, *FAST, "--vary", "NCCL_PROTO=LL,Simple", "--rounds", "2"),
+        env=fake_cuda.env(),
+    )
+    assert len(run.journal.replays) == 6
+    assert {one.replay.variant.describe() for one in run.journal.replays} == {
+        "default",
+        "NCCL_PROTO=LL",
+        "NCCL_PROTO=Simple",
+    }
+    assert run.out.count("NCCL_PROTO=") == 2
+    journal = str(run.journal_path)
+    rows = cclmark("export", journal, "--format", "csv", "-O", "-").out.splitlines()
+    assert len([row for row in rows if "NCCL_PROTO=LL" in row]) == 2
+    text = cclmark("export", journal, "--format", "prometheus", "-O", "-").out
+    assert text.count("cclmark_replay_ok{") == 6
+    document = json.loads(cclmark("export", journal, "--format", "json", "-O", "-").out)
+    assert len(document["replays"]) == 6
+    page = cclmark("report", journal, "-O", "page.html")
+    assert "Calls of a rank in a step" in (page.directory / "page.html").read_text()
+
+
+def test_options_of_the_communicators_are_varied(cclmark, fake_cuda, profiled):
+    vary = ("--vary", "config.maxCTAs=4", "--rounds", "2")
+    run = cclmark("replay", profiled, *FAST, *vary, env=fake_cuda.env())
+    found = {(one.replay.variant.describe(), one.status) for one in run.journal.replays}
+    assert found == {("default", "ok"), ("config.maxCTAs=4", "ok")}
+    # The option reaches the library: a failure of that function is the variant's alone.
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:CommInitRankConfig")
+    run = cclmark("replay", profiled, *FAST, *vary, env=env)
+    failed = {one.replay.variant.describe() for one in run.journal.replays if one.status == "died"}
+    assert failed == {"config.maxCTAs=4"}
+
+
+def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
+    run = cclmark("replay", traced, *FAST, "--gaps", "drop")
+    (result,) = run.journal.replays
+    assert result.replay.ccl == "shm"
+    assert result.verification.wrong == 0
+    assert len(run.journal.header.devices) == 2
+    markdown = cclmark("replay", traced, *FAST, "--format", "markdown").out
+    assert "| the program |" in markdown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "the profile is missing"),
+        (("no-such-file.jsonl",), "no-such-file.jsonl"),
+        (("PROFILE", "--ccl", "mpi"), "streams"),
+        (("PROFILE", "--ccl", "shm,torch:gloo"), "loads itself"),
+        (("PROFILE", "--ccl", "unheard"), "unheard"),
+        (("PROFILE", "--ccl", "shm,shm", "--vary", "registration=none"), "variables of the"),
+        (("PROFILE", "-g", "3", "--devices", "host:3"), "the profile has 2 ranks"),
+        (("PROFILE", "--inject", "hang:rank=0,case=0"), "only the faults"),
+        (("PROFILE", "-c", "0", "--inject", "corrupt:rank=0,index=0"), "checks no data"),
+    ],
+)
+def test_bad_input_is_told(cclmark, traced, arguments, says):
+    words = [traced if one == "PROFILE" else one for one in arguments]
+    run = cclmark("replay", *words, code=2)
+    assert says in run.err
+
+
+def test_a_journal_that_is_no_profile(cclmark):
+    measured = cclmark("all_reduce", "-b", "1K", "-e", "1K", "--devices", "host:2", "-n", "1")
+    run = cclmark("replay", str(measured.journal_path), code=2)
+    assert "is no profile" in run.err

@@ -1,0 +1,191 @@
+"""The step of a profile that can be replayed."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from cclmark.errors import UsageError
+from cclmark.plan.profiled import ProfiledOperation
+from cclmark.plan.replays import EXCHANGE
+from cclmark.profile.deadlocks import Launch, join_deadlocked
+from cclmark.profile.program_step import step_of
+from cclmark.results.journal import Journal
+from cclmark.results.kinds import ProfileResult
+from cclmark.results.schema import (
+    Profile,
+    ProfiledCall,
+    ProfileFigures,
+    ProfileGroup,
+    ProfileProcess,
+)
+
+US = 1e-6
+
+
+def operation(name, group=0, ranks=2, count=256, dtype="float32", is_range=False):
+    return ProfiledOperation(name, "nccl", group, ranks, dtype, count, count * 4, is_range)
+
+
+def journal_of(operations, windows, groups=None, step_s=None, steps=5):
+    """A profile without a header, which the step does not need."""
+    ranks = len(windows)
+    groups = groups or [list(range(ranks))]
+    results = [
+        ProfileResult(number, one, [ProfileFigures(0, 1, one.size_bytes)])
+        for number, one in enumerate(operations)
+    ]
+    profile = Profile(
+        "plug-in",
+        groups=[ProfileGroup("", str(number), list(own)) for number, own in enumerate(groups)],
+        processes=[
+            ProfileProcess(rank, "host", 1, 10, 10, steps=steps, step_s=step_s)
+            for rank in range(ranks)
+        ],
+        window=[[ProfiledCall(*one) for one in window] for window in windows],
+    )
+    return Journal(header=None, results=results, profile=profile)
+
+
+def test_ranks_are_aligned_at_the_end_of_their_first_common_call():
+    # Rank 1 arrives 30 us late: its kernel is so much shorter.
+    windows = [
+        [(0, 0.0, 100 * US, 0), (0, 200 * US, 50 * US, 0)],
+        [(0, 0.0, 70 * US, 0), (0, 170 * US, 50 * US, 0)],
+    ]
+    found = step_of(journal_of([operation("all_reduce")], windows, step_s=400 * US), "p")
+    begins = [[round(one.begin_s / US) for one in own] for own in found.step.calls]
+    assert begins == [[0, 200], [30, 200]]
+    assert found.original.span_s == pytest.approx((250 * US, 220 * US))
+    assert found.original.communication_s == pytest.approx((150 * US, 120 * US))
+    assert found.original.tail_s == pytest.approx(150 * US)
+    assert found.remarks == []
+
+
+def test_operations_that_overlap_on_two_streams_count_once():
+    windows = [[(0, 0.0, 100 * US, 0), (1, 50 * US, 100 * US, 1)]] * 2
+    parts = [operation("all_reduce"), operation("all_gather")]
+    found = step_of(journal_of(parts, windows), "p")
+    assert found.original.communication_s == pytest.approx((150 * US, 150 * US))
+    assert [one.stream for one in found.step.calls[0]] == [0, 1]
+
+
+def test_messages_of_one_kernel_are_one_exchange_with_the_senders_rows():
+    # Rank 0 sends to both others at once; the third part lies behind the first one.
+    parts = [operation("send", ranks=3, count=8), operation("send", ranks=3, count=16)]
+    parts += [operation("recv", ranks=3, count=8), operation("recv", ranks=3, count=16)]
+    windows = [
+        [(0, 0.0, 10 * US, 0, 1), (1, 0.0, 10 * US, 0, 2)],
+        [(2, 0.0, 10 * US, 0, 0)],
+        [(3, 0.0, 10 * US, 0, 0)],
+    ]
+    found = step_of(journal_of(parts, windows), "p")
+    (first,), (second,), (third,) = found.step.calls
+    assert {one.collective for one in (first, second, third)} == {EXCHANGE}
+    row = (0, 8, 16, 0, 0, 0, 0, 0, 0)
+    assert first.matrix == second.matrix == third.matrix == row
+
+
+def test_a_pipeline_whose_ranks_call_different_operations():
+    parts = [operation("send"), operation("recv"), operation("all_reduce", group=1, ranks=1)]
+    windows = [
+        [(0, 0.0, 10 * US, 0, 1), (1, 500 * US, 10 * US, 0, 1)],
+        [(1, 0.0, 10 * US, 0, 0), (0, 480 * US, 10 * US, 0, 0)],
+    ]
+    found = step_of(journal_of(parts, windows), "p")
+    assert [len(own) for own in found.step.calls] == [2, 2]
+    assert [one.matrix for one in found.step.calls[0]] == [(0, 256, 0, 0), (0, 0, 256, 0)]
+
+
+def test_messages_that_would_wait_for_each_other_are_joined():
+    # Both send first: a library with a rendezvous would hang, so it was one group call.
+    parts = [operation("send"), operation("recv")]
+    windows = [[(0, 0.0, 5 * US, 0, 1 - rank), (1, 9 * US, 5 * US, 0, 1 - rank)] for rank in (0, 1)]
+    found = step_of(journal_of(parts, windows), "p")
+    assert [len(own) for own in found.step.calls] == [1, 1]
+    assert found.step.calls[0][0].matrix == (0, 256, 256, 0)
+
+
+def test_collectives_on_one_stream_in_another_order_never_complete():
+    parts = [operation("all_reduce"), operation("all_gather", group=1)]
+    call = [[ProfiledCall(one, 0.0, US, 0)] for one in (0, 1)]
+    launches = [
+        [Launch((*call[0],)), Launch((*call[1],))],
+        [Launch((*call[1],)), Launch((*call[0],))],
+    ]
+    assert join_deadlocked(launches, parts, [(0, 1), (0, 1)]) == [0, 1]
+    streams = [
+        [Launch((msgspec.structs.replace(one.first, stream=one.first.index),)) for one in own]
+        for own in launches
+    ]
+    assert join_deadlocked(streams, parts, [(0, 1), (0, 1)]) == []
+
+
+def test_groups_without_calls_are_left_out():
+    parts = [operation("all_reduce", group=1)]
+    windows = [[(0, 0.0, US, 0)]] * 2
+    found = step_of(journal_of(parts, windows, groups=[[0, None], [1, 0]]), "p")
+    assert found.step.groups == ((1, 0),)
+    assert found.step.calls[0][0].group == 0
+
+
+def test_a_group_without_known_ranks_is_of_all_that_call_it():
+    call = (0, 0.0, US, 0)
+    found = step_of(journal_of([operation("all_reduce")], [[call], [call]], groups=[[]]), "p")
+    assert found.step.groups == ((0, 1),)
+    assert "all are assumed" in " ".join(found.remarks)
+
+
+@pytest.mark.parametrize(
+    ("parts", "windows", "groups", "says"),
+    [
+        (
+            [operation("all_reduce"), operation("all_gather")],
+            [[(0, 0.0, US, 0)], [(1, 0.0, US, 0)]],
+            None,
+            "ranks 0 and 1 differ in call 1 of group 0",
+        ),
+        (
+            [operation("all_reduce")],
+            [[(0, 0.0, US, 0)], [(0, 0.0, US, 0), (0, 9.0, US, 0)]],
+            None,
+            "ranks 0 and 1 differ in call 2 of group 0",
+        ),
+        (
+            [operation("send")],
+            [[], [(0, 0.0, US, 0, 0)]],
+            None,
+            "wait for each other",
+        ),
+        (
+            [operation("recv"), operation("send", count=8)],
+            [[(0, 0.0, US, 0, 1)], [(1, 0.0, US, 0, 0)]],
+            None,
+            "receives 256 elements from rank 1, which sends 8",
+        ),
+        ([operation("all_reduce")], [[(0, 0.0, US, 0)]], [[0, None]], "1 of 2 ranks of group 0"),
+        ([operation("all_reduce")], [[(0, 0.0, US, 0)]], [[0, 7]], "damaged"),
+        ([operation("all_reduce")], [[(0, 0.0, US, 0)], []], [[]], "0 of 0 ranks"),
+        ([operation("all_reduce")], [[(3, 0.0, US, 0)]], None, "damaged"),
+        ([operation("alltoallv")], [[(0, 0.0, US, 0)]], None, "sizes of its parts"),
+        ([operation("unheard")], [[(0, 0.0, US, 0)]], None, "sizes of its parts"),
+        ([operation("all_reduce", dtype="")], [[(0, 0.0, US, 0)]], None, "type is unknown"),
+        ([operation("send")], [[(0, 0.0, US, 0)]], None, "its peer"),
+        ([operation("send")], [[(0, 0.0, US, 0, 5)]], None, "its peer is rank 5"),
+        ([operation("all_reduce")], [[]], None, "lists no calls"),
+    ],
+)
+def test_steps_that_cannot_be_replayed_are_refused(parts, windows, groups, says):
+    with pytest.raises(UsageError, match=says):
+        step_of(journal_of(parts, windows, groups), "p")
+
+
+def test_what_is_assumed_is_told():
+    parts = [operation("broadcast"), operation("all_reduce", is_range=True)]
+    windows = [[(0, 0.0, 0.0, 0), (1, US, 0.0, 0)]] * 2
+    found = step_of(journal_of(parts, windows, steps=0), "p")
+    told = " ".join(found.remarks)
+    assert "no repeated steps" in told
+    assert "smallest count" in told
+    assert "roots of broadcast" in told
+    assert found.original.span_s == ()
