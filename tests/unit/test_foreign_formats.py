@@ -45,6 +45,7 @@ def notices(journal):
 # What texts do not say themselves.
 GIVEN = {
     "osu-5.3.txt": {"ranks": 16},
+    "deepep-internode.txt": {"ranks": 16},
     "hccl-test.txt": {"ranks": 8},
     "hccl-test-rank-failed.txt": {"ranks": 4},
     "nccl-tests-shortened.txt": {"ranks": 1024},

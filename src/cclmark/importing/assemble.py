@@ -43,7 +43,8 @@ def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Ori
     if run.copies:
         return assemble_transfers(run, text, format, given, origin)
     if not run.rows:
-        raise UsageError(f"{text.name} contains no row of {run.tool}")
+        reasons = "".join(f"; {one}" for one in run.notices)
+        raise UsageError(f"{text.name} contains no row of {run.tool}{reasons}")
     operations = [_operation(row, text, given) for row in run.rows]
     ranks, found = rank_counts(run.rows, operations, text, given)
     notices = Notices(found)

@@ -25,10 +25,13 @@ def assemble_transfers(
     or if the user specifies properties that copies do not have.
     """
     _refuse_inapplicable(text, given)
+    lacks_sizes = any(row.size_bytes is None for row in run.copies)
     notices = Notices()
     results: list[TransferResult] = []
     lines: dict[Transfer, int] = {}
     for row in run.copies:
+        if not lacks_sizes:
+            _refuse_other_size(row, text, given)
         transfer = _sized(row, run, text, given, notices)
         first = lines.setdefault(transfer, row.line)
         if len(lines) == len(results):
@@ -63,17 +66,21 @@ def _refuse_inapplicable(text: Text, given: Given) -> None:
             )
 
 
+def _refuse_other_size(row: ImportedTransfer, text: Text, given: Given) -> None:
+    """Raises UsageError if --size contradicts the text."""
+    is_latency = row.transfer.measure == "latency"
+    if not is_latency and given.size_bytes not in (None, row.size_bytes):
+        raise text.refuse(
+            row.line, f"the size is {row.size_bytes} bytes, not --size {given.size_bytes}"
+        )
+
+
 def _sized(
     row: ImportedTransfer, run: ForeignRun, text: Text, given: Given, notices: Notices
 ) -> Transfer:
     """Returns the transfer with its size."""
     size_bytes = row.size_bytes
-    if size_bytes is not None and row.transfer.measure != "latency":
-        if given.size_bytes not in (None, size_bytes):
-            raise text.refuse(
-                row.line, f"the size is {size_bytes} bytes, not --size {given.size_bytes}"
-            )
-    elif size_bytes is None:
+    if size_bytes is None:
         size_bytes = given.size_bytes
         if size_bytes is None and run.usual_size is not None:
             size_bytes = run.usual_size.size_bytes

@@ -11,6 +11,7 @@ from cclmark.importing.assemble import assemble
 from cclmark.importing.cclmark_json import is_cclmark_json, read_cclmark_json
 from cclmark.importing.cleaned_text import Line, Text, decode
 from cclmark.importing.cuda_p2p_text import is_cuda_p2p, read_cuda_p2p
+from cclmark.importing.deepep_text import is_deepep, read_deepep
 from cclmark.importing.flagcx_text import is_flagcx, read_flagcx
 from cclmark.importing.hccl_text import is_hccl, read_hccl
 from cclmark.importing.header import Given, Origin
@@ -20,15 +21,25 @@ from cclmark.importing.ml_engineering import is_ml_engineering, read_ml_engineer
 from cclmark.importing.mscclpp_lines import is_mscclpp, read_mscclpp
 from cclmark.importing.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
 from cclmark.importing.nccl_tests_text import is_nccl_tests, read_nccl_tests
+from cclmark.importing.nccom_json import is_nccom_json, read_nccom_json
 from cclmark.importing.nccom_text import is_nccom, read_nccom
+from cclmark.importing.nixlbench_text import is_nixlbench, read_nixlbench
 from cclmark.importing.nvbandwidth_json import is_nvbandwidth_json, read_nvbandwidth_json
 from cclmark.importing.nvbandwidth_text import is_nvbandwidth, read_nvbandwidth
 from cclmark.importing.object_comp import is_object_comp, read_object_comp
 from cclmark.importing.osu_text import is_osu, read_osu
 from cclmark.importing.pccl_text import is_pccl, read_pccl
+from cclmark.importing.perftest_json import is_perftest_json, read_perftest_json
 from cclmark.importing.perftest_text import is_perftest, read_perftest
 from cclmark.importing.run import ForeignRun
+from cclmark.importing.superbench import (
+    is_superbench,
+    is_superbench_copies,
+    read_superbench,
+    read_superbench_copies,
+)
 from cclmark.importing.ucc_text import is_ucc, read_ucc
+from cclmark.importing.ucx_text import is_ucx, read_ucx
 from cclmark.results.journal import Journal
 
 _JOURNAL = b'{"type":"header"'
@@ -61,6 +72,8 @@ IMPORTERS: dict[str, Importer] = {
     "cclmark-json": Importer(_as_a_whole(is_cclmark_json), read_cclmark_json),
     "nccl-tests-json": Importer(_as_a_whole(is_nccl_tests_json), read_nccl_tests_json),
     "nvbandwidth-json": Importer(_as_a_whole(is_nvbandwidth_json), read_nvbandwidth_json),
+    "nccom-test-json": Importer(_as_a_whole(is_nccom_json), read_nccom_json),
+    "perftest-json": Importer(_as_a_whole(is_perftest_json), read_perftest_json),
     "nccl-tests": Importer(_by_lines(is_nccl_tests), read_nccl_tests),
     "flagcx": Importer(_by_lines(is_flagcx), read_flagcx),
     "hccl": Importer(_by_lines(is_hccl), read_hccl),
@@ -76,6 +89,11 @@ IMPORTERS: dict[str, Importer] = {
     "nccom-test": Importer(_by_lines(is_nccom), read_nccom),
     "mscclpp": Importer(_by_lines(is_mscclpp), read_mscclpp),
     "ucc": Importer(_by_lines(is_ucc), read_ucc),
+    "ucx": Importer(_by_lines(is_ucx), read_ucx),
+    "nixlbench": Importer(_by_lines(is_nixlbench), read_nixlbench),
+    "deepep": Importer(_by_lines(is_deepep), read_deepep),
+    "superbench": Importer(_by_lines(is_superbench), read_superbench),
+    "superbench-copies": Importer(_by_lines(is_superbench_copies), read_superbench_copies),
 }
 
 

@@ -10,18 +10,19 @@ from cclmark.importing.spelling import dtype_of, operation_of
 
 _MEDIAN = "the median of the tool's operations (time(us))"
 _MEAN = "the mean of the tool's operations (time:avg(us))"
+_GIB = float(1 << 30)
 _COMMAND = re.compile(r"(?:^|[\s/])nccom-test\s(?P<words>.{1,1000})")
 _WORKERS = re.compile(r"(?:^|\s)(?:-r|--nworkers)[ =](\d{1,7})(?=\s|$)")
 _ITERATIONS = re.compile(r"(?:^|\s)(?:-n|--iters)[ =](\d{1,9})(?=\s|$)")
 _WARMUP = re.compile(r"(?:^|\s)(?:-w|--warmup_iters)[ =](\d{1,9})(?=\s|$)")
 _OPERATIONS = {"allr": "all_reduce", "allg": "all_gather", "redsct": "reduce_scatter"}
-_REDUCING = ("all_reduce", "reduce_scatter")
-_SIZE, _COUNT, _TYPE = "size(B)", "count(elems)", "type"
-_TIMES = {"time(us)": _MEDIAN, "time:avg(us)": _MEAN}
-_ALGBW, _BUSBW = "algbw(GB/s)", "busbw(GB/s)"
+REDUCING = ("all_reduce", "reduce_scatter")
+SIZE, COUNT, TYPE = "size(B)", "count(elems)", "type"
+#: What a time is, and the bytes of a GB: versions that print medians compute with gibibytes.
+TIMES = {"time(us)": (_MEDIAN, _GIB), "time:avg(us)": (_MEAN, 1e9)}
+ALGBW, BUSBW = "algbw(GB/s)", "busbw(GB/s)"
 _AVERAGE = re.compile(r"Avg bus bandwidth:\s{0,12}(\d[\d.]{0,30})GB/s")
 _ERRORS = re.compile(r"\d{1,9} errors? found - test failed")
-_GIB = float(1 << 30)  # GB are gibibytes here
 
 
 def is_nccom(lines: list[Line]) -> int | None:
@@ -30,7 +31,7 @@ def is_nccom(lines: list[Line]) -> int | None:
 
 
 def _is_head(words: list[str]) -> bool:
-    return words[:1] == [_SIZE] and {_COUNT, _ALGBW, _BUSBW} <= {*words}
+    return words[:1] == [SIZE] and {COUNT, ALGBW, BUSBW} <= {*words}
 
 
 def read_nccom(text: Text) -> ForeignRun:
@@ -50,6 +51,7 @@ class _Reader:
         self._is_left_out = False
         self._ranks: RankCount | None = None
         self._columns: list[str] = []
+        self._unit = _GIB
         self._shown: list[float] = []
 
     def take(self, line: Line) -> None:
@@ -98,10 +100,10 @@ class _Reader:
         """Reads the line of the columns."""
         if self._columns:
             raise self._text.refuse(line.number, "a second table without its command above")
-        times = [name for name in columns if name in _TIMES]
-        if _TYPE not in columns or len(times) != 1 or len({*columns}) < len(columns):
+        times = [name for name in columns if name in TIMES]
+        if TYPE not in columns or len(times) != 1 or len({*columns}) < len(columns):
             raise self._text.refuse(line.number, "cannot read the columns of this table")
-        figure = _TIMES[times[0]]
+        figure, self._unit = TIMES[times[0]]
         if self.run.rows and self.run.figure != figure:
             raise self._text.refuse(
                 line.number,
@@ -128,10 +130,10 @@ class _Reader:
                 f"{len(cells)} figures in this row, but the header has {len(self._columns)}",
             )
         shown = dict(zip(self._columns, cells, strict=True))
-        size, count = read_count(shown[_SIZE]), read_count(shown[_COUNT])
+        size, count = read_count(shown[SIZE]), read_count(shown[COUNT])
         time, algbw, busbw = (
             read_decimal(shown[name])
-            for name in (next(one for one in self._columns if one in _TIMES), _ALGBW, _BUSBW)
+            for name in (next(one for one in self._columns if one in TIMES), ALGBW, BUSBW)
         )
         if None in (size, count, time, algbw, busbw):
             raise self._text.refuse(line.number, f"cannot read the row {words[:80]!r}")
@@ -143,11 +145,11 @@ class _Reader:
                 size_bytes=size,
                 in_place=False,
                 operation=self._operation,
-                dtype=dtype_of(shown[_TYPE]) or shown[_TYPE][:20],
-                reduction="sum" if self._operation in _REDUCING else None,
+                dtype=dtype_of(shown[TYPE]) or shown[TYPE][:20],
+                reduction="sum" if self._operation in REDUCING else None,
                 time=time.times(1e-6),
-                algbw=algbw.times(_GIB),
-                busbw=busbw.times(_GIB),
+                algbw=algbw.times(self._unit),
+                busbw=busbw.times(self._unit),
                 ranks=self._ranks,
             )
         )

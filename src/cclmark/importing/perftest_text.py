@@ -10,11 +10,11 @@ from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import DeviceDescription
 
-_BANDWIDTHS = (
+BANDWIDTHS = (
     "the size over the tool's average bandwidth of a queue of messages (MiB of 2^20 bytes or Gb of "
     "10^9 bits), the sum of both directions if it is bidirectional"
 )
-_LATENCIES = (
+LATENCIES = (
     "the tool's typical latency, the median of its iterations: half a round trip of writes and "
     "sends, a whole one of reads"
 )
@@ -30,13 +30,24 @@ _COLUMN = re.compile(
 )
 _AVERAGE = re.compile(r"BW average\[(MB/sec|MiB/sec|Gb/sec)\]")
 # MB is 2^20 bytes in old versions too: only its name was corrected later.
-_UNITS = {"MB/sec": float(1 << 20), "MiB/sec": float(1 << 20), "Gb/sec": 1.25e8}
+UNITS = {"MB/sec": float(1 << 20), "MiB/sec": float(1 << 20), "Gb/sec": 1.25e8}
 _DEVICE = re.compile(r"Device\s{1,12}: (\S{1,64})")
 _SETTING = re.compile(
     r"(Number of qps|Connection type|Transport type|TX depth|Mtu|Link type|Outstand reads)"
     r"\s{0,20}: (\S{1,30})"
 )
 _ADDRESS = re.compile(r"(?:local|remote) address: ")
+#: The settings that must be equal in one journal: their names, and those in the JSON.
+SETTINGS = {
+    "Device": "Device",
+    "Number of qps": "Number_of_qps",
+    "Connection type": "Connection_type",
+    "Transport type": "Transport_type",
+    "TX depth": "TX_depth",
+    "Mtu": "Mtu",
+    "Link type": "Link_type",
+    "Outstand reads": "Outstand_reads",
+}
 _VERBS = {"RDMA_Write": "write", "RDMA_Write_imm": "write", "RDMA_Read": "read"}
 _VERBS |= {"Send": "send", "Send_imm": "send"}
 _TYPICAL, _LEAST, _MOST, _ITERATIONS = (
@@ -97,13 +108,10 @@ class _Reader:
         """Returns the complete run."""
         run = self._run
         measures = dict.fromkeys(row.transfer.measure for row in run.copies)
-        figures = [_BANDWIDTHS] if set(measures) - {"latency"} else []
-        figures += [_LATENCIES] if "latency" in measures else []
+        figures = [BANDWIDTHS] if set(measures) - {"latency"} else []
+        figures += [LATENCIES] if "latency" in measures else []
         run.figure = "; ".join(figures)
-        run.devices = [
-            DeviceDescription(rank=rank, host="", runtime="", index=rank, name=name, memory_bytes=0)
-            for rank, name in enumerate((self._device, "the peer's device"))
-        ]
+        run.devices = devices_of(self._device)
         if self._settings:
             shown = ", ".join(f"{name} {value}" for name, value in self._settings.items())
             run.notices.append(f"settings of the tool: {shown}")
@@ -131,30 +139,12 @@ class _Reader:
 
     def _begin(self, line: Line, title: re.Match[str]) -> None:
         """Begins a table."""
-        verb = _VERBS.get(title["verb"])
-        if verb is None or title["other"]:
-            self._table = _Table(line.number)
+        common = transfer_of(title[0])
+        if common is None:
             self._run.notices.append(
                 f"line {line.number}: {title[0]} is left out: cclmark has no such copy"
             )
-            return
-        is_latency = title["what"] == "Latency"
-        measure = "bidirectional" if title["both"] else "unidirectional"
-        method = ("round-trip" if verb == "read" else "half-round-trip") if is_latency else ""
-        direction = "read" if verb == "read" else "write"
-        self._table = _Table(
-            line.number,
-            Transfer(
-                measure="latency" if is_latency else measure,
-                scope="pairs",
-                engine="RDMA",
-                direction=direction,
-                flows=_flows(direction, both=bool(title["both"]) and not is_latency),
-                size_bytes=0,
-                kernel=verb,
-                method=method,
-            ),
-        )
+        self._table = _Table(line.number, common)
 
     def _head(self, line: Line, words: str) -> None:
         """Reads the line of the columns."""
@@ -177,7 +167,7 @@ class _Reader:
         due = {"#bytes", _ITERATIONS, *((_TYPICAL, _LEAST, _MOST) if is_latency else ())}
         if due - {*columns} or len({*columns}) < len(columns) or len(averages) != (not is_latency):
             raise self._text.refuse(line.number, "cannot read the columns of this table")
-        unit = _UNITS[averages[0]] if averages else 0.0
+        unit = UNITS[averages[0]] if averages else 0.0
         self._table = replace(table, columns=columns, unit=unit)
 
     def _row(self, line: Line, words: str) -> None:
@@ -200,7 +190,9 @@ class _Reader:
         if size is None or any(read_decimal(cell) is None for cell in cells[1:]):
             raise self._text.refuse(line.number, f"cannot read the row {words[:80]!r}")
         if table.common.measure == "latency":
-            found = self._latency(line, table.common, size, shown)
+            least, typical, most = (float(shown[name]) for name in (_LEAST, _TYPICAL, _MOST))
+            count = read_count(shown[_ITERATIONS]) or 0
+            found = latency_of(self._text, line, table.common, size, (least, typical, most), count)
         else:
             found = _bandwidth(line, table, size, shown)
         if found is None:
@@ -208,25 +200,67 @@ class _Reader:
         else:
             self._run.copies.append(found)
 
-    def _latency(
-        self, line: Line, common: Transfer, size: int, shown: dict[str, str]
-    ) -> ImportedTransfer | None:
-        typical, least, most = (float(shown[name]) for name in (_TYPICAL, _LEAST, _MOST))
-        if not 0 < least <= typical <= most:
-            if not size or not typical:
-                return None
-            raise self._text.refuse(
-                line.number, "the typical latency is not between the least and the largest one"
-            )
-        iterations = read_count(shown[_ITERATIONS]) or 0
-        return ImportedTransfer(
-            line.number,
-            common,
-            size,
-            time_s=typical * 1e-6,
-            range_s=(least * 1e-6, most * 1e-6),
-            samples=max(1, iterations - 1),
+
+def devices_of(name: str) -> list[DeviceDescription]:
+    """Returns the device of a text, and its peer."""
+    return [
+        DeviceDescription(rank=rank, host="", runtime="", index=rank, name=shown, memory_bytes=0)
+        for rank, shown in enumerate((name, "the peer's device"))
+    ]
+
+
+def transfer_of(title: str) -> Transfer | None:
+    """Returns the copy of a test, without its size, or None if cclmark has none.
+
+    ``title``: as perftest prints it, for example ``RDMA_Write Bidirectional BW Test``.
+    """
+    found = _TITLE.fullmatch(title)
+    verb = None if found is None else _VERBS.get(found["verb"])
+    if found is None or verb is None or found["other"]:
+        return None
+    is_latency = found["what"] == "Latency"
+    measure = "bidirectional" if found["both"] else "unidirectional"
+    method = ("round-trip" if verb == "read" else "half-round-trip") if is_latency else ""
+    direction = "read" if verb == "read" else "write"
+    return Transfer(
+        measure="latency" if is_latency else measure,
+        scope="pairs",
+        engine="RDMA",
+        direction=direction,
+        flows=_flows(direction, both=bool(found["both"]) and not is_latency),
+        size_bytes=0,
+        kernel=verb,
+        method=method,
+    )
+
+
+def latency_of(
+    text: Text,
+    line: Line,
+    common: Transfer,
+    size_bytes: int,
+    times_us: tuple[float, float, float],
+    iterations: int,
+) -> ImportedTransfer | None:
+    """Returns a latency from the least, typical and largest time; None if there is no figure.
+
+    Raises UsageError for times that are not in this order.
+    """
+    least, typical, most = times_us
+    if not 0 < least <= typical <= most:
+        if not size_bytes or not typical:
+            return None
+        raise text.refuse(
+            line.number, "the typical latency is not between the least and the largest one"
         )
+    return ImportedTransfer(
+        line.number,
+        common,
+        size_bytes,
+        time_s=typical * 1e-6,
+        range_s=(least * 1e-6, most * 1e-6),
+        samples=max(1, iterations - 1),
+    )
 
 
 def _flows(direction: str, *, both: bool) -> tuple[tuple[int, int], ...]:

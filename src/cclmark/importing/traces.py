@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from cclmark.errors import UsageError
 from cclmark.importing.header import Origin, iso_time
+from cclmark.importing.inspector import is_inspector, read_inspector
 from cclmark.importing.kineto import is_kineto, read_kineto
 from cclmark.profile.assembly import assemble
 from cclmark.profile.coverage import absent_of, differences_of
@@ -35,14 +36,15 @@ HEAD_BYTES = 1 << 16
 class TraceImporter:
     """A format of traces. ``fits``: whether a file has it.
 
-    ``fits`` requires the begin of a file: ``HEAD_BYTES``, or all of it. ``read``: the trace of a
-    rank, from the open file, the name for messages, and the number of the file. Raises UsageError.
+    ``fits`` requires the begin of a file: ``HEAD_BYTES``, or all of it. ``read``: the ranks of
+    a file, usually one, from the open file, the name for messages, and the number of the file.
+    Raises UsageError.
     """
 
     tool: str
     figure: str
     fits: Callable[[bytes], bool]
-    read: Callable[[BinaryIO, str, int], ObservedProcess]
+    read: Callable[[BinaryIO, str, int], Sequence[ObservedProcess]]
 
 
 #: The formats that ``cclmark import`` detects. To add one: a file with its reader, and a line here.
@@ -51,7 +53,13 @@ TRACE_IMPORTERS = {
         "torch.profiler",
         "the time of kernels by the device's clock; for gloo, of calls by the host's",
         is_kineto,
-        read_kineto,
+        lambda file, name, number: [read_kineto(file, name, number)],
+    ),
+    "nccl-inspector": TraceImporter(
+        "NCCL Inspector",
+        "the time of the slowest channel's kernel by the device's clock, in whole microseconds",
+        is_inspector,
+        read_inspector,
     ),
 }
 
@@ -91,16 +99,17 @@ def import_traces(files: Sequence[TraceFile], format: str) -> Journal:
     for number, file in enumerate(files):
         try:
             with file.open() as opened:
-                process = importer.read(opened, file.name, number)
+                found = importer.read(opened, file.name, number)
         except OSError as error:
             raise UsageError(f"cannot read {file.name}: {error.strerror}") from None
-        if process.rank in names:
-            raise UsageError(
-                f"{names[process.rank]} and {file.name} are both of rank {process.rank}: import "
-                "one trace for each rank of one program"
-            )
-        names[process.rank] = file.name
-        processes.append(process)
+        for process in found:
+            if process.rank in names:
+                raise UsageError(
+                    f"{names[process.rank]} and {file.name} are both of rank {process.rank}: "
+                    "import one trace for each rank of one program"
+                )
+            names[process.rank] = file.name
+            processes.append(process)
     processes.sort(key=lambda one: one.rank)
     assembled = assemble(format, processes)
     profile = assembled.profile

@@ -34,7 +34,8 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     end of a flow is the host: both numbers are then the device's, ``to_host`` is the direction and
     ``numa`` is near or far. ``method``: the method of a latency measurement.
 
-    ``engine`` is CE or SM; in imported journals MPI or RDMA too, with the verb as ``kernel``.
+    ``engine`` is CE or SM; in imported journals MPI, RDMA, UCX or UCT too, with the verb as
+    ``kernel``.
     """
 
     measure: str

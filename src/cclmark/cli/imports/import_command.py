@@ -12,11 +12,13 @@ from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_
 
 _FORMATS = (
     *("auto", "nccl-tests", "nccl-tests-json", "flagcx", "hccl", "ml-engineering"),
-    *("cclmark-json", "kineto"),
+    *("cclmark-json", "kineto", "nccl-inspector"),
 )
 _OTHER_BENCHMARKS = (
     *("nvbandwidth", "nvbandwidth-json", "cuda-samples", "pccl", "osu", "imb", "perftest"),
     *("all-reduce-latency-comp", "all-gather-object", "nccom-test", "mscclpp", "ucc"),
+    *("ucx", "superbench", "superbench-copies", "deepep", "nixlbench", "perftest-json"),
+    *("nccom-test-json",),
 )
 
 
@@ -84,13 +86,14 @@ def import_command(name: str) -> click.Command:
         help="Convert the output of other tools into journals, which can be compared, exported and "
         "kept like any journal.\n\nFILE: output of nvbandwidth (text or -j), "
         "p2pBandwidthLatencyTest (of the CUDA samples or of PCCL), the OSU micro-benchmarks, the "
-        "Intel MPI Benchmarks, perftest (ib_write_bw and others), ucc_perftest, nccom-test, "
-        "mscclpp-test (-o), "
+        "Intel MPI Benchmarks, perftest (ib_write_bw and others), ucc_perftest, ucx_perftest, "
+        "nccom-test, mscclpp-test (-o), SuperBench (results-summary.jsonl), "
+        "DeepEP's tests, nixlbench, "
         "all_reduce_latency_comp.py, all_gather_object_vs_all_reduce.py, "
         "nccl-tests, rccl-tests, hccl_test, "
         "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
-        "cclmark, or traces of torch.profiler, one for each rank (.json or .json.gz), which become "
-        "one profile; - is standard input.",
+        "cclmark, or traces of torch.profiler (.json or .json.gz) or logs of NCCL Inspector, one "
+        "for each rank, which become one profile; - is standard input.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 

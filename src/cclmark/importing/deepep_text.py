@@ -1,0 +1,276 @@
+"""Reads what DeepEP's tests print (deepseek-ai/DeepEP, tests): dispatch and combine of experts.
+
+cclmark has no such operation. The rows are alltoallv, which moves the same kind of parts, with the
+phase and the link in the name of the library, so that they are no case of another library.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cclmark.importing.cleaned_text import Figure, Line, Text, read_decimal
+from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
+
+_FIGURE = (
+    "DeepEP's: of kernels by the device's clock, of test_intranode.py between events. A size is "
+    "the bytes of tokens that one rank sends or receives by one kind of link, those of its own "
+    "rank and node too (logical bandwidth), each token once for each destination"
+)
+_CONFIG = re.compile(r"\[config\] num_tokens=(\d{1,9}), hidden=(\d{1,9}),? .{1,200}")
+_BEST = re.compile(
+    r"\[tuning\] Best (?P<phase>dispatch|combine)(?: \((?P<type>FP8|BF16)\))?: SMs \d{1,4}, "
+    r"NVL chunk \d{1,4}(?:, RDMA chunk \d{1,4})?[,:] (?P<figures>.{1,200})"
+)
+_RATE = re.compile(r"(?:^|[ :])(\d[\d.]{0,15}) GB/s \((RDMA|NVL)\)")
+_TIME = re.compile(
+    r"(?:transmit: |(?<![\w])t: |\d[\d.]{0,15} \+ )(?P<time>\d[\d.]{0,15}) us(?=,|$)"
+)
+_LATENCY_HEAD = "Dispatch bandwidth: "
+_LATENCY = re.compile(
+    r"\[rank (?P<rank>\d{1,6})\] Dispatch bandwidth: (?P<dispatch>\d[\d.]{0,15}) GB/s, "
+    r"avg_t=(?P<dispatch_us>\d[\d.]{0,15}) us \| Combine bandwidth: (?P<combine>\d[\d.]{0,15}) "
+    r"GB/s, avg_t=(?P<combine_us>\d[\d.]{0,15}) us"
+)
+_ELASTIC = re.compile(
+    r"[*\-#@+] EP: +(?P<rank>\d{1,6})/(?P<ranks>\d{1,7}) \| (?P<phase>[a-z ]{1,30}): "
+    r"(?P<out>\d{1,7}) GB/s \(SO\), (?P<up>\d{1,7}) GB/s \(SU\), (?P<time>\d[\d.]{0,15}) us, "
+    r"(?P<bytes>\d{1,15}) bytes \|.{0,120}"
+)
+_RANK = re.compile(r"\[rank \d")  # which looks like a launcher's prefix, and is removed from lines
+_MARKS = re.compile(
+    r"\[tuning\] Best (?:dispatch|combine)|\] Dispatch bandwidth: |^\s*[*\-#@+] EP: "
+)
+_BITS = {"FP8": "fp8e4m3", "BF16": "bfloat16"}
+_TYPES = re.compile(r"use_fp8_dispatch=(True|False)")
+_GIGA = 1e9
+
+
+def is_deepep(lines: list[Line]) -> int | None:
+    """Returns the first line that is unique to this format, None if there is none."""
+    return next((line.number for line in lines if _MARKS.search(line.text) is not None), None)
+
+
+def read_deepep(text: Text) -> ForeignRun:
+    """Reads a text. Raises UsageError for a line that cannot be read."""
+    reader = _Reader(text)
+    for line in reader.lines:
+        reader.take(line)
+    return reader.finish()
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The figures of one rank: of ``phase``, by ``link``. ``size_bytes``: 0 if not printed."""
+
+    line: int
+    phase: str
+    link: str
+    dtype: str
+    rate: Figure
+    time: Figure | None
+    size_bytes: int = 0
+
+    @property
+    def time_s(self) -> float:
+        return 0.0 if self.time is None else self.time.value
+
+
+class _Reader:
+    def __init__(self, text: Text) -> None:
+        self._text = text
+        self.lines = [line for line in text.lines() if line.text.strip()]
+        self._raw = text.content.split("\n")
+        self._run = ForeignRun(
+            "DeepEP", _FIGURE, "device", "deepep", facts=Facts(timing="", across_ranks="max")
+        )
+        self._by_rank: dict[tuple[str, str, str], dict[int, _Found]] = {}
+        self._told = 0  # ranks, if a line gives their number
+        self._elastic_dtype = "bfloat16"
+        self._tokens = ""
+        self._shape = (4096, 7168)  # the tests' default
+        self._untimed = 0
+
+    def take(self, line: Line) -> None:
+        """Reads the next line."""
+        words = line.text.strip()
+        if (config := _CONFIG.search(words)) is not None:
+            self._configured(line, config)
+        elif (best := _BEST.search(words)) is not None:
+            self._tuned(line, best)
+        elif (types := _TYPES.search(words)) is not None:
+            self._close()
+            self._elastic_dtype = "fp8e4m3" if types[1] == "True" else "bfloat16"
+        elif (elastic := _ELASTIC.fullmatch(words)) is not None:
+            self._elastic(line, elastic)
+        elif _LATENCY_HEAD in words:
+            self._low_latency(line)
+        elif _MARKS.search(words) is not None:
+            self._unreadable(line)
+
+    def finish(self) -> ForeignRun:
+        """Returns the complete run."""
+        self._close()
+        run = self._run
+        if self._untimed:
+            source = "this text" if self._tokens else "the tests' default"
+            run.notices.append(
+                f"results without times (of tests before July 2025): a size is that of a rank's "
+                f"tokens before they are routed, {self._shape[0]} of {self._shape[1]} elements "
+                f"({source}), and a time is this size over the bandwidth, not the kernel's time"
+            )
+        if self._tokens:
+            run.notices.append(f"settings of the tool: {self._tokens}")
+        if run.rows:
+            run.notices.append(
+                "operation: dispatch and combine are imported as alltoallv of the library deepep, "
+                "which follows no other library's definition; a size that is not printed is the "
+                "tool's bandwidth times its time; both bandwidths are the tool's"
+            )
+        return run
+
+    def _configured(self, line: Line, config: re.Match[str]) -> None:
+        words = config[0].removeprefix("[config] ")
+        if self._run.rows and words != self._tokens:
+            raise self._text.refuse(
+                line.number,
+                "other numbers of tokens than above: split the text before this line and import "
+                "the parts one by one",
+            )
+        self._tokens = words
+        self._shape = (int(config[1]), int(config[2]))
+
+    def _bytes_of_tokens(self, dtype: str) -> int:
+        """Returns the bytes of a rank's tokens; those of FP8 have a scale for 128 elements."""
+        tokens, hidden = self._shape
+        per_token = hidden * 2 if dtype == "bfloat16" else hidden + hidden // 128 * 4
+        return tokens * per_token
+
+    def _unreadable(self, line: Line) -> None:
+        if line is not self.lines[-1]:
+            raise self._text.refuse(line.number, f"cannot read {line.text.strip()[:80]!r}")
+        self._run.notices.append(f"line {line.number}: truncated, omitted")
+        self._run.whole = False
+
+    def _tuned(self, line: Line, best: re.Match[str]) -> None:
+        """Reads the best configuration of test_intranode.py or test_internode.py."""
+        rates = _RATE.findall(best["figures"])
+        time = _TIME.search(best["figures"])
+        names = [link for _, link in rates]
+        if not rates or len({*names}) < len(names) or best["figures"].count("GB/s") > len(rates):
+            self._unreadable(line)
+            return
+        parsed = None if time is None else read_decimal(time["time"])
+        figures = [(read_decimal(rate), link) for rate, link in rates]
+        is_timed = time is not None or " us" in best["figures"]
+        if (is_timed and parsed is None) or any(rate is None for rate, _ in figures):
+            self._unreadable(line)
+            return
+        dtype = _BITS[best["type"] or "BF16"]
+        self._untimed += not is_timed
+        for rate, link in figures:
+            assert rate is not None
+            self._add(
+                _Found(
+                    line.number,
+                    best["phase"],
+                    link.lower(),
+                    dtype,
+                    rate.times(_GIGA),
+                    None if parsed is None else parsed.times(1e-6),
+                    0 if is_timed else self._bytes_of_tokens(dtype),
+                ),
+                None,
+            )
+
+    def _low_latency(self, line: Line) -> None:
+        """Reads a line of test_low_latency.py, which every rank prints."""
+        found = _LATENCY.search(self._raw[line.number - 1])
+        numbers = (
+            {}
+            if found is None
+            else {
+                name: read_decimal(found[name])
+                for name in ("dispatch", "combine", "dispatch_us", "combine_us")
+            }
+        )
+        if found is None or None in numbers.values():
+            self._unreadable(line)
+            return
+        for phase, dtype in (("dispatch", "fp8e4m3"), ("combine", "bfloat16")):
+            rate, time = numbers[phase], numbers[f"{phase}_us"]
+            assert rate is not None and time is not None
+            one = _Found(
+                line.number,
+                f"low-latency-{phase}",
+                "",
+                dtype,
+                rate.times(_GIGA),
+                time.times(1e-6),
+            )
+            self._of_rank(line, int(found["rank"]), one)
+
+    def _elastic(self, line: Line, found: re.Match[str]) -> None:
+        """Reads a line of tests/elastic/test_ep.py, which every rank prints."""
+        ranks = self._text.ranks(line.number, found["ranks"])
+        if self._told not in (0, ranks):
+            raise self._text.refuse(line.number, f"{ranks} ranks here, {self._told} above")
+        if int(found["rank"]) >= ranks:
+            raise self._text.refuse(line.number, f"rank {found['rank']} of {ranks} ranks")
+        self._told = ranks
+        time, rate = read_decimal(found["time"]), read_decimal(found["up"])
+        if time is None or rate is None:
+            self._unreadable(line)
+            return
+        phase = found["phase"].strip().replace(" ", "-")
+        dtype = self._elastic_dtype if "dispatch" in phase else "bfloat16"
+        size = int(found["bytes"])
+        one = _Found(
+            line.number, phase, "scale-up", dtype, rate.times(_GIGA), time.times(1e-6), size
+        )
+        self._of_rank(line, int(found["rank"]), one)
+        over = read_decimal(found["out"])
+        if over is not None and over.value > 0:
+            two = _Found(
+                line.number, phase, "scale-out", dtype, over.times(_GIGA), time.times(1e-6)
+            )
+            self._of_rank(line, int(found["rank"]), two)
+
+    def _of_rank(self, line: Line, rank: int, one: _Found) -> None:
+        """Collects the figures of a rank. If it has some already, another round begins."""
+        key = (one.phase, one.link, one.dtype)
+        if rank in self._by_rank.get(key, {}):
+            self._close()
+        self._by_rank.setdefault(key, {})[rank] = one
+
+    def _close(self) -> None:
+        """Adds the slowest rank of each phase."""
+        for ranks in self._by_rank.values():
+            number = self._told or 1 + max(ranks)
+            missing = next((rank for rank in range(number) if rank not in ranks), None)
+            gap = "" if missing is None else f"lacks rank {missing}"
+            slowest = max(ranks.values(), key=lambda one: one.time_s)
+            count = RankCount(number, slowest.line, "" if self._told else gap)
+            if gap and self._told:
+                self._run.notices.append(
+                    f"line {slowest.line}: {slowest.phase} {gap}: the slowest of the others is used"
+                )
+            self._add(slowest, count)
+        self._by_rank = {}
+
+    def _add(self, one: _Found, ranks: RankCount | None) -> None:
+        size = one.size_bytes or round(one.rate.value * one.time_s)
+        self._run.rows.append(
+            ImportedRow(
+                line=one.line,
+                size_bytes=size,
+                in_place=False,
+                operation="alltoallv",
+                dtype=one.dtype,
+                time=one.time,
+                algbw=one.rate,
+                busbw=one.rate,
+                ranks=ranks,
+                ccl=":".join(filter(None, ("deepep", one.phase, one.link))),
+            )
+        )

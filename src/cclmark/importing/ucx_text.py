@@ -1,0 +1,348 @@
+"""Reads the tables of ucx_perftest (openucx/ucx, src/tools/perf)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_decimal
+from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
+from cclmark.plan.sizes import format_size
+from cclmark.plan.transfers import Transfer
+from cclmark.results.schema import DeviceDescription
+
+_BANDWIDTHS = (
+    "the size over the tool's overall bandwidth of a window of messages (MB of 2^20 bytes), by the "
+    "sender's clock, for which a send ends when its buffer is free"
+)
+_LATENCIES = (
+    "the tool's overall latency, the mean of all iterations: half a round trip, a whole one of get"
+)
+# Client: the head, then rows. Loopback, MPI and the server: a box with the test and the size.
+_HEAD = re.compile(
+    r"\|(?: {1,20}\|){1,2} {1,20}(latency|overhead) {1,20}\(usec\) {1,20}\| +bandwidth \(MB/s\).*"
+)
+_COLUMNS = re.compile(
+    r"\|(?: +(?P<first>Stage|Test) +\|)? +# iterations +\| +(?:typical|[\d.]+%ile) \| average \|.*"
+)
+_BOX = re.compile(
+    r"\| (API|Test|Data layout|Send memory|Recv memory|Message size|Window size): +"
+    r"(\S.{0,60}?) *\|?"
+)
+_COMMAND = re.compile(r"(?:^|[\s/])ucx_perftest(?=\s|$)")
+_OPTION = re.compile(r"(?:^|\s)-([tsmxdDTO]) ?([^\s-]\S{0,60})")
+_SECTION = re.compile(r"\+(?=[^-+=])([^\s+]{1,100}?)-[-+]*\+")
+_SIZE = re.compile(r"\d{1,18}(?:,\d{1,18}){0,63}")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3}){1,8}")
+_DEFAULT_BYTES = 8
+_MIB = float(1 << 20)
+_LONG, _SHORT = 8, 4  # numbers of a row; of all threads together there are totals alone
+_SLACK = 1.02
+
+# name: layer, verb, is a latency. Atomic operations move no data that cclmark has copies of.
+_TESTS = {
+    **{f"{verb}_lat": ("UCT", verb, True) for verb in ("am", "put")},
+    **{f"{verb}_bw": ("UCT", verb, False) for verb in ("am", "put", "get")},
+    **{f"{verb}_lat": ("UCX", verb, True) for verb in ("tag", "tag_sync", "stream")},
+    **{f"{verb}_bw": ("UCX", verb, False) for verb in ("tag", "tag_sync", "stream")},
+    **{f"ucp_{verb}_lat": ("UCX", verb, True) for verb in ("put", "am")},
+    **{f"ucp_{verb}_bw": ("UCX", verb, False) for verb in ("put", "am")},
+    "get": ("UCT", "get", True),
+    "ucp_get": ("UCX", "get", True),
+}
+_ATOMICS = {f"{layer}{verb}" for layer in ("", "ucp_") for verb in ("add", "fadd", "swap", "cswap")}
+_ATOMICS |= {"add_lat", "add_mr"}
+# Layer and description of a test in the box.
+_DESCRIBED = {
+    ("transport", "active message latency"): "am_lat",
+    ("transport", "put latency"): "put_lat",
+    ("transport", "get latency / bandwidth / message rate"): "get",
+    ("transport", "active message bandwidth / message rate"): "am_bw",
+    ("transport", "put bandwidth / message rate"): "put_bw",
+    ("transport", "get bandwidth / message rate"): "get_bw",
+    ("protocol", "tag match latency"): "tag_lat",
+    ("protocol", "tag match bandwidth"): "tag_bw",
+    ("protocol", "tag sync match latency"): "tag_sync_lat",
+    ("protocol", "tag sync match bandwidth"): "tag_sync_bw",
+    ("protocol", "put latency"): "ucp_put_lat",
+    ("protocol", "put bandwidth"): "ucp_put_bw",
+    ("protocol", "get latency / bandwidth / message rate"): "ucp_get",
+    ("protocol", "stream bandwidth"): "stream_bw",
+    ("protocol", "stream latency"): "stream_lat",
+    ("protocol", "am latency"): "ucp_am_lat",
+    ("protocol", "am bandwidth / message rate"): "ucp_am_bw",
+}
+
+
+def is_ucx(lines: list[Line]) -> int | None:
+    """Returns the first line that is unique to this format, None if there is none."""
+    return next((line.number for line in lines if _HEAD.fullmatch(line.text.strip())), None)
+
+
+def read_ucx(text: Text) -> ForeignRun:
+    """Reads a text. Raises UsageError for a row that cannot be read."""
+    reader = _Reader(text)
+    for line in reader.lines:
+        reader.take(line)
+    return reader.finish()
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The figures of a row: the mean time in seconds, and bytes per second."""
+
+    time: Figure
+    rate: Figure
+    of_threads: bool
+
+
+class _Reader:
+    def __init__(self, text: Text) -> None:
+        self._text = text
+        self.lines = [line for line in text.lines() if line.text.strip()]
+        self._raw = text.content.split("\n")
+        self._run = ForeignRun("ucx_perftest", "", "host", "", facts=Facts(timing=""))
+        self._test = ""
+        self._layer = ""
+        self._size: int | None = None
+        self._settings: dict[str, str] = {}
+        self._known: dict[str, dict[str, str]] = {}  # the settings of each layer's figures
+        self._kind = ""  # "latency" or "overhead", of the table's head
+        self._rows_are = ""  # "Stage", "Test", or "last" of tables that mark no final row
+        self._pending: tuple[Line, str] | None = None
+        self._is_used = False  # whether the description of the test has had its figures
+        self._is_due = False
+
+    def take(self, line: Line) -> None:
+        """Reads the next line."""
+        words = line.text.strip()
+        if _COMMAND.search(words) is not None and not words.startswith("|"):
+            self._close()
+            self._command(_COMMAND.split(words)[-1])
+        elif (head := _HEAD.fullmatch(words)) is not None:
+            self._close()
+            if self._is_used:
+                self._begin()
+            if self._is_due:
+                self._note_without_end(line)
+            self._kind, self._rows_are = head[1], ""
+        elif self._kind and (columns := _COLUMNS.fullmatch(words)) is not None:
+            self._rows_are, self._is_due = columns["first"] or "last", True
+        elif (box := _BOX.fullmatch(words)) is not None:
+            self._box(line, box[1], box[2])
+        elif (section := _SECTION.fullmatch(words)) is not None and self._rows_are:
+            self._name(section[1])
+        elif self._rows_are:
+            self._row(line, words)
+
+    def finish(self) -> ForeignRun:
+        """Returns the complete run."""
+        self._close()
+        run = self._run
+        if self._is_due:
+            self._note_without_end(self.lines[-1])
+            run.whole = False
+        measures = dict.fromkeys(row.transfer.measure for row in run.copies)
+        figures = [_BANDWIDTHS] if "unidirectional" in measures else []
+        figures += [_LATENCIES] if "latency" in measures else []
+        run.figure = "; ".join(figures)
+        run.devices = [
+            DeviceDescription(rank=rank, host="", runtime="", index=rank, name=name, memory_bytes=0)
+            for rank, name in enumerate(("", "the peer"))
+        ]
+        for layer, settings in self._known.items():
+            shown = ", ".join(f"{name} {value}" for name, value in settings.items())
+            if shown:
+                run.notices.append(f"settings of the tool ({layer}): {shown}")
+        return run
+
+    def _begin(self) -> None:
+        """Forgets the description of a test."""
+        self._test, self._size, self._settings, self._layer = "", None, {}, ""
+        self._is_used = False
+
+    def _note_without_end(self, line: Line) -> None:
+        self._is_due = False
+        self._run.notices.append(f"line {line.number}: the table above has no final row, omitted")
+
+    def _command(self, options: str) -> None:
+        """Reads a command: of the server, which has no test, or of the client."""
+        found = dict(_OPTION.findall(options.partition("|")[0].partition("&")[0]))
+        if "t" not in found and "s" not in found:
+            return
+        self._begin()
+        self._test = found.get("t", "")
+        size = found.get("s", str(_DEFAULT_BYTES))
+        self._size = _sum_of(size)
+        self._settings = {
+            name: found[option]
+            for option, name in (("m", "memory"), ("x", "transport"), ("d", "device"))
+            if option in found
+        }
+        self._settings |= {
+            name: found[option]
+            for option, name in (("D", "layout"), ("T", "threads"), ("O", "window"))
+            if option in found
+        }
+
+    def _box(self, line: Line, name: str, value: str) -> None:
+        """Reads a line of the box that describes a test."""
+        if name == "API":
+            if self._is_used:
+                self._begin()
+            self._layer = value.partition(" ")[0]
+        elif name == "Test":
+            known = _DESCRIBED.get((self._layer, value))
+            if known is None and "atomic" in value:
+                known = "add_mr"
+            if known is None:
+                raise self._text.refuse(line.number, f"the test {value[:60]!r} is unknown")
+            self._test = known
+        elif name == "Message size":
+            self._size = read_count(value)
+            if self._size is None:
+                raise self._text.refuse(line.number, f"the size {value[:40]!r} is not a number")
+        elif name != "Window size":  # whose default is that of the test
+            self._settings[name.lower()] = value
+
+    def _name(self, words: str) -> None:
+        """Reads the name of a test of a batch file: usual names contain the test or the size."""
+        for part in words.split("/"):
+            names = [name for name in (*_TESTS, *_ATOMICS) if part == name or part.endswith(name)]
+            if names:
+                self._test = part if part in names else max(names, key=len)
+                if self._test.startswith(("put", "get", "am_")) and part.startswith("ucp_"):
+                    self._test = f"ucp_{self._test}"
+            elif (size := read_count(part)) is not None:
+                self._size = size
+        self._is_due = True
+
+    def _row(self, line: Line, words: str) -> None:
+        """Reads a row of figures: the final one counts."""
+        cells = words.split()
+        if self._rows_are == "Stage":
+            # "Final: " looks like the prefix of a line with a host's name, which is removed.
+            if "Final:" in self._raw[line.number - 1]:
+                self._add(line, cells[1:] if cells[0] == "Final:" else cells)
+        elif self._rows_are == "Test":
+            name = cells[0] if not _is_number(cells[0]) or len(cells) in (5, 9) else ""
+            figures = cells[1:] if name else cells
+            if figures and _is_number(figures[0]) and len(figures) >= _SHORT:
+                if name:
+                    self._name(name)
+                self._add(line, figures)
+        elif len(cells) == _LONG and all(map(_is_number, cells)):
+            self._pending = (line, words)
+
+    def _close(self) -> None:
+        """Adds the last row of a table that marks none."""
+        if self._pending is not None:
+            line, words = self._pending
+            self._pending = None
+            self._add(line, words.split())
+
+    def _add(self, line: Line, cells: list[str]) -> None:
+        row = self._figures(line, cells)
+        if row is None:
+            return
+        self._is_used, self._is_due = True, False
+        if self._test in _ATOMICS:
+            self._run.notices.append(
+                f"line {line.number}: an atomic operation is left out: cclmark has no such copy"
+            )
+            return
+        if self._test not in _TESTS:
+            raise self._text.refuse(
+                line.number,
+                "the test of these figures is unknown: write the command line (ucx_perftest … -t "
+                "TEST -s SIZE) or the server's text above the table",
+            )
+        layer, verb, is_latency = _TESTS[self._test]
+        if self._kind == "latency" and not is_latency:
+            raise self._text.refuse(
+                line.number, f"{self._test} is above, but the head of this table is of a latency"
+            )
+        known = self._known.setdefault(layer, dict(self._settings))
+        if known != self._settings:
+            raise self._text.refuse(
+                line.number,
+                "the settings (memory, transport, device, layout, threads, window) are not those "
+                "of the figures above: split the text before this table and import the parts one "
+                "by one",
+            )
+        if self._size == 0:
+            self._run.notices.append(f"line {line.number}: omitted: no data")
+            return
+        self._check_size(line, row)
+        direction = "read" if verb == "get" else "write"
+        method = "round-trip" if verb == "get" else "half-round-trip"
+        transfer = Transfer(
+            measure="latency" if is_latency else "unidirectional",
+            scope="pairs",
+            engine=layer,
+            direction=direction,
+            flows=((1, 0),) if direction == "read" else ((0, 1),),
+            size_bytes=0,
+            kernel=verb,
+            method=method if is_latency else "",
+        )
+        if is_latency:
+            found = ImportedTransfer(line.number, transfer, self._size, time_s=row.time.value)
+        else:
+            rate = row.rate.value
+            found = ImportedTransfer(line.number, transfer, self._size, (rate,), rate)
+        self._run.copies.append(found)
+
+    def _check_size(self, line: Line, row: _Row) -> None:
+        """Compares the size with bandwidth and time, whose product it is for one thread."""
+        if self._size is None or row.of_threads:
+            return
+        product = row.time.value * row.rate.value
+        error = row.time.share + row.rate.share
+        if abs(product - self._size) > self._size * (error * _SLACK + 0.01):
+            self._run.notices.append(
+                f"line {line.number}: does not fit: {self._size} bytes, but time and bandwidth "
+                f"give {format_size(round(product))}"
+            )
+
+    def _figures(self, line: Line, cells: list[str]) -> _Row | None:
+        """Reads the figures, None for a row that is cut off, or that has none."""
+        numbers = [_number(cell) for cell in cells]
+        length = next((n for n, one in enumerate(numbers) if one is None), len(numbers))
+        if length < _LONG and length != _SHORT:
+            if line is self.lines[-1]:
+                self._run.notices.append(f"line {line.number}: truncated, omitted")
+                self._run.whole, self._is_due = False, False
+                return None
+            raise self._text.refuse(
+                line.number, f"cannot read this row: {length} figures, but 8 are due (4 of threads)"
+            )
+        many = length >= _LONG
+        time, rate = (numbers[3], numbers[5]) if many else (numbers[1], numbers[2])
+        assert time is not None and rate is not None
+        if "." in cells[0]:
+            raise self._text.refuse(line.number, f"{cells[0][:40]!r} is no number of iterations")
+        if time.value <= 0 or rate.value <= 0:
+            self._run.notices.append(f"line {line.number}: omitted: no figure")
+            self._is_due = False
+            return None
+        return _Row(time.times(1e-6), rate.times(_MIB), not many)
+
+
+def _number(word: str) -> Figure | None:
+    """Parses a number; whole ones may have separators of thousands (-N)."""
+    return read_decimal(word.replace(",", "") if _GROUPED.fullmatch(word) else word)
+
+
+def _is_number(word: str) -> bool:
+    return _number(word) is not None
+
+
+def _sum_of(sizes: str) -> int | None:
+    """Returns the bytes of a message: the sum of its parts, or of N equal ones (SIZE:N)."""
+    size, _, number = sizes.partition(":")
+    if number and (read_count(size) is None or read_count(number) is None):
+        return None
+    if number:
+        return int(size) * int(number)
+    return sum(map(int, sizes.split(","))) if _SIZE.fullmatch(sizes) else None
