@@ -59,6 +59,8 @@ struct StepReplay::Lane {
 
 struct StepReplay::Bound {
   StepCall call;
+  /// The call before of its communicator, if that is on another stream.
+  std::optional<size_t> before;
   Lane* lane;
   Call* enqueued;
   Checker* checker;
@@ -163,7 +165,13 @@ void StepReplay::bind(StepCall call) {
     known->second->prepare(lane.send, lane.receive);
   }
   size_t width = size_bytes(operation.dtype);
+  std::optional<size_t> before;
+  for (size_t i = calls_.size(); i-- > 0 && !before;) {
+    if (calls_[i].call.communicator == call.communicator) before = i;
+  }
+  if (before && calls_[*before].call.stream == call.stream) before.reset();
   calls_.push_back({.call = call,
+                    .before = before,
                     .lane = &lane,
                     .enqueued = known->second.get(),
                     .checker = checker.get(),
@@ -184,8 +192,15 @@ void StepReplay::begin_step(double delay_s) {
   device_.record(reference_.get(), first);
   if (device_.synchronous()) return;
   for (size_t i = 1; i < streams_.size(); ++i) {
-    device_.wait_for_event(streams_[i].get(), reference_.get());
+    device_.wait_for_event(reference_.get(), streams_[i].get());
   }
+}
+
+/// Lets a call wait for the one before of its communicator on another stream, as NCCL does itself:
+/// ranks could execute them in different orders.
+void StepReplay::keep_order(const Bound& bound) {
+  if (!bound.before || device_.synchronous()) return;
+  device_.wait_for_event(ends_[*bound.before].get(), stream_of(bound.call));
 }
 
 /// Lets the time before a call pass on its stream.
@@ -193,7 +208,7 @@ void StepReplay::pass_gap(const StepCall& call) {
   if (call.gap == Gap::none) return;
   if (pause_ == nullptr) return wait_on_host(call);
   if (call.gap == Gap::after_previous && call.after) {
-    device_.wait_for_event(stream_of(call), ends_[*call.after].get());
+    device_.wait_for_event(ends_[*call.after].get(), stream_of(call));
   }
   if (call.gap_s <= 0) return;
   auto* origin = reinterpret_cast<volatile unsigned long long*>(origin_.data());
@@ -248,6 +263,7 @@ StepTimes StepReplay::run(double delay_s) {
   begin_step(delay_s);
   for (size_t i = 0; i < calls_.size(); ++i) {
     const StepCall& call = calls_[i].call;
+    keep_order(calls_[i]);
     pass_gap(call);
     device_.record(begins_[i].get(), stream_of(call));
     enqueue(calls_[i]);
@@ -277,7 +293,9 @@ std::vector<Checker::Count> StepReplay::verify(std::optional<size_t> corrupt) {
     bound.checker->begin();
     device_.fill_bytes(bound.lane->receive, kPoison, bound.output_bytes, stream);
     bound.checker->fill_input(bound.lane->send, bound.input_bytes);
+    keep_order(bound);
     enqueue(bound);
+    device_.record(ends_[i].get(), stream);
     if (corrupt && *corrupt < bound.output_bytes / width) {
       device_.fill_bytes(bound.lane->receive + *corrupt * width, kCorruption, width, stream);
       corrupt.reset();

@@ -95,6 +95,7 @@ class StepReplay {
   void allocate(const std::vector<StepCall>& calls);
   void bind(StepCall call);
   void begin_step(double delay_s);
+  void keep_order(const Bound& bound);
   void pass_gap(const StepCall& call);
   void wait_on_host(const StepCall& call);
   void enqueue(const Bound& bound);

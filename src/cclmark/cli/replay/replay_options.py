@@ -25,8 +25,8 @@ class ReplayFlags:
         type=click.Choice(list(GAPS)),
         default=KEEP,
         help="keep: each call begins as long after the last call that had ended before it as in "
-        "the program (its compute waits for communication); fixed: at its moment in the program (its "
-        "compute does not wait); drop: at once [keep].",
+        "the program (its compute waits for communication); fixed: at its moment in the program "
+        "(its compute does not wait); drop: at once [keep].",
     )
     vary: list[str] = option(
         OPERATION,
