@@ -52,22 +52,23 @@ def test_a_step_with_every_use_of_its_gaps(cclmark, fake_cuda, profiled):
 
 
 def test_the_gaps_of_a_step_pass(cclmark, fake_cuda, profiled, tmp_path):
-    """A call that began 40 ms later in the program begins so much later in the replay."""
+    """A call that began 300 ms later in the program begins so much later in the replay."""
     lines = Path(profiled).read_text().splitlines()
     for number, line in enumerate(lines):
         content = json.loads(line)
         if content["type"] == "profile":
             for window in content["window"]:
-                window[2:] = [one | {"begin_s": one["begin_s"] + 0.04} for one in window[2:]]
+                window[2:] = [one | {"begin_s": one["begin_s"] + 0.3} for one in window[2:]]
             lines[number] = json.dumps(content)
     slower = tmp_path / "slower.jsonl"
     slower.write_text("\n".join(lines) + "\n")
-    for gaps in ("keep", "fixed"):
+    # The first call may begin late, which shortens the rest of a step whose moments are fixed.
+    for gaps, least_s in (("keep", 0.3), ("fixed", 0.15)):
         run = cclmark("replay", str(slower), "--gaps", gaps, *FAST, env=fake_cuda.env())
         (result,) = run.journal.replays
-        assert min(min(values) for values in result.span_s) >= 0.04
+        assert min(min(values) for values in result.span_s) >= least_s
     run = cclmark("replay", str(slower), "--gaps", "drop", *FAST, env=fake_cuda.env())
-    assert min(min(values) for values in run.journal.replays[0].span_s) < 0.04
+    assert min(min(values) for values in run.journal.replays[0].span_s) < 0.3
 
 
 def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, tmp_path):
@@ -83,11 +84,11 @@ def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, tmp_path)
             lines[number] = json.dumps(content)
     apart = tmp_path / "apart.jsonl"
     apart.write_text("\n".join(lines) + "\n")
-    for gaps in ("keep", "fixed"):
+    for gaps, least_s in (("keep", 0.04), ("fixed", 0.02)):
         run = cclmark("replay", str(apart), "--gaps", gaps, *FAST, env=fake_cuda.env())
         (result,) = run.journal.replays
         assert result.verification.wrong == 0
-        assert min(min(values) for values in result.span_s) >= 0.04
+        assert min(min(values) for values in result.span_s) >= least_s
 
 
 def test_what_a_group_would_gain_at_reference_bandwidth(cclmark, fake_cuda, profiled, tmp_path):
