@@ -17,95 +17,30 @@ from typing import Any, BinaryIO
 import msgspec
 
 from cclmark.errors import UsageError
+from cclmark.importing.torch_calls import (
+    COLLECTIVES,
+    DTYPES,
+    NO_OPERATIONS,
+    Named,
+    TorchCalls,
+    number_of,
+)
 from cclmark.importing.trace_events import Event, is_compressed, pieces_of, read_events
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.printable import plain
 from cclmark.profile.intervals import Interval, union_of
 from cclmark.profile.observed import (
     MOST_RANKS,
-    ObservedCall,
     ObservedGroup,
-    ObservedOperation,
     ObservedProcess,
 )
 
 _DEVICE_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
-_MOST_OF_ONE_CALL = 1 << 12  # operations
 _FIRST_UNION = 1 << 18  # intervals of kernels, which may overlap
 _STEP = "ProfilerStep#"
 _RECORD = "record_param_comms"
-_NO_OPERATIONS = frozenset({"init", "wait", "end", "monitoredBarrier", "startCoalescing"})
 _NCCL_KERNEL = re.compile(r"nccl(?:Dev)?Kernel_?([A-Za-z]+)", re.ASCII)
 _RANK_IN_NAME = re.compile(r"(\d+)(?!.*\d)")
 _NCCL, _GLOO = "nccl", "gloo"
-
-#: Types as torch names them, in records of collectives and of operators.
-_DTYPES = {
-    "Float": "float32",
-    "Double": "float64",
-    "Half": "float16",
-    "BFloat16": "bfloat16",
-    "Char": "int8",
-    "Byte": "uint8",
-    "Bool": "uint8",
-    "Int": "int32",
-    "Long": "int64",
-    "Float8_e4m3fn": "fp8e4m3",
-    "Float8_e5m2": "fp8e5m2",
-    "float": "float32",
-    "double": "float64",
-    "c10::Half": "float16",
-    "c10::BFloat16": "bfloat16",
-    "long int": "int64",
-    "long": "int64",
-    "int": "int32",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "bool": "uint8",
-}
-
-
-@dataclass(frozen=True)
-class _Named:
-    """An operation by its name in a trace. ``is_counted_by_output``: its count is the output's."""
-
-    operation: str
-    is_counted_by_output: bool = False
-
-
-_COLLECTIVES = {
-    **dict.fromkeys(
-        ("allreduce", "all_reduce", "allreduce_coalesced", "AllReduce", "reduce_all"),
-        _Named("all_reduce"),
-    ),
-    "barrier": _Named("all_reduce"),  # NCCL has none: torch reduces one element
-    **dict.fromkeys(
-        (
-            *("allgather", "_allgather_base", "all_gather", "AllGather", "allgather_base"),
-            *("all_gather_into_tensor", "all_gather_into_tensor_coalesced"),
-            *("allgather_into_tensor_coalesced", "allgather_coalesced"),
-        ),
-        _Named("all_gather"),
-    ),
-    **dict.fromkeys(
-        (
-            *("reduce_scatter", "_reduce_scatter_base", "ReduceScatter", "reduce_scatter_tensor"),
-            *("reduce_scatter_tensor_coalesced", "reduce_scatter_base"),
-        ),
-        _Named("reduce_scatter", is_counted_by_output=True),
-    ),
-    **dict.fromkeys(("broadcast", "_broadcast_oop", "Broadcast"), _Named("broadcast")),
-    **dict.fromkeys(("reduce", "_reduce_oop", "Reduce"), _Named("reduce")),
-    **dict.fromkeys(("all_to_all", "alltoall", "alltoall_base"), _Named("alltoall")),
-    **dict.fromkeys(("all_to_allv", "alltoallv"), _Named("alltoallv")),
-    **dict.fromkeys(("gather", "Gather"), _Named("gather")),
-    **dict.fromkeys(("scatter", "Scatter"), _Named("scatter", is_counted_by_output=True)),
-    **dict.fromkeys(("send", "Send"), _Named("send")),
-    **dict.fromkeys(("recv", "Recv", "recvAnySource"), _Named("recv", is_counted_by_output=True)),
-    "SendRecv": _Named("sendrecv"),
-}
-#: Operations whose count in a trace is that of all parts of a rank, not of one.
-_WHOLE_INPUT = frozenset({"alltoall", "alltoallv"})
 
 
 _ARGUMENTS = msgspec.json.Decoder(dict[str, Any])
@@ -163,15 +98,11 @@ def _copied(event: Event) -> Event:
 
 
 @dataclass
-class _Found:
+class _Found(TorchCalls):
     """What is collected of a trace."""
 
-    process: ObservedProcess
-    gloo: ObservedGroup
-    kept: _Kept
-    places: dict[tuple[object, ...], int] = field(default_factory=dict)
-    sequences: dict[tuple[str, str, int | None], int] = field(default_factory=dict)
-    streams: dict[int | str, int] = field(default_factory=dict)
+    gloo: ObservedGroup = field(default_factory=lambda: ObservedGroup(_GLOO))
+    kept: _Kept = field(default_factory=_Kept)
     unnamed: int = 0
     unsized: int = 0
     untimed: int = 0
@@ -193,8 +124,8 @@ def read_kineto(file: BinaryIO, name: str, number: int) -> ObservedProcess:
             pid=0,
             library=_library(info),
         ),
-        _group_of_gloo(info),
-        kept,
+        gloo=_group_of_gloo(info),
+        kept=kept,
     )
     for event in sorted(kept.communication, key=lambda one: one[1]):
         _add(found, *event)
@@ -269,10 +200,6 @@ def _arguments(event: Event) -> dict[str, Any]:
         return {}
 
 
-def _number(value: object) -> int:
-    return value if isinstance(value, int) and 0 <= value < 1 << 62 else 0
-
-
 def _add_nccl(
     found: _Found, event: Event, begin_ns: int, end_ns: int, *, is_timed: bool = True
 ) -> None:
@@ -282,17 +209,16 @@ def _add_nccl(
         kernel = _NCCL_KERNEL.match(event.name)
         name = kernel[1] if kernel is not None else "unknown"
         found.unnamed += 1
-    named = _COLLECTIVES.get(name, _Named(plain(name)))
+    named = COLLECTIVES.get(name, Named(plain(name)))
     group = _group(arguments)
     dtype = str(arguments.get("dtype", ""))
     side = "Out" if named.is_counted_by_output else "In"
-    _add_call(
-        found,
+    found.add(
         _NCCL,
         named.operation,
         group,
-        _DTYPES.get(dtype, plain(dtype).lower()),
-        _number(arguments.get(f"{side} msg nelems")),
+        DTYPES.get(dtype, plain(dtype).lower()),
+        number_of(arguments.get(f"{side} msg nelems")),
         (begin_ns, end_ns),
         arguments.get("stream"),
         _peer(named.operation, arguments),
@@ -305,7 +231,7 @@ def _add_recorded(found: _Found) -> None:
     """Adds the calls of a trace without kernels, whose times are unknown."""
     for event, begin_ns, end_ns in sorted(found.kept.recorded, key=lambda one: one[1]):
         name = _arguments(event).get("Collective name")
-        if isinstance(name, str) and name and name not in _NO_OPERATIONS:
+        if isinstance(name, str) and name and name not in NO_OPERATIONS:
             _add_nccl(found, event, begin_ns, end_ns, is_timed=False)
             found.untimed += 1
 
@@ -320,7 +246,7 @@ def _group(arguments: dict[str, Any]) -> ObservedGroup:
     name = plain(str(arguments.get("Process Group Name", "")))
     described = plain(str(arguments.get("Process Group Description", "")))
     text = str(arguments.get("Process Group Ranks", ""))
-    size = _number(arguments.get("Group size"))
+    size = number_of(arguments.get("Group size"))
     members: list[int] = []
     if "..." not in text:  # torch shortens long lists
         members = [int(one) for one in re.findall(r"\d{1,7}", text)]
@@ -333,19 +259,18 @@ def _group(arguments: dict[str, Any]) -> ObservedGroup:
 def _add_gloo(found: _Found, event: Event, begin_ns: int, end_ns: int) -> None:
     arguments = _arguments(event)
     name = event.name.removeprefix("gloo:")
-    named = _COLLECTIVES.get(name, _Named(plain(name)))
+    named = COLLECTIVES.get(name, Named(plain(name)))
     dimensions, types = arguments.get("Input Dims"), arguments.get("Input type")
     count, dtype = 0, ""
     if isinstance(dimensions, list) and dimensions and isinstance(dimensions[0], list):
         count = 1
         for one in dimensions[0]:
-            count = _number(count * _number(one))
+            count = number_of(count * number_of(one))
         if isinstance(types, list) and types:
-            dtype = _DTYPES.get(str(types[0]), plain(str(types[0])))
+            dtype = DTYPES.get(str(types[0]), plain(str(types[0])))
     else:
         found.unsized += 1
-    _add_call(
-        found,
+    found.add(
         _GLOO,
         named.operation,
         found.gloo,
@@ -355,66 +280,6 @@ def _add_gloo(found: _Found, event: Event, begin_ns: int, end_ns: int) -> None:
         None,
         -1,
     )
-
-
-def _add_call(
-    found: _Found,
-    ccl: str,
-    operation: str,
-    group: ObservedGroup,
-    dtype: str,
-    count: int,
-    interval: tuple[int, int],
-    stream: object,
-    peer: int,
-    numbered: object = None,
-    *,
-    is_timed: bool = True,
-) -> None:
-    process = found.process
-    known = process.groups.setdefault(group.identity, group)
-    if process.rank in known.members:
-        known.own_rank = known.members.index(process.rank)
-    size_bytes = count * DTYPE_BYTES.get(dtype, 0)
-    info = OPERATIONS.get(operation)
-    if operation in _WHOLE_INPUT:
-        count //= max(1, known.ranks)
-    elif info is not None and info.spans_ranks:
-        size_bytes *= max(1, known.ranks)
-    key = (ccl, operation, group.identity, dtype, count)
-    place = found.places.get(key)
-    if place is None:
-        place = found.places[key] = len(process.operations)
-        process.operations.append(
-            ObservedOperation(group.identity, operation, ccl, dtype, count, size_bytes)
-        )
-    one = process.operations[place]
-    begin_ns, end_ns = interval
-    time_ns = max(0, end_ns - begin_ns)
-    if is_timed:
-        one.least_ns = min(one.least_ns, time_ns) if one.timed else time_ns
-        one.most_ns = max(one.most_ns, time_ns)
-        one.timed += 1
-        one.total_ns += time_ns
-    one.calls += 1
-    one.bytes += size_bytes
-    sequence = _sequence(found, group.identity, operation, numbered)
-    number = -1
-    if isinstance(stream, int | str):
-        number = found.streams.setdefault(stream, len(found.streams))
-    begins_ns, ends_ns = (begin_ns, max(begin_ns, end_ns)) if is_timed else (0, 0)
-    process.calls.append(ObservedCall(place, sequence, begin_ns, begins_ns, ends_ns, number, peer))
-
-
-def _sequence(found: _Found, group: str, operation: str, numbered: object) -> int:
-    """The number by which ranks match a call: torch's own, or the call's among its likes.
-
-    Several operations of one call of torch have one number.
-    """
-    own = numbered if isinstance(numbered, int) and 0 <= numbered < 1 << 40 else None
-    number = found.sequences.get((group, operation, own), 0)
-    found.sequences[group, operation, own] = number + 1
-    return number if own is None else own * _MOST_OF_ONE_CALL + number
 
 
 def _complete_process(found: _Found) -> None:
