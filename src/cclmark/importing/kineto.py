@@ -24,6 +24,7 @@ from cclmark.importing.torch_calls import (
     Named,
     TorchCalls,
     number_of,
+    rank_in_name,
 )
 from cclmark.importing.trace_events import Event, is_compressed, pieces_of, read_events
 from cclmark.printable import plain
@@ -39,7 +40,6 @@ _FIRST_UNION = 1 << 18  # intervals of kernels, which may overlap
 _STEP = "ProfilerStep#"
 _RECORD = "record_param_comms"
 _NCCL_KERNEL = re.compile(r"nccl(?:Dev)?Kernel_?([A-Za-z]+)", re.ASCII)
-_RANK_IN_NAME = re.compile(r"(\d+)(?!.*\d)")
 _NCCL, _GLOO = "nccl", "gloo"
 
 
@@ -149,10 +149,7 @@ def _rank(info: dict[str, Any], name: str, number: int) -> int:
     rank = info.get("rank")
     if isinstance(rank, int) and 0 <= rank < MOST_RANKS:
         return rank
-    in_name = _RANK_IN_NAME.search(name.rpartition("/")[2])
-    if in_name is not None and len(in_name[1]) < 7:
-        return int(in_name[1])
-    return number
+    return rank_in_name(name, number)
 
 
 def _library(info: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
@@ -14,6 +15,8 @@ from cclmark.profile.observed import (
 
 #: Names that are recorded as calls, and move no data.
 NO_OPERATIONS = frozenset({"init", "wait", "end", "monitoredBarrier", "startCoalescing"})
+_RANK_IN_NAME = re.compile(r"(\d+)(?!.*\d)")
+_MOST_DIGITS = 6
 _MOST_OF_ONE_CALL = 1 << 12  # operations
 
 #: Types as torch names them, in records of collectives and of operators.
@@ -83,6 +86,14 @@ COLLECTIVES = {
 }
 #: Operations whose count in a trace is that of all parts of a rank, not of one.
 _WHOLE_INPUT = frozenset({"alltoall", "alltoallv"})
+
+
+def rank_in_name(name: str, number: int) -> int:
+    """The last number in the name of a file; ``number`` if there is none."""
+    found = _RANK_IN_NAME.search(name.rpartition("/")[2])
+    if found is not None and len(found[1]) <= _MOST_DIGITS:
+        return int(found[1])
+    return number
 
 
 def number_of(value: object) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cclmark.errors import UsageError
+from cclmark.importing.execution_trace import is_execution_trace, read_execution_trace
 from cclmark.importing.header import Origin, iso_time
 from cclmark.importing.inspector import is_inspector, read_inspector
 from cclmark.importing.kineto import is_kineto, read_kineto
@@ -54,6 +55,12 @@ TRACE_IMPORTERS = {
         "the time of kernels by the device's clock; for gloo, of calls by the host's",
         is_kineto,
         lambda file, name, number: [read_kineto(file, name, number)],
+    ),
+    "execution-trace": TraceImporter(
+        "ExecutionTraceObserver",
+        "none: execution traces have no times",
+        is_execution_trace,
+        lambda file, name, number: [read_execution_trace(file, name, number)],
     ),
     "nccl-inspector": TraceImporter(
         "NCCL Inspector",

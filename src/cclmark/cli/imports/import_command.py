@@ -12,7 +12,7 @@ from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_
 
 _FORMATS = (
     *("auto", "nccl-tests", "nccl-tests-json", "flagcx", "hccl", "ml-engineering"),
-    *("cclmark-json", "kineto", "nccl-inspector"),
+    *("cclmark-json", "kineto", "execution-trace", "nccl-inspector"),
 )
 _OTHER_BENCHMARKS = (
     *("nvbandwidth", "nvbandwidth-json", "cuda-samples", "pccl", "osu", "imb", "perftest"),

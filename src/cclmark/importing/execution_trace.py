@@ -1,0 +1,290 @@
+"""Reads PyTorch execution traces (Chakra), one for each rank, as profiles of programs.
+
+torch.profiler.ExecutionTraceObserver writes the operators of a rank in their order, without times
+(torch/csrc/profiler/standalone/execution_trace_observer.cpp). Collectives of NCCL are nodes
+"record_param_comms" whose attributes have the sizes and the group, since schema 1.1.0. Those of
+other backends are operators of c10d, whose group is an object without a name.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.importing.torch_calls import (
+    COLLECTIVES,
+    DTYPES,
+    NO_OPERATIONS,
+    Named,
+    TorchCalls,
+    number_of,
+    rank_in_name,
+)
+from cclmark.importing.trace_events import is_compressed, pieces_of
+from cclmark.printable import plain
+from cclmark.profile.observed import MOST_RANKS, ObservedGroup, ObservedProcess
+
+_MOST_BYTES = 2 << 30
+_NCCL, _GLOO = "nccl", "gloo"
+_RECORD = "record_param_comms"
+_C10D = "c10d::"
+_GROUPS = "## process_group:init ##"
+_RANK_PLACE = 3  # of the inputs of a record: the peer of a message
+_PEER_PLACE = 2  # of the inputs of c10d::send and c10d::recv_
+_MESSAGES = ("send", "recv")
+#: Operators of c10d whose first input is the output.
+_OUTPUT_FIRST = frozenset(
+    {
+        *("allgather", "_allgather_base", "reduce_scatter", "_reduce_scatter_base"),
+        *("alltoall", "alltoall_base", "gather", "scatter"),
+    }
+)
+_TENSOR_TYPE = re.compile(r"Tensor\(([^()\[\],]+)\)")
+_TENSOR_WORDS = 6  # of a tensor's value: id, storage, offset, elements, their size, device
+_ELEMENTS = 3
+
+
+class _Inputs(msgspec.Struct):
+    values: list[Any] = []
+    types: list[Any] = []
+
+
+class _Attribute(msgspec.Struct):
+    name: str = ""
+    value: Any = None
+
+
+class _Node(msgspec.Struct):
+    name: str = ""
+    id: int = 0
+    inputs: msgspec.Raw = msgspec.Raw(b"{}")
+    attrs: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Trace(msgspec.Struct):
+    nodes: list[_Node]
+    schema: str = ""
+
+
+_TRACE = msgspec.json.Decoder(_Trace)
+_INPUTS = msgspec.json.Decoder(_Inputs)
+_ATTRIBUTES = msgspec.json.Decoder(list[_Attribute])
+_CONFIGURATION = msgspec.json.Decoder(list[dict[str, Any]])
+
+
+def is_execution_trace(content: bytes) -> bool:
+    """Whether a file begins as an execution trace, perhaps compressed."""
+    start = content
+    if is_compressed(content):
+        try:
+            start = zlib.decompressobj(wbits=31).decompress(content, 1 << 16)
+        except zlib.error:
+            return False
+    head = start[:1024].lstrip()
+    return head.startswith(b"{") and b'"schema"' in head and b'"nodes"' in head
+
+
+@dataclass
+class _Found(TorchCalls):
+    """What is collected of a trace. ``groups``: by name, as far as the trace describes them."""
+
+    groups: dict[str, ObservedGroup] = field(default_factory=dict)
+    unsized: int = 0
+
+
+def read_execution_trace(file: BinaryIO, name: str, number: int) -> ObservedProcess:
+    """Reads the trace of one rank. ``number``: of the file among those that are imported.
+
+    Raises UsageError if the trace is damaged, cut off or larger than 2 GiB, or contains no
+    communication.
+    """
+    trace = _decoded(file, name)
+    found = _Found(ObservedProcess(rank_in_name(name, number), "", 0))
+    for node in trace.nodes:
+        if node.name == _GROUPS:
+            _add_groups(found, _inputs(node))
+    nodes = sorted(trace.nodes, key=lambda one: one.id)
+    records = [node for node in nodes if node.name == _RECORD]
+    if records:
+        found.process.library = _NCCL
+        for node in records:
+            _add_record(found, node)
+    else:
+        found.process.library = _GLOO
+        for node in nodes:
+            if node.name.startswith(_C10D):
+                _add_operator(found, node)
+    process = found.process
+    if not process.operations:
+        raise UsageError(
+            f"{name} contains no communication: neither records of NCCL nor operators "
+            "of torch.distributed. Start the observer before the steps of training"
+        )
+    if not process.is_possible:
+        raise UsageError(
+            f"{name}: the trace is damaged: it contains numbers that are too large. Record it again"
+        )
+    notes = ["an execution trace has no times"]
+    if found.unsized:
+        notes.append(
+            f"{found.unsized} calls without attributes, as torch before 2.5 records them: their "
+            "sizes are unknown"
+        )
+    process.note = "; ".join(notes)
+    return process
+
+
+def _decoded(file: BinaryIO, name: str) -> _Trace:
+    content = bytearray()
+    for piece in pieces_of(file, name):
+        content += piece
+        if len(content) > _MOST_BYTES:
+            raise UsageError(
+                f"{name}: the trace is larger than {_MOST_BYTES >> 30} GiB: record fewer steps"
+            )
+    try:
+        return _TRACE.decode(content)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{name} is not an execution trace of torch: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        lines = content.count(b"\n") + 1
+        if "truncated" in str(error):
+            raise UsageError(
+                f"{name}: the trace is cut off after {len(content)} bytes, in line {lines}: it is "
+                "complete only when the observer is unregistered. Record or copy it again"
+            ) from None
+        raise UsageError(
+            f"{name}: the trace is damaged: {error}. Record or copy it again"
+        ) from None
+
+
+def _inputs(node: _Node) -> _Inputs:
+    try:
+        return _INPUTS.decode(node.inputs)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Inputs()
+
+
+def _attributes(node: _Node) -> dict[str, Any]:
+    try:
+        return {one.name: one.value for one in _ATTRIBUTES.decode(node.attrs)}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
+def _add_groups(found: _Found, inputs: _Inputs) -> None:
+    """Notes the groups of the process: an empty list of ranks means all."""
+    text = inputs.values[0] if inputs.values else None
+    if not isinstance(text, str):
+        return
+    try:
+        groups = _CONFIGURATION.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return
+    for one in groups:
+        name, size, ranks = str(one.get("pg_name", "")), one.get("group_size"), one.get("ranks")
+        if not isinstance(ranks, list) or not all(_is_rank(rank) for rank in ranks):
+            ranks = []
+        if not ranks and _is_rank(size):
+            ranks = [*range(number_of(size))]
+        found.groups[name] = _group(name, str(one.get("pg_desc", "")), ranks)
+
+
+def _is_rank(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < MOST_RANKS
+
+
+def _group(name: str, described: str, ranks: list[int]) -> ObservedGroup:
+    shown = plain(described if described not in ("", "undefined") else name)
+    return ObservedGroup(plain(f"{name} {ranks} {len(ranks)}"), shown, len(ranks), -1, ranks)
+
+
+def _add_record(found: _Found, node: _Node) -> None:
+    """Adds a collective of NCCL."""
+    attributes = _attributes(node)
+    values = _inputs(node).values
+    name = attributes.get("collective_name")
+    if not isinstance(name, str) or not name:
+        name = next((one for one in values if isinstance(one, str) and one in COLLECTIVES), "")
+        found.unsized += bool(name)
+    if not name or name in NO_OPERATIONS:
+        return
+    named = COLLECTIVES.get(name, Named(plain(name)))
+    dtype = str(attributes.get("dtype", ""))
+    side = "out" if named.is_counted_by_output else "in"
+    peer = values[_RANK_PLACE] if len(values) > _RANK_PLACE else None
+    found.add(
+        _NCCL,
+        named.operation,
+        _group_of(found, attributes),
+        DTYPES.get(dtype, plain(dtype).lower()),
+        number_of(attributes.get(f"{side}_msg_nelems")),
+        (0, 0),
+        None,
+        number_of(peer) if named.operation in _MESSAGES and _is_rank(peer) else -1,
+        is_timed=False,
+    )
+
+
+def _group_of(found: _Found, attributes: dict[str, Any]) -> ObservedGroup:
+    name = str(attributes.get("pg_name", ""))
+    if name in found.groups:
+        return found.groups[name]
+    size = number_of(attributes.get("pg_size"))
+    start, stride = attributes.get("global_rank_start"), attributes.get("global_rank_stride")
+    ranks: list[int] = []
+    if _is_rank(start) and _is_rank(stride) and 0 < size < MOST_RANKS:
+        ranks = [number_of(start) + number * number_of(stride) for number in range(size)]
+        if len(set(ranks)) < size:
+            ranks = []
+    group = _group(name, str(attributes.get("pg_desc", "")), ranks)
+    group.ranks = group.ranks or min(size, MOST_RANKS)
+    found.groups[name] = group
+    return group
+
+
+def _add_operator(found: _Found, node: _Node) -> None:
+    """Adds an operator of c10d, whose sizes are those of its tensors."""
+    name = node.name.removeprefix(_C10D).removesuffix("_")
+    if name == "barrier":
+        return  # backends meet in their own ways
+    named = COLLECTIVES.get(name, Named(plain(name)))
+    inputs = _inputs(node)
+    place = 0
+    if name in _OUTPUT_FIRST and not named.is_counted_by_output:
+        place = 1
+    count = sum(_tensors(inputs.values[place])) if len(inputs.values) > place else 0
+    types = inputs.types[place] if len(inputs.types) > place else ""
+    dtype = _TENSOR_TYPE.search(str(types))
+    peer = inputs.values[_PEER_PLACE] if len(inputs.values) > _PEER_PLACE else None
+    only = next(iter(found.groups.values())) if len(found.groups) == 1 else ObservedGroup(_GLOO)
+    found.add(
+        _GLOO,
+        named.operation,
+        only,
+        "" if dtype is None else DTYPES.get(dtype[1], plain(dtype[1]).lower()),
+        number_of(count),
+        (0, 0),
+        None,
+        number_of(peer) if named.operation in _MESSAGES and _is_rank(peer) else -1,
+        is_timed=False,
+    )
+
+
+def _tensors(value: object) -> Iterator[int]:
+    """The elements of the tensors in a value, which may be nested lists."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if not isinstance(one, list):
+            continue
+        if len(one) == _TENSOR_WORDS and isinstance(one[-1], str):
+            yield number_of(one[_ELEMENTS])
+        else:
+            left += one
