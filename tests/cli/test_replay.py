@@ -84,8 +84,10 @@ def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, tmp_path)
             lines[number] = json.dumps(content)
     apart = tmp_path / "apart.jsonl"
     apart.write_text("\n".join(lines) + "\n")
+    env = fake_cuda.env(CUDA_DEVICE_MAX_CONNECTIONS="1")
     for gaps, least_s in (("keep", 0.04), ("fixed", 0.02)):
-        run = cclmark("replay", str(apart), "--gaps", gaps, *FAST, env=fake_cuda.env())
+        run = cclmark("replay", str(apart), "--gaps", gaps, *FAST, env=env)
+        assert "the step has 2 streams, but the device 1 hardware queues" in run.out
         (result,) = run.journal.replays
         assert result.verification.wrong == 0
         assert min(min(values) for values in result.span_s) >= least_s

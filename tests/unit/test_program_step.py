@@ -153,6 +153,17 @@ def test_messages_to_one_peer_stay_apart_however_close_they_are():
     assert [len(own) for own in found.step.calls] == [2, 2]
 
 
+def test_messages_of_many_ranks_are_refused():
+    ranks = 300
+    parts = [operation("send", ranks=ranks), operation("recv", ranks=ranks)]
+    windows = [
+        [(0, 0.0, US, 0, (rank + 1) % ranks), (1, 0.0, US, 0, (rank - 1) % ranks)]
+        for rank in range(ranks)
+    ]
+    with pytest.raises(UsageError, match="too many to replay"):
+        step_of(journal_of(parts, windows), "p")
+
+
 def test_larger_groups_come_first():
     parts = [operation("all_reduce", group=1), operation("all_reduce", group=0, ranks=0)]
     parts.append(operation("all_reduce", group=2))

@@ -28,6 +28,7 @@ _NS = 1e9
 _SEND = "send"
 _LEAST_LAUNCH_S = 1e-6  # between two kernels; messages of one kernel may follow each other sooner
 _MOST_STEP_S = 3600.0
+_MOST_ENTRIES = 1 << 23  # of all matrices of messages
 _MOST_COUNT = 1 << 44
 
 _UNKNOWN_SIZES = "alltoallv"  # a profile has the sum of a rank's parts only
@@ -317,6 +318,12 @@ def _matrices(
             for peer in row:
                 key = (own.group, place, peer)
                 sent.setdefault(key, deque()).append((one.number, number))
+    entries = sum(len(groups[operations[_first(steps, key)].group]) ** 2 for key in rows)
+    if entries > _MOST_ENTRIES:
+        raise UsageError(
+            f"the messages of {len(steps)} ranks in {len(rows)} calls are too many to replay: "
+            "profile a program of fewer ranks"
+        )
     found = {}
     for one in steps:
         for number, launch in enumerate(one.launches):
@@ -328,6 +335,12 @@ def _matrices(
                 one, number, launch, members, operations, rows, sent
             )
     return found
+
+
+def _first(steps: Sequence[_Rank], key: tuple[int, int]) -> int:
+    """The operation of a launch, by rank and number."""
+    rank, number = key
+    return steps[rank].launches[number].first.index
 
 
 def _matrix(

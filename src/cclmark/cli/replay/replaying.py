@@ -55,6 +55,8 @@ from cclmark.results.schema import Settings
 from cclmark.run import locate
 
 _OF_HOST = "shm"
+_CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
+_USUAL_CONNECTIONS = 8
 
 
 def measure_replays(flags: ReplayFlags) -> int:
@@ -129,7 +131,7 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
         ccl_wheels={name: locate.wheel_files(name) for name in libraries},
         kind=REPLAY,
         planned=replays_of(replay, variants, rounds),
-        warnings=[*found.remarks, *notices],
+        warnings=[*found.remarks, *_few_connections(found, devices.runtime), *notices],
         attachment=msgspec.msgpack.encode(found.step),
         coordinator=coordinator,
     )
@@ -142,6 +144,19 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
         resume=flags.resume,
         stem=f"replay-{ranks}",
     )
+
+
+def _few_connections(found: FoundStep, runtime: str) -> list[str]:
+    """A notice if gaps on one stream may delay calls on another one."""
+    text = os.environ.get(_CONNECTIONS, "")
+    connections = int(text) if text.isascii() and text.isdecimal() else _USUAL_CONNECTIONS
+    streams = max(1 + call.stream for own in found.step.calls for call in own)
+    if runtime != "cuda" or streams <= connections:
+        return []
+    return [
+        f"the step has {streams} streams, but the device {connections} hardware queues "
+        f"({_CONNECTIONS}): a gap on one stream may delay calls on another one. Set it to 32"
+    ]
 
 
 def _libraries(flags: ReplayFlags, runtime: str) -> list[str]:
