@@ -1,0 +1,105 @@
+"""``cclmark replay`` on two real accelerators: ``pytest -m device tests/device``."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cclmark.results.journal import read_journal
+
+pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
+
+GAP_US = 2000.0
+TIME_US = 100.0
+STEP_US = 4 * GAP_US
+
+
+def cclmark(tmp_path, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "cclmark", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+        env=os.environ,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def kernel(begin_us, stream, name, elements, group, **more):
+    arguments = {
+        "Collective name": name,
+        "In msg nelems": elements,
+        "Out msg nelems": elements,
+        "Group size": 2,
+        "dtype": "Float",
+        "Process Group Name": group,
+        "Process Group Ranks": "[0, 1]",
+        "stream": stream,
+        **more,
+    }
+    event = {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "args": arguments}
+    return {**event, "ts": begin_us, "dur": TIME_US}
+
+
+def trace_of(rank, steps=5):
+    """Steps of two groups on two streams, and an exchange, with gaps of 2 ms."""
+    events = []
+    for number in range(steps):
+        begin_us = number * STEP_US
+        peers = {"Dst Rank": 1 - rank, "Src Rank": 1 - rank}
+        events += [
+            kernel(begin_us, 7, "allreduce", 1 << 20, "0"),
+            kernel(begin_us + GAP_US, 8, "allreduce", 1 << 16, "1"),
+            kernel(begin_us + 2 * GAP_US, 7, "allreduce", 1 << 20, "0"),
+            kernel(begin_us + 3 * GAP_US, 8, "send", 4096, "1", **peers),
+            kernel(begin_us + 3 * GAP_US, 8, "recv", 4096, "1", **peers),
+        ]
+        marked = {"ph": "X", "cat": "gpu_user_annotation", "name": f"ProfilerStep#{number}"}
+        events.append({**marked, "ts": begin_us - 1.0, "dur": STEP_US})
+    info = {"backend": "nccl", "rank": rank, "world_size": 2}
+    return json.dumps({"traceEvents": events, "distributedInfo": info})
+
+
+@pytest.fixture
+def profile(tmp_path):
+    """The profile of such a program."""
+    files = [tmp_path / f"trace-{rank}.json" for rank in (0, 1)]
+    for rank, file in enumerate(files):
+        file.write_text(trace_of(rank))
+    cclmark(tmp_path, "import", *map(str, files), "--journal", "profile.jsonl")
+    return tmp_path / "profile.jsonl"
+
+
+def replayed(tmp_path, profile, gaps):
+    journal = tmp_path / f"{gaps}.jsonl"
+    done = cclmark(
+        *(tmp_path, "replay", str(profile), "--gaps", gaps, "-n", "20", "--journal", str(journal))
+    )
+    (result,) = read_journal(journal).replays
+    assert result.status == "ok"
+    assert result.verification.wrong == 0
+    assert [(one.operation.operation, one.calls) for one in result.operations if one.calls] != []
+    return done, result
+
+
+def test_gaps_pass_between_calls_of_two_groups_and_streams(tmp_path, profile):
+    gaps_s = 3 * (GAP_US - TIME_US) * 1e-6
+    for gaps in ("keep", "fixed"):
+        done, result = replayed(tmp_path, profile, gaps)
+        for span_s, communication_s in zip(result.span_s, result.communication_s, strict=True):
+            for span, communication in zip(span_s, communication_s, strict=True):
+                assert communication <= span + 1e-6
+                # With fixed moments a late first call shortens the rest.
+                assert span >= (gaps_s if gaps == "keep" else gaps_s / 2)
+        assert "replay against program" in done.stdout
+
+
+def test_without_gaps_communication_alone_is_left(tmp_path, profile):
+    _, kept = replayed(tmp_path, profile, "keep")
+    _, dropped = replayed(tmp_path, profile, "drop")
+    assert min(map(min, dropped.span_s)) < min(map(min, kept.span_s))
