@@ -26,17 +26,20 @@ StepCall call_of(size_t communicator, size_t stream, Collective collective, size
 /// Lets `body` run on four ranks, each of which is in a communicator of all and in one of two.
 template <typename Body>
 void with_two_groups(Body body) {
-  auto ccl = open_ccl(shape_of("shm"), {});
-  std::vector<uint8_t> all = ccl->make_id(4), low = ccl->make_id(2), high = ccl->make_id(2);
+  // One for each group: ranks are threads here, and the first rank of a group changes its library.
+  auto of_four = open_ccl(shape_of("shm"), {});
+  auto of_low = open_ccl(shape_of("shm"), {}), of_high = open_ccl(shape_of("shm"), {});
+  std::vector<uint8_t> all = of_four->make_id(4), low = of_low->make_id(2),
+                       high = of_high->make_id(2);
   run_ranks_on_file(4, [&](RankGroup& rank_group, int fd) {
     int rank = rank_group.rank();
     bool is_low = rank < 2;
     auto device = open_host_device(rank);
-    auto of_all = ccl->join(*device, all, rank_group);
+    auto of_all = of_four->join(*device, all, rank_group);
     std::vector<int> members = is_low ? std::vector<int>{0, 1} : std::vector<int>{2, 3};
     auto pair = rank_group.subgroup(fd, members, is_low ? 4 : 6);
     pair->expect_within(60, "a test");
-    auto of_pair = ccl->join(*device, is_low ? low : high, *pair);
+    auto of_pair = (is_low ? of_low : of_high)->join(*device, is_low ? low : high, *pair);
     std::vector<Membership> memberships{{of_all.get(), rank, 4}, {of_pair.get(), rank % 2, 2}};
     body(*device, rank_group, memberships);
     rank_group.barrier();
