@@ -450,7 +450,7 @@ void report_proxy(void* context, void* task) {
 }
 
 /// A thread that reports kernels later than the host's calls return, in their order, as NCCL's
-/// proxy thread does: CCLMARK_FAKE_LATE_KERNELS_MS later.
+/// proxy thread does: CCLMARK_FAKE_LATE_KERNELS_MS later, or when the communicator ends.
 class LateReports {
  public:
   void add(std::chrono::milliseconds late, std::function<void()> report) {
@@ -460,7 +460,7 @@ class LateReports {
     changed_.notify_one();
   }
 
-  /// Waits until all is reported.
+  /// Reports what is left without further delay, and waits until all is reported.
   void finish() {
     if (!thread_.joinable()) return;
     {
@@ -482,8 +482,8 @@ class LateReports {
       if (pending_.empty()) return;
       const Pending next = std::move(pending_.front());
       pending_.pop_front();
+      changed_.wait_until(lock, next.first, [this] { return is_over_; });
       lock.unlock();
-      std::this_thread::sleep_until(next.first);
       next.second();
       lock.lock();
     }
