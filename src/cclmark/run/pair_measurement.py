@@ -80,6 +80,8 @@ class PairsRunner:
 
         With instruments, both ranks of each pair send what they observed instead.
         """
+        self._rank.enter("communicator creation")
+        self._ccl.start(self._rank.rank_group)
         self._rank.enter("allocating buffers")
         self._free_bytes = free_on_all(self._device, self._rank.rank_group, self._job.ranks)
         gc.collect()
@@ -205,6 +207,7 @@ class PairsRunner:
         self._rank.enter("shutdown")
         if bench is not None:
             del bench.runner, bench.session
+            bench.communicator.leave()
             del bench.communicator
             self._rank.leave_subgroup()
         self._meet(0)

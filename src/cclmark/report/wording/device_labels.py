@@ -25,7 +25,7 @@ def device_labels(header: Header) -> list[str]:
 def pair_name(pair: tuple[int, int], operation: str, names: Sequence[str]) -> str:
     """Names two devices, with an arrow if the operation moves data in one direction."""
     first, second = (names[number] for number in pair)
-    if operation == "broadcast":
+    if operation in ("broadcast", "send"):
         return f"{first} → {second}"
     return f"{second} → {first}" if operation == "reduce" else f"{first}–{second}"
 
