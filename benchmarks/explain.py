@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Does --explain agree with NCCL's own log, and does it leave the timed rows alone?
 
-    python benchmarks/explain.py [--ranks 2] [--rounds 5] [--operations A,B] [--out FILE.json]
+    python benchmarks/explain.py [--ranks 2] [--rounds 5] [--operations A,B] [--ccl flagcx]
+        [--out FILE.json]
 
 For every setting, one run with --explain is compared with NCCL's TUNING lines from a second run
 without it: algorithm, protocol and channels of each size. Settings that NCCL refuses are listed.
 Then runs with and without --explain alternate, and the ratio of their times is printed per size.
+With --ccl flagcx the operations are FlagCX's, and the NCCL below it is explained and logs.
 """
 
 from __future__ import annotations
@@ -115,13 +117,15 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--operations", default=",".join(OPERATIONS))
+    parser.add_argument("--ccl", default="nccl")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    ranks = ["-g", str(args.ranks)]
+    ranks = ["-g", str(args.ranks), "--ccl", args.ccl]
     rows: dict[str, object] = {}
     for operation in args.operations.split(","):
         rows[operation] = compared(operation, ranks, {})
-        rows[f"{operation} -R 2"] = compared(operation, [*ranks, "-R", "2"], {})
+        if args.ccl == "nccl":
+            rows[f"{operation} -R 2"] = compared(operation, [*ranks, "-R", "2"], {})
         for algorithm in ALGORITHMS:
             for protocol in PROTOCOLS:
                 forced = {"NCCL_ALGO": algorithm, "NCCL_PROTO": protocol}
