@@ -123,6 +123,18 @@ def test_a_variable_that_decides_instead_is_refused(monkeypatch):
     check_config({"maxCTAs": "8"}, ["nccl"])
 
 
+def test_a_configuration_file_that_decides_instead_is_refused(monkeypatch, tmp_path):
+    file = tmp_path / "nccl.conf"
+    file.write_text("# the cluster's\nNCCL_MIN_CTAS=4\n")
+    monkeypatch.setenv("NCCL_CONF_FILE", str(file))
+    message = f"NCCL_MIN_CTAS=4 is set in {file} and decides instead of the option: unset it"
+    with pytest.raises(UsageError, match=message):
+        check_config({"minCTAs": "8"}, ["nccl"])
+    check_config({"maxCTAs": "8"}, ["nccl"])
+    file.write_text("#NCCL_MIN_CTAS=4\n")
+    check_config({"minCTAs": "8"}, ["nccl"])
+
+
 def test_the_options_of_a_variant_are_checked_together():
     fits = Variant((option("minCTAs", "8"), option("maxCTAs", "8")))
     check_options_of([fits], "nccl", {})

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from cclmark.errors import UsageError
 from cclmark.plan.library_settings import (
     check_combination,
+    configuration_files_of,
     unknown_option,
     variable_of_option,
 )
 from cclmark.plan.variants import OPTION, Variant
+from cclmark.results.configuration_files import read_configuration_files
 
 _UNKNOWN_VERSION = ""
 _OPTION = re.compile(r"([A-Za-z][A-Za-z0-9]*)=(.+)", re.ASCII)
@@ -61,11 +63,15 @@ def require_option(flag: str, ccl: str, name: str) -> None:
     if reason := unknown_option(ccl, name):
         raise UsageError(_as_typed(flag, reason))
     variable = variable_of_option(ccl, name)
-    if variable in os.environ:
-        raise UsageError(
-            _as_typed(flag, f"{name}: {variable}={os.environ[variable]} is set in the environment ")
-            + "and decides instead of the option: unset it"
-        )
+    if not variable:
+        return
+    files, _ = read_configuration_files(configuration_files_of(ccl), os.environ)
+    for source, variables in (("the environment", os.environ), *files):
+        if variable in variables:
+            raise UsageError(
+                _as_typed(flag, f"{name}: {variable}={variables[variable]} is set in {source} ")
+                + "and decides instead of the option: unset it"
+            )
 
 
 def _check_together(flag: str, ccl: str, options: Mapping[str, str]) -> None:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
 from cclmark.plan.libraries import MPI, library_called
-from cclmark.plan.library_files import ConfigurationFiles
 from cclmark.plan.library_settings import absence_of, configuration_files_of, settings_of
 from cclmark.plan.setting_fields import LibrarySetting
-from cclmark.regular_file import read_regular
+from cclmark.results.configuration_files import read_configuration_files
 from cclmark.results.setting_values import DEFAULT, ENVIRONMENT, LIBRARY, SettingValue
 from cclmark.run.descriptions import open_ccl
 from cclmark.run.locate import find_mpirun, wheel_files
 from cclmark.run.mpi_variables import MpiVariables, tool_name
 
-_MOST_BYTES = 1 << 20
 #: The value of a setting's variable in the library itself, None for a variable that it lacks.
 Read = Callable[[LibrarySetting], str | None]
 
@@ -69,7 +64,7 @@ def effective_values(
 
     ``version``: the library's own text about its version, empty if it is unknown.
     """
-    files, notices = _read_files(configuration_files_of(ccl), environment)
+    files, notices = read_configuration_files(configuration_files_of(ccl), environment)
     values = [_value(one, version, environment, files, read) for one in settings_of(ccl)]
     return values, notices
 
@@ -96,45 +91,3 @@ def _value(
             source = DEFAULT if own == setting.default else LIBRARY
         value = own
     return SettingValue(setting, value, source)
-
-
-def _read_files(
-    configurations: Sequence[ConfigurationFiles], environment: Mapping[str, str]
-) -> tuple[list[tuple[str, dict[str, str]]], list[str]]:
-    """The variables of each file that exists, the first one with the highest priority."""
-    found, notices = [], []
-    for configuration in configurations:
-        named = environment.get(configuration.variable, "") if configuration.variable else ""
-        for path in (named or _expanded(configuration.user), configuration.system):
-            if not path:
-                continue
-            try:
-                content = read_regular(Path(path), _MOST_BYTES)
-            except OSError as error:
-                if path == named:
-                    notices.append(f"{configuration.variable}={path}: {error.strerror}")
-                elif not isinstance(error, FileNotFoundError):
-                    notices.append(f"{path}: cannot read it: {error.strerror}")
-                continue
-            found.append((path, _variables(content)))
-    return found, notices
-
-
-def _variables(content: bytes) -> dict[str, str]:
-    """The variables of a file as NCCL parses it: the first of equal names applies."""
-    variables: dict[str, str] = {}
-    for line in content.decode(errors="replace").splitlines():
-        name, equals, value = line.partition("=")
-        if equals and not line.startswith("#"):
-            variables.setdefault(name, value)
-    return variables
-
-
-def _expanded(path: str) -> str:
-    """``path`` with the user's home directory, which NCCL takes from the password database."""
-    if not path.startswith("~"):
-        return path
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir + path[1:]
-    except KeyError:
-        return ""
