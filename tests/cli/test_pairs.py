@@ -58,7 +58,9 @@ class TestHost:
             for result in whole.journal.results
             if result.case.root is not None
         }
-        assert roots == {(name, root) for name in ("broadcast", "reduce", "send") for root in (0, 1)}
+        assert roots == {
+            (name, root) for name in ("broadcast", "reduce", "send") for root in (0, 1)
+        }
 
     def test_there_is_a_heat_map_of_each_operation_and_a_chart_of_all(self, whole):
         for operation in measured(whole):

@@ -215,9 +215,9 @@ class TestTimeline:
 
 
 @pytest.fixture(scope="module")
-def losses(tmp_path_factory):
-    """What parallel_losses.py found, by parallelism, model and optimizer."""
-    program = Path(__file__).with_name("parallel_losses.py")
+def steps(tmp_path_factory):
+    """What parallel_steps.py found."""
+    program = Path(__file__).with_name("parallel_steps.py")
     meeting = tmp_path_factory.mktemp("meeting") / "file"
     ranks = [
         subprocess.Popen(
@@ -235,7 +235,7 @@ def losses(tmp_path_factory):
         for rank in ranks:
             rank.kill()
     assert ranks[0].returncode == 0, err[-3000:]
-    return {tuple(row[:3]): row[3:] for row in json.loads(out)}
+    return json.loads(out)
 
 
 @pytest.mark.parametrize(
@@ -252,8 +252,32 @@ def losses(tmp_path_factory):
         ("ep", "tiny-moe", "sgd"),
     ],
 )
-def test_the_losses_are_those_of_one_rank_with_all_data(losses, parallel, model, optimizer):
-    together, alone, other = losses[parallel, model, optimizer]
+def test_the_losses_are_those_of_one_rank_with_all_data(steps, parallel, model, optimizer):
+    found = {tuple(row[:3]): row[3:] for row in steps["losses"]}
+    together, alone, other = found[parallel, model, optimizer]
     assert together == pytest.approx(alone, abs=2e-5)
     # The same comparison distinguishes other data.
     assert together != pytest.approx(other, abs=2e-3)
+
+
+def test_the_estimated_memory_is_a_close_lower_limit_of_what_tensors_occupy(steps):
+    ratios = {tuple(row[:3]): row[3] / row[4] for row in steps["peaks"]}
+    assert len(ratios) == 7
+    assert all(0.75 < ratio <= 1 for ratio in ratios.values()), ratios
+
+
+def test_a_step_communicates_as_often_as_documented(steps):
+    counts = {tuple(row[:2]): row[2] for row in steps["communication"]}
+    # Two layers, and the root unit with the tied embedding, which stays gathered.
+    assert counts["fsdp", "tiny"] == {"c10d._allgather_base_": 5, "c10d._reduce_scatter_base_": 3}
+    # Four layers and the embedding in both passes, and once the output head.
+    assert counts["fsdp", "tiny-llama"] == {
+        "c10d._allgather_base_": 11,
+        "c10d._reduce_scatter_base_": 6,
+    }
+    assert counts["tp", "tiny"] == {"c10d_functional.all_reduce": 2 * 2 * 2}
+    # An untied output head: its logits are gathered, the gradient of its input is summed.
+    assert counts["tp", "tiny-llama"] == {
+        "c10d_functional.all_reduce": 4 * 2 * 2 + 1,
+        "c10d_functional.all_gather_into_tensor": 1,
+    }

@@ -67,8 +67,9 @@ class ModelFlags:
         "--dtype",
         default="",
         metavar="TYPE",
-        help="Type of parameters and arithmetic: bfloat16 (bf16), float32 (fp32) [bfloat16; "
-        "host: float32].",
+        help="Type of parameters and arithmetic: bfloat16 (bf16), float32 (fp32), or mixed: "
+        "float32 parameters, gradients and optimizer state, products of matrices in bfloat16 "
+        "(autocast; fsdp: MixedPrecisionPolicy) [bfloat16; host: float32].",
     )
     optimizer: str = option(
         OPERATION,

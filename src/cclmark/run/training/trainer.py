@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from cclmark.plan.training_choices import ADAMW
+from cclmark.plan.training_choices import ADAMW, MIXED
 from cclmark.plan.trainings import Training
 from cclmark.run.training.transformer import (
     Transformer,
@@ -38,8 +38,25 @@ class Setup:
     @property
     def dtype(self) -> torch.dtype:
         """The type of the parameters."""
+        if self.is_mixed:
+            return torch.float32
         found: torch.dtype = getattr(torch, self.training.dtype)
         return found
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether products are computed in bfloat16 from float32 parameters."""
+        return self.training.dtype == MIXED
+
+    def forward_of(self, model: nn.Module) -> Callable[[Tensor], Tensor]:
+        """The forward pass of a model: with mixed types, under autocast."""
+
+        def under_autocast(tokens: Tensor) -> Tensor:
+            with torch.autocast(self.device.type, dtype=torch.bfloat16):
+                logits: Tensor = model(tokens)
+            return logits
+
+        return under_autocast if self.is_mixed else model
 
     @property
     def sequences(self) -> range:

@@ -165,7 +165,8 @@ class Mixture(nn.Module):
         rows = order // self.active
         outputs = self.compute(tokens[rows], counts)
         weighted = outputs * scores.flatten()[order].unsqueeze(1).to(outputs.dtype)
-        return torch.zeros_like(tokens).index_add(0, rows, weighted).view_as(x)
+        # Under autocast the experts' outputs have another type than their inputs.
+        return torch.zeros_like(tokens).index_add(0, rows, weighted.to(tokens.dtype)).view_as(x)
 
 
 class Experts(nn.Module):
