@@ -23,10 +23,13 @@ from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
 from cclmark.report.kinds.train_page import training_sections
 from cclmark.report.kinds.train_table import TrainingTable
 from cclmark.report.wording.training_words import (
+    cells_of,
     device_line,
     loss_lines,
     method_of_trainings,
+    peak_line,
     remarks_of,
+    title_of_training,
 )
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import (
@@ -128,6 +131,7 @@ class TestShapes:
                 {"parallel": "pp", "microbatches": 4, "model": MODELS["gpt2"].with_layers(1)},
                 "1 layers are fewer than 2 ranks",
             ),
+            ({"balance_weight": 0.01}, "--balance-loss requires experts, and gpt2-254m has none"),
             ({"microbatches": 2}, "--microbatches requires --parallel pp"),
             ({"compiled": True, "parallel": "fsdp"}, "--compile is supported with none, ddp and"),
             (
@@ -194,7 +198,8 @@ class TestMemory:
         text = shortage(msgspec.structs.replace(base, microbatches=4), few.total)
         assert "--microbatches 8" in text
         assert "--dtype bfloat16" in text
-        assert "8 devices" in text
+        more = msgspec.structs.replace(base, microbatches=8)
+        assert "8 devices" in what_fits(more, few.total - 1)
 
     def test_activations_of_gpt2_are_34_bytes_less_dropout_masks(self):
         # Korthikanti et al., arXiv 2205.05198: 34 s b h bytes per layer, of which 2 are masks of
@@ -307,8 +312,22 @@ class TestFigures:
         assert summaries_of([mixed], [device(0), device(1)])[0].share_of_peak == one.share_of_peak
         (one,) = summaries_of([result()], [device(0), device(1, "Unheard Of 9000")])
         assert one.share_of_peak is None
-        assert one.peak_reason == "the peak rate of Unheard Of 9000 is unknown"
+        assert (
+            one.peak_reason == "the peak rate of Unheard Of 9000 is unknown; --peak TFLOPS sets it"
+        )
         assert "MFU is unknown: the peak rate of Unheard Of 9000" in remarks_of([one])[0]
+        assert cells_of(one, [one])[3] == "unknown"
+        given = result(training=training(peak_flops=2 * 989.4e12))
+        (one,) = summaries_of([given], [device(0), device(1, "Unheard Of 9000")])
+        assert one.share_of_peak == pytest.approx(expected / 2)
+        text = peak_line([one])
+        assert text == "MFU of the peak, 1978.8 TFLOP/s for each device (given by --peak)"
+
+    def test_the_title_states_the_types_of_all_tensors(self):
+        text = title_of_training(training())
+        assert "batch 4 x 512, all in bfloat16, adamw" in text
+        text = title_of_training(training("tiny-moe", dtype="mixed", balance_weight=0.01))
+        assert "mixed (float32, products in bfloat16), adamw, balance loss 0.01" in text
 
     def test_names_of_devices(self):
         rates = {

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import click
 
-from cclmark.cli.options import OPERATION, Flags, changed, option
+from cclmark.cli.options import METHOD, OPERATION, Flags, changed, option
 from cclmark.cli.step_options import StepFlags
 from cclmark.plan.training_choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
 
 _SHARED = Flags.__dataclass_fields__
 _STEPS = StepFlags.__dataclass_fields__
 USUAL_SEQUENCE = 1024
+USUAL_BALANCE_WEIGHT = 0.01  # alpha of Switch Transformers, arXiv 2101.03961, section 2.2
 
 
 @dataclass
@@ -32,6 +33,14 @@ class ModelFlags:
         type=click.IntRange(1, 1000),
         metavar="N",
         help="Another number of layers [the model's].",
+    )
+    vocabulary: int | None = option(
+        OPERATION,
+        "--vocabulary",
+        type=click.IntRange(2, 1 << 24),
+        metavar="N",
+        help="Another number of tokens [the model's]; gpt2's 50257 padded to 50304, a multiple of "
+        "64, is faster on tensor cores.",
     )
     parallel: str | None = option(
         OPERATION,
@@ -85,6 +94,14 @@ class ModelFlags:
         metavar="RATE",
         help=f"Learning rate [{', '.join(f'{k}: {v:g}' for k, v in LEARNING_RATES.items())}].",
     )
+    balance_loss: float | None = option(
+        OPERATION,
+        "--balance-loss",
+        type=click.FloatRange(0, 1e3),
+        metavar="WEIGHT",
+        help=f"Weight of the auxiliary loss that balances experts, 0 for none "
+        f"[{USUAL_BALANCE_WEIGHT:g} for models with experts].",
+    )
     compiled: bool = option(
         OPERATION,
         "--compile",
@@ -120,6 +137,19 @@ class TrainFlags(StepFlags, ModelFlags):
     )
     max_time_s: float = changed(
         _STEPS["max_time_s"], 20.0, help="Maximum time for timing steps of a variant [20]."
+    )
+    peak_teraflops: float | None = option(
+        METHOD,
+        "--peak",
+        type=click.FloatRange(0, 1e6, min_open=True),
+        metavar="TFLOPS",
+        help="Peak rate of a device for the MFU, in 10^12 operations per second [the dense "
+        "bfloat16 peak of its datasheet].",
+    )
+    timeout_s: float = changed(
+        _STEPS["timeout_s"],
+        help="Maximum time for one phase, for example the first step, before the run is ended; "
+        "later phases get the time of their steps besides [60].",
     )
     seed: int = changed(_STEPS["seed"], help="Seed of the tokens and the initial parameters [1].")
     inject: list[str] = changed(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cclmark.cli.collective.measuring import check_limits
 from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_variants
-from cclmark.cli.train.train_options import USUAL_SEQUENCE, TrainFlags
+from cclmark.cli.train.train_options import USUAL_BALANCE_WEIGHT, USUAL_SEQUENCE, TrainFlags
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import find_placement
@@ -37,6 +37,7 @@ _USUAL_MODELS = {"host": "tiny"}
 _USUAL_MODEL = "gpt2"
 _USUAL_DTYPES = {"host": "float32"}
 _USUAL_DTYPE = "bfloat16"
+_TERA = 1e12
 
 
 def measure_training(flags: TrainFlags) -> int:
@@ -119,6 +120,8 @@ def _check_backend(name: str, runtime: str) -> None:
 
 def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Training:
     model: Model = find_model(flags.model or _USUAL_MODELS.get(runtime, _USUAL_MODEL), flags.layers)
+    if flags.vocabulary is not None:
+        model = model.with_vocabulary(flags.vocabulary)
     parallel = flags.parallel or (DDP if ranks > 1 else NONE)
     microbatches = flags.microbatches or 0
     if parallel == PIPELINE:
@@ -139,6 +142,10 @@ def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Train
         else flags.learning_rate,
         microbatches=microbatches,
         compiled=flags.compiled,
+        balance_weight=(USUAL_BALANCE_WEIGHT if model.experts else 0.0)
+        if flags.balance_loss is None
+        else flags.balance_loss,
+        peak_flops=(flags.peak_teraflops or 0.0) * _TERA,
     )
     check_training(training)
     return training

@@ -12,7 +12,6 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from cclmark.run.training.distributed_tensors import fill_distributed
 from cclmark.run.training.trainer import Setup, Step, run_step
-from cclmark.run.training.transformer import Transformer, on_meta
 
 
 class Sharded:
@@ -30,7 +29,7 @@ class Sharded:
 
     def __init__(self, setup: Setup) -> None:
         mesh = init_device_mesh(setup.device.type, (setup.ranks,))
-        model = on_meta(lambda: Transformer(setup.training.model), setup.dtype)
+        model = setup.model_on_meta()
         policy = MixedPrecisionPolicy()
         if setup.is_mixed:
             policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)

@@ -17,7 +17,7 @@ from torch.distributed.tensor.parallel import (
 
 from cclmark.run.training.distributed_tensors import fill_distributed
 from cclmark.run.training.trainer import Setup, Step, run_step
-from cclmark.run.training.transformer import Gated, Transformer, on_meta
+from cclmark.run.training.transformer import Gated
 
 _COLUMNS = ("attention.project", "network.up", "network.gate")
 _ROWS = ("attention.output", "network.down")
@@ -35,7 +35,7 @@ class TensorParallel:
 
     def __init__(self, setup: Setup) -> None:
         mesh = init_device_mesh(setup.device.type, (setup.ranks,))
-        model = on_meta(lambda: Transformer(setup.training.model), setup.dtype)
+        model = setup.model_on_meta()
         for layer in model.layers.values():
             names = {name for name, _ in layer.named_modules()}
             plan: dict[str, ParallelStyle] = {

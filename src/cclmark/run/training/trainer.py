@@ -11,12 +11,7 @@ from torch import Tensor, nn
 
 from cclmark.plan.training_choices import ADAMW, MIXED
 from cclmark.plan.trainings import Training
-from cclmark.run.training.transformer import (
-    Transformer,
-    initial_value,
-    loss_of,
-    on_meta,
-)
+from cclmark.run.training.transformer import Mixture, Transformer, initial_value, loss_of
 
 _BETAS = (0.9, 0.95)  # Brown et al., Language Models are Few-Shot Learners, appendix B
 _WEIGHT_DECAY = 0.1
@@ -66,9 +61,20 @@ class Setup:
             return range(batch)
         return range(self.rank * batch, (self.rank + 1) * batch)
 
+    def model_on_meta(
+        self, layers: range | None = None, *, first: bool = True, last: bool = True
+    ) -> Transformer:
+        """The model, or a part of it, whose parameters have a shape and a type, but no memory."""
+        with torch.device("meta"):
+            model = Transformer(self.training.model, layers, first=first, last=last).to(self.dtype)
+        for layer in model.layers.values():
+            if isinstance(layer.network, Mixture):
+                layer.network.balance_weight = self.training.balance_weight
+        return model
+
     def whole_model(self) -> Transformer:
         """The whole model on the device, with its initial values."""
-        model = on_meta(lambda: Transformer(self.training.model), self.dtype)
+        model = self.model_on_meta()
         model.to_empty(device=self.device)
         self.fill(model)
         return model
