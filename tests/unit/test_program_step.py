@@ -74,6 +74,31 @@ def test_operations_that_overlap_on_two_streams_count_once():
     assert [one.stream for one in found.step.calls[0]] == [0, 1]
 
 
+def test_a_send_and_a_receive_of_one_kernel_are_counted_as_the_send_on_every_rank():
+    parts = [operation("send"), operation("recv")]
+    both = [(0, 0.0, 10 * US, 0, 1), (1, 0.0, 10 * US, 0, 1)]
+    other = [(1, 0.0, 10 * US, 0, 0), (0, 0.0, 10 * US, 0, 0)]
+    found = step_of(journal_of(parts, [both, other]), "p")
+    assert [[one.operation for one in calls] for calls in found.step.calls] == [[0], [0]]
+    assert not any("roots" in text for text in found.remarks)
+
+
+def test_a_rank_receives_its_own_calls_only():
+    parts = [operation("all_reduce", ranks=3), operation("send", ranks=3)]
+    parts.append(operation("recv", ranks=3))
+    windows = [
+        [(0, 0.0, 10 * US, 0), (1, 20 * US, 10 * US, 0, 1)],
+        [(0, 0.0, 10 * US, 0), (2, 20 * US, 30 * US, 0, 0)],
+        [(0, 0.0, 10 * US, 0)],
+    ]
+    step = step_of(journal_of(parts, windows), "p").step
+    assert [one.calls for one in step.by_rank] == list(step.calls)
+    assert [len(one.calls) for one in step.by_rank] == [2, 2, 1]
+    assert len({one.length_s for one in step.by_rank}) == 1
+    assert step.by_rank[2].length_s == pytest.approx(50 * US)
+    assert step.by_rank[2].groups == step.groups
+
+
 def test_messages_of_one_kernel_are_one_exchange_with_the_senders_rows():
     # Rank 0 sends to both others at once; the third part lies behind the first one.
     parts = [operation("send", ranks=3, count=8), operation("send", ranks=3, count=16)]

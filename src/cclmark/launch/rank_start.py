@@ -75,7 +75,7 @@ def _jobs(
             explain=request.explain,
             traced_operations=request.traced_operations,
             environment=dict(request.environment),
-            attachment=request.attachment,
+            attachment=request.attachments[rank] if request.attachments else b"",
         )
         for rank, indices in enumerate(request.processes)
     ]

@@ -41,7 +41,8 @@ class Request:
     started with, besides those of this process. ``explain``: observe what the libraries do instead
     of measuring. ``explained``: such a pass follows this one. ``traced_operations``: trace
     so many operations of the item instead of measuring, 0 for none; ``traces`` receives the trace
-    of every rank. ``attachment``: what ranks need besides the items, encoded for the kind.
+    of every rank. ``attachments``: what each rank needs besides the items, encoded for the kind;
+    empty for nothing.
     ``coordinator``: the participating processes, None for this process alone.
     """
 
@@ -62,7 +63,7 @@ class Request:
     explained: bool = False
     traced_operations: int = 0
     traces: Callable[[RankTrace], None] | None = None
-    attachment: bytes = b""
+    attachments: Sequence[bytes] = ()
     coordinator: Coordinator | None = None
 
     @property

@@ -114,7 +114,7 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
         kind=REPLAY,
         planned=replays_of(replay, variants, rounds),
         warnings=[*found.remarks, *_few_connections(found, devices.runtime), *notices],
-        attachment=msgspec.msgpack.encode(found.step),
+        attachments=[msgspec.msgpack.encode(part) for part in found.step.by_rank],
         coordinator=coordinator,
     )
     return record(
