@@ -191,8 +191,11 @@ def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
     [
         ((), "the profile is missing"),
         (("no-such-file.jsonl",), "no-such-file.jsonl"),
-        (("PROFILE", "--ccl", "mpi"), "streams"),
-        (("PROFILE", "--ccl", "shm,torch:gloo"), "loads itself"),
+        (("PROFILE", "--ccl", "mpi"), "which mpi does not support: use --ccl shm"),
+        (
+            ("PROFILE", "--ccl", "shm,torch:gloo"),
+            "which torch:gloo does not support: use --ccl shm",
+        ),
         (("PROFILE", "--ccl", "unheard"), "unheard"),
         (("PROFILE", "--ccl", "shm,shm", "--vary", "registration=none"), "variables of the"),
         (("PROFILE", "-g", "3", "--devices", "host:3"), "the profile has 2 ranks"),

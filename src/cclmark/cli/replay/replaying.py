@@ -114,7 +114,7 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
         kind=REPLAY,
         planned=replays_of(replay, variants, rounds),
         warnings=[*found.remarks, *_few_connections(found, devices.runtime), *notices],
-        attachments=[msgspec.msgpack.encode(part) for part in found.step.by_rank],
+        attachment=[msgspec.msgpack.encode(part) for part in found.step.by_rank],
         coordinator=coordinator,
     )
     return record(
@@ -150,10 +150,13 @@ def _libraries(flags: ReplayFlags, runtime: str) -> list[str]:
     named = [one.strip() for one in flags.ccl.split(",")] if flags.ccl else [usual or ""]
     found = list(dict.fromkeys(meant_by(name, runtime) for name in named))
     for name in found:
-        if name in (MPI, BRIDGE) or torch_backend_of(name) is not None:
+        backend = torch_backend_of(name)
+        if name in (MPI, BRIDGE) or backend is not None:
+            instead = backend if backend in names_for(runtime) else usual
             raise UsageError(
-                f"--ccl {name}: replay supports only libraries that cclmark loads itself and whose "
-                "calls are enqueued on streams, and shm"
+                f"--ccl {name}: replay enqueues calls on several streams of libraries that cclmark "
+                f"loads itself, which {name} does not support"
+                + (f": use --ccl {instead}" if instead else "")
             )
         if name not in names_for(runtime):
             raise unknown_library(name, runtime)
