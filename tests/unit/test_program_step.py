@@ -9,6 +9,7 @@ from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.replays import EXCHANGE
 from cclmark.profile.deadlocks import Launch, join_deadlocked
 from cclmark.profile.program_step import step_of
+from cclmark.report.wording.replay_words import change_text, ms, ratio_text
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import (
@@ -284,3 +285,11 @@ def test_what_is_assumed_is_told():
     assert "smallest count" in told
     assert "roots of broadcast" in told
     assert found.original.span_s == ()
+
+
+def test_short_times_and_large_differences_are_readable():
+    assert [ms(one) for one in (7.109e-3, 41.2e-6, 0.04e-6)] == ["7.109", "0.04120", "0.00004"]
+    assert ms(None) == "-"
+    assert [change_text(one) for one in (-0.6, 0.031)] == ["-60.0 %", "+3.1 %"]
+    assert change_text(160.4) == "161 times as long"
+    assert (ratio_text(0.0172), ratio_text(44011.6)) == ("0.017", "44,012")

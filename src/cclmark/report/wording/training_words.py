@@ -179,7 +179,7 @@ def remarks_of(summaries: Sequence[TrainingSummary]) -> list[str]:
             found.setdefault(text, []).append(name_of(one))
     lines = []
     for text, names in found.items():
-        where = f": {', '.join(names)}" if len(summaries) > 1 else ""
+        where = f": {', '.join(names)}" if len(names) < len(summaries) else ""
         lines.append(plain(f"{text}{where}"))
     return lines
 
