@@ -52,6 +52,22 @@ class TestHost:
                 assert one.summary.bytes_per_s > 0
                 assert len(one.samples.device_s[0]) == len(one.transfer.flows)
 
+    def test_the_limit_is_the_memory_of_the_host(self, cclmark):
+        run = cclmark(
+            "p2p", "--devices", "host:2", *ONE_WAY, "--display-ur", "1", "--format", "csv"
+        )
+        relations = run.journal.header.relations
+        (limit,) = {one.limit_bytes_per_s for one in relations}
+        assert limit > 0
+        for row in csv.DictReader(run.out.splitlines()):
+            share = float(row["gbps"]) * 1e9 / limit
+            assert float(row["share"]) == pytest.approx(share, rel=1e-3)
+        table = cclmark("export", run.journal_path, "--format", "table")
+        assert "copies in memory by all of a host at once" in table.out
+
+    def test_no_limit_is_measured_unasked(self, whole):
+        assert {one.limit_bytes_per_s for one in whole.journal.header.relations} == {0}
+
     def test_says_which_way_data_goes_and_how_devices_are_connected(self, whole):
         assert "rows write: data goes from the row's device to the column's" in whole.out
         assert "rows read: data goes from the column's device to the row's" in whole.out

@@ -5,9 +5,15 @@ from __future__ import annotations
 import csv
 import os
 import signal
+import socket
+import subprocess
+import sys
 
 import pytest
 from hosts import wait_until
+
+from cclmark.results.journal import read_journal
+from patience import scaled
 
 SHORT = ("-b", "256K", "-r", "2", "--max-time", "0.02")
 PATIENCE_S = 60.0
@@ -148,3 +154,82 @@ def test_what_needs_one_host_is_refused(measured):
     assert run.code in (2, 3)
     assert "cclmark: " in run.err
     assert "Traceback" not in run.err
+
+
+def test_an_interrupted_run_continues(measured, tmp_path):
+    begun = measured("p2p", *SHORT, "-p", "uniBw,latency", "-t", "CE")
+    lines = begun.journal_path.read_text().splitlines(keepends=True)
+    kept = [line for number, line in enumerate(lines) if number % 3 == 0]
+    part = tmp_path / "part.jsonl"
+    part.write_text("".join(kept[:6]))
+    run = measured("p2p", *SHORT, "-p", "uniBw,latency", "-t", "CE", "--resume", str(part))
+    assert run.code == 0, run.err
+    results = run.journal.transfers
+    assert sorted(one.index for one in results) == list(range(len(begun.journal.transfers)))
+    assert {one.status for one in results} == {"ok"}
+
+
+# Ranks 0 and 1, or 2 and 3: as torchrun starts them on each of two hosts.
+ON_A_HOST = """
+for rank in 0 1; do
+  RANK=$((2 * $1 + rank)) LOCAL_RANK=$rank "${@:2}" > "out.$1.$rank" 2>&1 & pids[rank]=$!
+done
+wait "${pids[1]}"
+wait "${pids[0]}"
+"""
+# Another host for cclmark and for the library, with memory and network in common with this one,
+# through which the fake library's messages go.
+ELSE = (
+    'mount --bind "$1" /proc/sys/kernel/random/boot_id; hostname "$2"; shift 2; exec bash -c "$@"'
+)
+
+
+@pytest.mark.usefixtures("hosts")
+def test_nccl_between_devices_of_two_hosts(fake_cuda, tmp_path):
+    boot = tmp_path / "boot_id"
+    boot.write_text("11111111-2222-3333-4444-555555555555\n")
+    journal = tmp_path / "run.jsonl"
+    command = (
+        *(sys.executable, "-m", "cclmark", "p2p", *SHORT, "-p", "uniBw,biBw", "-t", "CE,SM"),
+        *("-d", "write", "--journal", str(journal)),
+    )
+    launched = {
+        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": "4"},
+        **{"LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "hosts"},
+    }
+    env = {**os.environ, **fake_cuda.env(CCLMARK_FAKE_DEVICES="2"), **launched}
+    here = ["bash", "-c", ON_A_HOST, "bash", "0", *command]
+    there = [
+        *("unshare", "--uts", "--mount", "sh", "-c", ELSE, "sh", str(boot), "beta"),
+        *(ON_A_HOST, "bash", "1", *command),
+    ]
+    begun = [subprocess.Popen(words, cwd=tmp_path, env=env) for words in (there, here)]
+    codes = [process.wait(scaled(PATIENCE_S)) for process in begun]
+    said = "".join(path.read_text() for path in sorted(tmp_path.glob("out.*")))
+    assert codes == [0, 0], said
+    results = read_journal(journal).transfers
+    assert {one.status for one in results} == {"ok"}
+    assert all(one.verification is not None for one in results)
+    between = {flow for one in results if one.transfer.ccl == "nccl" for flow in one.transfer.flows}
+    assert between == EVERY - HERE
+    for engine in ("CE", "SM bulkCopy"):
+        cells = matrix(said, f"Unidirectional bandwidth, write, {engine}, 256 KiB")
+        assert all(float(cell) > 0 for cell in cells.values())
+
+
+def test_pairs_by_mpi(measured):
+    run = measured(
+        "pairs", "--ccl", "mpi", "--only", "send,ping_pong", "-b", "4K", "-n", "2", "-w", "1"
+    )
+    assert run.code == 0, run.err
+    results = run.journal.cases
+    assert {one.status for one in results} == {"ok"}
+    assert all(one.verification.wrong == 0 for one in results)
+    roots = {(one.case.pair, one.case.root) for one in results if one.case.operation == "send"}
+    pairs = {(a, b) for a, b in EVERY if a < b}
+    assert roots == {(pair, root) for pair in pairs for root in (0, 1)}
+
+
+def _free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]

@@ -8,6 +8,7 @@ from cclmark.plan.processors import MOST_PROCESSORS, format_processors, parse_pr
 from cclmark.results.host_processors import (
     device_numa_node,
     far_processors,
+    largest_cache_bytes,
     numa_nodes,
     processors_near,
     processors_of_node_of,
@@ -156,3 +157,14 @@ def test_ranks_take_one_processor_of_every_core_first(tmp_path):
     assert spread_over_cores({0, 1, 2, 3, 6}, tmp_path) == [0, 2, 3, 1, 6]
     assert spread_over_cores({1, 6}, tmp_path) == [1, 6]  # alone on their cores
     assert spread_over_cores({4, 9}, tmp_path) == [4, 9]  # sysfs does not list them
+
+
+def test_last_level_caches_count_once_for_all_who_share_them(tmp_path):
+    for processor, (shared, size) in enumerate([("0-1", "32768K"), ("0-1", "32768K"), ("2", "8M")]):
+        for index, level, own, of in ((2, 2, str(processor), "512K"), (3, 3, shared, size)):
+            cache = tmp_path / f"devices/system/cpu/cpu{processor}/cache/index{index}"
+            cache.mkdir(parents=True)
+            for name, text in (("level", level), ("size", of), ("shared_cpu_list", own)):
+                (cache / name).write_text(f"{text}\n")
+    assert largest_cache_bytes(tmp_path) == (32 << 20) + (8 << 20)
+    assert largest_cache_bytes(tmp_path / "absent") == 0

@@ -250,6 +250,29 @@ def test_all_pairs_both_ways_have_each_pair_once():
     assert sorted(flows) == [(a, b) for a in range(4) for b in range(4) if a != b]
 
 
+@given(
+    st.lists(st.integers(0, 3), min_size=2, max_size=8),
+    st.sets(st.sampled_from(["unidirectional", "bidirectional", "latency"]), min_size=1),
+    st.booleans(),
+)
+def test_each_pair_is_a_copy_within_its_host_or_a_message(hosts, measures, triangle):
+    found = plan(
+        devices=len(hosts), hosts=hosts, ccl="mpi", measures=sorted(measures), triangle=triangle
+    )
+    for measure in measures:
+        copies, sent = set(), set()
+        for one in (one for one in found if one.measure == measure):
+            (sent if one.ccl else copies).add(one.flows[0])
+            assert (hosts[one.flows[0][0]] != hosts[one.flows[0][1]]) == bool(one.ccl)
+            assert len(one.flows) == 1 + (measure == "bidirectional")
+        every = {(a, b) for a in range(len(hosts)) for b in range(len(hosts)) if a != b}
+        upper = {(a, b) for a, b in every if a < b}
+        apart = {(a, b) for a, b in every if hosts[a] != hosts[b]}
+        assert copies == (upper if triangle else every) - apart
+        one_way = measure == "unidirectional" and not triangle
+        assert sent == (apart if one_way else apart & upper)
+
+
 def test_flows_that_share_links_have_no_share_of_their_own():
     one = result((0, 1), 50.0, scope="all-to-one")
     assert utilisation(one, links("NV18", 100.0)) is None

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from cclmark.errors import UsageError
 from cclmark.plan.processors import parse_processors
+from cclmark.plan.sizes import parse_size
 
 _SYSTEM = Path("/sys")
 _LAST_LEVEL = 3
@@ -16,10 +18,10 @@ def largest_cache_bytes(system: Path = _SYSTEM) -> int:
     """Returns the total size of the last-level caches of all processors, 0 if unknown."""
     shared: dict[str, int] = {}
     for cache in system.glob("devices/system/cpu/cpu[0-9]*/cache/index[0-9]*"):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, UsageError):
             if int(_content(cache / "level")) >= _LAST_LEVEL:
-                size = _content(cache / "size")
-                shared[_content(cache / "shared_cpu_list")] = int(size.removesuffix("K")) << 10
+                size = parse_size(_content(cache / "size"))
+                shared[_content(cache / "shared_cpu_list")] = size
     return sum(shared.values())
 
 

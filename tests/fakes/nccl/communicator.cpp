@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <thread>
 
 #include "common/environment.hpp"
@@ -23,6 +25,13 @@ std::shared_ptr<Control> open_checked(const UniqueId& id, int ranks, int rank) {
           "the number of ranks is not in 1..32");
   require(rank >= 0 && rank < ranks, kInvalidArgument, "the rank is not one of the communicator");
   return open_control(id);
+}
+
+/// As NCCL has it, devices are told apart by their host and their place on its bus.
+size_t host_hash() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return std::hash<std::string_view>()(name.data());
 }
 
 }  // namespace
@@ -82,6 +91,7 @@ void Communicator::take_seat() {
   require(seat(rank_).pid.compare_exchange_strong(nobody, getpid()), kInvalidUsage,
           "another process has joined as this rank");
   seat(rank_).device = device_;
+  seat(rank_).host = host_hash();
   seat(rank_).seated = true;
   tell();
 }
@@ -90,6 +100,7 @@ void Communicator::require_different_devices() {
   for (int first = 0; first < ranks_; ++first) {
     for (int second = first + 1; second < ranks_; ++second) {
       if (seat(first).device != seat(second).device) continue;
+      if (seat(first).host != seat(second).host) continue;
       throw Failure{kInvalidUsage, "duplicate GPU detected: ranks " + std::to_string(first) +
                                        " and " + std::to_string(second) + " both use device " +
                                        std::to_string(seat(first).device)};

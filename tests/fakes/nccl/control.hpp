@@ -36,6 +36,7 @@ struct Message {
 struct alignas(64) Seat {
   std::atomic<int> pid{0};  ///< 0: nobody came yet
   std::atomic<bool> seated{false};
+  size_t host{0};  ///< a hash of its name
   int device = 0;
   std::atomic<uint64_t> stream_phase{0};
   Announcement announcement{};
