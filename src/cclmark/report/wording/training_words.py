@@ -103,9 +103,11 @@ def tokens_text(one: TrainingSummary) -> str:
     return "-" if one.tokens_per_s is None else f"{one.tokens_per_s:,.0f}"
 
 
-def share_text(share: float | None) -> str:
-    """A share of the peak in per cent."""
-    return "unknown" if share is None else f"{share * 100:.1f} %"
+def share_text(one: TrainingSummary) -> str:
+    """The share of the peak in per cent; hosts have none without a given peak."""
+    if one.share_of_peak is None:
+        return "-" if one.on_host else "unknown"
+    return f"{one.share_of_peak * 100:.1f} %"
 
 
 def memory_text(one: TrainingSummary) -> str:
@@ -145,7 +147,7 @@ def cells_of(one: TrainingSummary, summaries: Sequence[TrainingSummary]) -> list
         return [name, one.status, *["-"] * (len(head_of(summaries)) - 2)]
     compared = [ratio_text(one)] if len(summaries) > 1 else []
     return [
-        *(name, step_text(one), *compared, tokens_text(one), share_text(one.share_of_peak)),
+        *(name, step_text(one), *compared, tokens_text(one), share_text(one)),
         *(ms_text(one.alone_s), ms_text(one.cost_s), ms_text(one.compute_s)),
         *(ms_text(one.exposed_s), ms_text(one.idle_s), ms_text(one.hidden_s)),
         *(difference_text(one), memory_text(one), losses_text(one.losses)),
@@ -190,7 +192,7 @@ def _remarks(one: TrainingSummary) -> list[str]:
         texts.append(f"{one.status}: {one.reason}")
     if one.step_s is None:
         return texts
-    if one.share_of_peak is None:
+    if one.share_of_peak is None and not one.on_host:
         texts.append(f"MFU is unknown: {one.peak_reason}")
     if one.timeline_reason and one.training.ranks > 1:
         texts.append(f"communication is unknown: {one.timeline_reason}")
