@@ -1,7 +1,7 @@
 """Compares pairs in a matrix of several hosts with the same pairs measured alone.
 
-A matrix of ``cclmark p2p`` over all processes alternates with ``cclmark pairs`` over two, one on each
-of two hosts. Launchers are given as they are typed, with ``{}`` for the command:
+Runs of ``cclmark p2p`` over all processes and of ``cclmark pairs`` over two, one on each host,
+alternate. Launchers are given as they are typed, with ``{}`` for the command:
 
     python benchmarks/p2p_across_hosts.py -O results \\
         --all 'mpirun --host a:2,b:2 -np 4 {}' --two 'mpirun --host a:1,b:1 -np 2 {}'

@@ -28,7 +28,9 @@ def measured_words(journal: Journal) -> str:
     """Describes the measured work in a sentence."""
     header = journal.header
     names = Counter(device.name for device in header.devices)
-    devices = " and ".join(f"{count} × {name}" for name, count in names.items())
+    devices = " and ".join(
+        f"{count} × {name}" if name else amount(count, "device") for name, count in names.items()
+    )
     hosts = [one.machine.hostname for one in header.hosts]
     where = f"{len(hosts)} hosts" if len(hosts) > 1 else header.machine.hostname
     done = report_kind(journal.kind).counted(journal) if journal.results else "Nothing yet"

@@ -24,7 +24,7 @@ from cclmark.report.wording.reference_notes import share_text
 from cclmark.report.wording.staging import staged_legend, staged_mark
 from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
 from cclmark.results.kinds import KINDS, CaseResult
-from cclmark.results.schema import Summary
+from cclmark.results.schema import Header, Summary
 
 _MOST_NOTES = 12
 _SHARES = ("link limit", "reference")
@@ -96,15 +96,19 @@ def chart_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def _title(runs: Sequence[Run]) -> str:
-    header = runs[0].journal.header
     what = report_kind(runs[0].journal.kind).titled(runs)
+    places = {_place(run.journal.header) for run in runs}
+    return f"{what} on {places.pop()}" if len(places) == 1 else what
+
+
+def _place(header: Header) -> str:
     names = list(dict.fromkeys(device.name for device in header.devices))
     number = len(header.devices)
     if header.imported is not None and not number:
-        on = amount(header.imported.ranks, "rank")
-    else:
-        on = f"{number} × {names[0]}" if len(names) == 1 else f"{number} devices"
-    return f"{what} on {on}"
+        return amount(header.imported.ranks, "rank")
+    if len(names) == 1 and names[0]:
+        return f"{number} × {names[0]}"
+    return amount(number, "device")
 
 
 def _subtitle(runs: Sequence[Run]) -> str:
