@@ -39,6 +39,11 @@ class Cell:
     result: TransferResult
     note: str = ""
 
+    @property
+    def ccl(self) -> str:
+        """The library whose message was measured, empty for a copy."""
+        return self.result.transfer.ccl
+
 
 @dataclass
 class Matrix:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.statistics import median
 from cclmark.references.copy_matching import slowest_matches
+from cclmark.report import columns
 from cclmark.report.charts.cells import device_names
 from cclmark.report.charts.chart_model import marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.charts.transfer_charts import transfer_charts
-from cclmark.report.columns import Cell
-from cclmark.report.kinds.matrix import MatrixCollector, figure
+from cclmark.report.kinds.matrix import Cell, Matrix, MatrixCollector, figure
 from cclmark.report.page.page import PageTable, Section
 from cclmark.report.wording.reference_notes import share_text
 from cclmark.report.wording.text import BYTES_PER_GB
@@ -21,7 +21,7 @@ from cclmark.results.topology import LEGEND
 _MOST_CONNECTED = 32
 
 
-def cells_of_transfer(run: Run, result: TransferResult) -> Mapping[str, Cell]:
+def cells_of_transfer(run: Run, result: TransferResult) -> Mapping[str, columns.Cell]:
     """Returns the figures of a transfer, and its share of a reference."""
     cells = _of_transfer(result)
     if (match := run.notes.match_transfer(result, run.journal.header)) is not None:
@@ -29,13 +29,13 @@ def cells_of_transfer(run: Run, result: TransferResult) -> Mapping[str, Cell]:
     return cells
 
 
-def _of_transfer(result: TransferResult) -> dict[str, Cell]:
+def _of_transfer(result: TransferResult) -> dict[str, columns.Cell]:
     transfer, summary = result.transfer, result.summary
     flows = ", ".join(f"{start}→{end}" for start, end in transfer.flows[:8])
     if transfer.host_memory:
         way = "→" if transfer.to_host else "←"
         flows = f"{transfer.flows[0][0]} {way} {transfer.host_memory} host"
-    cells: dict[str, Cell] = {
+    cells: dict[str, columns.Cell] = {
         "measure": transfer.measure,
         "scope": transfer.scope,
         "means": transfer.means,
@@ -122,22 +122,15 @@ def _copies(run: Run) -> PageTable | None:
     matches = slowest_matches(run.journal.transfers, header, run.notes.match_transfer)
     rows = []
     for matrix in matrices:
+        if matrix.figure == "call":
+            continue
+        title = matrix.title[0].upper() + matrix.title[1:]
         match = matches.get(matrix.series)
-        values = sorted(
-            (cell.value, place) for place, cell in matrix.cells.items() if cell.value is not None
-        )
-        if values and matrix.figure != "call":
-            middle = median([value for value, _ in values])
-            (low, slow), (high, fast) = values[0], values[-1]
-            rows.append(
-                [
-                    matrix.title[0].upper() + matrix.title[1:],
-                    f"{figure(middle)} {matrix.unit}",
-                    f"{figure(low)} ({slow[0]}, {slow[1]})",
-                    f"{figure(high)} ({fast[0]}, {fast[1]})",
-                    "" if match is None else share_text(match.share),
-                ]
-            )
+        share = "" if match is None else share_text(match.share)
+        own = matrix.series.ccl
+        rows += _row(matrix, title, [c for c in matrix.cells.items() if c[1].ccl == own], share)
+        between = [c for c in matrix.cells.items() if c[1].ccl != own]
+        rows += _row(matrix, f"{title}, between hosts by {matrix.between_hosts}", between, "")
     if not rows:
         return None
     head = ["copies", "median", "lowest (row, column)", "highest (row, column)"]
@@ -145,3 +138,23 @@ def _copies(run: Run) -> PageTable | None:
     if not any(row[-1] for row in rows):
         head, rows = head[:-1], [row[:-1] for row in rows]
     return PageTable("All matrices in a line each", head, rows, len(head) - 1)
+
+
+def _row(
+    matrix: Matrix, title: str, cells: Sequence[tuple[tuple[str, str], Cell]], share: str
+) -> list[list[str]]:
+    """Returns a line of the table for some cells of a matrix, none without values."""
+    values = sorted((cell.value, place) for place, cell in cells if cell.value is not None)
+    if not values:
+        return []
+    middle = median([value for value, _ in values])
+    (low, slow), (high, fast) = values[0], values[-1]
+    return [
+        [
+            title,
+            f"{figure(middle)} {matrix.unit}",
+            f"{figure(low)} ({slow[0]}, {slow[1]})",
+            f"{figure(high)} ({fast[0]}, {fast[1]})",
+            share,
+        ]
+    ]
