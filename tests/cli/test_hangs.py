@@ -35,6 +35,7 @@ def test_a_rank_that_fails_at_its_start_reports_the_reason(tag, tmp_path):
 
 def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(cclmark, no_leaks):
     run = cclmark(*SWEEP, *waits(2), "--inject", "hang:rank=2,case=3", code=4)
+    assert f"a phase may take {waits(2)[1]} s (-T, --timeout): raise it if" in run.err
     journal = run.journal
     assert statuses(journal) == {i: "timeout" if i == 3 else "ok" for i in range(6)}
     assert all(one.verification.wrong == 0 for one in journal.results if one.status == "ok")

@@ -382,40 +382,32 @@ def test_commands_of_several_hosts_are_one_run(cclmark, job, tmp_path):
     assert [one.rank for one in run.journal.profile.processes] == [0, 1]
 
 
-def _has_call(path: Path) -> bool:
-    """Whether a log contains a call; it exists before its first one."""
-    records = path.read_bytes()[HEADER_BYTES:]
-    return any(records[at : at + 4] == b"\x13\0\0\0" for at in range(0, len(records), RECORD_BYTES))
-
-
 def test_logs_of_a_program_that_still_runs(cclmark, job, tmp_path):
     """A second process reads what the first one has counted so far."""
-    words, env = job("--steps", "1000000")
+    words, env = job("--hold", "end")
     process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "cclmark", "profile", "--calls", "100", "--logs", "logs"),
-            *("--", *words),
-        ],
+        [sys.executable, "-m", "cclmark", "profile", "--logs", "logs", "--", *words],
         cwd=tmp_path,
         env=os.environ | env,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        logs = tmp_path / "logs"
+        held = [tmp_path / f"end.{rank}" for rank in (0, 1)]
         wait_until(
-            lambda: sum(map(_has_call, logs.glob("*.cclmlog"))) == 2,
-            "both processes have calls",
-            timeout_s=120,
+            lambda: process.poll() is not None or all(one.exists() for one in held),
+            "both processes have made their calls",
+            timeout_s=110,
         )
         assert process.poll() is None
-        # 3: a record is being written.
-        run = cclmark("profile", "--read", "logs", code=(0, 3), timeout_s=120)
-        assert [one.calls > 0 for one in run.journal.profile.processes] == [True, True]
+        run = cclmark("profile", "--read", "logs", timeout_s=120)
+        assert counts(run.journal) == times(STEPS)
         assert process.poll() is None
+        (tmp_path / "end").touch()
+        assert process.wait(timeout=scaled(60)) == 0
     finally:
-        process.terminate()
-        process.wait(timeout=scaled(120))
+        process.kill()
+        process.wait(timeout=scaled(60))
 
 
 def test_logs_of_the_other_kind_are_named(cclmark, job, fake_cuda, tmp_path):

@@ -114,6 +114,19 @@ class TestRuns:
         assert one.check.differences == []
         assert "pipeline parallel (Schedule1F1B), 2 ranks, batch 2 x 32, 2 microbatches" in run.out
 
+    def test_mixed_types_of_experts_that_are_balanced_with_a_given_peak(self, cclmark):
+        run = cclmark(
+            *("train", "--devices", "host:2", "--parallel", "fsdp", "--model", "tiny-moe", *SHORT),
+            *("--dtype", "mixed", "--vocabulary", "1024", "--peak", "0.5"),
+        )
+        (one,) = run.journal.trainings
+        assert (one.training.dtype, one.training.balance_weight) == ("mixed", 0.01)
+        assert (one.training.model.vocabulary, one.training.peak_flops) == (1024, 0.5e12)
+        # The reported loss is the cross entropy, without that of the balance.
+        assert one.losses[0] == pytest.approx(math.log(1024), abs=0.1)
+        assert "mixed (float32, products in bfloat16), adamw, balance loss 0.01" in run.out
+        assert "MFU of the peak, 0.5 TFLOP/s for each device (given by --peak)" in run.out
+
     @pytest.mark.parametrize(
         ("parallel", "model", "rank"), [("zero1", "tiny", 0), ("ep", "tiny-moe", 1)]
     )
@@ -190,6 +203,12 @@ class TestRuns:
         (("--parallel", "pp", "--batch", "1"), "1 microbatches are fewer than 2 ranks"),
         (("--sequence", "4096"), "tiny has a context of 128 tokens"),
         (("--dtype", "int8"), "--dtype int8: choose from"),
+        (
+            ("--dtype", "mixed", "--parallel", "tp"),
+            "mixed is supported with none, ddp, zero1, fsdp",
+        ),
+        (("--balance-loss", "0.1"), "--balance-loss requires experts, and tiny has none"),
+        (("--peak", "0"), "--peak"),
         (("--ccl", "torch:"), "write a backend of torch"),
         (("--ccl", "nccl"), "torch:nccl supports cuda devices, not host devices"),
         (("--ccl", "gloo,second", "--vary", "A=1"), "exclude each other"),

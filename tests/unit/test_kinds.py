@@ -66,6 +66,8 @@ PLANS = {
     ],
     PIECES: [PieceCase(CASE, (Division("one", 1), Division("grouped", 4)))],
 }
+# Arguments that the result of a kind cannot omit.
+REQUIRED = {PROFILE: {"figures": []}}
 
 
 def job_of(kind, planned):
@@ -76,6 +78,15 @@ def job_of(kind, planned):
 def test_a_job_carries_its_plan(kind):
     sent = msgspec.msgpack.encode(job_of(kind, PLANS[kind]))
     assert msgspec.msgpack.decode(sent, type=Job).planned() == PLANS[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_result_holds_its_item_behind_its_index(kind):
+    traits = KINDS[kind]
+    item = next(iter(traits.items(PLANS[kind], 2)))
+    result = traits.result(0, item, status="skipped", **REQUIRED.get(kind, {}))
+    assert result.item == item
+    assert (result.index, result.cycle) == (0, 0)
 
 
 def test_a_plan_of_another_kind_is_refused():

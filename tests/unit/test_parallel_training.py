@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.plan.models import MODELS
+from cclmark.plan.training_choices import PARALLELISMS
 from patience import scaled
 
 pytest.importorskip("torch")
@@ -30,12 +31,13 @@ PUBLISHED = {
 def test_the_model_has_as_many_parameters_as_published(name):
     import torch
 
-    from cclmark.run.training.transformer import Transformer, on_meta
+    from cclmark.run.training.transformer import Transformer
 
     shape = MODELS[name]
     if shape.layers > 32:  # layers are alike, and creating one takes a millisecond
         shape = shape.with_layers(3)
-    model = on_meta(lambda: Transformer(shape), torch.bfloat16)
+    with torch.device("meta"):
+        model = Transformer(shape)
     assert sum(one.numel() for one in model.parameters()) == shape.parameters
     assert MODELS[name].parameters == PUBLISHED.get(name, MODELS[name].parameters)
     matrices = sum(
@@ -139,30 +141,186 @@ def test_memory_that_runs_out_in_a_step_is_reported_with_what_would_fit():
     assert within_memory(training, 80 << 30, lambda: 1) == 1
 
 
-@pytest.mark.parametrize(
-    ("version", "parallel", "is_enough"),
-    [
-        ("2.13.0+cpu", "fsdp", True),
-        ("2.7.0a0+git1", "tp", True),
-        ("2.6.0", "tp", False),
-        ("2.6.0+cu124", "fsdp", False),
-        ("2.5.1", "ddp", True),
-        ("2.4.1", "ddp", False),
-        ("1.13.1", "ddp", False),
-        ("unknown", "ddp", True),
-    ],
-)
-def test_an_older_torch_is_reported_with_the_version_required(version, parallel, is_enough):
-    from cclmark import _engine as engine
-    from cclmark.run.training.parallelisms import require_version
+class TestOlderTorch:
+    """What an older torch lacks is reported by feature, with the version that has it."""
 
-    if is_enough:
-        require_version(version, parallel)
-        return
-    with pytest.raises(
-        engine.MissingError, match=rf"requires torch 2\.\d or newer.* {version[:3]}"
-    ):
-        require_version(version, parallel)
+    @staticmethod
+    def reason(parallel):
+        from cclmark import _engine as engine
+        from cclmark.run.training.parallelisms import require_features
+
+        with pytest.raises(engine.MissingError) as failure:
+            require_features(parallel)
+        return str(failure.value)
+
+    @pytest.mark.parametrize("parallel", PARALLELISMS)
+    def test_this_one_has_all(self, parallel):
+        from cclmark.run.training.parallelisms import require_features
+
+        require_features(parallel)
+
+    def test_a_function_and_a_parameter(self, monkeypatch):
+        import torch
+        from torch.distributed import fsdp, tensor
+
+        monkeypatch.delattr(fsdp, "fully_shard")
+        text = self.reason("fsdp")
+        assert "--parallel fsdp requires torch 2.6 or newer" in text
+        assert f"this torch {torch.__version__} has no torch.distributed.fsdp.fully_shard" in text
+        monkeypatch.setattr(tensor, "distribute_tensor", lambda tensor, mesh, placements: tensor)
+        text = self.reason("fsdp")
+        assert "requires torch 2.7 or newer" in text
+        assert "optional parameter src_data_rank of torch.distributed.tensor.distribute" in text
+
+    def test_a_parameter_that_was_required(self, monkeypatch):
+        from torch.distributed import pipelining
+
+        def stage(submodule, stage_index, num_stages, device, input_args):
+            pass
+
+        monkeypatch.setattr(pipelining, "PipelineStage", stage)
+        assert "requires torch 2.6 or newer" in self.reason("pp")
+
+    def test_groups_of_queries(self, monkeypatch):
+        import torch
+
+        monkeypatch.setattr(
+            torch.nn.functional, "scaled_dot_product_attention", lambda query, key, value: query
+        )
+        assert "2.5 or newer" in self.reason("none")
+        assert "no parameter enable_gqa" in self.reason("ddp")
+
+
+class TestBalanceOfExperts:
+    def test_equal_use_is_one_and_a_single_expert_their_number(self):
+        import torch
+
+        from cclmark.run.training.transformer import imbalance
+
+        equal = torch.full((8, 4), 0.25)
+        assert float(imbalance(equal, torch.tensor([4, 4, 4, 4]))) == pytest.approx(1)
+        one = torch.tensor([[1.0, 0.0, 0.0, 0.0]]).repeat(8, 1)
+        assert float(imbalance(one, torch.tensor([8, 0, 0, 0]))) == pytest.approx(4)
+        # Fedus et al., equation 4, with f = (3/4, 1/4) and P = (0.6, 0.4).
+        two = torch.tensor([[0.9, 0.1], [0.7, 0.3], [0.6, 0.4], [0.2, 0.8]])
+        expected = 2 * (0.75 * 0.6 + 0.25 * 0.4)
+        assert float(imbalance(two, torch.tensor([3, 1]))) == pytest.approx(expected)
+
+    def test_its_gradient_reaches_the_router_alone_and_the_loss_is_unchanged(self):
+        import torch
+
+        from cclmark.run.training.transformer import Mixture
+
+        torch.manual_seed(3)
+        mixture = Mixture(MODELS["tiny-moe"])
+        for one in mixture.parameters():
+            torch.nn.init.normal_(one, std=0.1)
+        x = torch.randn(2, 16, 64)
+
+        def outcome(weight):
+            mixture.zero_grad(set_to_none=True)
+            mixture.balance_weight = weight
+            loss = mixture(x).square().mean()
+            loss.backward()
+            return (
+                float(loss.detach()),
+                mixture.router.weight.grad.clone(),
+                mixture.experts.up.grad.clone(),
+            )
+
+        without, usual, again = outcome(0.0), outcome(0.5), outcome(1.0)
+        assert without[0] == usual[0]
+        assert torch.equal(without[2], usual[2])
+        added = usual[1] - without[1]
+        assert float(added.abs().max()) > 0
+        assert torch.allclose(again[1] - without[1], 2 * added, atol=1e-6)
+
+    def test_training_with_it_uses_the_experts_more_equally(self):
+        import torch
+
+        from cclmark.run.training.transformer import Mixture, imbalance
+
+        torch.manual_seed(3)
+        mixture = Mixture(MODELS["tiny-moe"])
+        for one in mixture.parameters():
+            torch.nn.init.normal_(one, std=0.1)
+        x = torch.randn(1, 256, 64) + 1  # a common part of all tokens prefers some experts
+
+        def imbalance_now():
+            probabilities = mixture.router(x[0]).softmax(dim=-1)
+            chosen = probabilities.topk(2, dim=-1).indices.flatten()
+            return float(imbalance(probabilities.detach(), torch.bincount(chosen, minlength=4)))
+
+        before = imbalance_now()
+        assert before > 1.1
+        mixture.balance_weight = 1.0
+        optimizer = torch.optim.SGD(mixture.router.parameters(), 0.05)
+        for _ in range(50):
+            optimizer.zero_grad()
+            (0 * mixture(x).sum()).backward()
+            optimizer.step()
+        assert imbalance_now() < 1 + (before - 1) / 2
+
+
+class TestDeadlines:
+    """The deadline of a block of steps allows for their time once a step has been measured."""
+
+    STEP_S = 30.0
+
+    class Clock:
+        def __init__(self):
+            self.marks = 0
+
+        def mark(self):
+            self.marks += 1
+
+        def read(self):
+            times_s = [TestDeadlines.STEP_S] * (self.marks - 1)
+            self.marks = 0
+            return times_s
+
+    class Alone:
+        """The only rank: records its phases."""
+
+        def __init__(self):
+            self.phases = []
+            self.rank_group = self
+
+        def enter(self, phase, batches, others_s):
+            self.phases.append([phase, batches, others_s, 0])
+
+        def barrier(self):
+            pass
+
+        def gather(self, values):
+            return values
+
+    def phases_of(self, run):
+        import torch
+
+        from cclmark.run.training.stepping import Stepper
+
+        rank = self.Alone()
+
+        def step(tokens):
+            rank.phases[-1][3] += 1
+            return torch.zeros(())
+
+        run(Stepper(rank, self.Clock(), [torch.zeros(1)]), step)
+        return rank.phases
+
+    @pytest.mark.parametrize("fixed", [None, 25])
+    def test_only_the_first_step_has_the_deadline_of_any_phase(self, fixed):
+        def run(stepper, step):
+            stepper.warm_up(step, fixed)
+            stepper.sample(step, 7, 0.02, 1.0)
+
+        first, *others = self.phases_of(run)
+        assert first == ["warm-up", 0, 0.0, 1]
+        assert {phase for phase, *_ in others} == {"warm-up", "timing"}
+        for _, _, others_s, steps in others:
+            assert others_s == 2 * steps * self.STEP_S
+        assert fixed is None or sum(one[3] for one in (first, *others) if one[0] != "timing") == 25
 
 
 class TestTimeline:
@@ -215,9 +373,9 @@ class TestTimeline:
 
 
 @pytest.fixture(scope="module")
-def losses(tmp_path_factory):
-    """What parallel_losses.py found, by parallelism, model and optimizer."""
-    program = Path(__file__).with_name("parallel_losses.py")
+def steps(tmp_path_factory):
+    """What parallel_steps.py found."""
+    program = Path(__file__).with_name("parallel_steps.py")
     meeting = tmp_path_factory.mktemp("meeting") / "file"
     ranks = [
         subprocess.Popen(
@@ -235,7 +393,7 @@ def losses(tmp_path_factory):
         for rank in ranks:
             rank.kill()
     assert ranks[0].returncode == 0, err[-3000:]
-    return {tuple(row[:3]): row[3:] for row in json.loads(out)}
+    return json.loads(out)
 
 
 @pytest.mark.parametrize(
@@ -252,8 +410,32 @@ def losses(tmp_path_factory):
         ("ep", "tiny-moe", "sgd"),
     ],
 )
-def test_the_losses_are_those_of_one_rank_with_all_data(losses, parallel, model, optimizer):
-    together, alone, other = losses[parallel, model, optimizer]
+def test_the_losses_are_those_of_one_rank_with_all_data(steps, parallel, model, optimizer):
+    found = {tuple(row[:3]): row[3:] for row in steps["losses"]}
+    together, alone, other = found[parallel, model, optimizer]
     assert together == pytest.approx(alone, abs=2e-5)
     # The same comparison distinguishes other data.
     assert together != pytest.approx(other, abs=2e-3)
+
+
+def test_the_estimated_memory_is_a_close_lower_limit_of_what_tensors_occupy(steps):
+    ratios = {tuple(row[:3]): row[3] / row[4] for row in steps["peaks"]}
+    assert len(ratios) == 7
+    assert all(0.75 < ratio <= 1 for ratio in ratios.values()), ratios
+
+
+def test_a_step_communicates_as_often_as_documented(steps):
+    counts = {tuple(row[:2]): row[2] for row in steps["communication"]}
+    # Two layers, and the root unit with the tied embedding, which stays gathered.
+    assert counts["fsdp", "tiny"] == {"c10d._allgather_base_": 5, "c10d._reduce_scatter_base_": 3}
+    # Four layers and the embedding in both passes, and once the output head.
+    assert counts["fsdp", "tiny-llama"] == {
+        "c10d._allgather_base_": 11,
+        "c10d._reduce_scatter_base_": 6,
+    }
+    assert counts["tp", "tiny"] == {"c10d_functional.all_reduce": 2 * 2 * 2}
+    # An untied output head: its logits are gathered, the gradient of its input is summed.
+    assert counts["tp", "tiny-llama"] == {
+        "c10d_functional.all_reduce": 4 * 2 * 2 + 1,
+        "c10d_functional.all_gather_into_tensor": 1,
+    }

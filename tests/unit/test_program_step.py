@@ -9,6 +9,7 @@ from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.replays import EXCHANGE
 from cclmark.profile.deadlocks import Launch, join_deadlocked
 from cclmark.profile.program_step import step_of
+from cclmark.report.wording.replay_words import change_text, ms, ratio_text
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import (
@@ -72,6 +73,31 @@ def test_operations_that_overlap_on_two_streams_count_once():
     found = step_of(journal_of(parts, windows), "p")
     assert found.original.communication_s == pytest.approx((150 * US, 150 * US))
     assert [one.stream for one in found.step.calls[0]] == [0, 1]
+
+
+def test_a_send_and_a_receive_of_one_kernel_are_counted_as_the_send_on_every_rank():
+    parts = [operation("send"), operation("recv")]
+    both = [(0, 0.0, 10 * US, 0, 1), (1, 0.0, 10 * US, 0, 1)]
+    other = [(1, 0.0, 10 * US, 0, 0), (0, 0.0, 10 * US, 0, 0)]
+    found = step_of(journal_of(parts, [both, other]), "p")
+    assert [[one.operation for one in calls] for calls in found.step.calls] == [[0], [0]]
+    assert not any("roots" in text for text in found.remarks)
+
+
+def test_a_rank_receives_its_own_calls_only():
+    parts = [operation("all_reduce", ranks=3), operation("send", ranks=3)]
+    parts.append(operation("recv", ranks=3))
+    windows = [
+        [(0, 0.0, 10 * US, 0), (1, 20 * US, 10 * US, 0, 1)],
+        [(0, 0.0, 10 * US, 0), (2, 20 * US, 30 * US, 0, 0)],
+        [(0, 0.0, 10 * US, 0)],
+    ]
+    step = step_of(journal_of(parts, windows), "p").step
+    assert [one.calls for one in step.by_rank] == list(step.calls)
+    assert [len(one.calls) for one in step.by_rank] == [2, 2, 1]
+    assert len({one.length_s for one in step.by_rank}) == 1
+    assert step.by_rank[2].length_s == pytest.approx(50 * US)
+    assert step.by_rank[2].groups == step.groups
 
 
 def test_messages_of_one_kernel_are_one_exchange_with_the_senders_rows():
@@ -259,3 +285,11 @@ def test_what_is_assumed_is_told():
     assert "smallest count" in told
     assert "roots of broadcast" in told
     assert found.original.span_s == ()
+
+
+def test_short_times_and_large_differences_are_readable():
+    assert [ms(one) for one in (7.109e-3, 41.2e-6, 0.04e-6)] == ["7.109", "0.04120", "0.00004"]
+    assert ms(None) == "-"
+    assert [change_text(one) for one in (-0.6, 0.031)] == ["-60.0 %", "+3.1 %"]
+    assert change_text(160.4) == "161 times as long"
+    assert (ratio_text(0.0172), ratio_text(44011.6)) == ("0.017", "44,012")

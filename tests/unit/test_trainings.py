@@ -23,10 +23,13 @@ from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
 from cclmark.report.kinds.train_page import training_sections
 from cclmark.report.kinds.train_table import TrainingTable
 from cclmark.report.wording.training_words import (
+    cells_of,
     device_line,
     loss_lines,
     method_of_trainings,
+    peak_line,
     remarks_of,
+    title_of_training,
 )
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import (
@@ -128,8 +131,13 @@ class TestShapes:
                 {"parallel": "pp", "microbatches": 4, "model": MODELS["gpt2"].with_layers(1)},
                 "1 layers are fewer than 2 ranks",
             ),
+            ({"balance_weight": 0.01}, "--balance-loss requires experts, and gpt2-254m has none"),
             ({"microbatches": 2}, "--microbatches requires --parallel pp"),
             ({"compiled": True, "parallel": "fsdp"}, "--compile is supported with none, ddp and"),
+            (
+                {"dtype": "mixed", "parallel": "tp"},
+                "mixed is supported with none, ddp, zero1, fsdp,",
+            ),
         ],
     )
     def test_what_is_not_possible_is_refused(self, changes, text):
@@ -138,7 +146,7 @@ class TestShapes:
 
     def test_types(self):
         assert dtype_called("bf16") == dtype_called("bfloat16") == "bfloat16"
-        with pytest.raises(UsageError, match="choose from bfloat16, float32, bf16, fp32"):
+        with pytest.raises(UsageError, match="choose from bfloat16, float32, mixed, bf16, fp32"):
             dtype_called("int8")
 
     def test_a_variant_may_name_another_library(self):
@@ -155,13 +163,43 @@ class TestMemory:
     def test_states_are_exact(self):
         need = memory_of(training())
         parameters = 254_053_376
-        assert need.parameters == need.gradients == need.buckets == 2 * parameters
+        assert need.parameters == need.buffers == 2 * parameters
         assert need.optimizer == 4 * parameters
         assert memory_of(training(optimizer="sgd")).optimizer == 0
         assert memory_of(training(parallel="zero1")).optimizer == 2 * parameters
-        assert memory_of(training(compiled=True)).activations == 0
         sharded = memory_of(training(parallel="fsdp"))
-        assert sharded.parameters == sharded.gradients == parameters
+        assert sharded.parameters == parameters
+        # The root unit stays gathered: the embedding, the positions and the last norm.
+        assert sharded.buffers == 2 * ((50257 + 1024) * 1024 + 2 * 1024)
+        # Without known activations, the update requires most.
+        update = memory_of(training(compiled=True))
+        assert update.activations == 0
+        assert update.gradients == 2 * parameters
+
+    def test_mixed_types_double_the_states_and_add_copies(self):
+        usual, mixed = memory_of(training()), memory_of(training(dtype="mixed"))
+        assert mixed.parameters == 2 * usual.parameters
+        assert mixed.optimizer == 2 * usual.optimizer
+        assert mixed.copies == 2 * MODELS["gpt2-254m"].multiplied_parameters
+        sharded = memory_of(training(parallel="fsdp", dtype="mixed"))
+        assert sharded.copies == 0
+        assert sharded.buffers == memory_of(training(parallel="fsdp")).buffers
+
+    def test_a_stage_holds_the_microbatches_between_their_passes(self):
+        # The first of four stages holds four microbatches of any number, the last one's logits
+        # are those of one.
+        model = msgspec.structs.replace(MODELS["gpt2-254m"], vocabulary=512)
+        base = training(model=model, parallel="pp", ranks=4, batch=32, dtype="float32")
+        few, many = (
+            memory_of(msgspec.structs.replace(base, microbatches=number)) for number in (8, 32)
+        )
+        assert few.activations == pytest.approx(4 * many.activations)
+        assert few.gradients == few.parameters
+        text = shortage(msgspec.structs.replace(base, microbatches=4), few.total)
+        assert "--microbatches 8" in text
+        assert "--dtype bfloat16" in text
+        more = msgspec.structs.replace(base, microbatches=8)
+        assert "8 devices" in what_fits(more, few.total - 1)
 
     def test_activations_of_gpt2_are_34_bytes_less_dropout_masks(self):
         # Korthikanti et al., arXiv 2205.05198: 34 s b h bytes per layer, of which 2 are masks of
@@ -270,10 +308,26 @@ class TestFigures:
         assert one.tokens_per_s == pytest.approx(4096 / 18.6e-3)
         expected = 4096 * MODELS["gpt2-254m"].operations_per_token(512) / 18.6e-3 / 2 / 989.4e12
         assert one.share_of_peak == pytest.approx(expected)
+        mixed = result(training=training(dtype="mixed"))
+        assert summaries_of([mixed], [device(0), device(1)])[0].share_of_peak == one.share_of_peak
         (one,) = summaries_of([result()], [device(0), device(1, "Unheard Of 9000")])
         assert one.share_of_peak is None
-        assert one.peak_reason == "the peak rate of Unheard Of 9000 is unknown"
+        assert (
+            one.peak_reason == "the peak rate of Unheard Of 9000 is unknown; --peak TFLOPS sets it"
+        )
         assert "MFU is unknown: the peak rate of Unheard Of 9000" in remarks_of([one])[0]
+        assert cells_of(one, [one])[3] == "unknown"
+        given = result(training=training(peak_flops=2 * 989.4e12))
+        (one,) = summaries_of([given], [device(0), device(1, "Unheard Of 9000")])
+        assert one.share_of_peak == pytest.approx(expected / 2)
+        text = peak_line([one])
+        assert text == "MFU of the peak, 1978.8 TFLOP/s for each device (given by --peak)"
+
+    def test_the_title_states_the_types_of_all_tensors(self):
+        text = title_of_training(training())
+        assert "batch 4 x 512, all in bfloat16, adamw" in text
+        text = title_of_training(training("tiny-moe", dtype="mixed", balance_weight=0.01))
+        assert "mixed (float32, products in bfloat16), adamw, balance loss 0.01" in text
 
     def test_names_of_devices(self):
         rates = {

@@ -63,7 +63,7 @@ def total_peak(names: Iterable[str]) -> tuple[float | None, str]:
     for name in names:
         peak = peak_of(name)
         if peak is None:
-            return None, f"the peak rate of {name} is unknown"
+            return None, f"the peak rate of {name} is unknown; --peak TFLOPS sets it"
         total += peak.operations_per_s
         sources[f"{name}: {peak.operations_per_s / _TERA:g} TFLOP/s ({peak.source})"] = None
     return total, ", ".join(sources)

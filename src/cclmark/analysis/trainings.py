@@ -10,6 +10,7 @@ from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.peaks import total_peak
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.statistics import median, median_interval
+from cclmark.plan.training_choices import PRODUCT_BYTES
 from cclmark.plan.trainings import Training
 from cclmark.plan.variants import Variant
 from cclmark.results.kinds import TrainingResult
@@ -17,6 +18,7 @@ from cclmark.results.schema import DeviceDescription
 
 _LEAST_ROUNDS = 2
 _PEAK_DTYPE = "bfloat16"
+_TERA = 1e12
 
 
 @dataclass(frozen=True)
@@ -277,8 +279,14 @@ def _ratio(
 def _share_of_peak(
     training: Training, step_s: float, devices: Sequence[DeviceDescription]
 ) -> tuple[float | None, str]:
-    if training.dtype != _PEAK_DTYPE:
-        return None, f"peaks are known for {_PEAK_DTYPE}, not for {training.dtype}"
+    if training.peak_flops:
+        share = training.operations / step_s / (training.peak_flops * training.ranks)
+        return share, f"{training.peak_flops / _TERA:g} TFLOP/s for each device (given by --peak)"
+    if PRODUCT_BYTES.get(training.dtype) != PRODUCT_BYTES[_PEAK_DTYPE]:
+        return (
+            None,
+            f"peaks are known for {_PEAK_DTYPE}, not for {training.dtype}; --peak TFLOPS sets it",
+        )
     peak, reason = total_peak([device.name for device in devices])
     return (None if peak is None else training.operations / step_s / peak), reason
 

@@ -7,7 +7,7 @@ from textwrap import indent
 
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK, EXIT_USAGE
 from cclmark.launch.attempt_parts import AttemptParts
-from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind
+from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind, hangs
 from cclmark.launch.ranks import kill_ranks
 from cclmark.launch.request import Outcome
 from cclmark.rendezvous.messages import Failed
@@ -72,6 +72,12 @@ class AttemptEnd:
         code = EXIT_DIED if lost else _EXIT_CODES.get(exit_kind(states), EXIT_DIED)
         stalled = parts.stalls.explanation(culprit, failed_s)
         message = diagnose(states, parts.request.items, cause_is_known=bool(stalled))
+        if hangs(culprit) and not stalled and not lost:
+            timeout_s = parts.request.settings.timeout_s
+            message += (
+                f"\n  a phase may take {timeout_s:g} s (-T, --timeout): raise it if this work only "
+                "takes longer"
+            )
         message += parts.ras.answer(parts.messages.receive)
         if began_nothing and not parts.ranks.any_started() and not parts.messages.failures:
             message = began_nothing

@@ -75,7 +75,7 @@ def _jobs(
             explain=request.explain,
             traced_operations=request.traced_operations,
             environment=dict(request.environment),
-            attachment=request.attachment,
+            attachment=request.attachment_of(rank),
         )
         for rank, indices in enumerate(request.processes)
     ]

@@ -41,7 +41,8 @@ class Request:
     started with, besides those of this process. ``explain``: observe what the libraries do instead
     of measuring. ``explained``: such a pass follows this one. ``traced_operations``: trace
     so many operations of the item instead of measuring, 0 for none; ``traces`` receives the trace
-    of every rank. ``attachment``: what ranks need besides the items, encoded for the kind.
+    of every rank. ``attachment``: what ranks need besides the items, encoded for the kind: the
+    same for all, or one for each rank.
     ``coordinator``: the participating processes, None for this process alone.
     """
 
@@ -62,7 +63,7 @@ class Request:
     explained: bool = False
     traced_operations: int = 0
     traces: Callable[[RankTrace], None] | None = None
-    attachment: bytes = b""
+    attachment: bytes | Sequence[bytes] = b""
     coordinator: Coordinator | None = None
 
     @property
@@ -74,6 +75,11 @@ class Request:
     def items(self) -> Sequence[Item]:
         """The items to measure, in the order of the results' indices."""
         return self.traits.items(self.planned, len(self.processes))
+
+    def attachment_of(self, rank: int) -> bytes:
+        """What a rank needs besides the items."""
+        own = self.attachment
+        return own if isinstance(own, bytes) else own[rank]
 
     @property
     def by_mpi(self) -> bool:

@@ -117,6 +117,10 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
         """The model with another number of layers."""
         return msgspec.structs.replace(self, layers=layers)
 
+    def with_vocabulary(self, vocabulary: int) -> Model:
+        """The model with another number of tokens."""
+        return msgspec.structs.replace(self, vocabulary=vocabulary)
+
     def describe(self) -> str:
         """The model in words: ``gpt2, 12 layers, 124,439,808 parameters``."""
         return f"{self.name}, {self.layers} layers, {self.parameters:,} parameters"

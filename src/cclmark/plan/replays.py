@@ -36,6 +36,19 @@ class ReplayedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     matrix: tuple[int, ...] = ()
 
 
+class RankStep(msgspec.Struct, frozen=True):
+    """The part of a rank in one step of a program.
+
+    ``groups``, ``operations``: as in ProgramStep. ``calls``: of the rank. ``length_s``: of the step
+    in the program, from its begin to the end of the last call of any rank.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    operations: tuple[ProfiledOperation, ...]
+    calls: tuple[ReplayedCall, ...]
+    length_s: float
+
+
 class ProgramStep(msgspec.Struct, frozen=True):
     """The communication of one step of a program.
 
@@ -46,6 +59,12 @@ class ProgramStep(msgspec.Struct, frozen=True):
     groups: tuple[tuple[int, ...], ...]
     operations: tuple[ProfiledOperation, ...]
     calls: tuple[tuple[ReplayedCall, ...], ...]
+
+    @property
+    def by_rank(self) -> list[RankStep]:
+        """The part of each rank: what it has to know of the step."""
+        length_s = max(call.begin_s + call.time_s for own in self.calls for call in own)
+        return [RankStep(self.groups, self.operations, own, length_s) for own in self.calls]
 
 
 class OriginalStep(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,8 +90,9 @@ class OriginalStep(msgspec.Struct, frozen=True, omit_defaults=True):
 class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
     """Repetitions of a program's step with one variant in one round.
 
-    ``program``: the name of the profile. ``digest``: of the step, which the ranks receive besides
-    the plan. ``calls``: of the rank that makes most. ``gaps``: see replay_choices.GAPS.
+    ``program``: the name of the profile. ``digest``: of the step, of which each rank
+    receives its part besides the plan. ``calls``: of the rank that makes most. ``gaps``: see
+    replay_choices.GAPS.
     """
 
     variant: Variant

@@ -22,11 +22,17 @@ PARALLELISMS = {
 SAME_DATA = (TENSOR, PIPELINE)
 #: Parallelisms of which all ranks hold equal parameters; with EXPERT those outside the experts.
 REPLICATED = (DDP, ZERO1, EXPERT)
+#: Parallelisms with float32 parameters beside products in bfloat16.
+MIXABLE = (NONE, DDP, ZERO1, FSDP)
 #: Parallelisms with torch.compile.
 COMPILABLE = (NONE, DDP, ZERO1)
 
-#: Types of parameters, with the bytes of an element.
-DTYPES = {"bfloat16": 2, "float32": 4}
+#: Parameters, gradients and optimizer state in float32, products of matrices in bfloat16.
+MIXED = "mixed"
+#: Types of parameters, gradients and optimizer state, with the bytes of an element.
+DTYPES = {"bfloat16": 2, "float32": 4, MIXED: 4}
+#: The bytes of an element in products of matrices.
+PRODUCT_BYTES = {"bfloat16": 2, "float32": 4, MIXED: 2}
 DTYPE_ALIASES = {"bf16": "bfloat16", "fp32": "float32"}
 ADAMW, SGD = "adamw", "sgd"
 LEARNING_RATES = {ADAMW: 3e-4, SGD: 0.1}

@@ -15,6 +15,8 @@ from cclmark.plan.training_choices import (
     DTYPE_ALIASES,
     DTYPES,
     EXPERT,
+    MIXABLE,
+    MIXED,
     NONE,
     PIPELINE,
     REPLICATED,
@@ -29,7 +31,9 @@ class Training(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``batch``: sequences of a rank in a step; with tensor and pipeline parallelism all ranks work on
     the same ones. ``sequence``: tokens in each. ``microbatches``: parts of the batch of a
-    pipeline, 0 without one.
+    pipeline, 0 without one. ``dtype``: of parameters and arithmetic, see training_choices.DTYPES.
+    ``balance_weight``: of the auxiliary loss of experts, 0 for none. ``peak_flops``: the peak rate
+    of a device in FLOP/s as the user gave it, 0 for the published one.
     """
 
     variant: Variant
@@ -45,6 +49,8 @@ class Training(msgspec.Struct, frozen=True, omit_defaults=True):
     learning_rate: float
     microbatches: Count = 0
     compiled: bool = False
+    balance_weight: float = 0.0
+    peak_flops: float = 0.0
 
     @property
     def kind(self) -> str:
@@ -148,6 +154,13 @@ def check_training(one: Training) -> None:
         )
     if one.compiled and one.parallel not in COMPILABLE:
         raise UsageError(f"--compile is supported with none, ddp and zero1, not {one.parallel}")
+    if one.balance_weight and not model.experts:
+        raise UsageError(f"--balance-loss requires experts, and {model.name} has none")
+    if one.dtype == MIXED and one.parallel not in MIXABLE:
+        raise UsageError(
+            f"--dtype {MIXED} is supported with {', '.join(MIXABLE)}, not {one.parallel}: choose "
+            "bfloat16 or float32"
+        )
 
 
 def _check_heads(model: Model, ranks: int) -> None:

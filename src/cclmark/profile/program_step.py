@@ -390,13 +390,16 @@ def _calls(
 ) -> Iterator[ReplayedCall]:
     streams: dict[int, int] = {}
     for number, launch in enumerate(one.launches):
-        own = operations[launch.first.index]
+        # The order of messages in a launch differs between ranks.
+        sends = (one for one in launch.calls if operations[one.index].operation == _SEND)
+        counted = next(sends, launch.first)
+        own = operations[counted.index]
         matrix = matrices.get((one.number, number), ())
         stream = streams.setdefault(launch.first.stream, len(streams))
         yield ReplayedCall(
             group=numbers[own.group],
             stream=stream,
-            operation=launch.first.index,
+            operation=counted.index,
             collective=EXCHANGE if matrix else own.operation,
             dtype=own.dtype,
             count=max(matrix) if matrix else own.count,
@@ -457,4 +460,4 @@ def _remarks(
 
 def _is_rooted(one: ProfiledOperation) -> bool:
     info = OPERATIONS.get(one.operation)
-    return info is not None and info.rooted
+    return info is not None and info.rooted and one.operation not in MESSAGES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -67,8 +68,54 @@ from cclmark.results.schema import (
     Verification,
 )
 
+ItemType = TypeVar("ItemType")
 
-class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
+
+class _Summarized(Protocol):
+    @property
+    def summary(self) -> object: ...
+
+
+class _Verified(Protocol):
+    @property
+    def verification(self) -> object: ...
+
+
+class ItemResult(msgspec.Struct, Generic[ItemType], omit_defaults=True):
+    """The properties that results of all kinds have, as most kinds define them.
+
+    The fields of each kind begin with ``index``, the item under the kind's own name, ``status`` and
+    ``reason``.
+    """
+
+    @property
+    def item(self) -> ItemType:
+        """The measured item."""
+        item: ItemType = getattr(self, self.__struct_fields__[1])
+        return item
+
+    @property
+    def cycle(self) -> int:
+        """0: most kinds measure an item once, and rounds are part of the plan."""
+        return 0
+
+    @property
+    def is_measured(self: _Summarized) -> bool:
+        """Whether there are figures."""
+        return self.summary is not None
+
+    @property
+    def is_checked(self: _Verified) -> bool:
+        """Whether the output was compared with the expected one."""
+        return self.verification is not None
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether there is an output that can be checked."""
+        return True
+
+
+class CaseResult(ItemResult[Case], tag="case", omit_defaults=True):
     """A case and its outcome. ``status``: ok, wrong, skipped, timeout or died, with the reason.
 
     ``device`` is present if launches determine the time of ``summary``; ``device_reason`` is the
@@ -102,28 +149,8 @@ class CaseResult(msgspec.Struct, tag="case", omit_defaults=True):
     report: str = ""
     explanation: Explanation | None = None
 
-    @property
-    def item(self) -> Case:
-        """The measured case."""
-        return self.case
 
-    @property
-    def is_measured(self) -> bool:
-        """Whether there are figures."""
-        return self.summary is not None
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether the output was compared with the expected one."""
-        return self.verification is not None
-
-    @property
-    def is_checkable(self) -> bool:
-        """Whether there is an output that can be checked."""
-        return True
-
-
-class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
+class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
     """A transfer and its outcome. ``status``: ok, wrong, skipped or timeout, with the reason.
 
     A finding's ``rank`` is the number of the flow; ``hung``: the numbers of the flows that did not
@@ -143,32 +170,12 @@ class TransferResult(msgspec.Struct, tag="transfer", omit_defaults=True):
     hung: list[int] = []
 
     @property
-    def item(self) -> Transfer:
-        """The measured transfer."""
-        return self.transfer
-
-    @property
-    def cycle(self) -> int:
-        """0: such items are measured once."""
-        return 0
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether there are figures."""
-        return self.summary is not None
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether the output was compared with the expected one."""
-        return self.verification is not None
-
-    @property
     def is_checkable(self) -> bool:
         """Whether there is an output: latencies of loads and stores have none."""
         return self.transfer.method in ("", "copy")
 
 
-class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
+class CheckResult(ItemResult[Check], tag="check", omit_defaults=True):
     """A check of a framework's backend and its verdict on all ranks together.
 
     ``status``: ok, unsupported (on every rank, with the reason) or failed (with the first rank that
@@ -185,16 +192,6 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
     values: list[CheckedValue] = []
 
     @property
-    def item(self) -> Check:
-        """The check."""
-        return self.check
-
-    @property
-    def cycle(self) -> int:
-        """0: such items are measured once."""
-        return 0
-
-    @property
     def is_measured(self) -> bool:
         """True: a check has a verdict."""
         return True
@@ -204,13 +201,8 @@ class CheckResult(msgspec.Struct, tag="check", omit_defaults=True):
         """True: it is a comparison itself."""
         return True
 
-    @property
-    def is_checkable(self) -> bool:
-        """True: it compares outputs."""
-        return True
 
-
-class MemoryResult(msgspec.Struct, tag="memory", omit_defaults=True):
+class MemoryResult(ItemResult[RankMemory], tag="memory", omit_defaults=True):
     """The memory of one rank for a case. ``status``: ok, wrong or skipped, with the reason.
 
     ``stages``: in the order of time, from the loading of the library; the last case of a run also
@@ -232,32 +224,12 @@ class MemoryResult(msgspec.Struct, tag="memory", omit_defaults=True):
     verification: Verification | None = None
 
     @property
-    def item(self) -> RankMemory:
-        """The rank and the case."""
-        return self.memory
-
-    @property
-    def cycle(self) -> int:
-        """0: such items are measured once."""
-        return 0
-
-    @property
     def is_measured(self) -> bool:
         """Whether the operations ran."""
         return self.status in ("ok", "wrong")
 
-    @property
-    def is_checked(self) -> bool:
-        """Whether the output was compared with the expected one."""
-        return self.verification is not None
 
-    @property
-    def is_checkable(self) -> bool:
-        """Whether there is an output that can be checked."""
-        return True
-
-
-class TrialResult(msgspec.Struct, tag="trial", omit_defaults=True):
+class TrialResult(ItemResult[Trial], tag="trial", omit_defaults=True):
     """A trial and its outcome. ``status``, ``reason`` and the figures: as those of CaseResult.
 
     A variant that failed has the status of the failure in its trial, and its later trials are
@@ -279,33 +251,8 @@ class TrialResult(msgspec.Struct, tag="trial", omit_defaults=True):
     report: str = ""
     explanation: Explanation | None = None
 
-    @property
-    def item(self) -> Trial:
-        """The measured trial."""
-        return self.trial
 
-    @property
-    def cycle(self) -> int:
-        """0: rounds are part of the plan."""
-        return 0
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether there are figures."""
-        return self.summary is not None
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether the output was compared with the expected one."""
-        return self.verification is not None
-
-    @property
-    def is_checkable(self) -> bool:
-        """Whether there is an output that can be checked."""
-        return True
-
-
-class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
+class OverlapResult(ItemResult[Overlap], tag="overlap", omit_defaults=True):
     """A case beside a compute and its outcome. ``status`` and ``reason``: as those of TrialResult.
 
     ``communication_alone``, ``compute_alone`` and ``together``: the times of the events of all
@@ -336,32 +283,12 @@ class OverlapResult(msgspec.Struct, tag="overlap", omit_defaults=True):
     explanation: Explanation | None = None
 
     @property
-    def item(self) -> Overlap:
-        """The measured overlap."""
-        return self.overlap
-
-    @property
-    def cycle(self) -> int:
-        """0: rounds are part of the plan."""
-        return 0
-
-    @property
     def is_measured(self) -> bool:
         """Whether there are figures."""
         return self.figures is not None
 
-    @property
-    def is_checked(self) -> bool:
-        """Whether the output was compared with the expected one."""
-        return self.verification is not None
 
-    @property
-    def is_checkable(self) -> bool:
-        """Whether there is an output that can be checked."""
-        return True
-
-
-class ProfileResult(msgspec.Struct, tag="profiled", omit_defaults=True):
+class ProfileResult(ItemResult[ProfiledOperation], tag="profiled", omit_defaults=True):
     """The calls of a program that are alike, with the figures of each process.
 
     ``choices``: what the library chose, in all processes together, most frequent first.
@@ -375,16 +302,6 @@ class ProfileResult(msgspec.Struct, tag="profiled", omit_defaults=True):
     reason: str = ""
     started_at_s: float = 0.0
     duration_s: float = 0.0
-
-    @property
-    def item(self) -> ProfiledOperation:
-        """The operation."""
-        return self.profiled
-
-    @property
-    def cycle(self) -> int:
-        """0: a program runs once."""
-        return 0
 
     @property
     def is_measured(self) -> bool:
@@ -402,7 +319,7 @@ class ProfileResult(msgspec.Struct, tag="profiled", omit_defaults=True):
         return False
 
 
-class ObjectResult(msgspec.Struct, tag="object", omit_defaults=True):
+class ObjectResult(ItemResult[ObjectCall], tag="object", omit_defaults=True):
     """A call with objects and its outcome. ``status``: ok, wrong or skipped, with the reason.
 
     ``times``: of all ranks, from which ``figures`` are computed (analysis.object_figures).
@@ -423,16 +340,6 @@ class ObjectResult(msgspec.Struct, tag="object", omit_defaults=True):
     findings: list[ObjectFinding] = []
 
     @property
-    def item(self) -> ObjectCall:
-        """The measured call."""
-        return self.call
-
-    @property
-    def cycle(self) -> int:
-        """0: such items are measured once."""
-        return 0
-
-    @property
     def is_measured(self) -> bool:
         """Whether there are figures."""
         return self.figures is not None
@@ -442,13 +349,8 @@ class ObjectResult(msgspec.Struct, tag="object", omit_defaults=True):
         """Whether the received objects were compared with the sent ones."""
         return self.checked
 
-    @property
-    def is_checkable(self) -> bool:
-        """Whether there is an output that can be checked."""
-        return True
 
-
-class PieceResult(msgspec.Struct, tag="pieces", omit_defaults=True):
+class PieceResult(ItemResult[PieceCase], tag="pieces", omit_defaults=True):
     """A message in one call and in pieces. ``status``: ok, wrong or skipped, with the reason.
 
     ``rows``: one for each division of the case, in its order. ``converged``: whether all medians
@@ -465,16 +367,6 @@ class PieceResult(msgspec.Struct, tag="pieces", omit_defaults=True):
     rows: list[PieceRow] = []
 
     @property
-    def item(self) -> PieceCase:
-        """The measured case."""
-        return self.pieces
-
-    @property
-    def cycle(self) -> int:
-        """0: such items are measured once."""
-        return 0
-
-    @property
     def is_measured(self) -> bool:
         """Whether there are figures."""
         return any(row.summary is not None for row in self.rows)
@@ -485,13 +377,8 @@ class PieceResult(msgspec.Struct, tag="pieces", omit_defaults=True):
         measured = [row for row in self.rows if row.summary is not None]
         return bool(measured) and all(row.verification is not None for row in measured)
 
-    @property
-    def is_checkable(self) -> bool:
-        """Whether there is an output that can be checked."""
-        return True
 
-
-class TrainingResult(msgspec.Struct, tag="training", omit_defaults=True):
+class TrainingResult(ItemResult[Training], tag="training", omit_defaults=True):
     """A training and its outcome. ``status`` and ``reason``: as those of TrialResult.
 
     ``losses``: of the steps from the first one on, averaged over the ranks with different data; the
@@ -525,16 +412,6 @@ class TrainingResult(msgspec.Struct, tag="training", omit_defaults=True):
     report: str = ""
 
     @property
-    def item(self) -> Training:
-        """The training."""
-        return self.training
-
-    @property
-    def cycle(self) -> int:
-        """0: rounds are part of the plan."""
-        return 0
-
-    @property
     def is_measured(self) -> bool:
         """Whether there are times."""
         return bool(self.step_s)
@@ -550,7 +427,7 @@ class TrainingResult(msgspec.Struct, tag="training", omit_defaults=True):
         return bool(self.training.comparable_ranks)
 
 
-class ReplayResult(msgspec.Struct, tag="replay", omit_defaults=True):
+class ReplayResult(ItemResult[Replay], tag="replay", omit_defaults=True):
     """A replay and its outcome. ``status`` and ``reason``: as those of TrialResult.
 
     ``span_s``: by rank, of every step, from the begin of its first call to the end of the last one;
@@ -575,29 +452,9 @@ class ReplayResult(msgspec.Struct, tag="replay", omit_defaults=True):
     report: str = ""
 
     @property
-    def item(self) -> Replay:
-        """The replay."""
-        return self.replay
-
-    @property
-    def cycle(self) -> int:
-        """0: rounds are part of the plan."""
-        return 0
-
-    @property
     def is_measured(self) -> bool:
         """Whether there are times."""
         return bool(self.span_s)
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether the outputs of all calls were compared with the expected ones."""
-        return self.verification is not None
-
-    @property
-    def is_checkable(self) -> bool:
-        """Whether there is an output that can be checked."""
-        return True
 
 
 #: Results of items that are measured with variants, and these items.

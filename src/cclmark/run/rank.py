@@ -120,7 +120,8 @@ class Rank:
     def enter(self, phase: str, batches: int = 0, others_s: float = 0.0) -> None:
         """Records the phase on the board and sets the deadline of its waits.
 
-        ``others_s``: additional time for work of other ranks in which this rank has no part.
+        ``others_s``: additional time, for work of other ranks in which this rank has no part, or
+        for work of known length.
         """
         now_s = time.monotonic()
         self.phases_s[self._phase] = self.phases_s.get(self._phase, 0.0) + now_s - self._since_s

@@ -13,7 +13,7 @@ from cclmark import _engine as engine
 from cclmark.analysis.stopping import Precision, WarmUp
 from cclmark.plan.inject import Injection
 from cclmark.plan.replay_choices import DROP, FIXED
-from cclmark.plan.replays import ProgramStep, Replay, ReplayedCall
+from cclmark.plan.replays import RankStep, Replay, ReplayedCall
 from cclmark.profile.intervals import length_of, union_of
 from cclmark.results.kinds import ReplayResult
 from cclmark.results.schema import Finding, ReplayedOperation, Verification
@@ -35,7 +35,7 @@ class StepRunner:
         self,
         rank: Rank,
         device: engine.Device,
-        step: ProgramStep,
+        step: RankStep,
         gaps: str,
         communicators: Sequence[engine.Communicator | None],
     ) -> None:
@@ -46,9 +46,7 @@ class StepRunner:
         self._rank = rank
         self._settings = rank.job.settings
         self._step = step
-        self._program_s = max(one.begin_s + one.time_s for own in step.calls for one in own)
         self._is_host = device.info.runtime == "host"
-        self._calls = step.calls[rank.job.rank]
         own = [number for number, one in enumerate(communicators) if one is not None]
         places = {group: place for place, group in enumerate(own)}
         self._replay = engine.StepReplay(
@@ -58,7 +56,7 @@ class StepRunner:
             places=[
                 (step.groups[one].index(rank.job.rank), len(step.groups[one]), one) for one in own
             ],
-            calls=_engine_calls(self._calls, places, gaps),
+            calls=_engine_calls(step.calls, places, gaps),
             seed=self._settings.seed,
             counter=rank.counter,
         )
@@ -72,7 +70,7 @@ class StepRunner:
 
     def _enter(self, phase: str, batches: int = 0) -> None:
         """Enters a phase; its deadline allows for the length of the program's step."""
-        self._rank.enter(phase, batches, others_s=self._program_s)
+        self._rank.enter(phase, batches, others_s=self._step.length_s)
 
     def run(self, index: int, item: Replay) -> ReplayResult:
         """Checks, warms up and times the step. Raises EngineError."""
@@ -82,7 +80,7 @@ class StepRunner:
         in_step(self._rank.agreement, partial(self._replay.run, 0.0), _GRACE_S)
         verification = self._verify() if self._settings.check else None
         self._warm_up()
-        times = _Times(self._rank, self._step, self._calls)
+        times = _Times(self._rank, self._step)
         gc.collect()
         gc.disable()
         converged = self._time(times)
@@ -139,13 +137,15 @@ class StepRunner:
         wrong = sum(count for count, _ in counts)
         place = next((number for number, (count, _) in enumerate(counts) if count), -1)
         first = counts[place][1] if place >= 0 else 0
-        told = self._rank.agreement.gather([float(wrong), float(first), float(place)])
+        operation = self._step.calls[place].operation if place >= 0 else 0
+        told = self._rank.agreement.gather(
+            [float(wrong), float(first), float(place), float(operation)]
+        )
         findings = []
         for rank in range(self._rank.job.ranks):
-            number, element, call = (int(value) for value in told[3 * rank : 3 * rank + 3])
+            number, element, call, called = (int(one) for one in told[4 * rank : 4 * rank + 4])
             if number:
-                one = self._step.calls[rank][call]
-                name = self._step.operations[one.operation].describe()
+                name = self._step.operations[called].describe()
                 findings.append(Finding(rank, number, element, "", f"call {call + 1}: {name}"))
         return Verification(
             wrong=sum(one.wrong for one in findings),
@@ -158,10 +158,9 @@ class StepRunner:
 class _Times:
     """The times of all steps: rows of ranks, and of this rank's calls by operation."""
 
-    def __init__(self, rank: Rank, step: ProgramStep, calls: Sequence[ReplayedCall]) -> None:
+    def __init__(self, rank: Rank, step: RankStep) -> None:
         self._rank = rank
         self._step = step
-        self._calls = calls
         self.spans_s: list[list[float]] = []
         self.communication_s: list[list[float]] = []
         self.enqueue_s: list[list[float]] = []
@@ -179,7 +178,7 @@ class _Times:
         self.communication_s.append(told[1::4])
         self.enqueue_s.append(told[2::4])
         sums_s = [0.0] * len(self._by_operation)
-        for call, (begin_s, end_s) in zip(self._calls, pairs, strict=True):
+        for call, (begin_s, end_s) in zip(self._step.calls, pairs, strict=True):
             sums_s[call.operation] += end_s - begin_s
         for values, sum_s in zip(self._by_operation, sums_s, strict=True):
             values.append(sum_s)
@@ -191,22 +190,29 @@ class _Times:
 
     def operations(self) -> list[ReplayedOperation]:
         """The times of calls by operation, in the order of the profile. A collective call."""
-        told = self._rank.rank_group.gather([median(values) for values in self._by_operation])
-        width = len(self._by_operation)
+        operations = range(len(self._step.operations))
+        own_calls = [[one for one in self._step.calls if one.operation == n] for n in operations]
+        told = self._rank.rank_group.gather(
+            [
+                value
+                for calls, values in zip(own_calls, self._by_operation, strict=True)
+                for value in (len(calls), sum(one.time_s for one in calls), median(values))
+            ]
+        )
         found = []
-        for number, operation in enumerate(self._step.operations):
-            calls = [[one for one in own if one.operation == number] for own in self._step.calls]
-            callers = [rank for rank, own in enumerate(calls) if own]
+        for number in operations:
+            by_rank = [
+                told[at : at + 3] for at in range(3 * number, len(told), 3 * len(operations))
+            ]
+            callers = [one for one in by_rank if one[0]]
             if not callers:
                 continue
-            program_s = [sum(one.time_s for one in calls[rank]) for rank in callers]
-            replayed_s = [told[rank * width + number] for rank in callers]
             found.append(
                 ReplayedOperation(
-                    operation,
-                    max(len(own) for own in calls),
-                    sum(program_s) / len(callers),
-                    max(0.0, sum(replayed_s) / len(callers)),
+                    self._step.operations[number],
+                    int(max(calls for calls, _, _ in callers)),
+                    sum(program_s for _, program_s, _ in callers) / len(callers),
+                    max(0.0, sum(replayed_s for _, _, replayed_s in callers) / len(callers)),
                 )
             )
         return found

@@ -1,9 +1,11 @@
 """A job that uses NCCL through ctypes, as a program that knows nothing of cclmark.
 
     nccl_job.py CUDA NCCL [--ranks N] [--steps N] [--kill RANK:STEP] [--exit CODE] [--wait]
+                [--hold FILE]
 
 It starts its ranks as a launcher does, with RANK and WORLD_SIZE. Every step has two all_reduces of
 256 float32 elements, one of 1 MiB, an all_gather of 64 bfloat16 elements a rank, and two messages.
+With --hold, each rank creates FILE.RANK after its steps and waits until FILE exists.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ def options():
     parser.add_argument("--kill", default="")
     parser.add_argument("--exit", type=int, default=0)
     parser.add_argument("--wait", action="store_true")
+    parser.add_argument("--hold", type=Path)
     parser.add_argument("--unequal", action="store_true")
     parser.add_argument("--group", action="store_true")
     parser.add_argument("--sizes", action="store_true")
@@ -75,6 +78,13 @@ def wait_for(path):
         time.sleep(0.01)
 
 
+def hold(end, rank):
+    """Waits until the file ``end`` exists, if it is given."""
+    if end is not None:
+        Path(f"{end}.{rank}").touch()
+        wait_for(end)
+
+
 def unique_id(nccl, rank):
     note = Path(os.environ["NOTE"])
     found = UniqueId()
@@ -87,6 +97,12 @@ def unique_id(nccl, rank):
     return UniqueId.from_buffer_copy(note.read_bytes())
 
 
+def allocated(cuda):
+    address = ctypes.c_ulonglong()
+    check(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(BYTES)), "cuMemAlloc")
+    return ctypes.c_void_p(address.value)
+
+
 def work(given):
     rank, ranks = int(os.environ["RANK"]), given.ranks
     cuda = ctypes.CDLL(given.cuda)
@@ -97,11 +113,7 @@ def work(given):
     check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
     stream = ctypes.c_void_p()
     check(cuda.cuStreamCreate(ctypes.byref(stream), 0), "cuStreamCreate")
-    buffers = []
-    for _ in range(2):
-        address = ctypes.c_ulonglong()
-        check(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(BYTES)), "cuMemAlloc")
-        buffers.append(ctypes.c_void_p(address.value))
+    buffers = [allocated(cuda) for _ in range(2)]
     communicator = ctypes.c_void_p()
     nccl.ncclCommInitRank.argtypes = (
         ctypes.POINTER(ctypes.c_void_p),
@@ -142,6 +154,7 @@ def work(given):
             ahead.touch()
     while cuda.cuStreamQuery(stream) == NOT_READY:
         time.sleep(0.001)
+    hold(given.hold, rank)
     if given.unequal:
         # Such calls are an error, which the library reports at any time, to later calls too.
         all_reduce(512 + rank)

@@ -8,8 +8,10 @@ from typing import ClassVar
 import click
 
 from cclmark.cli.options import METHOD, ONE_LIBRARY, OPERATION, Flags, argument, changed, option
+from cclmark.cli.step_options import VariedFlags
 
 _SHARED = Flags.__dataclass_fields__
+_VARIED = VariedFlags.__dataclass_fields__
 USUAL_ROUNDS = 5
 
 
@@ -25,11 +27,8 @@ class ExperimentFlags(Flags):
 
     operations: str = argument("OPERATION[,OPERATION...]")
     ccl: str = changed(_SHARED["ccl"], metavar="NAME", help=ONE_LIBRARY)
-    vary: list[str] = option(
-        OPERATION,
-        "--vary",
-        multiple=True,
-        metavar="NAME=A,B",
+    vary: list[str] = changed(
+        _VARIED["vary"],
         help=(
             "A setting and its values: an environment variable, an option of the communicator "
             "(config.minCTAs), registration or placement; may be repeated. Values that contain "
@@ -43,13 +42,7 @@ class ExperimentFlags(Flags):
         metavar="A,B",
         help="Files or names of libraries that are compared with the default one.",
     )
-    one_at_a_time: bool = option(
-        OPERATION,
-        "--one-at-a-time",
-        default=False,
-        is_flag=True,
-        help="Each value alone instead of all combinations.",
-    )
+    one_at_a_time: bool = changed(_VARIED["one_at_a_time"])
     bisect: str = option(
         OPERATION,
         "--bisect",

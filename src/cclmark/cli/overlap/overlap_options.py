@@ -8,8 +8,10 @@ from typing import ClassVar
 import click
 
 from cclmark.cli.options import METHOD, OPERATION, Flags, argument, changed, option
+from cclmark.cli.step_options import VariedFlags
 
 _SHARED = Flags.__dataclass_fields__
+_VARIED = VariedFlags.__dataclass_fields__
 USUAL_ROUNDS = 7
 USUAL_FACTOR = 4.0
 
@@ -52,24 +54,15 @@ class OverlapFlags(Flags):
         metavar="SIZE",
         help="memory: size of each of the three arrays [1G; host: 16M].",
     )
-    vary: list[str] = option(
-        OPERATION,
-        "--vary",
-        multiple=True,
-        metavar="NAME=A,B",
+    vary: list[str] = changed(
+        _VARIED["vary"],
         help=(
             "A setting and its values, for example NCCL_MAX_CTAS=4,8,16,32,64: an environment "
             "variable, an option of the communicator (config.maxCTAs), registration or placement; "
             "may be repeated. Values that contain commas are separated by |."
         ),
     )
-    one_at_a_time: bool = option(
-        OPERATION,
-        "--one-at-a-time",
-        default=False,
-        is_flag=True,
-        help="Each value alone instead of all combinations.",
-    )
+    one_at_a_time: bool = changed(_VARIED["one_at_a_time"])
     rounds: int = option(
         METHOD,
         "--rounds",

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from cclmark.cli.collective.measuring import check_limits, unknown_library
-from cclmark.cli.communicator_options import check_options_of
-from cclmark.cli.replay.replay_options import USUAL_ROUNDS, ReplayFlags
+from cclmark.cli.replay.replay_options import ReplayFlags
+from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_variants
 from cclmark.cli.usual_references import usual_references
-from cclmark.cli.varied import check_settings
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import choose_devices
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
-from cclmark.plan.binding import Binding
-from cclmark.plan.inject import Injection
 from cclmark.plan.items import REPLAY
 from cclmark.plan.libraries import (
     BRIDGE,
@@ -31,15 +27,7 @@ from cclmark.plan.libraries import (
     torch_backend_of,
 )
 from cclmark.plan.replays import Replay, replays_of
-from cclmark.plan.variants import (
-    DEFAULT,
-    LIBRARY,
-    PROCESS,
-    Assignment,
-    Variant,
-    parse_vary,
-    variants_of,
-)
+from cclmark.plan.variants import DEFAULT
 from cclmark.profile.program_step import FoundStep, step_of
 from cclmark.recording.joining import devices_here, joined
 from cclmark.recording.output import Output
@@ -51,7 +39,6 @@ from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import ReplayResult
-from cclmark.results.schema import Settings
 from cclmark.run import locate
 
 _OF_HOST = "shm"
@@ -104,13 +91,8 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
             "--devices and -g"
         )
     libraries = _libraries(flags, devices.runtime)
-    variants, notices = _variants(flags, libraries)
-    rounds = flags.rounds or (USUAL_ROUNDS if len(variants) > 1 else 1)
-    if coordinator.placement is not None and (len(variants) > 1 or rounds > 1):
-        raise UsageError(
-            "replay starts new ranks for each variant and round: run these without "
-            f"{coordinator.placement.launcher}, or one variant in one round"
-        )
+    variants, notices = step_variants("replay", flags, libraries, with_options=True)
+    rounds = rounds_of("replay", flags, variants, coordinator)
     _check_faults(flags, ranks)
     replay = Replay(
         variant=DEFAULT,
@@ -126,13 +108,13 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
     )
     request = Request(
         devices=devices,
-        settings=_settings(flags, ranks),
+        settings=step_settings(flags, ranks),
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in libraries},
         kind=REPLAY,
         planned=replays_of(replay, variants, rounds),
         warnings=[*found.remarks, *_few_connections(found, devices.runtime), *notices],
-        attachment=msgspec.msgpack.encode(found.step),
+        attachment=[msgspec.msgpack.encode(part) for part in found.step.by_rank],
         coordinator=coordinator,
     )
     return record(
@@ -168,10 +150,13 @@ def _libraries(flags: ReplayFlags, runtime: str) -> list[str]:
     named = [one.strip() for one in flags.ccl.split(",")] if flags.ccl else [usual or ""]
     found = list(dict.fromkeys(meant_by(name, runtime) for name in named))
     for name in found:
-        if name in (MPI, BRIDGE) or torch_backend_of(name) is not None:
+        backend = torch_backend_of(name)
+        if name in (MPI, BRIDGE) or backend is not None:
+            instead = backend if backend in names_for(runtime) else usual
             raise UsageError(
-                f"--ccl {name}: replay supports only libraries that cclmark loads itself and whose "
-                "calls are enqueued on streams, and shm"
+                f"--ccl {name}: replay enqueues calls on several streams of libraries that cclmark "
+                f"loads itself, which {name} does not support"
+                + (f": use --ccl {instead}" if instead else "")
             )
         if name not in names_for(runtime):
             raise unknown_library(name, runtime)
@@ -180,60 +165,11 @@ def _libraries(flags: ReplayFlags, runtime: str) -> list[str]:
     return found
 
 
-def _variants(flags: ReplayFlags, libraries: Sequence[str]) -> tuple[list[Variant], list[str]]:
-    """Returns the default, other libraries, varied settings; and notices. Raises UsageError."""
-    varied = [parse_vary(text) for text in flags.vary]
-    for name, _ in varied:
-        if not (Assignment(name, "").is_variable or Assignment(name, "").option):
-            raise UsageError(
-                f"--vary {name}: replay varies variables of the environment and options of the "
-                "communicators only"
-            )
-    if varied and len(libraries) > 1:
-        raise UsageError("--vary and several libraries in --ccl exclude each other")
-    notices = check_settings(varied, libraries[0])
-    settings = (
-        variants_of(varied, lambda name: PROCESS, one_at_a_time=flags.one_at_a_time)
-        if varied
-        else []
-    )
-    check_options_of(settings, libraries[0], {})
-    others = [Variant((Assignment(LIBRARY, name, PROCESS),)) for name in libraries[1:]]
-    return [DEFAULT, *others, *settings], notices
-
-
 def _check_faults(flags: ReplayFlags, ranks: int) -> None:
     """Raises UsageError for a fault that cannot be observed."""
-    for text in flags.inject:
-        fault = Injection.parse(text, ranks)
-        if fault.kind == "hang":
-            raise UsageError(f"{text!r}: replay supports only the faults corrupt and delay")
+    for text, fault in faults_of("replay", flags, ranks).items():
         if fault.kind == "corrupt" and not flags.check:
             raise UsageError(f"{text!r}: -c 0 checks no data, so the fault would not be detected")
-
-
-def _settings(flags: ReplayFlags, ranks: int) -> Settings:
-    return Settings(
-        begin_bytes=0,
-        end_bytes=0,
-        step_bytes=0,
-        factor=0.0,
-        timing="steps",
-        across_ranks="max",
-        precision=flags.precision_percent / 100,
-        max_time_s=flags.max_time_s,
-        timeout_s=flags.timeout_s,
-        iterations=flags.steps,
-        warmup=flags.warmup,
-        group=1,
-        graph_launches=1,
-        check=flags.check,
-        cycles=1,
-        registration="none",
-        seed=flags.seed,
-        inject=list(flags.inject),
-        bind=str(Binding.parse(flags.bind, ranks)),
-    )
 
 
 def _exporter(flags: ReplayFlags, output: Output) -> Exporter[ReplayResult]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
 from cclmark.cli.options import METHOD, OPERATION, Flags, changed, option
+from cclmark.cli.step_options import StepFlags
 from cclmark.plan.training_choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
 
 _SHARED = Flags.__dataclass_fields__
-USUAL_ROUNDS = 5
+_STEPS = StepFlags.__dataclass_fields__
 USUAL_SEQUENCE = 1024
+USUAL_BALANCE_WEIGHT = 0.01  # alpha of Switch Transformers, arXiv 2101.03961, section 2.2
 
 
 @dataclass
-class TrainFlags:
-    """The options of ``cclmark train``."""
+class ModelFlags:
+    """The training: its model, parallelism and numbers."""
 
     model: str = option(
         OPERATION,
@@ -32,6 +33,14 @@ class TrainFlags:
         type=click.IntRange(1, 1000),
         metavar="N",
         help="Another number of layers [the model's].",
+    )
+    vocabulary: int | None = option(
+        OPERATION,
+        "--vocabulary",
+        type=click.IntRange(2, 1 << 24),
+        metavar="N",
+        help="Another number of tokens [the model's]; gpt2's 50257 padded to 50304, a multiple of "
+        "64, is faster on tensor cores.",
     )
     parallel: str | None = option(
         OPERATION,
@@ -67,8 +76,9 @@ class TrainFlags:
         "--dtype",
         default="",
         metavar="TYPE",
-        help="Type of parameters and arithmetic: bfloat16 (bf16), float32 (fp32) [bfloat16; "
-        "host: float32].",
+        help="Type of parameters and arithmetic: bfloat16 (bf16), float32 (fp32), or mixed: "
+        "float32 parameters, gradients and optimizer state, products of matrices in bfloat16 "
+        "(autocast; fsdp: MixedPrecisionPolicy) [bfloat16; host: float32].",
     )
     optimizer: str = option(
         OPERATION,
@@ -84,6 +94,14 @@ class TrainFlags:
         metavar="RATE",
         help=f"Learning rate [{', '.join(f'{k}: {v:g}' for k, v in LEARNING_RATES.items())}].",
     )
+    balance_loss: float | None = option(
+        OPERATION,
+        "--balance-loss",
+        type=click.FloatRange(0, 1e3),
+        metavar="WEIGHT",
+        help=f"Weight of the auxiliary loss that balances experts, 0 for none "
+        f"[{USUAL_BALANCE_WEIGHT:g} for models with experts].",
+    )
     compiled: bool = option(
         OPERATION,
         "--compile",
@@ -91,15 +109,12 @@ class TrainFlags:
         is_flag=True,
         help="Compile the model with torch.compile; compilation is part of the warm-up.",
     )
-    vary: list[str] = option(
-        OPERATION,
-        "--vary",
-        multiple=True,
-        metavar="NAME=A,B",
-        help="A variable of the environment and its values, for example NCCL_P2P_DISABLE=1, each "
-        "compared with the default in new processes; may be repeated. Values that contain commas "
-        "are separated by |.",
-    )
+
+
+@dataclass
+class TrainFlags(StepFlags, ModelFlags):
+    """The options of ``cclmark train``."""
+
     artifacts: list[str] = option(
         OPERATION,
         "--artifact",
@@ -109,66 +124,36 @@ class TrainFlags:
         help="An environment file, for example the environment.sh of cclmark tune: its variables "
         "are compared with the default; may be repeated.",
     )
-    one_at_a_time: bool = option(
-        OPERATION,
-        "--one-at-a-time",
-        default=False,
-        is_flag=True,
-        help="Each value alone instead of all combinations.",
-    )
     ccl: str = changed(
-        _SHARED["ccl"],
-        metavar="NAMES",
+        _STEPS["ccl"],
         help="Backends of torch.distributed, with commas: torch:nccl, torch:gloo, torch:flagcx, …; "
         "the first one is the default, with which the others are compared [torch:nccl; host: "
         "torch:gloo].",
     )
     modules: list[str] = changed(_SHARED["modules"])
-    devices: str = changed(_SHARED["devices"])
-    count: int | None = changed(_SHARED["count"])
-    bind: str = changed(_SHARED["bind"])
-    steps: int | None = option(
-        METHOD,
-        "-n",
-        "--steps",
-        "--iters",
-        type=click.IntRange(1, 100_000),
-        metavar="N",
-        help="Timed steps instead of --precision.",
-    )
-    warmup: int | None = changed(
-        _SHARED["warmup"],
-        drop=("--warmup-iters", "--warmup_iters"),
-        help="Fixed number of warm-up steps instead of warm-up until steps agree.",
-    )
-    rounds: int | None = option(
-        METHOD,
-        "--rounds",
-        type=click.IntRange(1, 1000),
-        metavar="N",
-        help="Rounds, each in new processes, in which all variants are measured in turn "
-        f"[{USUAL_ROUNDS} with variants, else 1].",
-    )
     check: int = changed(
-        _SHARED["check"],
-        type=click.IntRange(0, 1),
-        metavar="0|1",
+        _STEPS["check"],
         help="1: compare parameters that several ranks hold after the training [1].",
     )
-    precision_percent: float = changed(_SHARED["precision_percent"])
     max_time_s: float = changed(
-        _SHARED["max_time_s"], 20.0, help="Maximum time for timing steps of a variant [20]."
+        _STEPS["max_time_s"], 20.0, help="Maximum time for timing steps of a variant [20]."
     )
-    timeout_s: float = changed(_SHARED["timeout_s"])
-    seed: int = changed(_SHARED["seed"], help="Seed of the tokens and the initial parameters [1].")
+    peak_teraflops: float | None = option(
+        METHOD,
+        "--peak",
+        type=click.FloatRange(0, 1e6, min_open=True),
+        metavar="TFLOPS",
+        help="Peak rate of a device for the MFU, in 10^12 operations per second [the dense "
+        "bfloat16 peak of its datasheet].",
+    )
+    timeout_s: float = changed(
+        _STEPS["timeout_s"],
+        help="Maximum time for one phase, for example the first step, before the run is ended; "
+        "later phases get the time of their steps besides [60].",
+    )
+    seed: int = changed(_STEPS["seed"], help="Seed of the tokens and the initial parameters [1].")
     inject: list[str] = changed(
-        _SHARED["inject"],
+        _STEPS["inject"],
         help="A fault to inject, to verify its detection: corrupt:rank=1,index=5 (an element of "
         "the first parameter) or delay:rank=1,ms=50 (before each step).",
     )
-    format: str = changed(
-        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
-    )
-    output: Path | None = changed(_SHARED["output"])
-    journal: Path | None = changed(_SHARED["journal"])
-    resume: Path | None = changed(_SHARED["resume"])

@@ -8,28 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.cli.collective.measuring import check_limits
-from cclmark.cli.train.train_options import USUAL_ROUNDS, USUAL_SEQUENCE, TrainFlags
-from cclmark.cli.varied import check_settings
+from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_variants
+from cclmark.cli.train.train_options import USUAL_BALANCE_WEIGHT, USUAL_SEQUENCE, TrainFlags
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
-from cclmark.plan.binding import Binding
-from cclmark.plan.inject import Injection
 from cclmark.plan.items import TRAIN
 from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime
 from cclmark.plan.models import Model, find_model
 from cclmark.plan.training_choices import DDP, LEARNING_RATES, NONE, PIPELINE
 from cclmark.plan.trainings import Training, check_training, dtype_called, trainings_of
-from cclmark.plan.variants import (
-    DEFAULT,
-    LIBRARY,
-    PROCESS,
-    Assignment,
-    Variant,
-    parse_vary,
-    variants_of,
-)
+from cclmark.plan.variants import DEFAULT, PROCESS, Assignment, Variant
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
@@ -38,7 +28,6 @@ from cclmark.report.kinds.train_table import TrainingTable
 from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import TrainingResult
-from cclmark.results.schema import Settings
 from cclmark.run import locate
 from cclmark.tune.environment_file import read_shell
 
@@ -48,6 +37,7 @@ _USUAL_MODELS = {"host": "tiny"}
 _USUAL_MODEL = "gpt2"
 _USUAL_DTYPES = {"host": "float32"}
 _USUAL_DTYPE = "bfloat16"
+_TERA = 1e12
 
 
 def measure_training(flags: TrainFlags) -> int:
@@ -96,17 +86,12 @@ def _measure(
     ranks = len(devices.indices)
     training = _training_of(flags, devices.runtime, ranks, backends[0])
     variants, notices = _variants(flags, backends)
-    rounds = flags.rounds or (USUAL_ROUNDS if len(variants) > 1 else 1)
-    if coordinator.placement is not None and (len(variants) > 1 or rounds > 1):
-        raise UsageError(
-            "train starts new ranks for each variant and round: run these without "
-            f"{coordinator.placement.launcher}, or one variant in one round"
-        )
+    rounds = rounds_of("train", flags, variants, coordinator)
     _check_faults(flags, training)
     locate.require_torch()
     request = Request(
         devices=devices,
-        settings=_settings(flags, ranks),
+        settings=step_settings(flags, ranks),
         ccl_wheels={},
         kind=TRAIN,
         planned=trainings_of(training, variants, rounds),
@@ -135,6 +120,8 @@ def _check_backend(name: str, runtime: str) -> None:
 
 def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Training:
     model: Model = find_model(flags.model or _USUAL_MODELS.get(runtime, _USUAL_MODEL), flags.layers)
+    if flags.vocabulary is not None:
+        model = model.with_vocabulary(flags.vocabulary)
     parallel = flags.parallel or (DDP if ranks > 1 else NONE)
     microbatches = flags.microbatches or 0
     if parallel == PIPELINE:
@@ -155,6 +142,10 @@ def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Train
         else flags.learning_rate,
         microbatches=microbatches,
         compiled=flags.compiled,
+        balance_weight=(USUAL_BALANCE_WEIGHT if model.experts else 0.0)
+        if flags.balance_loss is None
+        else flags.balance_loss,
+        peak_flops=(flags.peak_teraflops or 0.0) * _TERA,
     )
     check_training(training)
     return training
@@ -162,21 +153,9 @@ def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Train
 
 def _variants(flags: TrainFlags, backends: Sequence[str]) -> tuple[list[Variant], list[str]]:
     """Returns the default, other backends, varied settings; and notices. Raises UsageError."""
-    varied = [parse_vary(text) for text in flags.vary]
-    for name, _ in varied:
-        if not Assignment(name, "").is_variable:
-            raise UsageError(f"--vary {name}: train varies variables of the environment only")
-    if varied and len(backends) > 1:
-        raise UsageError("--vary and several libraries in --ccl exclude each other")
-    notices = check_settings(varied, backends[0])
-    settings = (
-        variants_of(varied, lambda name: PROCESS, one_at_a_time=flags.one_at_a_time)
-        if varied
-        else []
-    )
-    others = [Variant((Assignment(LIBRARY, name, PROCESS),)) for name in backends[1:]]
+    variants, notices = step_variants("train", flags, backends, with_options=False)
     deployed = [_deployed(Path(name)) for name in flags.artifacts]
-    variants = [DEFAULT, *others, *settings, *deployed]
+    variants += deployed
     if len(set(variants)) < len(variants):
         raise UsageError("two of the variants are equal: see --vary and --artifact")
     return variants, notices
@@ -197,10 +176,7 @@ def _deployed(path: Path) -> Variant:
 def _check_faults(flags: TrainFlags, training: Training) -> None:
     """Raises UsageError for a fault that cannot be observed."""
     elements = training.model.vocabulary * training.model.width
-    for text in flags.inject:
-        fault = Injection.parse(text, training.ranks)
-        if fault.kind == "hang":
-            raise UsageError(f"{text!r}: train supports only the faults corrupt and delay")
+    for text, fault in faults_of("train", flags, training.ranks).items():
         if fault.kind != "corrupt":
             continue
         if fault.rank not in training.comparable_ranks or not flags.check:
@@ -211,30 +187,6 @@ def _check_faults(flags: TrainFlags, training: Training) -> None:
             )
         if fault.value >= elements:
             raise UsageError(f"{text!r}: the first parameter has {elements} elements")
-
-
-def _settings(flags: TrainFlags, ranks: int) -> Settings:
-    return Settings(
-        begin_bytes=0,
-        end_bytes=0,
-        step_bytes=0,
-        factor=0.0,
-        timing="steps",
-        across_ranks="max",
-        precision=flags.precision_percent / 100,
-        max_time_s=flags.max_time_s,
-        timeout_s=flags.timeout_s,
-        iterations=flags.steps,
-        warmup=flags.warmup,
-        group=1,
-        graph_launches=1,
-        check=flags.check,
-        cycles=1,
-        registration="none",
-        seed=flags.seed,
-        inject=list(flags.inject),
-        bind=str(Binding.parse(flags.bind, ranks)),
-    )
 
 
 def _exporter(flags: TrainFlags, output: Output) -> Exporter[TrainingResult]:

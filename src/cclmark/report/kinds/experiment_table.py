@@ -11,7 +11,7 @@ from cclmark.printable import plain
 from cclmark.report.grid import grid_lines, usual_width
 from cclmark.report.wording.head import method_of, opening_lines
 from cclmark.report.wording.paint import HEAT_STEPS, Paint, unpainted
-from cclmark.report.wording.remarks import ending
+from cclmark.report.wording.remarks import ending_line
 from cclmark.report.wording.variant_words import (
     best_lines,
     default_time_text,
@@ -99,7 +99,7 @@ class ExperimentTable(GatheredTrials):
         )
         lines += ["", self._paint(outcome, "red") if wrong else outcome]
         if footer is None or footer.message:
-            lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))
+            lines.append(self._paint(f"  ended early: {ending_line(footer)}", "red"))
         return "\n".join(lines) + "\n"
 
     def _section(self, experiment: Experiment, cases: list[Case]) -> list[str]:
@@ -164,7 +164,7 @@ class BisectionTable(GatheredTrials):
         """Returns the result."""
         lines = [*self.result]
         if footer is None or footer.message:
-            lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))
+            lines.append(self._paint(f"  ended early: {ending_line(footer)}", "red"))
         return "\n".join(lines) + "\n"
 
 
@@ -201,5 +201,5 @@ class ExperimentMarkdown(GatheredTrials):
             lines += ["Not ranked:", "", *(f"- {line}" for line in remarks), ""]
         lines.append(f"{outcome_text(experiment)}.")
         if footer is None or footer.message:
-            lines += ["", f"Ended early: {ending(footer).splitlines()[0]}"]
+            lines += ["", f"Ended early: {ending_line(footer)}"]
         return "\n".join(lines) + "\n"

@@ -20,7 +20,7 @@ from cclmark.report.wording.overlap_words import (
     wrong_lines,
 )
 from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.remarks import ending
+from cclmark.report.wording.remarks import ending_line
 from cclmark.report.wording.text import aligned, counted
 from cclmark.results.kinds import OverlapResult
 from cclmark.results.schema import Explanation, Footer, Header
@@ -95,7 +95,7 @@ class OverlapTable(GatheredOverlaps):
         outcome = f"  {self.outcome()}"
         lines.append(self._paint(outcome, "red") if self.is_wrong() else outcome)
         if footer is None or footer.message:
-            lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))
+            lines.append(self._paint(f"  ended early: {ending_line(footer)}", "red"))
         return "\n".join(lines) + "\n"
 
     def _section(self, group: list[OverlapSummary]) -> list[str]:
@@ -143,7 +143,7 @@ class OverlapMarkdown(GatheredOverlaps):
             notes.append(share)
         lines += [f"- {note}" for note in [*notes, self.outcome()]]
         if footer is None or footer.message:
-            lines += ["", f"Ended early: {ending(footer).splitlines()[0]}"]
+            lines += ["", f"Ended early: {ending_line(footer)}"]
         return "\n".join(lines) + "\n"
 
 

@@ -19,7 +19,7 @@ from cclmark.report.wording.profile_words import (
     remarks_of,
     used_columns,
 )
-from cclmark.report.wording.remarks import ending
+from cclmark.report.wording.remarks import ending_line
 from cclmark.report.wording.text import aligned
 from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import Footer, Header, Profile
@@ -81,7 +81,7 @@ class ProfileTable(_Gathered):
         remarks = remarks_of(self._results, self._whole())
         lines += ["", *(self._paint(f"  {plain(line)}", "yellow") for line in remarks)]
         if footer is None or footer.message:
-            lines.append(self._paint(f"  {ending(footer).splitlines()[0]}", "red"))
+            lines.append(self._paint(f"  {ending_line(footer)}", "red"))
         return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -108,5 +108,5 @@ class ProfileMarkdown(_Gathered):
             lines.append("")
         lines += [f"- {plain(line)}" for line in remarks_of(self._results, self._whole())]
         if footer is None or footer.message:
-            lines += ["", ending(footer).splitlines()[0]]
+            lines += ["", ending_line(footer)]
         return "\n".join(lines) + "\n"

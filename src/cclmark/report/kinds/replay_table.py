@@ -6,7 +6,7 @@ from cclmark.analysis.replays import ReplaySummary, summaries_of_replays
 from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
-from cclmark.report.wording.remarks import ending
+from cclmark.report.wording.remarks import ending_line
 from cclmark.report.wording.replay_references import reference_lines
 from cclmark.report.wording.replay_words import (
     cells_of_replay,
@@ -93,7 +93,7 @@ class ReplayTable(GatheredReplays):
         is_wrong = any(one.status == "wrong" for one in self.results)
         lines.append(self._paint(outcome, "red") if is_wrong else outcome)
         if footer is None or footer.message:
-            lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))
+            lines.append(self._paint(f"  ended early: {ending_line(footer)}", "red"))
         return "\n".join(lines) + "\n"
 
 
@@ -121,7 +121,7 @@ class ReplayMarkdown(GatheredReplays):
         notes = [*self.notes(summaries), *wrong_replay_lines(self.results)]
         lines += [f"- {note}" for note in (*notes, outcome_of_replays(self.results))]
         if footer is None or footer.message:
-            lines += ["", f"Ended early: {ending(footer).splitlines()[0]}"]
+            lines += ["", f"Ended early: {ending_line(footer)}"]
         return "\n".join(lines) + "\n"
 
 

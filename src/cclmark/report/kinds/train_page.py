@@ -53,7 +53,7 @@ def headline_of_trainings(run: Run) -> str:
     one = summaries[0]
     text = f"{tokens_text(one)} tokens/s, {ms_text(one.step_s)} ms per step"
     if one.share_of_peak is not None:
-        text += f", MFU {share_text(one.share_of_peak)}"
+        text += f", MFU {share_text(one)}"
     if one.exposed_s is not None:
         text += f", exposed communication {ms_text(one.exposed_s)} ms"
     return text

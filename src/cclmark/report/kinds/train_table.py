@@ -5,7 +5,7 @@ from __future__ import annotations
 from cclmark.analysis.trainings import TrainingSummary, summaries_of
 from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.remarks import ending
+from cclmark.report.wording.remarks import ending_line
 from cclmark.report.wording.text import aligned
 from cclmark.report.wording.training_words import (
     cells_of,
@@ -91,7 +91,7 @@ class TrainingTable(GatheredTrainings):
         outcome = f"  {outcome_line(self._results)}"
         lines.append(self._paint(outcome, "red") if self.is_wrong() else outcome)
         if footer is None or footer.message:
-            lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))
+            lines.append(self._paint(f"  ended early: {ending_line(footer)}", "red"))
         return "\n".join(lines) + "\n"
 
 
@@ -121,5 +121,5 @@ class TrainingMarkdown(GatheredTrainings):
         notes = [*self.notes(summaries), *wrong_lines(self._results), outcome_line(self._results)]
         lines += [f"- {note}" for note in notes]
         if footer is None or footer.message:
-            lines += ["", f"Ended early: {ending(footer).splitlines()[0]}"]
+            lines += ["", f"Ended early: {ending_line(footer)}"]
         return "\n".join(lines) + "\n"

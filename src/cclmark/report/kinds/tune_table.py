@@ -7,7 +7,7 @@ from cclmark.report.lists.environment_lines import environment_lines
 from cclmark.report.lists.tune_lines import tune_lines
 from cclmark.report.wording.head import method_of, opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.remarks import ending
+from cclmark.report.wording.remarks import ending_line
 from cclmark.results.schema import Footer, Header
 from cclmark.tune.environment_result import EnvironmentResult
 from cclmark.tune.tune_result import TuneResult
@@ -39,5 +39,5 @@ class TuneTable(GatheredTrials):
         if self.result is not None:
             lines += [*lines_of(self.result, self._paint), *self.cost]
         if footer is None or footer.message:
-            lines.append(self._paint(f"  ended early: {ending(footer).splitlines()[0]}", "red"))
+            lines.append(self._paint(f"  ended early: {ending_line(footer)}", "red"))
         return "\n".join(lines) + "\n"

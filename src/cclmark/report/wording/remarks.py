@@ -61,6 +61,13 @@ def ending(footer: Footer | None) -> str:
     return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
 
 
+def ending_line(footer: Footer | None) -> str:
+    """Returns the first line of the reason: reports on ranks that failed have several."""
+    if footer is None or not footer.message:
+        return ending(footer)
+    return plain(footer.message.splitlines()[0])
+
+
 def closing(footer: Footer | None) -> str:
     """Returns the same with the exit code before a message, for texts that are parsed again."""
     if footer is None or not footer.exit_code or not footer.message:

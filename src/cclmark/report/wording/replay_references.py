@@ -32,7 +32,8 @@ def reference_lines(
     for part in one.operations:
         if (
             part.operation.group_ranks == one.replay.ranks
-            and part.operation.operation in OPERATIONS
+            and (info := OPERATIONS.get(part.operation.operation)) is not None
+            and not info.of_two
         ):
             groups.setdefault(part.operation.group, []).append(part)
     return [

@@ -21,6 +21,9 @@ _GAPS = {
     FIXED: "each call begins at its moment in the program, or when the one before it has ended",
     DROP: "calls follow each other at once",
 }
+_SHORT_S = 1e-4
+_LARGE_CHANGE = 9.0  # ten times as long
+_LARGE_RATIO = 100
 _LARGE_ERROR = 0.05  # of the communication
 
 
@@ -60,8 +63,22 @@ def name_of_replay(one: ReplaySummary) -> str:
 
 
 def ms(time_s: float | None) -> str:
-    """Milliseconds; a dash if unknown."""
-    return "-" if time_s is None else f"{time_s * _MS_PER_S:.3f}"
+    """Milliseconds, short ones to 10 ns; a dash if unknown."""
+    if time_s is None:
+        return "-"
+    return f"{time_s * _MS_PER_S:.{3 if time_s >= _SHORT_S else 5}f}"
+
+
+def change_text(difference: float) -> str:
+    """A relative difference in per cent, or how many times as long."""
+    if difference < _LARGE_CHANGE:
+        return f"{difference * 100:+.1f} %"
+    return f"{difference + 1:,.0f} times as long"
+
+
+def ratio_text(ratio: float) -> str:
+    """A ratio, a large one without decimals."""
+    return f"{ratio:.3f}" if ratio < _LARGE_RATIO else f"{ratio:,.0f}"
 
 
 def head_of_replays(summaries: Sequence[ReplaySummary]) -> list[str]:
@@ -131,7 +148,7 @@ def operation_rows(one: ReplaySummary) -> list[list[str]]:
                 str(part.calls),
                 ms(part.program_s) if known else "-",
                 ms(part.time_s),
-                f"{part.time_s / part.program_s:.3f}" if known else "-",
+                ratio_text(part.time_s / part.program_s) if known else "-",
             ]
         )
     return rows
@@ -150,9 +167,9 @@ def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
         return [
             "the profile has no times of kernels: the replay cannot be compared with the program"
         ]
-    text = f"replay against program: communication {one.communication_error * 100:+.1f} %"
+    text = f"replay against program: communication {change_text(one.communication_error)}"
     if one.step_error is not None:
-        text += f", step {one.step_error * 100:+.1f} %"
+        text += f", step {change_text(one.step_error)}"
     found = [text]
     if abs(one.communication_error) > _LARGE_ERROR:
         found.append(

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from cclmark.analysis.trainings import TrainingSummary
 from cclmark.plan.sizes import format_size
-from cclmark.plan.training_choices import COMPILABLE, DDP, EXPERT, PARALLELISMS, PIPELINE, ZERO1
+from cclmark.plan.training_choices import (
+    COMPILABLE,
+    DDP,
+    EXPERT,
+    MIXED,
+    PARALLELISMS,
+    PIPELINE,
+    ZERO1,
+)
 from cclmark.plan.trainings import Training
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
@@ -21,6 +29,11 @@ _COMPARED = {
     ZERO1: "parameters of all ranks",
     EXPERT: "parameters of all ranks outside the experts",
     PIPELINE: "a tied embedding of the first and the last rank",
+}
+_TYPES = {
+    "bfloat16": "all in bfloat16",
+    "float32": "all in float32",
+    MIXED: "mixed (float32, products in bfloat16)",
 }
 _LARGE_DIFFERENCE = 0.05  # of a profiled step to a timed one
 _MUCH_IDLE = 0.05  # of a step
@@ -47,11 +60,12 @@ def method_of_trainings(header: Header) -> str:
 def title_of_training(one: Training) -> str:
     """What is trained, in a line."""
     pipeline = f", {one.microbatches} microbatches" if one.parallel == PIPELINE else ""
+    balanced = f", balance loss {one.balance_weight:g}" if one.balance_weight else ""
     compiled = ", compiled" if one.compiled else ""
     return (
         f"{one.model.describe()}: {PARALLELISMS[one.parallel]}, {one.ranks} "
-        f"rank{'s' * (one.ranks > 1)}, batch {one.batch} x {one.sequence}{pipeline}, {one.dtype}, "
-        f"{one.optimizer}{compiled}"
+        f"rank{'s' * (one.ranks > 1)}, batch {one.batch} x {one.sequence}{pipeline}, "
+        f"{_TYPES[one.dtype]}, {one.optimizer}{balanced}{compiled}"
     )
 
 
@@ -89,9 +103,11 @@ def tokens_text(one: TrainingSummary) -> str:
     return "-" if one.tokens_per_s is None else f"{one.tokens_per_s:,.0f}"
 
 
-def share_text(share: float | None) -> str:
-    """A share in per cent."""
-    return "-" if share is None else f"{share * 100:.1f} %"
+def share_text(one: TrainingSummary) -> str:
+    """The share of the peak in per cent; hosts have none without a given peak."""
+    if one.share_of_peak is None:
+        return "-" if one.on_host else "unknown"
+    return f"{one.share_of_peak * 100:.1f} %"
 
 
 def memory_text(one: TrainingSummary) -> str:
@@ -131,7 +147,7 @@ def cells_of(one: TrainingSummary, summaries: Sequence[TrainingSummary]) -> list
         return [name, one.status, *["-"] * (len(head_of(summaries)) - 2)]
     compared = [ratio_text(one)] if len(summaries) > 1 else []
     return [
-        *(name, step_text(one), *compared, tokens_text(one), share_text(one.share_of_peak)),
+        *(name, step_text(one), *compared, tokens_text(one), share_text(one)),
         *(ms_text(one.alone_s), ms_text(one.cost_s), ms_text(one.compute_s)),
         *(ms_text(one.exposed_s), ms_text(one.idle_s), ms_text(one.hidden_s)),
         *(difference_text(one), memory_text(one), losses_text(one.losses)),
@@ -165,7 +181,7 @@ def remarks_of(summaries: Sequence[TrainingSummary]) -> list[str]:
             found.setdefault(text, []).append(name_of(one))
     lines = []
     for text, names in found.items():
-        where = f": {', '.join(names)}" if len(summaries) > 1 else ""
+        where = f": {', '.join(names)}" if len(names) < len(summaries) else ""
         lines.append(plain(f"{text}{where}"))
     return lines
 
@@ -237,7 +253,10 @@ def variant_lines(summaries: Sequence[TrainingSummary]) -> list[str]:
 def peak_line(summaries: Sequence[TrainingSummary]) -> str:
     """The peak rates behind the MFU, empty if none is known."""
     known = next((one.peak_reason for one in summaries if one.share_of_peak is not None), "")
-    return plain(f"MFU of the dense bfloat16 peak, {known}") if known else ""
+    if not known:
+        return ""
+    given = any(one.training.peak_flops for one in summaries)
+    return plain(f"MFU of the {'' if given else 'dense bfloat16 '}peak, {known}")
 
 
 def wrong_lines(results: Sequence[TrainingResult]) -> list[str]:

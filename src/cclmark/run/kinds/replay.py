@@ -9,7 +9,7 @@ import msgspec
 
 from cclmark import _engine as engine
 from cclmark.plan.items import items_of
-from cclmark.plan.replays import ProgramStep, Replay
+from cclmark.plan.replays import RankStep, Replay
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import Library, NativeLibrary, join_with_id
@@ -21,12 +21,12 @@ from cclmark.run.step_runner import StepRunner
 def run(context: RankContext) -> None:
     """Loads the libraries, introduces the rank and measures the replays; rank 0 reports."""
     items = items_of(context.rank.planned, Replay)
-    step = msgspec.msgpack.decode(context.job.attachment, type=ProgramStep)
+    step = msgspec.msgpack.decode(context.job.attachment, type=RankStep)
     measure_each(context, items, partial(_measure, context, items, step), all_needed=True)
 
 
 def _measure(
-    context: RankContext, items: Sequence[Replay], step: ProgramStep, name: str, library: Library
+    context: RankContext, items: Sequence[Replay], step: RankStep, name: str, library: Library
 ) -> None:
     """Measures the replays with one library, a collective call. Raises EngineError."""
     rank, device = context.rank, context.devices[0]
@@ -66,7 +66,7 @@ def _measure(
 def _join_groups(
     rank: Rank,
     device: engine.Device,
-    step: ProgramStep,
+    step: RankStep,
     library: Library,
     options: Mapping[str, str],
 ) -> list[engine.Communicator | None]:

@@ -21,12 +21,13 @@ class OneRank:
         self._model = setup.whole_model()
         if setup.training.compiled:
             self._model.compile()
+        self._forward = setup.forward_of(self._model)
         self._optimizer = setup.optimizer(self._model.parameters())
         self.alone: Step | None = None
 
     def step(self, tokens: Tensor) -> Tensor:
         """See Trainer."""
-        return run_step(self._model, tokens, self._optimizer)
+        return run_step(self._forward, tokens, self._optimizer)
 
     def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """See Trainer."""
@@ -48,6 +49,7 @@ class DataParallel:
             model.compile()
         ids = [setup.device.index] if setup.device.type == "cuda" else None
         self._model = DistributedDataParallel(model, device_ids=ids)
+        self._forward = setup.forward_of(self._model)
         self._local_optimizer = None
         if setup.training.parallel == ZERO1:
             kind, options = setup.optimizer_options()
@@ -60,12 +62,12 @@ class DataParallel:
 
     def step(self, tokens: Tensor) -> Tensor:
         """See Trainer."""
-        return run_step(self._model, tokens, self._optimizer)
+        return run_step(self._forward, tokens, self._optimizer)
 
     def _without_communication(self, tokens: Tensor) -> Tensor:
         update = self._local_optimizer.step if self._local_optimizer is not None else None
         with self._model.no_sync():
-            return run_step(self._model, tokens, self._optimizer, update)
+            return run_step(self._forward, tokens, self._optimizer, update)
 
     def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """See Trainer."""

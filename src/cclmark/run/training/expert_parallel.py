@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from cclmark.plan.models import Model
 from cclmark.run.training.trainer import Filler, Setup, Step, run_step
-from cclmark.run.training.transformer import Experts, Mixture, Transformer, on_meta
+from cclmark.run.training.transformer import Experts, Mixture, Transformer
 
 _EXPERTS = ".experts."
 
@@ -32,7 +32,9 @@ class ExpertParallel:
         training, ranks = setup.training, setup.ranks
         shape = training.model
         own = msgspec.structs.replace(shape, experts=shape.experts // ranks)
-        model = on_meta(lambda: _with_experts_of(Transformer(shape), own, ranks), setup.dtype)
+        model = setup.model_on_meta()
+        with torch.device("meta"):
+            _replace_experts(model, own, ranks, setup.dtype)
         model.to_empty(device=setup.device)
         first = setup.rank * own.experts
 
@@ -63,14 +65,13 @@ class ExpertParallel:
                 yield name, parameter
 
 
-def _with_experts_of(model: Transformer, own: Model, ranks: int) -> Transformer:
-    """The model with this rank's experts only."""
+def _replace_experts(model: Transformer, own: Model, ranks: int, dtype: torch.dtype) -> None:
+    """Leaves this rank's experts only."""
     for layer in model.layers.values():
         mixture = layer.network
         assert isinstance(mixture, Mixture)
-        mixture.experts = Experts(own)
+        mixture.experts = Experts(own).to(dtype)
         mixture.compute = partial(_compute_elsewhere, mixture.experts, ranks)
-    return model
 
 
 def _compute_elsewhere(experts: Experts, ranks: int, rows: Tensor, counts: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import ReplicaCheck, StepTimeline
 from cclmark.run.memory import free_on_all
 from cclmark.run.rank import Rank
-from cclmark.run.training.parallelisms import require_version, trainer_of
+from cclmark.run.training.parallelisms import require_features, trainer_of
 from cclmark.run.training.profile import Profiler
 from cclmark.run.training.replicas import compare_replicas
 from cclmark.run.training.step_clock import clock_of
@@ -67,7 +67,7 @@ class TrainingRunner:
         begin_s, started_at_s = time.monotonic(), time.time()
         rank, job = self._rank, self._rank.job
         rank.enter("preparing")
-        require_version(str(torch.__version__), training.parallel)
+        require_features(training.parallel)
         free_bytes = free_on_all(self._engine_device, rank.rank_group, job.ranks)
         need = memory_of(training)
         if need.total > free_bytes:
@@ -135,7 +135,7 @@ class TrainingRunner:
     def _alone_after(self, alone: Step | None, stepper: Stepper, steps: int) -> Sampled:
         if alone is None:
             return Sampled()
-        self._rank.enter("warm-up")
+        stepper.enter("warm-up", 1)
         stepper.run(alone, 1)
         return stepper.sample(alone, steps, 0.0, 0.0)
 
@@ -173,7 +173,7 @@ class TrainingRunner:
 
     def _profile(self, step: Step, stepper: Stepper, steps: int) -> list[list[float]]:
         """Step, communication, exposed communication and compute by rank, in seconds."""
-        self._rank.enter("tracing")
+        stepper.enter("tracing", steps + 1)
         rank_group = self._rank.rank_group
         profiler = Profiler(self._device, self._backend)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import re
+import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - as torch's users call it
 
 from cclmark import _engine as engine
 from cclmark.plan.training_choices import DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
@@ -22,21 +26,80 @@ _TRAINERS = {
 }
 
 
-# The versions of torch with fully_shard and distribute_tensor's src_data_rank; with enable_gqa of
-# the attention, which all models use.
-_LEAST_TORCH = {FSDP: (2, 7), TENSOR: (2, 7)}
-_LEAST_OF_ALL = (2, 5)
+@dataclass(frozen=True)
+class Feature:
+    """What a training requires of torch, and the first version that has it.
+
+    ``parameter``: an optional one of the function or of the constructor of the class ``name``.
+    """
+
+    since: str
+    module: str
+    name: str
+    parameter: str = ""
+
+    def missing(self) -> str:
+        """What is missing, in words; empty if nothing is."""
+        found = _found(self.module, self.name)
+        if found is None:
+            return f"{self.module}.{self.name}"
+        if not self.parameter:
+            return ""
+        parameter = inspect.signature(found).parameters.get(self.parameter)
+        if parameter is None or parameter.default is inspect.Parameter.empty:
+            return f"optional parameter {self.parameter} of {self.module}.{self.name}"
+        return ""
 
 
-def require_version(found: str, parallel: str) -> None:
-    """Raises MissingError if the version ``found`` of torch lacks what the parallelism requires."""
-    least = _LEAST_TORCH.get(parallel, _LEAST_OF_ALL)
-    numbers = re.match(r"(\d+)\.(\d+)", found)
-    if numbers is not None and tuple(map(int, numbers.groups())) < least:
+_TENSORS = Feature("2.7", "torch.distributed.tensor", "distribute_tensor", "src_data_rank")
+_FEATURES = {
+    FSDP: (
+        Feature("2.6", "torch.distributed.fsdp", "fully_shard"),
+        Feature("2.6", "torch.distributed.fsdp", "MixedPrecisionPolicy"),
+        _TENSORS,
+    ),
+    TENSOR: (_TENSORS,),
+    PIPELINE: (
+        Feature("2.5", "torch.distributed.pipelining", "Schedule1F1B"),
+        # Without arguments, the stages exchange their shapes in the first step.
+        Feature("2.6", "torch.distributed.pipelining", "PipelineStage", "input_args"),
+    ),
+    EXPERT: (
+        Feature("2.5", "torch.distributed._functional_collectives", "all_to_all_single_autograd"),
+    ),
+}
+_GROUPED_QUERIES = ("2.5", "parameter enable_gqa of scaled_dot_product_attention")
+
+
+def require_features(parallel: str) -> None:
+    """Raises MissingError if this torch lacks what the parallelism requires."""
+    needed = _FEATURES.get(parallel, ())
+    absent = [(one.since, text) for one in needed if (text := one.missing())]
+    if not _has_grouped_queries():
+        absent.append(_GROUPED_QUERIES)
+    if absent:
+        least = max(since for since, _ in absent)
         raise engine.MissingError(
-            f"train with --parallel {parallel} requires torch {least[0]}.{least[1]} or newer, but "
-            f"this is torch {found}"
+            f"train with --parallel {parallel} requires torch {least} or newer: this torch "
+            f"{torch.__version__} has no {', no '.join(text for _, text in absent)}"
         )
+
+
+def _found(module: str, name: str) -> Callable[..., object] | None:
+    try:
+        return getattr(import_module(module), name, None)
+    except ImportError:
+        return None
+
+
+def _has_grouped_queries() -> bool:
+    """Whether attention supports groups of queries. Functions in C have no signature."""
+    one = torch.zeros(1, 1, 1, 1)
+    try:
+        F.scaled_dot_product_attention(one, one, one, enable_gqa=False)
+    except TypeError:
+        return False
+    return True
 
 
 def trainer_of(setup: Setup) -> Trainer:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 from cclmark.run.training.trainer import Setup, Step, halves
-from cclmark.run.training.transformer import Transformer, loss_of, on_meta
+from cclmark.run.training.transformer import loss_of
 
 
 class Pipeline:
@@ -27,10 +27,7 @@ class Pipeline:
         layers = range(rank * shape.layers // ranks, (rank + 1) * shape.layers // ranks)
         self._is_first, self._is_last = rank == 0, rank == ranks - 1
         self._is_tied = shape.tied
-        self._stage = on_meta(
-            lambda: Transformer(shape, layers, first=self._is_first, last=self._is_last),
-            setup.dtype,
-        )
+        self._stage = setup.model_on_meta(layers, first=self._is_first, last=self._is_last)
         self._stage.to_empty(device=setup.device)
         setup.fill(self._stage)
         stage = PipelineStage(self._stage, rank, ranks, setup.device)

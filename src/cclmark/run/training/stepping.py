@@ -23,6 +23,7 @@ _WARM_UP_STEPS = 3  # of a block of warm-up
 _WARM_UP_S = 3.0
 _FIXED_WARM_UP_STEPS = 10  # of a block, if their number is given
 _LEAST_SAMPLES = 12
+_SLOWER = 2.0  # by so much a step may be slower than the last ones
 _DIGITS = 9  # of a time in seconds: nanoseconds
 
 
@@ -49,8 +50,9 @@ class Sampled:
 class Stepper:
     """Runs steps with the batches in turn. ``delay_s``: a wait of the host before each step.
 
-    The deadline of a phase applies to each block of steps. Decisions depend only on times shared by
-    all ranks, so all ranks decide alike.
+    The first block has one step, for which the deadline of a phase applies. The deadline of a later
+    block allows for the time of its steps besides. Decisions depend only on times shared by all
+    ranks, so all ranks decide alike.
     """
 
     def __init__(
@@ -64,20 +66,23 @@ class Stepper:
         self._step_s = 0.0
 
     def warm_up(self, step: Step, fixed: int | None) -> Sampled:
-        """Runs steps until blocks of them agree, or ``fixed`` steps."""
+        """Runs a step, then steps until blocks of them agree; or ``fixed`` steps."""
         found = Sampled()
         if fixed is not None:
-            for begin in range(0, fixed, _FIXED_WARM_UP_STEPS):
-                self._rank.enter("warm-up", begin)
-                number = min(_FIXED_WARM_UP_STEPS, fixed - begin)
+            begin = 0
+            while begin < fixed:
+                number = min(_FIXED_WARM_UP_STEPS if begin else 1, fixed - begin)
+                self.enter("warm-up", number, begin)
                 self._block(step, found, number, timed=False)
+                begin += number
             return found
+        self.enter("warm-up", 1)
+        elapsed_s = self._block(step, found, 1, timed=False)
         rule = WarmUp(most_time_s=_WARM_UP_S)
         medians: list[float] = []
-        elapsed_s = 0.0
         while not rule.done(medians, elapsed_s):
-            self._rank.enter("warm-up", len(medians))
             begin = len(found.slowest_s)
+            self.enter("warm-up", _WARM_UP_STEPS + 1, begin)
             elapsed_s += self._block(step, found, _WARM_UP_STEPS)
             medians.append(median(found.slowest_s[begin:]))
         return found
@@ -91,11 +96,11 @@ class Stepper:
         rule = Precision(precision, most_s, _LEAST_SAMPLES)
         elapsed_s = 0.0
         while True:
-            self._rank.enter("timing", len(found.slowest_s))
             number = self._block_length()
             if steps is not None:  # blocks of equal length
                 left = steps - len(found.slowest_s)
                 number = math.ceil(left / math.ceil(left / number))
+            self.enter("timing", number + 1, len(found.slowest_s))
             elapsed_s += self._block(step, found, number)
             if steps is not None:
                 if len(found.slowest_s) >= steps:
@@ -103,6 +108,13 @@ class Stepper:
             elif rule.done(found.slowest_s, elapsed_s):
                 found.converged = rule.reached(found.slowest_s)
                 return found
+
+    def enter(self, phase: str, steps: int, done: int = 0) -> None:
+        """Enters a phase of ``steps`` steps, whose time is added to the deadline once it is known.
+
+        ``done``: the steps before. Where no step has run yet, the deadline is that of any phase.
+        """
+        self._rank.enter(phase, done, others_s=_SLOWER * steps * self._step_s)
 
     def run(self, step: Step, number: int) -> None:
         """Runs steps that are not timed."""

@@ -9,13 +9,15 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
+    ParallelStyle,
+    PrepareModuleInput,
     RowwiseParallel,
     parallelize_module,
 )
 
 from cclmark.run.training.distributed_tensors import fill_distributed
 from cclmark.run.training.trainer import Setup, Step, run_step
-from cclmark.run.training.transformer import Transformer, on_meta
+from cclmark.run.training.transformer import Gated
 
 _COLUMNS = ("attention.project", "network.up", "network.gate")
 _ROWS = ("attention.output", "network.down")
@@ -33,11 +35,18 @@ class TensorParallel:
 
     def __init__(self, setup: Setup) -> None:
         mesh = init_device_mesh(setup.device.type, (setup.ranks,))
-        model = on_meta(lambda: Transformer(setup.training.model), setup.dtype)
+        model = setup.model_on_meta()
         for layer in model.layers.values():
             names = {name for name, _ in layer.named_modules()}
-            plan = {name: ColwiseParallel() for name in _COLUMNS if name in names}
+            plan: dict[str, ParallelStyle] = {
+                name: ColwiseParallel() for name in _COLUMNS if name in names
+            }
             plan |= {name: RowwiseParallel() for name in _ROWS if name in names}
+            if isinstance(layer.network, Gated):
+                # Otherwise the gradients of the input of both matrices are summed one by one.
+                plan["network"] = PrepareModuleInput(
+                    input_layouts=Replicate(), desired_input_layouts=Replicate()
+                )
             parallelize_module(layer, mesh, plan)
         if model.head is not None:
             head = ColwiseParallel(output_layouts=Replicate())

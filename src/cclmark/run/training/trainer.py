@@ -9,14 +9,9 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from cclmark.plan.training_choices import ADAMW
+from cclmark.plan.training_choices import ADAMW, MIXED
 from cclmark.plan.trainings import Training
-from cclmark.run.training.transformer import (
-    Transformer,
-    initial_value,
-    loss_of,
-    on_meta,
-)
+from cclmark.run.training.transformer import Mixture, Transformer, initial_value, loss_of
 
 _BETAS = (0.9, 0.95)  # Brown et al., Language Models are Few-Shot Learners, appendix B
 _WEIGHT_DECAY = 0.1
@@ -38,8 +33,25 @@ class Setup:
     @property
     def dtype(self) -> torch.dtype:
         """The type of the parameters."""
+        if self.is_mixed:
+            return torch.float32
         found: torch.dtype = getattr(torch, self.training.dtype)
         return found
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether products are computed in bfloat16 from float32 parameters."""
+        return self.training.dtype == MIXED
+
+    def forward_of(self, model: nn.Module) -> Callable[[Tensor], Tensor]:
+        """The forward pass of a model: with mixed types, under autocast."""
+
+        def under_autocast(tokens: Tensor) -> Tensor:
+            with torch.autocast(self.device.type, dtype=torch.bfloat16):
+                logits: Tensor = model(tokens)
+            return logits
+
+        return under_autocast if self.is_mixed else model
 
     @property
     def sequences(self) -> range:
@@ -49,9 +61,20 @@ class Setup:
             return range(batch)
         return range(self.rank * batch, (self.rank + 1) * batch)
 
+    def model_on_meta(
+        self, layers: range | None = None, *, first: bool = True, last: bool = True
+    ) -> Transformer:
+        """The model, or a part of it, whose parameters have a shape and a type, but no memory."""
+        with torch.device("meta"):
+            model = Transformer(self.training.model, layers, first=first, last=last).to(self.dtype)
+        for layer in model.layers.values():
+            if isinstance(layer.network, Mixture):
+                layer.network.balance_weight = self.training.balance_weight
+        return model
+
     def whole_model(self) -> Transformer:
         """The whole model on the device, with its initial values."""
-        model = on_meta(lambda: Transformer(self.training.model), self.dtype)
+        model = self.model_on_meta()
         model.to_empty(device=self.device)
         self.fill(model)
         return model

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F  # noqa: N812 - as torch's users call it
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 
 from cclmark.plan.models import GPT, Model
 
@@ -143,7 +144,8 @@ class Mixture(nn.Module):
     """A mixture of experts: each token passes those with the largest weights of the router.
 
     No token is dropped. ``compute``: maps rows, sorted by expert, and the number of rows of each
-    expert to the outputs of the experts; expert parallelism replaces it.
+    expert to the outputs of the experts; expert parallelism replaces it. ``balance_weight``: of the
+    loss that balances the experts, 0 for none; it is not part of the reported loss.
     """
 
     def __init__(self, model: Model) -> None:
@@ -152,11 +154,13 @@ class Mixture(nn.Module):
         self.router = nn.Linear(model.width, model.experts, bias=False)
         self.experts = Experts(model)
         self.compute: Callable[[Tensor, Tensor], Tensor] = self.experts.on_all
+        self.balance_weight = 0.0
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps activations to activations."""
         tokens = x.reshape(-1, x.shape[-1])
-        scores, chosen = self.router(tokens).float().softmax(dim=-1).topk(self.active, dim=-1)
+        probabilities = self.router(tokens).float().softmax(dim=-1)
+        scores, chosen = probabilities.topk(self.active, dim=-1)
         scores = scores / scores.sum(dim=-1, keepdim=True)
         experts = chosen.flatten()
         order = experts.argsort(stable=True)
@@ -165,7 +169,41 @@ class Mixture(nn.Module):
         rows = order // self.active
         outputs = self.compute(tokens[rows], counts)
         weighted = outputs * scores.flatten()[order].unsqueeze(1).to(outputs.dtype)
-        return torch.zeros_like(tokens).index_add(0, rows, weighted).view_as(x)
+        # Under autocast the experts' outputs have another type than their inputs.
+        mixed = torch.zeros_like(tokens).index_add(0, rows, weighted.to(tokens.dtype)).view_as(x)
+        if not self.balance_weight:
+            return mixed
+        found: Tensor = _Beside.apply(mixed, self.balance_weight * imbalance(probabilities, counts))
+        return found
+
+
+def imbalance(probabilities: Tensor, counts: Tensor) -> Tensor:
+    """How unequally a router uses the experts: 1 if all get as much, their number if one gets all.
+
+    ``E * sum(f_i * P_i)`` (Fedus et al., Switch Transformers, arXiv 2101.03961, equations 4 to 6,
+    without its weight): f_i is the share of the choices that are expert i, P_i its mean
+    probability. ``probabilities``: (tokens, experts); ``counts``: the choices of each expert.
+    """
+    shares = counts / counts.sum()
+    return len(counts) * (shares * probabilities.mean(dim=0)).sum()
+
+
+class _Beside(torch.autograd.Function):
+    """Activations as they are; the backward pass adds the gradient of a loss of their own.
+
+    So a loss within a layer needs no place in the outputs of the model, and a stage of a pipeline
+    can have one.
+    """
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, activations: Tensor, loss: Tensor) -> Tensor:
+        """Returns the activations."""
+        return activations.view_as(activations)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the gradients of the activations and of the loss."""
+        return gradient, torch.ones((), device=gradient.device)
 
 
 class Experts(nn.Module):
@@ -223,12 +261,6 @@ def rotated(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
 def loss_of(logits: Tensor, targets: Tensor) -> Tensor:
     """The mean cross entropy in float32; targets (batch, sequence)."""
     return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
-
-
-def on_meta(create: Callable[[], Transformer], dtype: torch.dtype) -> Transformer:
-    """A model whose parameters have a shape and a type, but no memory."""
-    with torch.device("meta"):
-        return create().to(dtype)
 
 
 def initial_value(name: str, shape: torch.Size, model: Model, seed: int, like: Tensor) -> Tensor:
