@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SHORT = ("-n", "2", "-w", "1")
 TWO = ("--devices", "acl:0,1", "-b", "64", "-e", "64", *SHORT)
 THREE = ("--devices", "acl:0-2", "-b", "480", "-e", "480", "-n", "1", "-w", "0")
-REDUCED = {"int8", "int32", "int64", "float16", "float32", "bfloat16"}
+REDUCED = {"int8", "int16", "int32", "int64", "float16", "float32", "bfloat16"}
 REDUCING = {"all_reduce", "reduce_scatter", "reduce"}
 
 
@@ -139,13 +139,43 @@ def test_every_dtype_and_reduction(cclmark, ascend, soc):
         (dtype, reduction)
         for dtype in reduced
         for reduction in ("sum", "prod", "max", "min")
-        if (dtype, reduction) != ("bfloat16", "prod")
+        if (dtype, reduction) not in {("bfloat16", "prod"), ("int16", "prod")}
     }
     assert set(reasons) == {(d, r) for d in DTYPE_BYTES for r in REDUCTIONS} - measured
     assert reasons["float32", "avg"] == "HCCL has no reduction avg"
     assert reasons["bfloat16", "prod"] == "HCCL does not support prod of bfloat16"
+    assert reasons["int16", "prod"] == "HCCL does not support prod of int16"
+    assert reasons["uint16", "sum"] == f"HCCL does not reduce uint16 on {soc}"
     assert reasons["uint8", "sum"] == f"HCCL does not reduce uint8 on {soc}"
     assert "its code differs between releases" in reasons["fp8e4m3", "sum"]
+
+
+@pytest.mark.parametrize(("soc", "reduced"), [("Ascend310P3", {"sum"}), ("Ascend910A", set())])
+def test_older_products_reduce_less_of_int16(cclmark, ascend, soc, reduced):
+    run = cclmark(
+        *("all_reduce", *TWO, "-d", "float32,int16", "-o", "all", "--placement", "in-place"),
+        env=ascend.env(CCLMARK_FAKE_ACL_SOC=soc),
+    )
+    results = [it for it in run.journal.results if it.case.dtype == "int16"]
+    assert {it.case.reduction for it in results if it.status == "ok"} == reduced
+    reasons = {it.case.reduction: it.reason for it in results if it.status == "skipped"}
+    assert reasons["max"] == f"HCCL does not reduce int16 on {soc}"
+
+
+def test_wrong_16_bit_integers_are_found(cclmark, ascend):
+    """An element of the output of one rank is changed: the host's check names its value."""
+    run = cclmark(
+        *("all_gather", *TWO, "-d", "int16,uint16", "--inject", "corrupt:rank=1,index=5"),
+        code=1,
+        env=ascend.env(),
+    )
+    found = {it.case.dtype: it.verification for it in run.journal.results}
+    assert {dtype: (it.wrong, it.findings[0].first_element) for dtype, it in found.items()} == {
+        "int16": (1, 5),
+        "uint16": (1, 5),
+    }
+    assert 0 <= int(found["uint16"].findings[0].expected) < 1 << 16
+    assert -(1 << 15) <= int(found["int16"].findings[0].expected) < 1 << 15
 
 
 @pytest.mark.parametrize("operation", ["all_gather", "alltoallv", "gather", "sendrecv"])

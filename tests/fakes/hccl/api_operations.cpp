@@ -4,7 +4,7 @@
 
 #include <array>
 #include <cstdio>
-#include <cstring>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,17 +28,22 @@ constexpr int kReductions = 4;
 Dtype dtype_of(int value) {
   if (misreads("dtype")) return static_cast<Dtype>(value);
   constexpr std::array<Dtype, kDtypeCount> kDtypes = {
-      Dtype::int8,    Dtype::float16, Dtype::int32,   Dtype::float16,
-      Dtype::float32, Dtype::int64,   Dtype::uint64,  Dtype::uint8,
-      Dtype::float16, Dtype::uint32,  Dtype::float64, Dtype::bfloat16};
+      Dtype::int8,   Dtype::int16, Dtype::int32,  Dtype::float16, Dtype::float32, Dtype::int64,
+      Dtype::uint64, Dtype::uint8, Dtype::uint16, Dtype::uint32,  Dtype::float64, Dtype::bfloat16};
   require(value >= 0 && value < kDtypeCount, "the data type is none", kNotSupported);
   return kDtypes[static_cast<size_t>(value)];
 }
 
-bool is_newest_device() {
+std::string_view device_name() {
   void* entry = fake_nccl::Runtime::instance().find("aclrtGetSocName");
-  const char* name = reinterpret_cast<const char* (*)()>(entry)();
-  return std::strncmp(name, "Ascend950", 9) == 0;
+  return reinterpret_cast<const char* (*)()>(entry)();
+}
+
+/// The first Atlas training series reduces no int16, an Atlas 300I Duo adds it up only.
+bool reduces_int16(int reduction) {
+  if (device_name().starts_with("Ascend310P")) return reduction == 0;
+  return device_name().starts_with("Ascend910B") || device_name().starts_with("Ascend910_93") ||
+         device_name().starts_with("Ascend950");
 }
 
 /// What HCCL documents of its reductions.
@@ -46,11 +51,13 @@ Reduction reduction_of(int value, int dtype) {
   require(value >= 0 && value < kReductions, "the reduction is none");
   Dtype type = dtype_of(dtype);
   bool wide = type == Dtype::uint64 || type == Dtype::float64;
-  bool reduced = dtype != kInt16 && dtype != kUint16 && type != Dtype::uint8 &&
-                 type != Dtype::uint32 && (!wide || is_newest_device());
+  bool reduced = type != Dtype::uint8 && type != Dtype::uint16 && type != Dtype::uint32 &&
+                 (type != Dtype::int16 || reduces_int16(value)) &&
+                 (!wide || device_name().starts_with("Ascend950"));
+  bool has_product = type != Dtype::bfloat16 && type != Dtype::int16;
   auto reduction = static_cast<Reduction>(misreads("op") ? (value + 1) % kReductions : value);
-  require(reduced && (value != 1 || type != Dtype::bfloat16),
-          "this reduction does not take the data type", kNotSupported);
+  require(reduced && (value != 1 || has_product), "this reduction does not take the data type",
+          kNotSupported);
   return reduction;
 }
 
