@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hosts import program_of, wait_until
+from hosts import DEVICE, program_of, wait_until
 
 from patience import scaled
 
@@ -197,6 +197,34 @@ class TestOnTwoHosts:
         check_alike(on_two, begun, run, cclmark)
         header = run.journal.header
         assert [host.machine.hostname for host in header.hosts] == ["alpha", "beta"]
+
+    def test_hydras_options_place_ranks_and_set_variables(
+        self, hosts, mpich_wheel, swept, tmp_path
+    ):
+        """As guides write them: hosts without numbers, -ppn, -genv for all and -env for a program.
+
+        The library is MPI between hosts, by TCP, whatever is not named.
+        """
+        mpiexec = mpich_wheel.mpirun.with_name("mpiexec")
+        ssh = ("-launcher", "ssh", "-launcher-exec", str(hosts.agent), "-iface", DEVICE)
+        places = ("-hosts", f"{hosts.first.name},{hosts.second.name}", "-ppn", "2", "-n", "4")
+        switches = {"FLAGCX_DEBUG": "INFO", "FLAGCX_DEBUG_SUBSYS": "INIT", "NCCL_ALGO": "Ring"}
+        variables = ("-genv", "FLAGCX_DEBUG", "INFO", "-genv", "FLAGCX_DEBUG_SUBSYS=INIT")
+        prefix = [*hosts.first.at(tmp_path), str(mpiexec), *ssh, *variables, *places]
+        env = {**mpich_wheel.environment, "CCLMARK_MPI_LIBRARY": str(mpich_wheel.library)}
+        start = Start("mpiexec", [*prefix, "-env", "NCCL_ALGO", "Ring"], "mpi", "Hydra", env)
+        before = hosts.second.received_bytes()
+        _, run = swept(start, "-b", "1M", "-e", "1M")
+        assert run.code == 0, run.err
+        header = run.journal.header
+        assert "Hydra" in header.launcher
+        assert [
+            (host.machine.hostname, host.environment.items() >= switches.items())
+            for host in header.hosts
+        ] == [("alpha", True), ("beta", True)]
+        assert [device.host for device in header.devices] == ["alpha", "alpha", "beta", "beta"]
+        assert {result.status for result in run.journal.results} == {"ok"}
+        assert hosts.second.received_bytes() - before > 1 << 20
 
     @across("openmpi", "mpich", "srun-pmi2")
     def test_a_bridge_between_hosts_gives_what_a_library_would(self, on_two, background):
