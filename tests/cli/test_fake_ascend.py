@@ -311,6 +311,25 @@ class TestSettings:
             assert kept["HCCL_BUFFSIZE"] == buffer_mb
             assert kept["ASCEND_RT_VISIBLE_DEVICES"] == "0,1,2,3"
 
+    def test_an_experiment_shows_what_the_buffer_size_does(self, cclmark, ascend):
+        """4 MiB are four pieces of a buffer of 1 MiB, and one of any larger than themselves."""
+        piece_s = 0.02
+        run = cclmark(
+            *("experiment", "broadcast", "--ccl", "hccl", "--devices", "acl:0,1"),
+            *("-b", "4M", "-e", "4M", "--placement", "in-place"),
+            *("--rounds", "3", "-n", "1", "-w", "0", "--vary", "HCCL_BUFFSIZE=1,8"),
+            env=ascend.env(CCLMARK_FAKE_HCCL_PIECE_US=f"{piece_s * 1e6:.0f}"),
+        )
+        times_s = {}
+        for one in run.journal.trials:
+            assert (one.status, one.is_checked) == ("ok", True)
+            times_s.setdefault(one.trial.variant.describe(), []).append(one.summary.time_s)
+        assert min(times_s["HCCL_BUFFSIZE=1"]) >= 4 * piece_s
+        for other in ("default", "default again", "HCCL_BUFFSIZE=8"):
+            assert piece_s <= min(times_s[other]) < 4 * piece_s
+        assert "HCCL_BUFFSIZE=1" in run.out
+        assert run.journal.header.environment.get("HCCL_BUFFSIZE") is None  # a variant's only
+
 
 class TestWithoutADriver:
     """A machine that has CANN and no device: what a build machine and many a container are."""

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -67,6 +68,17 @@ int root_of(uint32_t root, const HcclCommunicator& member) {
   return static_cast<int>(misreads("root") ? (root + 1) % ranks : root);
 }
 
+/// What a message takes longer because HCCL cuts it into pieces of HCCL_BUFFSIZE, of which each
+/// takes CCLMARK_FAKE_HCCL_PIECE_US.
+std::chrono::microseconds time_of_pieces(uint64_t bytes) {
+  constexpr int kDefaultMb = 200;
+  auto buffer_mb = fake_common::environment_number("HCCL_BUFFSIZE", kDefaultMb, 1);
+  auto piece_us = fake_common::environment_number("CCLMARK_FAKE_HCCL_PIECE_US", 0, 0);
+  uint64_t buffer_bytes = static_cast<uint64_t>(buffer_mb) << 20;
+  auto pieces = static_cast<int64_t>((bytes + buffer_bytes - 1) / buffer_bytes);
+  return std::chrono::microseconds(piece_us * pieces);
+}
+
 /// The lines that HCCL_DEBUG_CONFIG=ALG adds to the run log, which ASCEND_SLOG_PRINT_TO_STDOUT=1
 /// sends to standard output.
 void log_algorithm(const HcclCommunicator& member, Kind kind) {
@@ -108,6 +120,7 @@ class Entry {
     operation.dtype = dtype_of(dtype);
     operation.reduction = reduction;
     operation.root = root;
+    operation.delay = time_of_pieces(count * fake_nccl::size_bytes(operation.dtype));
     log_algorithm(member, kind);
     int result = fake_nccl::enqueue(comm_, stream_, operation);
     if (result != fake_nccl::kSuccess) throw Failure{code_of(result), fake_nccl::last_error()};
