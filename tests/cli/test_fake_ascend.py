@@ -178,6 +178,26 @@ def test_wrong_16_bit_integers_are_found(cclmark, ascend):
     assert -(1 << 15) <= int(found["int16"].findings[0].expected) < 1 << 15
 
 
+def test_command_lines_of_hccl_test_are_run(cclmark, ascend):
+    """All its options, by both of their names, and all its types: docs/from/hccl-test.md."""
+    short = "-b 1K -e 4K -f 4 -n 2 -o max -d fp16 -r 0 -w 1 -c 1 -p 2"
+    long = "--minbytes 1K --maxbytes 4K --stepbytes 3K --iters 2 --op max --datatype fp16 --root 0"
+    long += " --warmup_iters 1 --check 1 --npus 2"
+    seen = []
+    for line in (short, long):
+        run = cclmark("reduce", *line.split(), env=ascend.env())
+        settings = run.journal.header.settings
+        assert (settings.iterations, settings.warmup, settings.check) == (2, 1, 1)
+        seen.append([one.case for one in run.journal.results])
+        assert {one.status for one in run.journal.results} == {"ok"}
+        assert len(run.journal.header.devices) == 2
+    assert seen[0] == seen[1]
+    types = "int8,int16,int32,fp16,fp32,int64,uint64,uint8,uint16,uint32,fp64,bfp16"
+    run = cclmark("all_gather", *TWO, "-d", types, env=ascend.env())
+    assert {one.status for one in run.journal.results} == {"ok"}
+    assert len({one.case.dtype for one in run.journal.results}) == 12
+
+
 @pytest.mark.parametrize("operation", ["all_gather", "alltoallv", "gather", "sendrecv"])
 def test_every_dtype_is_moved(cclmark, ascend, operation):
     run = cclmark(operation, *TWO, "-d", "all", env=ascend.env())
