@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -139,6 +140,26 @@ class TestOnThisMachine:
         _, run = swept(on_one, "--inject", "corrupt:rank=1,index=5")
         assert run.code == 1
         assert run.out.count("rank 1: 1 element, first at index 5") == len(run.journal.results)
+
+    def test_containers_with_user_namespaces_of_their_own_are_named(self, mpich_wheel, swept):
+        """As containers without privileges are started, one for each process of a launcher."""
+        own = ["unshare", "--user", "--map-root-user", "--mount"]
+        if subprocess.run([*own, "true"], capture_output=True, check=False).returncode:
+            pytest.skip("user namespaces are not permitted here")
+        start = Start(
+            "mpich",
+            [str(mpich_wheel.mpirun), "-np", "2", *own],
+            "shm",
+            "Hydra",
+            mpich_wheel.environment,
+        )
+        _, run = swept(start)
+        assert run.code == 4
+        assert "process 1 cannot start its ranks" in run.err
+        assert "start one process for each host, which uses all devices" in run.err
+        alone = Start("mpich", [*start.prefix[:2], "1", *own], "shm", "", start.env)
+        _, run = swept(alone, "--devices", "host:2")
+        assert (run.code, len(run.journal.header.devices)) == (0, 2)
 
     def test_a_mistake_is_told_once(self, on_one, swept):
         _, run = swept(on_one, "--timing", "sometimes")
