@@ -64,8 +64,10 @@ class Planner {
       case Collective::barrier:
         plan_barrier();
         break;
+      case Collective::send:
       case Collective::ping_pong:
-        throw UnsupportedError("ping_pong is not supported between islands: use sendrecv");
+        throw UnsupportedError(std::string(name(op_.collective)) +
+                               " is not supported between islands: use sendrecv");
       default:
         throw UnsupportedError(std::string(name(op_.collective)) +
                                " is not supported between islands");

@@ -390,6 +390,7 @@ class GroupedCommunicator : public Communicator {
       case Collective::gather:
       case Collective::scatter:
       case Collective::sendrecv:
+      case Collective::send:
       case Collective::ping_pong:
       case Collective::barrier:
         return bind_composed(op, dtype, stream);

@@ -122,6 +122,13 @@ class Api {
     resolve(irecv, "MPI_Irecv");
     resolve(test, "MPI_Test");
     resolve(iprobe, "MPI_Iprobe");
+    resolve(send, "MPI_Send");
+    resolve(recv, "MPI_Recv");
+    resolve(comm_group, "MPI_Comm_group");
+    resolve(group_incl, "MPI_Group_incl");
+    resolve(group_free, "MPI_Group_free");
+    resolve(comm_create_group, "MPI_Comm_create_group");
+    resolve(comm_free, "MPI_Comm_free");
   }
 
   void check(int code, const char* call) const {
@@ -157,6 +164,13 @@ class Api {
   int (*irecv)(void*, int, Handle, int, int, Handle, Handle*);
   int (*test)(Handle*, int*, void*);
   int (*iprobe)(int, int, Handle, int*, void*);
+  int (*send)(const void*, int, Handle, int, int, Handle);
+  int (*recv)(void*, int, Handle, int, int, Handle, void*);
+  int (*comm_group)(Handle, Handle*);
+  int (*group_incl)(Handle, int, const int*, Handle*);
+  int (*group_free)(Handle*);
+  int (*comm_create_group)(Handle, Handle, int, Handle*);
+  int (*comm_free)(Handle*);
 
  private:
   template <typename R, typename... Arguments>
@@ -210,8 +224,9 @@ class MpiProcess {
     if (finalize_ != nullptr) finalize_();
   }
 
-  /// Initialises MPI once, and checks that mpirun's ranks are the ranks of `rank_group`.
-  /// Raises MissingError if MPI has other ranks, or if another library was initialised.
+  /// Initialises MPI once, and checks that mpirun's ranks are the ranks of `rank_group`, or contain
+  /// those of a subgroup. Raises MissingError if MPI has other ranks, or if another library was
+  /// initialised.
   template <typename Handle>
   void begin(const Api<Handle>& mpi, const Constants<Handle>& constants, const Library& library,
              const RankGroup& rank_group) {
@@ -242,7 +257,9 @@ class MpiProcess {
 
  private:
   void require_world_of(const RankGroup& rank_group, const Library& library) const {
-    if (size_ != rank_group.size() || rank_ != rank_group.rank()) {
+    bool contains = rank_group.is_subgroup() ? size_ > rank_group.number_of(rank_group.size() - 1)
+                                             : size_ == rank_group.size();
+    if (!contains || rank_ != rank_group.number_of(rank_group.rank())) {
       throw MissingError(another_mpi(library));
     }
   }
@@ -314,7 +331,8 @@ class MpiHostExchange final : public HostExchange {
   std::vector<size_t> free_;
 };
 
-/// All processes that mpirun started. Calls return when this rank's part is done.
+/// The processes that mpirun started, or a subgroup of them. Calls return when this rank's part is
+/// done.
 template <typename Handle>
 class MpiCommunicator final : public Communicator {
  public:
@@ -324,9 +342,17 @@ class MpiCommunicator final : public Communicator {
         constants_(constants),
         device_(device),
         rank_group_(rank_group),
-        world_(constants.world),
+        comm_(constants.world),
         rank_(rank_group.rank()),
-        size_(rank_group.size()) {}
+        size_(rank_group.size()) {
+    if (rank_group.is_subgroup()) create_subgroup();
+  }
+
+  /// MPI has a limited number of communicators.
+  void leave() override {
+    if (comm_ != constants_.world) mpi_.check(mpi_.comm_free(&comm_), "MPI_Comm_free");
+    comm_ = constants_.world;
+  }
 
   std::unique_ptr<Call> bind(const Operation& op, void* stream) override {
     if (device_.synchronous()) return bind_call(op);
@@ -360,18 +386,31 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
+  void create_subgroup() {
+    std::vector<int> numbers;
+    for (int rank = 0; rank < size_; ++rank) numbers.push_back(rank_group_.number_of(rank));
+    Handle all{}, own{};
+    mpi_.check(mpi_.comm_group(constants_.world, &all), "MPI_Comm_group");
+    mpi_.check(mpi_.group_incl(all, size_, numbers.data(), &own), "MPI_Group_incl");
+    mpi_.check(mpi_.comm_create_group(constants_.world, own, kTag, &comm_),
+               "MPI_Comm_create_group");
+    mpi_.check(mpi_.set_errhandler(comm_, constants_.errors_return), "MPI_Comm_set_errhandler");
+    mpi_.check(mpi_.group_free(&own), "MPI_Group_free");
+    mpi_.check(mpi_.group_free(&all), "MPI_Group_free");
+  }
+
   std::unique_ptr<Call> bind_call(const Operation& op) {
     switch (op.collective) {
       case Collective::all_reduce:
         return make_call([=, this, n = count(op), t = type(op), o = reduction(op)](const void* s,
                                                                                    void* d) {
-          mpi_.check(mpi_.allreduce(s == d ? in_place() : s, d, n, t, o, world_), "MPI_Allreduce");
+          mpi_.check(mpi_.allreduce(s == d ? in_place() : s, d, n, t, o, comm_), "MPI_Allreduce");
         });
       case Collective::reduce:
         return make_call([=, this, n = count(op), t = type(op), o = reduction(op)](const void* s,
                                                                                    void* d) {
           bool own = s == d && rank_ == op.root;
-          mpi_.check(mpi_.reduce(own ? in_place() : s, d, n, t, o, op.root, world_), "MPI_Reduce");
+          mpi_.check(mpi_.reduce(own ? in_place() : s, d, n, t, o, op.root, comm_), "MPI_Reduce");
         });
       case Collective::reduce_scatter:
         return make_call([=, this, n = count(op), t = type(op), o = reduction(op)](const void* s,
@@ -381,13 +420,13 @@ class MpiCommunicator final : public Communicator {
                 "the in-place reduce_scatter of MPI stores a rank's part at another offset: use "
                 "--placement out-of-place");
           }
-          mpi_.check(mpi_.reduce_scatter_block(s, d, n, t, o, world_), "MPI_Reduce_scatter_block");
+          mpi_.check(mpi_.reduce_scatter_block(s, d, n, t, o, comm_), "MPI_Reduce_scatter_block");
         });
       case Collective::all_gather:
         return make_call([=, this, m = moved(op)](const void* s, void* d) {
           bool own = s == at(d, m.bytes * place());
           mpi_.check(
-              mpi_.allgather(own ? in_place() : s, m.count, m.type, d, m.count, m.type, world_),
+              mpi_.allgather(own ? in_place() : s, m.count, m.type, d, m.count, m.type, comm_),
               "MPI_Allgather");
         });
       case Collective::broadcast:
@@ -396,11 +435,11 @@ class MpiCommunicator final : public Communicator {
             throw UnsupportedError(
                 "MPI supports broadcast in place only: use --placement in-place");
           }
-          mpi_.check(mpi_.bcast(d, m.count, m.type, op.root, world_), "MPI_Bcast");
+          mpi_.check(mpi_.bcast(d, m.count, m.type, op.root, comm_), "MPI_Bcast");
         });
       case Collective::alltoall:
         return make_call([=, this, m = moved(op)](const void* s, void* d) {
-          mpi_.check(mpi_.alltoall(s, m.count, m.type, d, m.count, m.type, world_), "MPI_Alltoall");
+          mpi_.check(mpi_.alltoall(s, m.count, m.type, d, m.count, m.type, comm_), "MPI_Alltoall");
         });
       case Collective::alltoallv:
         return bind_uneven(op);
@@ -408,29 +447,39 @@ class MpiCommunicator final : public Communicator {
         return make_call([=, this, m = moved(op)](const void* s, void* d) {
           bool own = rank_ == op.root && s == at(d, m.bytes * place());
           mpi_.check(mpi_.gather(own ? in_place() : s, m.count, m.type, d, m.count, m.type, op.root,
-                                 world_),
+                                 comm_),
                      "MPI_Gather");
         });
       case Collective::scatter:
         return make_call([=, this, m = moved(op)](const void* s, void* d) {
           bool own = rank_ == op.root && d == at(s, m.bytes * place());
           void* to = own ? const_cast<void*>(in_place()) : d;
-          mpi_.check(mpi_.scatter(s, m.count, m.type, to, m.count, m.type, op.root, world_),
+          mpi_.check(mpi_.scatter(s, m.count, m.type, to, m.count, m.type, op.root, comm_),
                      "MPI_Scatter");
         });
       case Collective::sendrecv:
         return make_call([=, this, m = moved(op), right = (rank_ + 1) % size_,
                           left = (rank_ + size_ - 1) % size_](const void* s, void* d) {
           mpi_.check(mpi_.sendrecv(s, m.count, m.type, right, kTag, d, m.count, m.type, left, kTag,
-                                   world_, constants_.ignore_status),
+                                   comm_, constants_.ignore_status),
                      "MPI_Sendrecv");
         });
+      case Collective::send:
+        return make_call(
+            [=, this, m = moved(op), to = (op.root + 1) % size_](const void* s, void* d) {
+              if (rank_ == op.root) give(s, m, to);
+              if (rank_ == to) take(d, m, op.root);
+            });
       case Collective::ping_pong:
-        throw UnsupportedError(
-            "ping_pong measures pairs of ranks, which is not supported with MPI");
+        require_two_ranks(size_);
+        return make_call([=, this, m = moved(op), peer = 1 - rank_](const void* s, void* d) {
+          if (rank_ == 0) give(s, m, peer);
+          take(d, m, peer);
+          if (rank_ != 0) give(s, m, peer);
+        });
       case Collective::barrier:
         return make_call(
-            [this](const void*, void*) { mpi_.check(mpi_.barrier(world_), "MPI_Barrier"); });
+            [this](const void*, void*) { mpi_.check(mpi_.barrier(comm_), "MPI_Barrier"); });
       default:
         throw UnsupportedError("MPI has no known function for " + std::string(name(op.collective)));
     }
@@ -447,6 +496,14 @@ class MpiCommunicator final : public Communicator {
     size_t width = size_bytes(op.dtype), bytes = op.count * width;
     if (op.count > kMost && bytes % 8 == 0) width = 8;
     return {counted(bytes / width), constants_.widths[order(width)], bytes};
+  }
+
+  void give(const void* data, const Moved& m, int to) {
+    mpi_.check(mpi_.send(data, m.count, m.type, to, kTag, comm_), "MPI_Send");
+  }
+  void take(void* data, const Moved& m, int from) {
+    mpi_.check(mpi_.recv(data, m.count, m.type, from, kTag, comm_, constants_.ignore_status),
+               "MPI_Recv");
   }
 
   static constexpr size_t kMost = std::numeric_limits<int>::max();
@@ -491,7 +548,7 @@ class MpiCommunicator final : public Communicator {
                       received = whole(parts.receive_counts),
                       to = whole(parts.receive_offsets)](const void* s, void* d) {
       mpi_.check(
-          mpi_.alltoallv(s, sent.data(), from.data(), t, d, received.data(), to.data(), t, world_),
+          mpi_.alltoallv(s, sent.data(), from.data(), t, d, received.data(), to.data(), t, comm_),
           "MPI_Alltoallv");
     });
   }
@@ -500,7 +557,7 @@ class MpiCommunicator final : public Communicator {
   Constants<Handle> constants_;
   Device& device_;
   const RankGroup& rank_group_;
-  Handle world_;
+  Handle comm_;
   int rank_;
   int size_;
 };
@@ -520,8 +577,7 @@ class MpiCcl final : public Ccl {
                             "uint32", "int64", "uint64", "float32", "float64"};
     info_.reductions = {"sum", "prod", "max", "min"};
     for (std::string_view collective : kCollectives) {
-      if (collective != name(Collective::ping_pong))
-        info_.routes.emplace_back(collective, "native");
+      info_.routes.emplace_back(collective, "native");
     }
   }
 
@@ -529,6 +585,12 @@ class MpiCcl final : public Ccl {
 
   /// Empty: mpirun has assigned the ranks.
   std::vector<uint8_t> make_id(int) override { return {}; }
+
+  void start(RankGroup& rank_group) override {
+    speaking<bool>(rank_group, []<typename Handle>(const Constants<Handle>&) {
+      return std::make_unique<bool>(true);
+    });
+  }
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t>,
                                      RankGroup& rank_group) override {

@@ -414,6 +414,7 @@ class ShmCall final : public Call {
       case Collective::gather:
       case Collective::scatter:
       case Collective::sendrecv:
+      case Collective::send:
       case Collective::ping_pong:
       case Collective::barrier:
         break;

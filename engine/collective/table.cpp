@@ -30,6 +30,10 @@ size_t root_own_part(const Op& op, int rank, int) {
   return rank == op.root ? op.count * static_cast<size_t>(rank) : 0;
 }
 
+size_t right_of_root_one(const Op& op, int rank, int n) {
+  return rank == (op.root + 1) % n ? op.count : 0;
+}
+
 size_t row_sum(const Op& op, int rank, int n) {
   size_t sum = 0;
   for (int to = 0; to < n; ++to) sum += op.part(rank, to, n);
@@ -87,6 +91,9 @@ Segments transposed_uneven(const Op& op, int rank, int n) {
 Segments from_left(const Op& op, int rank, int n) {
   return {{0, op.count, (rank + n - 1) % n, 0}};
 }
+Segments to_the_right_of_root(const Op& op, int rank, int n) {
+  return rank == (op.root + 1) % n ? from_root(op, rank, n) : Segments{};
+}
 Segments nothing(const Op&, int, int) {
   return {};
 }
@@ -107,6 +114,7 @@ constexpr std::array<CollectiveInfo, kCollectives.size()> kTable = {{
     {C::gather,          false,  true,  false, false,  By::exchange,    one,      root_all,   root_own_part, none,          gathered_at_root},
     {C::scatter,         false,  true,  false, false,  By::exchange,    root_all, one,        none,          root_own_part, part_of_root},
     {C::sendrecv,        false,  false, false, true,   By::ring,        one,      one,        none,          none,          from_left},
+    {C::send,            false,  true,  false, false,  By::exchange,    root_one, right_of_root_one, none,   none,          to_the_right_of_root},
     {C::ping_pong,       false,  false, false, true,   By::turns,       one,      one,        none,          none,          from_left},
     {C::barrier,         false,  false, false, false,  By::all_reduce,  none,     none,       none,          none,          nothing},
     // clang-format on

@@ -22,13 +22,14 @@ enum class Collective : uint8_t {
   gather,
   scatter,
   sendrecv,
+  send,
   ping_pong,
   barrier,
 };
 
-inline constexpr std::array<std::string_view, 12> kCollectives = {
-    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",    "alltoall",
-    "alltoallv",  "gather",     "scatter",        "sendrecv",  "ping_pong", "barrier"};
+inline constexpr std::array<std::string_view, 13> kCollectives = {
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",    "alltoall", "alltoallv",
+    "gather",     "scatter",    "sendrecv",       "send",      "ping_pong", "barrier"};
 
 inline std::string_view name(Collective collective) {
   return kCollectives[static_cast<size_t>(collective)];
@@ -47,7 +48,7 @@ struct Operation {
   Dtype dtype = Dtype::float32;
   Reduction reduction = Reduction::sum;
   int root = 0;
-  /// Elements, as NCCL counts them: per rank for all_reduce, broadcast, reduce, sendrecv and
+  /// Elements, as NCCL counts them: per rank for all_reduce, broadcast, reduce, sendrecv, send and
   /// ping_pong; per rank and peer for all_gather, reduce_scatter, alltoall, gather and scatter.
   size_t count = 0;
   /// alltoallv only: elements that rank i sends to rank j at [i * ranks + j].

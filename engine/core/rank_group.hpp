@@ -70,6 +70,8 @@ class RankGroup {
   bool here(int rank) const { return here_[static_cast<size_t>(rank)]; }
   /// Whether all ranks are on one host.
   bool on_one_host() const;
+  /// Whether this group is part of another one.
+  bool is_subgroup() const { return first_slot_ > 0; }
 
   /// Whether this rank has nothing to do while others measure: its waits then sleep, so that they
   /// take nothing from those who work.

@@ -17,6 +17,7 @@ bool is_divisible(Collective collective) {
     case Collective::broadcast:
     case Collective::reduce:
     case Collective::sendrecv:
+    case Collective::send:
       return true;
     default:
       return false;

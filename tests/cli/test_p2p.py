@@ -433,15 +433,6 @@ class TestUnderMpirun:
         assert "one of them measures all devices" in run.err
         assert pairs(run) == all_pairs(3)
 
-    def test_several_hosts_are_refused(self, cclmark, fake_cuda):
-        mpi = {
-            "OMPI_COMM_WORLD_RANK": "0",
-            "OMPI_COMM_WORLD_SIZE": "4",
-            "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
-        }
-        run = cclmark("p2p", "-m", "1", env={**fake_cuda.env(), **mpi}, code=2)
-        assert "not known to be all on this host" in run.err
-
 
 class TestOneBadFlowAmongOthers:
     """In a round of all pairs each cell says only what is its own."""

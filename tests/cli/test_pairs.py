@@ -41,7 +41,7 @@ class TestHost:
         assert pairs(whole) == all_pairs(4)
         assert measured(whole) == {
             *("all_gather", "all_reduce", "alltoall", "alltoallv", "broadcast", "reduce"),
-            *("reduce_scatter", "sendrecv", "ping_pong"),
+            *("reduce_scatter", "send", "sendrecv", "ping_pong"),
         }
         for result in whole.journal.results:
             assert result.status == "ok"
@@ -58,7 +58,9 @@ class TestHost:
             for result in whole.journal.results
             if result.case.root is not None
         }
-        assert roots == {("broadcast", 0), ("broadcast", 1), ("reduce", 0), ("reduce", 1)}
+        assert roots == {
+            (name, root) for name in ("broadcast", "reduce", "send") for root in (0, 1)
+        }
 
     def test_there_is_a_heat_map_of_each_operation_and_a_chart_of_all(self, whole):
         for operation in measured(whole):

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.transfer_results import deviations, figures, summarise_copies, utilisation
+from cclmark.analysis.transfer_results import (
+    LinkLimits,
+    deviations,
+    figures,
+    summarise_copies,
+    utilisation,
+)
 from cclmark.errors import UsageError
 from cclmark.plan.inject import Injection
 from cclmark.plan.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
@@ -125,13 +131,18 @@ def test_bandwidth_is_all_bytes_over_the_slowest_flow():
     assert summary.flow_bytes_per_s == pytest.approx([1e9, 5e8])
 
 
+def links(kind, limit_bytes_per_s):
+    return LinkLimits([Relation(*pair, kind, 1, limit_bytes_per_s) for pair in ((0, 1), (1, 0))])
+
+
 def test_utilisation_counts_the_directions_used():
-    limits = {(0, 1): 100.0, (1, 0): 100.0}
+    limits = links("NV18", 100.0)
     assert utilisation(result((0, 1), 50.0), limits) == 0.5
     both = result((0, 1), 150.0)
     both.transfer = transfer(measure="bidirectional", flows=((0, 1), (1, 0)))
     assert utilisation(both, limits) == 0.75
-    assert utilisation(result((0, 1), 50.0), {}) is None
+    assert utilisation(both, links("MEM", 300.0)) == 0.5  # one memory for both directions
+    assert utilisation(result((0, 1), 50.0), LinkLimits([])) is None
 
 
 def relations(kinds):
@@ -241,7 +252,7 @@ def test_all_pairs_both_ways_have_each_pair_once():
 
 def test_flows_that_share_links_have_no_share_of_their_own():
     one = result((0, 1), 50.0, scope="all-to-one")
-    assert utilisation(one, {(0, 1): 100.0}) is None
+    assert utilisation(one, links("NV18", 100.0)) is None
 
 
 def test_flows_that_begin_together_on_a_device_are_not_compared():

@@ -10,7 +10,7 @@ import msgspec
 from cclmark.analysis.device_time import judged_summary
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.pair_results import places_of
-from cclmark.analysis.transfer_results import allowed_bytes_per_s, figures
+from cclmark.analysis.transfer_results import LinkLimits, allowed_bytes_per_s, figures
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import count_for_size, moves_data
 from cclmark.plan.pairs import Pair
@@ -55,7 +55,7 @@ def points_of(journal: Journal, *, device_times: bool = True) -> list[Point]:
     ``device_times``: cases whose time launches determine have the figures of the device instead of
     the cost of a call.
     """
-    limits = {(one.first, one.second): one.limit_bytes_per_s for one in journal.header.relations}
+    limits = LinkLimits(journal.header.relations)
     points = [_of_case(result, journal, limits, device_times) for result in journal.cases]
     for result in journal.transfers:
         points += _of_transfer(result, limits)
@@ -79,9 +79,7 @@ def _within(thing: Case | Transfer, sizes: SizeRange) -> bool:
     )
 
 
-def _of_case(
-    result: CaseResult, journal: Journal, limits: dict[Pair, float], device_times: bool
-) -> Point:
+def _of_case(result: CaseResult, journal: Journal, limits: LinkLimits, device_times: bool) -> Point:
     case = result.case
     of_device = device_times and result.device is not None
     summary = judged_summary(result) if of_device else result.summary
@@ -96,7 +94,7 @@ def _of_case(
     if not moves_data(case.operation):
         values = {"time": values["time"]}
     pairs = places_of(case)
-    own = min((limits.get(pair, 0.0) for pair in pairs), default=0.0)
+    own = min((limits.of(pair) for pair in pairs), default=0.0)
     return Point(
         key=case,
         words=f"{case.describe()}, {case.ccl}{' (device time)' if of_device else ''}",
@@ -109,7 +107,7 @@ def _of_case(
     )
 
 
-def _of_transfer(result: TransferResult, limits: dict[Pair, float]) -> Iterator[Point]:
+def _of_transfer(result: TransferResult, limits: LinkLimits) -> Iterator[Point]:
     """One point for each flow with its own figure: both directions together have one."""
     transfer = result.transfer
     metric = "latency" if transfer.measure == "latency" else "bandwidth"

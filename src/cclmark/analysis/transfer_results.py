@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.outliers import looked_at, outliers
@@ -23,7 +23,7 @@ def summarise_copies(transfer: Transfer, samples: TransferSamples) -> TransferSu
         min_s=min(slowest_s),
         max_s=max(slowest_s),
         samples=len(slowest_s),
-        call_s=median([max(row) for row in samples.call_s]),
+        call_s=median([max(row) for row in samples.call_s]) if samples.call_s else None,
         half_width=median_half_width(slowest_s),
     )
     if transfer.measure != "latency":
@@ -38,7 +38,28 @@ def _rate(size_bytes: int, time_s: float) -> float:
     return size_bytes / time_s if time_s > 0 else 0.0
 
 
-def utilisation(result: TransferResult, limits: Mapping[Pair, float]) -> float | None:
+class LinkLimits:
+    """The limits of the connections between devices, in bytes per second.
+
+    Both directions of a link have a limit each. Copies between host devices share the bandwidth of
+    the host's memory, whatever their directions.
+    """
+
+    def __init__(self, relations: Sequence[Relation]) -> None:
+        self._of = {(one.first, one.second): one.limit_bytes_per_s for one in relations}
+        self._in_memory = {(one.first, one.second) for one in relations if one.kind == "MEM"}
+
+    def of(self, pair: Pair) -> float:
+        """The limit from the first device to the second, 0 if unknown."""
+        return self._of.get(pair, 0.0)
+
+    def of_all(self, flows: Sequence[Pair]) -> float:
+        """The limit of simultaneous flows, 0 if unknown."""
+        limits = [self.of(flow) for flow in flows]
+        return max(limits) if self._in_memory.issuperset(flows) else sum(limits)
+
+
+def utilisation(result: TransferResult, limits: LinkLimits) -> float | None:
     """The share of the links' limit in the used directions; None if unknown."""
     if result.summary is None or not result.summary.bytes_per_s:
         return None
@@ -47,7 +68,7 @@ def utilisation(result: TransferResult, limits: Mapping[Pair, float]) -> float |
 
 
 def allowed_bytes_per_s(
-    transfer: Transfer, flows: Sequence[Pair], limits: Mapping[Pair, float]
+    transfer: Transfer, flows: Sequence[Pair], limits: LinkLimits
 ) -> float | None:
     """The links' limit for ``flows`` of the transfer together; None if unknown.
 
@@ -55,7 +76,7 @@ def allowed_bytes_per_s(
     """
     if transfer.scope not in ("pairs", "all-pairs"):
         return None
-    return sum(limits.get(flow, 0.0) for flow in flows) or None
+    return limits.of_all(flows) or None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.messages import Described, Job, RankStatus
 from cclmark.results.machine import complete_from_nvml
 from cclmark.results.schema import DeviceDescription, Machine
+from cclmark.results.topology import relations_between
 
 OVERTIME_S = 3.0  # a rank reports its own timeouts; after this time its supervisor does
 # A rank's stack is requested before its deadline, because afterwards the rank may have exited.
@@ -198,11 +199,19 @@ def _new_memory() -> tuple[int, int]:
 
 
 def describe_devices(
-    devices: list[DeviceDescription], machine: Machine, process: int, token: bytes
+    devices: list[DeviceDescription],
+    machine: Machine,
+    process: int,
+    token: bytes,
+    reach: Sequence[tuple[int, int]] | None = None,
 ) -> Described:
-    """Completes the descriptions of this host's devices from the vendor's interface."""
+    """Completes the descriptions of this host's devices from the vendor's interface.
+
+    ``reach``: the pairs of them with peer access, to describe how they are connected too.
+    """
     try:
         links, notices = complete_from_nvml(devices, machine)
     except Exception as error:  # the run can continue after any error of NVML
         links, notices = [], [f"links unknown: {type(error).__name__}: {error}"]
-    return Described(process, token, devices, links, machine.vendor_driver, notices)
+    relations = [] if reach is None else relations_between(devices, links, set(reach))
+    return Described(process, token, devices, links, machine.vendor_driver, notices, relations)

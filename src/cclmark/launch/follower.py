@@ -199,7 +199,9 @@ class _Obedience:
             self._follower.send(Failed(job.rank, job.token, "error", text, "start-up", -1))
 
     def _describe(self, order: Describe) -> None:
-        self._described = describe_devices(order.devices, self._machine, self._process, self._token)
+        self._described = describe_devices(
+            order.devices, self._machine, self._process, self._token, order.reach
+        )
 
     def _report(self) -> None:
         """Reports the states of the ranks regularly, and immediately after a significant change."""

@@ -76,20 +76,29 @@ class Introduction:
     def _request_descriptions(self) -> None:
         """Has one process per host query the vendor's interface, on this host in a thread."""
         of_host: dict[int, list[DeviceDescription]] = {}
+        reach: dict[int, list[tuple[int, int]]] = {}
         for rank, hello in self._messages.hellos.items():
-            of_host.setdefault(self._layout.host_of[rank], []).extend(hello.devices)
+            host = self._layout.host_of[rank]
+            of_host.setdefault(host, []).extend(hello.devices)
+            reach.setdefault(host, []).extend(hello.reach)
+        several = self._request.traits.between_devices and len(of_host) > 1
         first_processes: dict[int, int] = {}
         for process, host in enumerate(self._coordinator.host_of):
             first_processes.setdefault(host, process)
         for host, process in first_processes.items():
             devices = of_host.get(host, [])
+            own_reach = reach.get(host, []) if several else None
             if process > 0:
-                self._coordinator.meeting.server.tell(process, Describe(devices))
+                self._coordinator.meeting.server.tell(process, Describe(devices, own_reach))
                 continue
             # On copies, so that a partial result of the thread is never used.
             copies = [msgspec.structs.replace(device) for device in devices]
-            threading.Thread(target=self._describe_own, args=(copies,), daemon=True).start()
+            threading.Thread(
+                target=self._describe_own, args=(copies, own_reach), daemon=True
+            ).start()
 
-    def _describe_own(self, devices: list[DeviceDescription]) -> None:
+    def _describe_own(
+        self, devices: list[DeviceDescription], reach: list[tuple[int, int]] | None
+    ) -> None:
         machine = self._coordinator.joins[0].host.machine
-        self._messages.add_description(0, describe_devices(devices, machine, 0, b""))
+        self._messages.add_description(0, describe_devices(devices, machine, 0, b"", reach))

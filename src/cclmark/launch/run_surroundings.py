@@ -11,7 +11,7 @@ from cclmark.launch.request import Surroundings
 from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.messages import Described, Hello
 from cclmark.results.schema import DeviceDescription, LibraryDescription, Link, Relation
-from cclmark.results.topology import relations_between
+from cclmark.results.topology import relations_across, relations_between
 
 
 def surroundings_of(
@@ -36,6 +36,12 @@ def surroundings_of(
     machine = coordinator.joins[0].host.machine
     if 0 in descriptions:
         machine.vendor_driver = descriptions[0].vendor_driver or machine.vendor_driver
+    if between_devices and len(coordinator.hosts) > 1:
+        relations = relations_across(devices, [one.relations for one in descriptions.values()])
+    else:
+        relations = _relations(
+            devices, links, hellos, between_devices=between_devices, explained=explained
+        )
     if len(descriptions) < len(coordinator.hosts):
         notices.append("links unknown: NVML does not answer")
     return Surroundings(
@@ -43,7 +49,7 @@ def surroundings_of(
         devices,
         links,
         _libraries(hellos),
-        _relations(devices, links, hellos, between_devices=between_devices, explained=explained),
+        _with_memory_limits(relations, hellos),
         [
             *dict.fromkeys(notices),
             *unbound_ranks(hellos),
@@ -105,6 +111,15 @@ def _relations(
     # which devices have peer access.
     own = [one for one in devices if one.host == devices[0].host and one.runtime != "host"]
     return relations_between(own, links, None) if own else []
+
+
+def _with_memory_limits(relations: list[Relation], hellos: Sequence[Hello]) -> list[Relation]:
+    """Adds the measured bandwidth of the host's memory to relations between its devices."""
+    measured = {one.rank: one.memory_bytes_per_s for one in hellos}
+    for relation in relations:
+        if relation.kind == "MEM":
+            relation.limit_bytes_per_s = measured[relation.first]
+    return relations
 
 
 def _libraries(hellos: Sequence[Hello]) -> list[LibraryDescription]:

@@ -30,7 +30,8 @@ class OperationInfo:
     ``round_trip``: a message travels to the other rank and back, and the figures refer to one way.
     ``moves_data``: the operation has a size, a type and a placement. ``symmetric``: every rank does
     the same work, so a rank that differs is significant. ``pairwise``: measured between two
-    devices. ``multicast``: NVLink multicast shortens it.
+    devices. ``of_two``: between two devices only, so there is no command of its own.
+    ``multicast``: NVLink multicast shortens it.
     """
 
     name: str
@@ -47,6 +48,7 @@ class OperationInfo:
     moves_data: bool = True
     symmetric: bool = False
     pairwise: bool = False
+    of_two: bool = False
     multicast: bool = False
 
     @property
@@ -81,6 +83,10 @@ def _all(count: int, ranks: int, at_root: bool) -> int:
 
 def _one_at_root(count: int, ranks: int, at_root: bool) -> int:
     return count if at_root else 0
+
+
+def _one_at_other(count: int, ranks: int, at_root: bool) -> int:
+    return 0 if at_root else count
 
 
 def _all_at_root(count: int, ranks: int, at_root: bool) -> int:
@@ -188,6 +194,16 @@ OPERATIONS: dict[str, OperationInfo] = {
             pairwise=True,
         ),
         OperationInfo(
+            name="send",
+            summary="The root sends to the other rank.",
+            bus_factor=_once,
+            outputs=_one_at_other,
+            rooted=True,
+            composition="exchange",
+            pairwise=True,
+            of_two=True,
+        ),
+        OperationInfo(
             name="ping_pong",
             summary="A message goes to the other rank and back.",
             bus_factor=_once,
@@ -196,6 +212,7 @@ OPERATIONS: dict[str, OperationInfo] = {
             composition="turns",
             round_trip=True,
             pairwise=True,
+            of_two=True,
         ),
         OperationInfo(
             name="barrier",
@@ -209,8 +226,7 @@ OPERATIONS: dict[str, OperationInfo] = {
     )
 }
 
-# A ping-pong involves two ranks only and has no command.
-COLLECTIVES = [name for name, row in OPERATIONS.items() if not row.round_trip]
+COLLECTIVES = [name for name, row in OPERATIONS.items() if not row.of_two]
 # The operations measured between two devices, in the order of measurement.
 PAIR_OPERATIONS = tuple(
     sorted(

@@ -18,6 +18,9 @@ KERNELS = ("cacheCopy", "ncCopy", "bulkCopy")
 DIRECTIONS = ("write", "read")
 MEASURES = ("unidirectional", "bidirectional", "latency")
 SCOPES = ("pairs", "local", "host", "all-to-one", "one-to-all", "all-pairs")
+CCL = "CCL"  # the engine of a message between hosts
+MEASURES_MEMORY = b"memory"  # attached to a job: host devices measure the limit of their copies
+MESSAGE_LATENCY = "half-round-trip"
 LATENCY_METHODS = ("auto", "copy", "chase", "ping-pong")
 ELEMENT_BYTES = 4
 LATENCY_BYTES = 4 * ELEMENT_BYTES  # four integers, as p2pBandwidthLatencyTest copies
@@ -34,8 +37,9 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     end of a flow is the host: both numbers are then the device's, ``to_host`` is the direction and
     ``numa`` is near or far. ``method``: the method of a latency measurement.
 
-    ``engine`` is CE or SM; in imported journals MPI, RDMA, UCX or UCT too, with the verb as
-    ``kernel``.
+    ``engine`` is CE, SM, or CCL for a message of the library ``ccl`` between hosts; in imported
+    journals MPI, RDMA, UCX or UCT too, with the verb as ``kernel``. A message has a sender, so its
+    direction is write.
     """
 
     measure: str
@@ -53,6 +57,7 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     to_host: bool = False
     numa: str = ""
     method: str = ""
+    ccl: str = ""
 
     def runner(self, flow: tuple[int, int]) -> int:
         """The device that performs the copy."""
@@ -78,11 +83,6 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         return P2P
 
     @property
-    def ccl(self) -> str:
-        """Empty: no CCL copies."""
-        return ""
-
-    @property
     def ranks(self) -> int:
         """The number of devices between which data moves."""
         return len({device for flow in self.flows for device in flow})
@@ -94,7 +94,9 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def means(self) -> str:
-        """The engine and kernel that copy: ``CE``, or ``SM bulkCopy``."""
+        """The engine and kernel that copy: ``CE``, or ``SM bulkCopy``; or ``nccl send/recv``."""
+        if self.ccl:
+            return f"{self.ccl} send/recv"
         return f"{self.engine} {self.kernel}".strip()
 
     def describe(self) -> str:
@@ -135,7 +137,11 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True)
 class TransferPlan:
-    """The plan that the options describe; ``transfers`` expands it, matrix by matrix."""
+    """The plan that the options describe; ``transfers`` expands it, matrix by matrix.
+
+    ``hosts``: a number for the host of each device, empty for one host. ``ccl``: the library whose
+    messages are measured between devices on different hosts.
+    """
 
     devices: int
     sizes: Sequence[int]
@@ -152,11 +158,59 @@ class TransferPlan:
     local_too: bool = False
     latency_method: str = "auto"
     numa: Sequence[str] = ("near",)
+    hosts: Sequence[int] = ()
+    ccl: str = ""
 
     def transfers(self) -> Iterator[Transfer]:
         """Yields every transfer once, with the cells of one matrix next to each other.
 
-        Impossible transfers are omitted: without peer access only writes by the copy engine work.
+        Messages between hosts follow the copies.
+        """
+        yield from self.copies()
+        yield from self.messages()
+
+    def messages(self) -> Iterator[Transfer]:
+        """Yields the messages of ``ccl`` between devices on different hosts.
+
+        Sending is the same for every engine, kernel and direction of the copies within a host. A
+        bidirectional message and a round trip concern both devices alike, so there is one for each
+        two devices.
+        """
+        pairs = [
+            (first, second)
+            for first, second in product(range(self.devices), repeat=2)
+            if self.hosts and self.hosts[first] != self.hosts[second]
+        ]
+        message = Transfer(
+            measure="",
+            scope="pairs",
+            engine=CCL,
+            direction="write",
+            flows=(),
+            size_bytes=0,
+            ccl=self.ccl,
+        )
+        replace = msgspec.structs.replace
+        for measure in self.measures if pairs and "pairs" in self.scopes else ():
+            one_way = measure == "unidirectional"
+            method = MESSAGE_LATENCY if measure == "latency" else ""
+            for size_bytes in [LATENCY_BYTES] if measure == "latency" else self.sizes:
+                for first, second in pairs:
+                    if first > second and (self.triangle or not one_way):
+                        continue
+                    back = ((second, first),) if measure == "bidirectional" else ()
+                    yield replace(
+                        message,
+                        measure=measure,
+                        flows=((first, second), *back),
+                        size_bytes=size_bytes,
+                        method=method,
+                    )
+
+    def copies(self) -> Iterator[Transfer]:
+        """Yields the copies within each host.
+
+        Impossible ones are omitted: without peer access only writes by the copy engine work.
         """
         for scope, measure, access in product(self.scopes, self.measures, self.peer_access):
             for engine, direction in product(self.engines, self.directions):
@@ -228,7 +282,8 @@ class TransferPlan:
                 yield replace(common, flows=((device, device),))
         if common.scope == "pairs":
             for row, column in product(numbers, numbers):
-                if row != column and not (self.triangle and column < row):
+                elsewhere = self.hosts and self.hosts[row] != self.hosts[column]
+                if row != column and not elsewhere and not (self.triangle and column < row):
                     yield cell([(row, column) if common.direction == "write" else (column, row)])
         elif common.scope in ("all-to-one", "one-to-all"):
             for one in numbers:

@@ -16,6 +16,7 @@ PHASES = (
     "start-up",
     "opening the device",
     "loading the library",
+    "measuring the memory",
     "communicator creation",
     "allocating buffers",
     "preparing",
@@ -30,6 +31,7 @@ PHASES = (
     "awaiting events",
     "tracing more batches",
     "waiting for other pairs",
+    "waiting for other hosts",
     "shutdown",
     "finished",
 )

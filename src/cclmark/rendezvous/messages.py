@@ -19,6 +19,7 @@ from cclmark.results.schema import (
     HostDescription,
     LibraryDescription,
     Link,
+    Relation,
     Settings,
 )
 
@@ -107,6 +108,7 @@ class Hello(msgspec.Struct, tag="hello"):
 
     ``reach``: pairs of one of its devices and a device of the run to which the driver gives it
     access. ``unbound``: the reason why ``--bind numa`` did not bind the rank, empty if it did.
+    ``memory_bytes_per_s``: the bandwidth of copies in the memory of its host, 0 if not measured.
     """
 
     rank: int
@@ -115,6 +117,7 @@ class Hello(msgspec.Struct, tag="hello"):
     libraries: list[LibraryDescription]
     reach: list[tuple[int, int]] = []
     unbound: str = ""
+    memory_bytes_per_s: float = 0.0
 
 
 class Put(msgspec.Struct, tag="put"):
@@ -318,7 +321,10 @@ class Seen(msgspec.Struct, tag="seen"):
 
 
 class Described(msgspec.Struct, tag="described"):
-    """The devices of a host, completed with information from the vendor's interface."""
+    """The devices of a host, completed with information from the vendor's interface.
+
+    ``relations``: between these devices, if the order contains the pairs with peer access.
+    """
 
     rank: int
     token: bytes
@@ -326,6 +332,7 @@ class Described(msgspec.Struct, tag="described"):
     links: list[Link]
     vendor_driver: str
     notices: list[str]
+    relations: list[Relation] = []
 
 
 FromRank = (
@@ -402,9 +409,13 @@ class Start(msgspec.Struct, tag="start"):
 
 
 class Describe(msgspec.Struct, tag="describe"):
-    """Orders a process to query the vendor's interface of its host about these devices."""
+    """Orders a process to query the vendor's interface of its host about these devices.
+
+    ``reach``: the pairs of them with peer access; None if their relations are not of interest.
+    """
 
     devices: list[DeviceDescription]
+    reach: list[tuple[int, int]] | None = None
 
 
 class Abort(msgspec.Struct, tag="abort"):

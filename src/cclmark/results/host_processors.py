@@ -9,6 +9,18 @@ from pathlib import Path
 from cclmark.plan.processors import parse_processors
 
 _SYSTEM = Path("/sys")
+_LAST_LEVEL = 3
+
+
+def largest_cache_bytes(system: Path = _SYSTEM) -> int:
+    """Returns the total size of the last-level caches of all processors, 0 if unknown."""
+    shared: dict[str, int] = {}
+    for cache in system.glob("devices/system/cpu/cpu[0-9]*/cache/index[0-9]*"):
+        with suppress(OSError, ValueError):
+            if int(_content(cache / "level")) >= _LAST_LEVEL:
+                size = _content(cache / "size")
+                shared[_content(cache / "shared_cpu_list")] = int(size.removesuffix("K")) << 10
+    return sum(shared.values())
 
 
 def numa_nodes(system: Path = _SYSTEM) -> dict[int, set[int]]:

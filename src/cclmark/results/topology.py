@@ -18,6 +18,7 @@ LEGEND = {
     "NODE": "several host bridges of one NUMA node",
     "SYS": "the link between NUMA nodes",
     "MEM": "the memory of one host",
+    "NET": "the network between two hosts",
     "P2P": "peer access over an unknown path",
     "?": "unknown",
 }
@@ -34,7 +35,8 @@ def relations_between(
 ) -> list[Relation]:
     """Returns one relation for each ordered pair of ``devices``, by their numbers in the run.
 
-    ``reach``: the pairs with peer access, as the driver reports; None if unknown.
+    The devices are those of one host. ``reach``: the pairs with peer access, as the driver reports;
+    None if unknown.
     """
     pairs = list(permutations((device.rank for device in devices), 2))
     if all(device.runtime == "host" for device in devices):
@@ -44,6 +46,24 @@ def relations_between(
     except Exception:  # the measurement can go on after any failure of NVML
         relations = [Relation(*pair, "P2P" if pair in (reach or ()) else "?") for pair in pairs]
     return relations if reach is None else with_hops(relations, reach)
+
+
+def relations_across(
+    devices: Sequence[DeviceDescription], by_host: Sequence[Sequence[Relation]]
+) -> list[Relation]:
+    """Returns the relations of each host, and those between devices of different hosts.
+
+    ``by_host``: relations of hosts; those of a host that did not describe them are unknown.
+    """
+    within = {(one.first, one.second): one for relations in by_host for one in relations}
+    found = []
+    for one, other in permutations(devices, 2):
+        pair = (one.rank, other.rank)
+        if one.host != other.host:
+            found.append(Relation(*pair, "NET", 0))
+        else:
+            found.append(within.get(pair) or Relation(*pair, "?"))
+    return found
 
 
 def _from_nvml(devices: Sequence[DeviceDescription], links: Sequence[Link]) -> list[Relation]:

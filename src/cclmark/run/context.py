@@ -52,7 +52,9 @@ class RankContext:
             own = set(self.job.processors) if alone else self._binding.inherited
             os.sched_setaffinity(0, own)
 
-    def introduce(self, libraries: list[LibraryDescription]) -> None:
+    def introduce(
+        self, libraries: list[LibraryDescription], memory_bytes_per_s: float = 0.0
+    ) -> None:
         """Sends Hello with the devices of this rank and the libraries that it has loaded."""
         devices = self.devices
         first = self.job.rank * len(devices)
@@ -68,10 +70,14 @@ class RankContext:
                 (one, other)
                 for one in range(first, first + len(devices))
                 for other in range(len(indices))
-                if one != other and engine.devices_reach(runtime, indices[one], indices[other])
+                if one != other
+                and (not self.job.hosts or self.job.hosts[one] == self.job.hosts[other])
+                and engine.devices_reach(runtime, indices[one], indices[other])
             ]
         job, unbound = self.job, self._binding.unbound
-        self.rank.client.send(Hello(job.rank, job.token, descriptions, libraries, reach, unbound))
+        self.rank.client.send(
+            Hello(job.rank, job.token, descriptions, libraries, reach, unbound, memory_bytes_per_s)
+        )
 
 
 def _describe(device: engine.Device, number: int) -> DeviceDescription:

@@ -13,15 +13,15 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cclmark import _engine as engine
 from cclmark.analysis.pair_results import disturbance
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
-from cclmark.plan.items import items_of
-from cclmark.plan.pairs import Pair, PairCases, pair_rounds, probe_of
-from cclmark.results.kinds import CaseResult
+from cclmark.plan.pairs import Pair, pair_rounds, probe_of
+from cclmark.results.kinds import CaseResult, Result
+from cclmark.results.schema import Settings
 from cclmark.run.measure import CaseRunner
 from cclmark.run.measured_libraries import join_with_id
 from cclmark.run.memory import free_on_all, reserve_for
@@ -45,6 +45,26 @@ class _Bench:
     too_large: dict[int, str]
 
 
+class CasesOfPairs(Protocol):
+    """Cases between two ranks, each with its index among the items of the run."""
+
+    @property
+    def of_two(self) -> Sequence[Case]:
+        """The cases of each pair, without the pair."""
+
+    def index_of(self, pair: Pair, place: int) -> int:
+        """The index of case ``place`` in ``of_two`` for ``pair``, -1 if it is not measured."""
+
+    def case_of(self, pair: Pair, place: int) -> Case:
+        """Case ``place`` in ``of_two`` for ``pair``."""
+
+    def settings(self, settings: Settings) -> Settings:
+        """The settings of the measurements, from those of the run."""
+
+    def result_of(self, result: CaseResult) -> Result:
+        """The result of the run's item, from the result of a case."""
+
+
 class PairsRunner:
     """Runs the cases of all pairs with one library on one rank, in step with the other ranks."""
 
@@ -54,6 +74,7 @@ class PairsRunner:
         ccl: engine.Ccl,
         device: engine.Device,
         instruments: Instruments | None,
+        cases: CasesOfPairs,
     ) -> None:
         """``instruments``: of a rank that explains instead of measuring."""
         self._instruments = instruments
@@ -61,12 +82,12 @@ class PairsRunner:
         self._job = rank.job
         self._ccl = ccl
         self._device = device
-        self._cases = PairCases(items_of(rank.planned, Case), rank.job.ranks)
-        own = [place for place, case in enumerate(self._cases.of_two) if case.ccl == ccl.info.name]
+        self._cases = cases
+        own = [place for place, case in enumerate(cases.of_two) if case.ccl == ccl.info.name]
         self._places = own
         self._left = set(rank.job.pending)
-        self._followers = _followers(self._cases, own)
-        settings = rank.job.settings
+        self._followers = _followers(cases, own)
+        settings = self._settings = cases.settings(rank.job.settings)
         self._case_s = (
             (_PHASES_OF_A_CASE + settings.check) * settings.timeout_s
             + settings.max_time_s
@@ -80,6 +101,8 @@ class PairsRunner:
 
         With instruments, both ranks of each pair send what they observed instead.
         """
+        self._rank.enter("communicator creation")
+        self._ccl.start(self._rank.rank_group)
         self._rank.enter("allocating buffers")
         self._free_bytes = free_on_all(self._device, self._rank.rank_group, self._job.ranks)
         gc.collect()
@@ -92,20 +115,21 @@ class PairsRunner:
             self._meet(0)
             if self._instruments is not None:
                 self._explain(pairs, bench, self._instruments)
-            elif self._left:
+            elif self._left or len(pairs) == 1 or self._settings.one_by_one or not self._followers:
                 for pair in pairs:
                     self._alone([pair], bench, self._pending(pair))
-            elif len(pairs) == 1 or self._job.settings.one_by_one or not self._followers:
-                self._alone(pairs, bench, self._places)
             else:
                 self._with_probes(pairs, bench)
             self._close(bench)
 
     def _pending(self, pair: Pair) -> list[int]:
         """The places still to be measured for ``pair``."""
-        if not self._left:
-            return self._places
-        return [place for place in self._places if self._cases.index_of(pair, place) in self._left]
+        indices = {place: self._cases.index_of(pair, place) for place in self._places}
+        return [
+            place
+            for place, index in indices.items()
+            if index >= 0 and (not self._left or index in self._left)
+        ]
 
     def _explain(
         self, pairs: Sequence[Pair], bench: _Bench | None, instruments: Instruments
@@ -121,7 +145,7 @@ class PairsRunner:
             for place in self._pending(bench.pair):
                 if place not in bench.too_large:
                     index = self._cases.index_of(bench.pair, place)
-                    explainer.run(index, self._cases[index])
+                    explainer.run(index, self._cases.case_of(bench.pair, place))
         self._meet(max(len(self._pending(pair)) for pair in pairs))
 
     def _with_probes(self, pairs: Sequence[Pair], bench: _Bench | None) -> None:
@@ -168,14 +192,14 @@ class PairsRunner:
             rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         rank.enter("allocating buffers")
         cases = [self._cases.of_two[place] for place in self._places]
-        registration = getattr(engine.Registration, job.settings.registration)
+        registration = getattr(engine.Registration, self._settings.registration)
         try:
             left_out = reserve_for(cases, session, subgroup, registration, self._free_bytes)
         except engine.OutOfMemoryError as error:
             left_out = dict.fromkeys(cases, str(error))
         assert rank.subgroup_agreement is not None
         runner = CaseRunner(
-            session, rank.subgroup_agreement, job.settings, self._injections(pair), rank.enter
+            session, rank.subgroup_agreement, self._settings, self._injections(pair), rank.enter
         )
         too_large = {
             place: left_out[case]
@@ -205,6 +229,7 @@ class PairsRunner:
         self._rank.enter("shutdown")
         if bench is not None:
             del bench.runner, bench.session
+            bench.communicator.leave()
             del bench.communicator
             self._rank.leave_subgroup()
         self._meet(0)
@@ -222,7 +247,7 @@ class PairsRunner:
                     setattr(result.summary, name, pair[number])
         for finding in result.verification.findings if result.verification is not None else []:
             finding.rank = pair[finding.rank]
-        self._rank.report(result)
+        self._rank.report(self._cases.result_of(result))
 
     def _wait(self, others_s: float) -> None:
         """Enters a wait for all ranks, some of which may work for ``others_s``.
@@ -244,7 +269,7 @@ class PairsRunner:
 
     def _run(self, bench: _Bench, place: int, *, at_once: bool) -> CaseResult:
         index = self._cases.index_of(bench.pair, place)
-        case = self._cases[index]
+        case = self._cases.case_of(bench.pair, place)
         if place in bench.too_large:
             return CaseResult(index, case, "skipped", bench.too_large[place])
         self._rank.case_index = index
@@ -255,7 +280,7 @@ class PairsRunner:
             # Every batch of every pair begins at this barrier, and no pair is checked before the
             # last batch is timed. Other ranks may reach the first one late, after their warm-up.
             self._finished = self._all(done, self._patience_s)
-            self._patience_s = self._job.settings.timeout_s
+            self._patience_s = self._settings.timeout_s
             self._rank.case_index = index
             return self._finished
 
@@ -288,7 +313,7 @@ class PairsRunner:
         return result
 
 
-def _followers(cases: PairCases, places: Iterable[int]) -> dict[int, list[int]]:
+def _followers(cases: CasesOfPairs, places: Iterable[int]) -> dict[int, list[int]]:
     """The probe of each sweep with the places that follow it: see plan.pairs.probe_of."""
     sweeps: dict[tuple[object, ...], list[int]] = {}
     for place in places:

@@ -180,6 +180,12 @@ class TransferFlags:
         help="Offset of the copies in the buffers, a multiple of 4 bytes [0].",
     )
     devices: str = changed(_SHARED["devices"])
+    ccl: str = changed(
+        _SHARED["ccl"],
+        metavar="NAME",
+        help="Library between hosts: nccl, mpi, … [the devices' own; mpi for host devices].",
+    )
+    ccl_path: str = changed(_SHARED["ccl_path"])
     bind: str = changed(_SHARED["bind"])
     device_list: str = option(
         WHERE,

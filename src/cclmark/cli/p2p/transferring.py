@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from dataclasses import replace
 
-from cclmark.cli.collective.measuring import check_limits, size_of
+from cclmark.cli.collective.measuring import check_limits, libraries_of, size_of
+from cclmark.cli.options import Flags
 from cclmark.cli.p2p.transfer_options import PcclFlags, TransferFlags
 from cclmark.cli.usual_references import usual_references
-from cclmark.errors import UsageError
+from cclmark.errors import MissingError, UsageError
+from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice
-from cclmark.launch.placement import Placement
+from cclmark.launch.placement import Placement, find_placement
 from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import P2P
+from cclmark.plan.libraries import BRIDGE, torch_backend_of
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.plan.transfers import (
     DIRECTIONS,
     ELEMENT_BYTES,
     ENGINES,
     KERNELS,
+    MEASURES_MEMORY,
     SCOPES,
     Transfer,
     TransferPlan,
     random_sizes,
 )
-from cclmark.recording.joining import first_of, pick_devices
+from cclmark.recording.joining import first_of, joined, pick_devices
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.report.formats.exporter import Exporter
@@ -48,6 +54,7 @@ _PCCL_ELEMENTS = 8  # of a random size, where PCCL's options give no bounds
 _MOST_BLOCKS = 65535
 _MOST_THREADS = 1024
 _MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
+_ACROSS = ("all-to-one", "one-to-all", "all-pairs")  # scopes of all devices at once
 _MEANINGLESS = {
     "fake_driver": "--use_fake_driver",
     "virtual": "--disable_vm",
@@ -62,8 +69,14 @@ def measure_transfers(flags: TransferFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    placement = find_placement(os.environ)
+    if placement is not None and not placement.on_one_host:
+        with joined(lambda: _devices_text(flags), _count(flags), flags.timeout_s) as coordinator:
+            flags.per_device = 1
+            coordinator.exit_code = _measure(flags, coordinator.devices, began_s, coordinator)
+            return coordinator.exit_code
     launched = first_of("p2p")
-    _say_what_is_ignored(flags)
     if launched is not None and not flags.per_device:
         print(
             f"cclmark: {launched.launcher} started {launched.processes} processes; one of them "
@@ -72,10 +85,37 @@ def measure_transfers(flags: TransferFlags) -> int:
             file=sys.stderr,
         )
         launched = None
-    devices = devices_of(flags, launched)
+    return _measure(flags, devices_of(flags, launched), began_s, None, launched is not None)
+
+
+def _measure(
+    flags: TransferFlags,
+    devices: DeviceChoice,
+    began_s: float,
+    coordinator: Coordinator | None,
+    shows_hosts: bool = True,
+) -> int:
+    """``coordinator``: of processes on several hosts, each with its devices."""
+    _say_what_is_ignored(flags)
     settings = settings_of(flags, devices.runtime)
     plans = plans_of(flags, devices, settings)
-    transfers = list(dict.fromkeys(one for plan in plans for one in plan.transfers()))
+    ccl = ""
+    if coordinator is not None and len(coordinator.hosts) > 1:
+        ccl = _library_between_hosts(flags, coordinator)
+        hosts = [coordinator.host_of[process] for process in coordinator.process_of_rank]
+        plans = [replace(plan, hosts=hosts, ccl=ccl) for plan in plans]
+        if flags.format == "pccl":  # whose text has no place for it
+            print(
+                f"cclmark: pairs on different hosts are measured with {ccl} send/recv",
+                file=sys.stderr,
+            )
+    elif flags.ccl or flags.ccl_path:
+        raise UsageError(
+            "--ccl and --ccl-path select the library between hosts, but all devices are on one host"
+        )
+    copies = (one for plan in plans for one in plan.copies())
+    messages = (one for plan in plans for one in plan.messages())
+    transfers = list(dict.fromkeys((*copies, *messages)))
     if not transfers:
         raise UsageError(
             "nothing to measure: peer access off requires --direction write and --engine CE; the "
@@ -99,17 +139,44 @@ def measure_transfers(flags: TransferFlags) -> int:
         kind=P2P,
         planned=transfers,
         together=together,
-        ccl_wheels={"nvrtc": locate.wheel_files("nvrtc")},
+        ccl_path=flags.ccl_path,
+        ccl_wheels={name: locate.wheel_files(name) for name in ("nvrtc", ccl) if name},
+        coordinator=coordinator,
+        attachment=MEASURES_MEMORY if flags.shares and devices.runtime == "host" else b"",
     )
     return record(
         request,
-        lambda output: _exporter(flags, output, hosts=launched is not None),
+        lambda output: _exporter(flags, output, hosts=shows_hosts),
         began_s,
         output=flags.output,
         journal=flags.journal,
         resume=flags.resume,
         stem=f"p2p-{devices.runtime}-{len(devices.indices)}",
     )
+
+
+def _library_between_hosts(flags: TransferFlags, coordinator: Coordinator) -> str:
+    """Returns the library whose messages are measured between hosts.
+
+    Raises UsageError, MissingError if there is none.
+    """
+    wider = [name for name in flags.scope.lower().split(",") if name.strip() in _ACROSS]
+    if wider or flags.scope.strip().lower() == "all":
+        raise UsageError(
+            f"--scope {flags.scope}: several hosts support pairs, local and host, not "
+            f"{', '.join(_ACROSS)}: run the command on each host"
+        )
+    shared = Flags(ccl=flags.ccl, ccl_path=flags.ccl_path, devices=flags.devices)
+    (name, *others) = libraries_of(shared, coordinator)
+    if others:
+        raise UsageError(f"--ccl {flags.ccl}: p2p uses one library between hosts")
+    if name == BRIDGE or torch_backend_of(name) is not None:
+        raise MissingError(
+            f"pairs on different hosts are measured with mpi or a library of the devices, not with "
+            f"{name}: start the ranks by an mpirun or srun and use --ccl mpi, or run the command "
+            "on each host"
+        )
+    return name
 
 
 def _say_what_is_ignored(flags: TransferFlags) -> None:
@@ -126,21 +193,35 @@ def _say_what_is_ignored(flags: TransferFlags) -> None:
 
 def devices_of(flags: TransferFlags, launched: Placement | None) -> DeviceChoice:
     """Returns the devices that the flags select. Raises UsageError, MissingError."""
+    count = _count(flags)
+    if launched is not None:
+        count = launched.processes
+    text = _devices_text(flags)
+    if text != flags.devices:
+        if count is not None and len(text.split(",")) != count:
+            raise UsageError(
+                f"--dev_list lists {len(text.split(','))} devices, but -g requests {count}"
+            )
+        return pick_devices(text, None)
+    return pick_devices(flags.devices, count)
+
+
+def _count(flags: TransferFlags) -> int | None:
+    """Returns -g. Raises UsageError."""
     count = flags.count if flags.count is not None and flags.count != -1 else None
     if count is not None and count < 1:
         raise UsageError(f"-g must be at least 1, not {count}")
-    if launched is not None:
-        count = launched.processes
+    return count
+
+
+def _devices_text(flags: TransferFlags) -> str:
+    """Returns --dev_list, else --devices. Raises UsageError for both."""
     listed = ",".join(part for part in flags.device_list.split(",") if part.strip())
-    if listed and listed != "-1":
-        if flags.devices:
-            raise UsageError("--devices and --dev_list exclude each other")
-        if count is not None and len(listed.split(",")) != count:
-            raise UsageError(
-                f"--dev_list lists {len(listed.split(','))} devices, but -g requests {count}"
-            )
-        return pick_devices(listed, None)
-    return pick_devices(flags.devices, count)
+    if not listed or listed == "-1":
+        return flags.devices
+    if flags.devices:
+        raise UsageError("--devices and --dev_list exclude each other")
+    return listed
 
 
 def is_together(flags: TransferFlags, runtime: str, transfers: list[Transfer]) -> bool:

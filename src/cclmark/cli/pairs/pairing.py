@@ -71,10 +71,8 @@ def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
     require_added_to_be_used(sweep.ccls)
     check_config(settings.config, sweep.ccls)
     settings.weights = [list(row) for row in sweep.uneven.weights]
-    if any(name in ("mpi", BRIDGE) or torch_backend_of(name) is not None for name in sweep.ccls):
-        raise UsageError(
-            "pairs support only the libraries of the devices, not mpi, bridge or torch"
-        )
+    if any(name == BRIDGE or torch_backend_of(name) is not None for name in sweep.ccls):
+        raise UsageError("pairs support mpi and the libraries of the devices, not bridge or torch")
     cases = list(sweep.cases())
     if not cases:
         raise UsageError(

@@ -26,8 +26,7 @@ def key_of(title: str, taken: set[str]) -> str:
 
 def device_names(header: Header) -> list[str]:
     """Returns the names of rows and columns."""
-    several = len({device.host for device in header.devices}) > 1
-    return labels(header.devices, hosts=several)
+    return labels(header.devices)
 
 
 def _known(values: Sequence[Sequence[float | None]]) -> list[float]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from cclmark.analysis.transfer_results import figures, utilisation, wrong_flows
+from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, wrong_flows
 from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import LATENCY_BYTES, Transfer
+from cclmark.plan.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
 from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import TransferResult
@@ -41,13 +42,18 @@ class Cell:
 
 @dataclass
 class Matrix:
-    """A matrix of one figure. ``figure``: bandwidth, utilisation, latency or call."""
+    """A matrix of one figure. ``figure``: bandwidth, utilisation, latency or call.
+
+    ``between_hosts``: what measured the pairs on different hosts, if the matrix has such cells
+    besides those of ``series``.
+    """
 
     series: Transfer
     figure: str
     rows: list[str]
     columns: list[str]
     cells: dict[Place, Cell] = field(default_factory=dict)
+    between_hosts: str = ""
 
     @property
     def unit(self) -> str:
@@ -67,7 +73,7 @@ class Matrix:
         words = [f"{series.measure} {what}" if series.measure != "latency" else what]
         if series.scope != "pairs":
             words.append(_SCOPE_WORDS.get(series.scope, series.scope))
-        words += [] if series.scope == "host" else [series.direction]
+        words += [] if series.scope == "host" or series.ccl else [series.direction]
         words.append(series.means)
         if series.blocks:
             words.append(f"{series.blocks} block{'s' * (series.blocks > 1)}")
@@ -82,14 +88,25 @@ class Matrix:
     @property
     def meaning(self) -> str:
         """The direction of the data, or the definition of the latency."""
+        if not self.between_hosts:
+            return self._meaning
+        between = f"between hosts: {self.between_hosts}"
+        if self.series.measure == "latency":
+            between += f", {_LATENCY_MEANING[MESSAGE_LATENCY]}"
+        return f"{self._meaning}; {between}"
+
+    @property
+    def _meaning(self) -> str:
         series = self.series
         if self.figure == "call":
             return CALL_MEANING
         if series.measure == "latency":
-            way = "" if series.method == "ping-pong" else f"; {_way(series)}"
+            is_mutual = series.method in ("ping-pong", MESSAGE_LATENCY)
+            way = "" if is_mutual else f"; {_way(series)}"
             return _LATENCY_MEANING.get(series.method, series.method) + way
         if series.measure == "bidirectional" and series.scope == "pairs":
             verb = "write to" if series.direction == "write" else "read from"
+            verb = "send to" if series.ccl else verb
             return f"row and column {verb} each other at once; both directions together"
         at_once = ", all pairs of a round at once" if series.scope == "all-pairs" else ""
         back = ", and back" if series.measure == "bidirectional" else ""
@@ -119,25 +136,36 @@ def _row_of(series: Transfer) -> str:
 
 
 def _way(series: Transfer) -> str:
+    if series.ccl:
+        return "rows send: data goes from the row's device to the column's"
     if series.direction == "write":
         return "rows write: data goes from the row's device to the column's"
     return "rows read: data goes from the column's device to the row's"
 
 
 class MatrixCollector:
-    """Sorts results into matrices. Results of one matrix must be adjacent."""
+    """Sorts results into matrices.
+
+    Results of one matrix must be adjacent, except in runs on several hosts: there all hosts measure
+    at the same time, and messages between hosts belong to the matrices of the copies within them.
+    """
 
     def __init__(self, header: Header, *, shares: bool, hosts: bool = False) -> None:
         """``shares``: also create a matrix of shares of the link limit."""
         self._names = labels(header.devices, hosts=hosts)
-        self._limits = {(one.first, one.second): one.limit_bytes_per_s for one in header.relations}
+        self._limits = LinkLimits(header.relations)
         self._shares = shares
+        self._is_across_hosts = len({device.host for device in header.devices}) > 1
         self._results: list[TransferResult] = []
 
     def add(self, result: TransferResult) -> list[Matrix]:
         """Adds a result; returns the previous matrices if it belongs to another one."""
         finished: list[Matrix] = []
-        if self._results and series_of(self._results[0]) != series_of(result):
+        if (
+            not self._is_across_hosts
+            and self._results
+            and series_of(self._results[0]) != series_of(result)
+        ):
             finished = self.finish()
         self._results.append(result)
         return finished
@@ -147,6 +175,39 @@ class MatrixCollector:
         results, self._results = self._results, []
         if not results:
             return []
+        if not self._is_across_hosts:
+            return self._matrices_of(results)
+        by_series: dict[Transfer, list[TransferResult]] = {}
+        for result in sorted(results, key=lambda one: one.index):
+            by_series.setdefault(series_of(result), []).append(result)
+        matrices = [matrix for own in by_series.values() for matrix in self._matrices_of(own)]
+        within = [one for one in matrices if not one.series.ccl]
+        between = [one for one in matrices if one.series.ccl]
+        merged = [one for one in between if self._merge(one, within)]
+        return [one for one in matrices if not any(one is other for other in merged)]
+
+    @staticmethod
+    def _merge(messages: Matrix, within: Sequence[Matrix]) -> bool:
+        """Adds the messages between hosts to the matrices of the same measure within hosts.
+
+        Returns whether there are any.
+        """
+        found = False
+        for matrix in within:
+            ours, theirs = matrix.series, messages.series
+            if (ours.scope, ours.measure, ours.size_bytes, matrix.figure) != (
+                *(theirs.scope, theirs.measure, theirs.size_bytes),
+                messages.figure,
+            ):
+                continue
+            found = True
+            matrix.between_hosts = theirs.means
+            for (row, column), cell in messages.cells.items():
+                place = (row, column) if ours.direction == "write" else (column, row)
+                matrix.cells[place] = cell
+        return found
+
+    def _matrices_of(self, results: Sequence[TransferResult]) -> list[Matrix]:
         series = series_of(results[0])
         rows, columns = self._axes(series)
         wanted = ["bandwidth"] if series.measure != "latency" else ["latency"]
@@ -176,12 +237,16 @@ class MatrixCollector:
         if transfer.scope in ("pairs", "all-pairs"):
             known = dict(figures(result))
             flows = transfer.flows
-            if transfer.scope == "pairs":
+            if transfer.ccl and transfer.measure != "unidirectional":
+                start, end = flows[0]  # concerns both alike
+                flows = ((start, end), (end, start))
+            elif transfer.scope == "pairs":
                 flows = flows[:1]
             found = []
             for flow in flows:
                 row, column = transfer.row_and_column(flow)
-                value = self._value(figure, result, known.get(flow), flow)
+                known_value = known.get(flow, known.get(flows[0]) if transfer.ccl else None)
+                value = self._value(figure, result, known_value, flow)
                 found.append(((self._names[row], self._names[column]), flow, value))
             return found
         value = None
@@ -217,7 +282,7 @@ class MatrixCollector:
         if result.transfer.scope == "pairs":
             share = utilisation(result, self._limits)
         else:
-            limit = self._limits.get(flow, 0.0)
+            limit = self._limits.of(flow)
             share = value / limit if limit else None
         return None if share is None else share * 100
 

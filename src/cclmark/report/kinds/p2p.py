@@ -7,7 +7,7 @@ from cclmark.report.formats.exporter import Exporter
 from cclmark.report.insights.insight_words import amount, listed
 from cclmark.report.kinds.kind import ReportKind, View, later
 from cclmark.report.kinds.sample_columns import TRANSFER_SAMPLES
-from cclmark.report.kinds.transfer_columns import EXPORTED_TRANSFERS, TRANSFERS
+from cclmark.report.kinds.transfer_columns import TRANSFERS
 from cclmark.report.kinds.transfer_metrics import TRANSFER_METRICS, measure_transfer
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import TransferResult
@@ -55,7 +55,7 @@ KIND = ReportKind(
     title="copies between devices (p2p)",
     has_times=True,
     csv=TRANSFERS,
-    exported=EXPORTED_TRANSFERS,
+    exported=TRANSFERS,
     samples=TRANSFER_SAMPLES,
     formats={"table": _table, "markdown": _markdown, "pccl": _pccl},
     metrics=TRANSFER_METRICS,

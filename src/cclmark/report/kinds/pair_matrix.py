@@ -15,6 +15,7 @@ _LEAST_RANGE = 0.10  # of the median: smaller differences have nearly the same c
 NOTES = {"skipped": "n/a", "wrong": "WRONG", "timeout": "hung"}
 _ROOTED = {
     "broadcast": "the row's device is the root and sends to the column's",
+    "send": "the row's device sends to the column's",
     "reduce": "the row's device is the root and gets the reduction of both",
 }
 _BETWEEN = {

@@ -6,11 +6,12 @@ bandwidth of all flows of the transfer together, ``share`` its share of the link
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from cclmark.analysis.transfer_results import utilisation
+from cclmark.analysis.transfer_results import LinkLimits, utilisation
+from cclmark.plan.transfers import Transfer
 from cclmark.report.columns import Cell, Layout, Row, columns
-from cclmark.report.wording.device_labels import device_labels, labels
+from cclmark.report.wording.device_labels import device_labels
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Header
@@ -23,12 +24,17 @@ TRANSFER_COLUMNS = (
 )
 
 
+def kernel_of(transfer: Transfer) -> str:
+    """Returns the kernel that copies, or the messages of a library between hosts."""
+    return transfer.means if transfer.ccl else transfer.kernel
+
+
 def transfer_cells(
-    result: TransferResult, names: Sequence[str], limits: Mapping[tuple[int, int], float]
+    result: TransferResult, names: Sequence[str], limits: LinkLimits
 ) -> list[list[Cell]]:
     """Returns a cell for each of TRANSFER_COLUMNS, for each flow.
 
-    ``names``: the devices' labels; ``limits``: the limits of connections in bytes per second.
+    ``names``: the devices' labels; ``limits``: of the connections.
     """
     transfer, summary = result.transfer, result.summary
     share = utilisation(result, limits)
@@ -40,7 +46,7 @@ def transfer_cells(
             transfer.scope,
             transfer.direction,
             transfer.engine,
-            transfer.kernel,
+            kernel_of(transfer),
             names[start],
             names[end],
             transfer.host_memory,
@@ -75,11 +81,6 @@ def transfer_cells(
     return rows
 
 
-def limits_of(header: Header) -> dict[tuple[int, int], float]:
-    """Returns the limit of each connection between two devices, in bytes per second."""
-    return {(one.first, one.second): one.limit_bytes_per_s for one in header.relations}
-
-
 _COLUMNS = columns(
     TRANSFER_COLUMNS,
     texts="measure scope direction engine kernel from to host_memory numa method status reason",
@@ -88,15 +89,9 @@ _COLUMNS = columns(
 )
 
 
-def _rows_in(
-    names_of: Callable[[Header], Sequence[str]],
-) -> Callable[[Header], Callable[[TransferResult], Iterable[Row]]]:
-    def rows_in(header: Header) -> Callable[[TransferResult], Iterable[Row]]:
-        names, limits = names_of(header), limits_of(header)
-        return lambda result: transfer_cells(result, names, limits)
-
-    return rows_in
+def _rows_in(header: Header) -> Callable[[TransferResult], Iterable[Row]]:
+    names, limits = device_labels(header), LinkLimits(header.relations)
+    return lambda result: transfer_cells(result, names, limits)
 
 
-TRANSFERS = Layout(_COLUMNS, _rows_in(lambda header: labels(header.devices)))
-EXPORTED_TRANSFERS = Layout(_COLUMNS, _rows_in(device_labels))
+TRANSFERS = Layout(_COLUMNS, _rows_in)

@@ -139,10 +139,10 @@ class TransferPccl(_ByMatrix):
         else:
             way = series.measure.capitalize()
             size = f"{series.size_bytes} " + ("*2 " if series.measure == "bidirectional" else "")
-            what, unit = "Bandwidth", "GB/s"
+            title, unit = f"P2P {way} Bandwidth Transport Bandwidth Matrix", "GB/s"
             if matrix.figure == "utilisation":
-                what, unit = "Bandwidth Utilization Ratio", "%"
-            head += f" {way})\nP2P Transport {what} Matrix ({size}Bytes) ({unit})\n"
+                title, unit = "P2P Transport Bandwidth Utilization Ratio Matrix", "%"
+            head += f" {way})\n{title} ({size}Bytes) ({unit})\n"
         own = "0.00" if series.measure == "latency" else "x"
         rows = [
             [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cclmark.report.formats.openmetrics import Metric, Series, labels_of
 from cclmark.report.kinds.kind import RunLabels
+from cclmark.report.kinds.transfer_columns import kernel_of
 from cclmark.results.kinds import TransferResult
 
 TRANSFER_METRICS = (
@@ -22,7 +23,7 @@ def measure_transfer(series: Series, result: TransferResult, run: RunLabels) -> 
         ("scope", transfer.scope),
         ("direction", transfer.direction),
         ("engine", transfer.engine),
-        ("kernel", transfer.kernel),
+        ("kernel", kernel_of(transfer)),
         ("method", transfer.method),
         ("size_bytes", str(transfer.size_bytes)),
         ("offset_bytes", str(transfer.offset_bytes)),

@@ -89,12 +89,22 @@ def _connections(run: Run) -> PageTable | None:
         ]
         for row in numbers
     ]
-    limits = sorted({one.limit_bytes_per_s for one in header.relations} - {0.0})
+    limits = sorted(
+        {one.limit_bytes_per_s for one in header.relations if one.kind != "MEM"} - {0.0}
+    )
+    memory = max(
+        (one.limit_bytes_per_s for one in header.relations if one.kind == "MEM"), default=0
+    )
     notes = [
         f"A pair's links carry {' to '.join(f'{one / BYTES_PER_GB:.0f}' for one in ends)} GB/s in "
         "one direction."
         for ends in ([limits[:1] + limits[-1:] if len(limits) > 1 else limits] if limits else [])
     ]
+    if memory:
+        notes.append(
+            f"The memory of a host carries {figure(memory / BYTES_PER_GB)} GB/s: copies by all of "
+            "its devices at once."
+        )
     kinds = {one.kind for one in header.relations}
     shown = {"NV#" if kind.startswith("NV") else kind for kind in kinds}
     notes += [f"{sign}: {text}" for sign, text in LEGEND.items() if sign in shown]

@@ -113,7 +113,16 @@ class TransferTable:
             for name, text in LEGEND.items()
             if name in shown
         ]
-        limits = {one.limit_bytes_per_s for one in relations if one.limit_bytes_per_s}
+        memory = max((one.limit_bytes_per_s for one in relations if one.kind == "MEM"), default=0)
+        if memory:
+            limit = f"{figure(memory / BYTES_PER_GB)} GB/s"
+            said = f"limit of host devices: {limit}, copies in memory by all of a host at once"
+            lines.append(self._paint(f"  {said}", "dim"))
+        limits = {
+            one.limit_bytes_per_s
+            for one in relations
+            if one.limit_bytes_per_s and one.kind != "MEM"
+        }
         if limits:
             each = " to ".join(
                 f"{limit / BYTES_PER_GB:.0f}" for limit in sorted({min(limits), max(limits)})

@@ -9,23 +9,28 @@ from cclmark.results.schema import DeviceDescription, Header
 
 
 def labels(devices: Sequence[DeviceDescription], *, hosts: bool = False) -> list[str]:
-    """Returns the name of each device: ``DEV2``, or ``HOST0:DEV2`` with ``hosts``."""
+    """Returns the name of each device: ``DEV2``, or ``HOST0:DEV2``.
+
+    ``hosts``: also name the host if there is only one.
+    """
     names = list(dict.fromkeys(device.host for device in devices))
     return [
-        f"HOST{names.index(device.host)}:DEV{device.index}" if hosts else f"DEV{device.index}"
+        f"HOST{names.index(device.host)}:DEV{device.index}"
+        if hosts or len(names) > 1
+        else f"DEV{device.index}"
         for device in devices
     ]
 
 
 def device_labels(header: Header) -> list[str]:
     """Returns the name of each device of a run, with its host if there are several."""
-    return labels(header.devices, hosts=len({device.host for device in header.devices}) > 1)
+    return labels(header.devices)
 
 
 def pair_name(pair: tuple[int, int], operation: str, names: Sequence[str]) -> str:
     """Names two devices, with an arrow if the operation moves data in one direction."""
     first, second = (names[number] for number in pair)
-    if operation == "broadcast":
+    if operation in ("broadcast", "send"):
         return f"{first} → {second}"
     return f"{second} → {first}" if operation == "reduce" else f"{first}–{second}"
 

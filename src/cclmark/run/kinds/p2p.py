@@ -8,18 +8,29 @@ from collections.abc import Mapping, Sequence
 from cclmark import _engine as engine
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import items_of
-from cclmark.plan.transfers import Transfer
+from cclmark.plan.transfers import MEASURES_MEMORY, Transfer
 from cclmark.results.kinds import TransferResult
 from cclmark.run.context import RankContext
+from cclmark.run.host_transfers import HostTransfers
+from cclmark.run.memory_limit import memory_bytes_per_s
 from cclmark.run.transfer import TransferRunner
 
-_kept: list[TransferRunner] = []
+_kept: list[TransferRunner | HostTransfers] = []
 
 
 def run(context: RankContext) -> None:
     """Introduces the rank and measures the transfers; rank 0 reports."""
     rank, job, devices = context.rank, context.job, context.devices
-    context.introduce([])
+    if job.hosts:
+        of_hosts = HostTransfers(context)
+        _kept.append(of_hosts)
+        of_hosts.run()
+        return
+    limit = 0.0
+    if job.attachment == MEASURES_MEMORY:
+        rank.enter("measuring the memory")
+        limit = memory_bytes_per_s(devices, rank.rank_group, job.settings.seed)
+    context.introduce([], limit)
     transfers = items_of(rank.planned, Transfer)
     rank.enter("allocating buffers")
     total = len(devices) * job.ranks

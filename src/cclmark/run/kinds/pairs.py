@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
+from cclmark.plan.pairs import Pair, PairCases
+from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Settings
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import Library, NativeLibrary
 from cclmark.run.opening import measure_each
 from cclmark.run.pair_measurement import PairsRunner
+
+
+class _EveryPair(PairCases):
+    """All cases of every pair, which are the items of the run."""
+
+    def case_of(self, pair: Pair, place: int) -> Case:
+        """Case ``place`` in ``of_two`` for ``pair``."""
+        return self[self.index_of(pair, place)]
+
+    def settings(self, settings: Settings) -> Settings:
+        """The settings of the run."""
+        return settings
+
+    def result_of(self, result: CaseResult) -> CaseResult:
+        """The result itself."""
+        return result
 
 
 def run(context: RankContext) -> None:
@@ -16,8 +35,16 @@ def run(context: RankContext) -> None:
     The first rank of each pair reports. Raises MissingError if a library is missing.
     """
 
+    planned = items_of(context.rank.planned, Case)
+
     def measure(name: str, library: Library) -> None:
         assert isinstance(library, NativeLibrary)
-        PairsRunner(context.rank, library.ccl, context.devices[0], context.instruments).run()
+        PairsRunner(
+            context.rank,
+            library.ccl,
+            context.devices[0],
+            context.instruments,
+            _EveryPair(planned, context.job.ranks),
+        ).run()
 
-    measure_each(context, items_of(context.rank.planned, Case), measure, all_needed=True)
+    measure_each(context, planned, measure, all_needed=True)

@@ -1,0 +1,133 @@
+"""Transfers of devices on several hosts, from the side of one rank.
+
+Each host measures the copies between its own devices, all hosts at the same time. Then messages of
+a library between devices on different hosts are measured, one pair at a time.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from cclmark import _engine as engine
+from cclmark.plan.inject import Injection
+from cclmark.plan.items import items_of
+from cclmark.plan.transfers import MEASURES_MEMORY, Transfer
+from cclmark.results.kinds import TransferResult
+from cclmark.run.context import RankContext
+from cclmark.run.measured_libraries import NativeLibrary
+from cclmark.run.memory_limit import memory_bytes_per_s
+from cclmark.run.messages_between_hosts import MessageCases
+from cclmark.run.opening import open_libraries
+from cclmark.run.pair_measurement import PairsRunner
+from cclmark.run.transfer import TransferRunner
+
+_PHASES_OF_A_TRANSFER = 4  # each with the timeout of one phase
+
+
+class HostTransfers:
+    """Measures the transfers of a run on several hosts, in step with the other ranks."""
+
+    def __init__(self, context: RankContext) -> None:
+        self._context = context
+        self._rank = context.rank
+        self._job = context.job
+        self._transfers = items_of(context.rank.planned, Transfer)
+        own = self._job.hosts[self._job.rank]
+        #: The ranks of this host, which are the numbers of their devices in the run.
+        self._members = [rank for rank, host in enumerate(self._job.hosts) if host == own]
+        #: Kept until the process exits if a copy hangs, because releasing its memory would hang.
+        self.runner: TransferRunner | None = None
+
+    def run(self) -> None:
+        """Loads the library, introduces the rank and measures. Raises MissingError, EngineError."""
+        rank, job = self._rank, self._job
+        rank.enter("loading the library")
+        names = sorted({one.ccl for one in self._transfers if one.ccl})
+        opened = open_libraries(names, job, all_needed=True) if names else {}
+        before = sum(host < job.hosts[job.rank] for host in job.hosts)
+        group = rank.form_subgroup(self._members, before)
+        limit = 0.0
+        if job.attachment == MEASURES_MEMORY:
+            rank.enter("measuring the memory")
+            limit = memory_bytes_per_s(self._context.devices, group, job.settings.seed)
+        self._context.introduce([it for one in opened.values() for it in one.descriptions], limit)
+        self._copy_within_host(group)
+        for library in opened.values():
+            assert isinstance(library, NativeLibrary)
+            cases = MessageCases(self._transfers)
+            PairsRunner(rank, library.ccl, self._context.devices[0], None, cases).run()
+        rank.case_index = -1
+        rank.enter("finished")
+
+    def _copy_within_host(self, group: engine.RankGroup) -> None:
+        rank, job = self._rank, self._job
+        pending = list(job.pending or range(len(self._transfers)))
+        copies = [index for index in pending if self._is_here(self._transfers[index])]
+        rank.enter("allocating buffers")
+        runner = TransferRunner(
+            self._context.devices,
+            group,
+            job.settings,
+            self._injections(),
+            rank.enter,
+            self._context.inherited,
+        )
+        self.runner = runner
+        if runner.checked_on_host and job.rank == 0:
+            rank.notice(f"outputs are checked on the host: {runner.checked_on_host}")
+        own = {index: self._renumbered(self._transfers[index]) for index in copies}
+        try:
+            too_large = runner.reserve(list(own.values())) if own else {}
+        except engine.UnsupportedError as error:
+            raise engine.MissingError(str(error)) from None
+        gc.collect()
+        gc.disable()
+        hung = False
+        for index, transfer in own.items():
+            rank.case_index = index
+            if transfer in too_large:
+                result = TransferResult(index, transfer, "skipped", too_large[transfer])
+            else:
+                result = runner.run(index, transfer)
+            hung |= bool(result.hung)
+            result.transfer = self._transfers[index]
+            if job.rank == self._members[0]:
+                rank.report(result)
+        rank.case_index = -1
+        rank.leave_subgroup()
+        if not hung:
+            del runner
+            self.runner = None
+        elsewhere = max(self._copies_of(host) for host in set(job.hosts))
+        of_one_s = _PHASES_OF_A_TRANSFER * job.settings.timeout_s + job.settings.max_time_s
+        rank.enter("waiting for other hosts", others_s=elsewhere * of_one_s)
+        rank.rank_group.barrier()
+
+    def _copies_of(self, host: int) -> int:
+        hosts = self._job.hosts
+        return sum(not one.ccl and hosts[one.flows[0][0]] == host for one in self._transfers)
+
+    def _is_here(self, transfer: Transfer) -> bool:
+        return not transfer.ccl and transfer.flows[0][0] in self._members
+
+    def _renumbered(self, transfer: Transfer) -> Transfer:
+        """The transfer with the numbers of devices on this host instead of those of the run."""
+        flows = tuple(self._places(flow) for flow in transfer.flows)
+        return msgspec.structs.replace(transfer, flows=flows)
+
+    def _places(self, pair: tuple[int, int]) -> tuple[int, int]:
+        return self._members.index(pair[0]), self._members.index(pair[1])
+
+    def _injections(self) -> Sequence[Injection]:
+        faults = [
+            Injection.parse_for_pairs(text, self._job.ranks) for text in self._job.settings.inject
+        ]
+        return [
+            replace(fault, pair=self._places(fault.pair))
+            for fault in faults
+            if fault.pair is not None and set(fault.pair) <= set(self._members)
+        ]

