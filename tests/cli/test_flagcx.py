@@ -46,10 +46,13 @@ def test_every_operation_is_measured_and_right(cclmark, any_env):
     assert library.path == str(Path(any_env["CCLMARK_FLAGCX_LIBRARY"]).resolve())
 
 
-def test_eight_bit_floats_are_skipped(cclmark, env):
-    run = cclmark("all_reduce", *FLAGCX, "-b", "64", "-e", "64", "-d", "fp8e4m3,int8", env=env)
+def test_types_that_flagcx_lacks_are_skipped(cclmark, env):
+    run = cclmark(
+        "all_reduce", *FLAGCX, "-b", "64", "-e", "64", "-d", "fp8e4m3,int16,int8", env=env
+    )
     assert {it.case.dtype: it.reason for it in run.journal.results if it.status != "ok"} == {
-        "fp8e4m3": "flagcx does not support fp8e4m3"
+        "fp8e4m3": "flagcx does not support fp8e4m3",
+        "int16": "flagcx does not support int16",
     }
 
 
