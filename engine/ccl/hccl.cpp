@@ -1,8 +1,10 @@
 // HCCL, the collective library of Huawei's CANN: a separate interface, with its own numbers for
 // types, counts in 64 bits, ranks in 32, and neither groups nor gather nor averages.
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 
 #include "ccl/call_of.hpp"
@@ -326,15 +328,29 @@ class HcclCommunicator final : public Communicator {
     int value = api_.description.reductions[static_cast<size_t>(op.reduction)];
     if (value == kUnavailable) throw UnsupportedError("HCCL has no reduction avg");
     bool wide = op.dtype == Dtype::uint64 || op.dtype == Dtype::float64;
-    bool never = op.dtype == Dtype::uint8 || op.dtype == Dtype::uint32;
-    if (never || (wide && !device_.info().name.starts_with("Ascend950"))) {
+    bool never = op.dtype == Dtype::uint8 || op.dtype == Dtype::uint16 || op.dtype == Dtype::uint32;
+    if (never || (wide && !is_one_of({"Ascend950"})) ||
+        (op.dtype == Dtype::int16 && !reduces_int16(op.reduction))) {
       throw UnsupportedError("HCCL does not reduce " + std::string(name(op.dtype)) + " on " +
                              device_.info().name);
     }
-    if (op.reduction == Reduction::prod && op.dtype == Dtype::bfloat16) {
-      throw UnsupportedError("HCCL does not support prod of bfloat16");
+    bool has_no_product = op.dtype == Dtype::bfloat16 || op.dtype == Dtype::int16;
+    if (op.reduction == Reduction::prod && has_no_product) {
+      throw UnsupportedError("HCCL does not support prod of " + std::string(name(op.dtype)));
     }
     return value;
+  }
+
+  bool is_one_of(std::initializer_list<const char*> products) const {
+    const std::string& device = device_.info().name;
+    return std::ranges::any_of(products, [&](const char* it) { return device.starts_with(it); });
+  }
+
+  /// Atlas A2 and A3 and the series 950 reduce int16, an Atlas 300I Duo adds it up only, and the
+  /// first Atlas training series does not.
+  bool reduces_int16(Reduction reduction) const {
+    return is_one_of({"Ascend910B", "Ascend910_93", "Ascend950"}) ||
+           (reduction == Reduction::sum && is_one_of({"Ascend310P"}));
   }
 
   std::unique_ptr<Call> bind_exchange(Operation op, int dtype, void* stream) {
@@ -443,7 +459,7 @@ class HcclLibrary final : public Ccl {
     for (size_t i = 0; i < kDtypes.size(); ++i) {
       if (description.dtypes[i] != kUnavailable) info_.dtypes.emplace_back(kDtypes[i].name);
     }
-    info_.reduced_dtypes = {"int8", "int32", "int64", "float16", "float32", "bfloat16"};
+    info_.reduced_dtypes = {"int8", "int16", "int32", "int64", "float16", "float32", "bfloat16"};
     info_.reductions = {"sum", "prod", "max", "min"};
     for (size_t i = 0; i < kCollectives.size(); ++i) {
       const char* route = route_of(api_, static_cast<Collective>(i));

@@ -47,13 +47,13 @@ struct Constants {
 Constants<void*> open_mpi_constants(const Library& library) {
   auto object = [&](const char* symbol) -> void* { return library.require<char>(symbol); };
   void *i8 = object("ompi_mpi_int8_t"), *u8 = object("ompi_mpi_uint8_t"),
-       *u16 = object("ompi_mpi_uint16_t"), *i32 = object("ompi_mpi_int32_t"),
-       *u32 = object("ompi_mpi_uint32_t"), *i64 = object("ompi_mpi_int64_t"),
-       *u64 = object("ompi_mpi_uint64_t"), *f32 = object("ompi_mpi_float"),
-       *f64 = object("ompi_mpi_double");
+       *i16 = object("ompi_mpi_int16_t"), *u16 = object("ompi_mpi_uint16_t"),
+       *i32 = object("ompi_mpi_int32_t"), *u32 = object("ompi_mpi_uint32_t"),
+       *i64 = object("ompi_mpi_int64_t"), *u64 = object("ompi_mpi_uint64_t"),
+       *f32 = object("ompi_mpi_float"), *f64 = object("ompi_mpi_double");
   return {object("ompi_mpi_comm_world"),
           object("ompi_mpi_errors_return"),
-          {i8, u8, i32, u32, i64, u64, {}, f32, f64, {}, {}, {}},
+          {i8, u8, i32, u32, i64, u64, {}, f32, f64, {}, {}, {}, i16, u16},
           {u8, u16, u32, u64},
           {object("ompi_mpi_op_sum"),
            object("ompi_mpi_op_prod"),
@@ -66,12 +66,12 @@ Constants<void*> open_mpi_constants(const Library& library) {
 }
 
 Constants<int> mpich_constants() {
-  constexpr int i8 = 0x4c000137, u8 = 0x4c00013b, u16 = 0x4c00023c, i32 = 0x4c000439,
-                u32 = 0x4c00043d, i64 = 0x4c00083a, u64 = 0x4c00083e, f32 = 0x4c00040a,
-                f64 = 0x4c00080b;
+  constexpr int i8 = 0x4c000137, u8 = 0x4c00013b, i16 = 0x4c000238, u16 = 0x4c00023c,
+                i32 = 0x4c000439, u32 = 0x4c00043d, i64 = 0x4c00083a, u64 = 0x4c00083e,
+                f32 = 0x4c00040a, f64 = 0x4c00080b;
   return {0x44000000,
           0x54000001,
-          {i8, u8, i32, u32, i64, u64, {}, f32, f64, {}, {}, {}},
+          {i8, u8, i32, u32, i64, u64, {}, f32, f64, {}, {}, {}, i16, u16},
           {u8, u16, u32, u64},
           {0x58000003, 0x58000004, 0x58000001, 0x58000002, {}},
           reinterpret_cast<const void*>(intptr_t{-1}),
@@ -81,12 +81,12 @@ Constants<int> mpich_constants() {
 
 Constants<void*> standard_constants() {
   auto handle = [](uintptr_t value) { return reinterpret_cast<void*>(value); };
-  void *i8 = handle(0x240), *u8 = handle(0x241), *u16 = handle(0x249), *i32 = handle(0x250),
-       *u32 = handle(0x251), *i64 = handle(0x258), *u64 = handle(0x259), *f32 = handle(0x210),
-       *f64 = handle(0x214);
+  void *i8 = handle(0x240), *u8 = handle(0x241), *i16 = handle(0x248), *u16 = handle(0x249),
+       *i32 = handle(0x250), *u32 = handle(0x251), *i64 = handle(0x258), *u64 = handle(0x259),
+       *f32 = handle(0x210), *f64 = handle(0x214);
   return {handle(0x101),
           handle(0x143),
-          {i8, u8, i32, u32, i64, u64, {}, f32, f64, {}, {}, {}},
+          {i8, u8, i32, u32, i64, u64, {}, f32, f64, {}, {}, {}, i16, u16},
           {u8, u16, u32, u64},
           {handle(0x21), handle(0x24), handle(0x23), handle(0x22), {}},
           reinterpret_cast<const void*>(1),
@@ -573,8 +573,8 @@ class MpiCcl final : public Ccl {
     info_.path = library_.path();
     info_.version = version();
     for (const DtypeInfo& dtype : kDtypes) info_.dtypes.emplace_back(dtype.name);
-    info_.reduced_dtypes = {"int8",  "uint8",  "int32",   "uint32",
-                            "int64", "uint64", "float32", "float64"};
+    info_.reduced_dtypes = {"int8",   "uint8", "int16",  "uint16",  "int32",
+                            "uint32", "int64", "uint64", "float32", "float64"};
     info_.reductions = {"sum", "prod", "max", "min"};
     for (std::string_view collective : kCollectives) {
       info_.routes.emplace_back(collective, "native");

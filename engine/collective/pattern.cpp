@@ -74,9 +74,10 @@ T integer_input(Reduction reduction, const Place& at, int rank) {
     }
     case Reduction::sum: {
       // MPI leaves open what becomes of a sum that leaves the type's range, and Open MPI's vector
-      // code saturates those of 8 bits: they stay within it, as long as there is room for ranks.
+      // code saturates those of 8 and 16 bits: they stay within it, as long as there is room for
+      // ranks.
       int64_t limit = std::numeric_limits<T>::max() / at.ranks;
-      if (sizeof(T) > 1 || limit == 0) return static_cast<T>(random);
+      if (sizeof(T) > 2 || limit == 0) return static_cast<T>(random);
       return static_cast<T>(std::is_signed_v<T> ? signed_within(random, limit)
                                                 : random % (static_cast<uint64_t>(limit) + 1));
     }
@@ -254,6 +255,10 @@ uint64_t slot_bits(const Operation& op, int rank, const Place& at) {
       return integer(int8_t{});
     case Dtype::uint8:
       return integer(uint8_t{});
+    case Dtype::int16:
+      return integer(int16_t{});
+    case Dtype::uint16:
+      return integer(uint16_t{});
     case Dtype::int32:
       return integer(int32_t{});
     case Dtype::uint32:

@@ -30,6 +30,10 @@ std::string format_value(const std::string& dtype, uint64_t bits) {
       return std::to_string(static_cast<int8_t>(bits));
     case Dtype::uint8:
       return std::to_string(static_cast<uint8_t>(bits));
+    case Dtype::int16:
+      return std::to_string(static_cast<int16_t>(bits));
+    case Dtype::uint16:
+      return std::to_string(static_cast<uint16_t>(bits));
     case Dtype::int32:
       return std::to_string(static_cast<int32_t>(bits));
     case Dtype::uint32:

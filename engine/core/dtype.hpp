@@ -10,7 +10,7 @@
 
 namespace cclmark {
 
-/// Element types, numbered as NCCL numbers them.
+/// Element types, numbered as NCCL numbers them; those that NCCL lacks follow.
 enum class Dtype : uint8_t {
   int8,
   uint8,
@@ -24,6 +24,8 @@ enum class Dtype : uint8_t {
   bfloat16,
   fp8e4m3,
   fp8e5m2,
+  int16,
+  uint16,
 };
 
 /// Reductions, numbered as NCCL numbers them.
@@ -39,7 +41,7 @@ struct DtypeInfo {
   int exponent_bits;
 };
 
-inline constexpr std::array<DtypeInfo, 12> kDtypes = {{
+inline constexpr std::array<DtypeInfo, 14> kDtypes = {{
     {"int8", 1, false, true, 0, 0},
     {"uint8", 1, false, false, 0, 0},
     {"int32", 4, false, true, 0, 0},
@@ -52,6 +54,8 @@ inline constexpr std::array<DtypeInfo, 12> kDtypes = {{
     {"bfloat16", 2, true, true, 7, 8},
     {"fp8e4m3", 1, true, true, 3, 4},
     {"fp8e5m2", 1, true, true, 2, 5},
+    {"int16", 2, false, true, 0, 0},
+    {"uint16", 2, false, false, 0, 0},
 }};
 
 inline constexpr std::array<std::string_view, 5> kReductions = {"sum", "prod", "max", "min", "avg"};

@@ -191,5 +191,9 @@ CCLMARK_KERNEL(cclmark_reduce, ReduceArguments) {
       return reduce_as<SmallFormat<unsigned char, 4, 3, true>>(a);
     case 11:
       return reduce_as<SmallFormat<unsigned char, 5, 2, false>>(a);
+    case 12:
+      return reduce_as<IntegerFormat<short, unsigned>>(a);
+    case 13:
+      return reduce_as<IntegerFormat<unsigned short, unsigned>>(a);
   }
 }

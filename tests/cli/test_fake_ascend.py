@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SHORT = ("-n", "2", "-w", "1")
 TWO = ("--devices", "acl:0,1", "-b", "64", "-e", "64", *SHORT)
 THREE = ("--devices", "acl:0-2", "-b", "480", "-e", "480", "-n", "1", "-w", "0")
-REDUCED = {"int8", "int32", "int64", "float16", "float32", "bfloat16"}
+REDUCED = {"int8", "int16", "int32", "int64", "float16", "float32", "bfloat16"}
 REDUCING = {"all_reduce", "reduce_scatter", "reduce"}
 
 
@@ -139,13 +139,63 @@ def test_every_dtype_and_reduction(cclmark, ascend, soc):
         (dtype, reduction)
         for dtype in reduced
         for reduction in ("sum", "prod", "max", "min")
-        if (dtype, reduction) != ("bfloat16", "prod")
+        if (dtype, reduction) not in {("bfloat16", "prod"), ("int16", "prod")}
     }
     assert set(reasons) == {(d, r) for d in DTYPE_BYTES for r in REDUCTIONS} - measured
     assert reasons["float32", "avg"] == "HCCL has no reduction avg"
     assert reasons["bfloat16", "prod"] == "HCCL does not support prod of bfloat16"
+    assert reasons["int16", "prod"] == "HCCL does not support prod of int16"
+    assert reasons["uint16", "sum"] == f"HCCL does not reduce uint16 on {soc}"
     assert reasons["uint8", "sum"] == f"HCCL does not reduce uint8 on {soc}"
     assert "its code differs between releases" in reasons["fp8e4m3", "sum"]
+
+
+@pytest.mark.parametrize(("soc", "reduced"), [("Ascend310P3", {"sum"}), ("Ascend910A", set())])
+def test_older_products_reduce_less_of_int16(cclmark, ascend, soc, reduced):
+    run = cclmark(
+        *("all_reduce", *TWO, "-d", "float32,int16", "-o", "all", "--placement", "in-place"),
+        env=ascend.env(CCLMARK_FAKE_ACL_SOC=soc),
+    )
+    results = [it for it in run.journal.results if it.case.dtype == "int16"]
+    assert {it.case.reduction for it in results if it.status == "ok"} == reduced
+    reasons = {it.case.reduction: it.reason for it in results if it.status == "skipped"}
+    assert reasons["max"] == f"HCCL does not reduce int16 on {soc}"
+
+
+def test_wrong_16_bit_integers_are_found(cclmark, ascend):
+    """An element of the output of one rank is changed: the host's check names its value."""
+    run = cclmark(
+        *("all_gather", *TWO, "-d", "int16,uint16", "--inject", "corrupt:rank=1,index=5"),
+        code=1,
+        env=ascend.env(),
+    )
+    found = {it.case.dtype: it.verification for it in run.journal.results}
+    assert {dtype: (it.wrong, it.findings[0].first_element) for dtype, it in found.items()} == {
+        "int16": (1, 5),
+        "uint16": (1, 5),
+    }
+    assert 0 <= int(found["uint16"].findings[0].expected) < 1 << 16
+    assert -(1 << 15) <= int(found["int16"].findings[0].expected) < 1 << 15
+
+
+def test_command_lines_of_hccl_test_are_run(cclmark, ascend):
+    """All its options, by both of their names, and all its types: docs/from/hccl-test.md."""
+    short = "-b 1K -e 4K -f 4 -n 2 -o max -d fp16 -r 0 -w 1 -c 1 -p 2"
+    long = "--minbytes 1K --maxbytes 4K --stepbytes 3K --iters 2 --op max --datatype fp16 --root 0"
+    long += " --warmup_iters 1 --check 1 --npus 2"
+    seen = []
+    for line in (short, long):
+        run = cclmark("reduce", *line.split(), env=ascend.env())
+        settings = run.journal.header.settings
+        assert (settings.iterations, settings.warmup, settings.check) == (2, 1, 1)
+        seen.append([one.case for one in run.journal.results])
+        assert {one.status for one in run.journal.results} == {"ok"}
+        assert len(run.journal.header.devices) == 2
+    assert seen[0] == seen[1]
+    types = "int8,int16,int32,fp16,fp32,int64,uint64,uint8,uint16,uint32,fp64,bfp16"
+    run = cclmark("all_gather", *TWO, "-d", types, env=ascend.env())
+    assert {one.status for one in run.journal.results} == {"ok"}
+    assert len({one.case.dtype for one in run.journal.results}) == 12
 
 
 @pytest.mark.parametrize("operation", ["all_gather", "alltoallv", "gather", "sendrecv"])
@@ -280,6 +330,25 @@ class TestSettings:
             kept = run.journal.header.environment
             assert kept["HCCL_BUFFSIZE"] == buffer_mb
             assert kept["ASCEND_RT_VISIBLE_DEVICES"] == "0,1,2,3"
+
+    def test_an_experiment_shows_what_the_buffer_size_does(self, cclmark, ascend):
+        """4 MiB are four pieces of a buffer of 1 MiB, and one of any larger than themselves."""
+        piece_s = 0.02
+        run = cclmark(
+            *("experiment", "broadcast", "--ccl", "hccl", "--devices", "acl:0,1"),
+            *("-b", "4M", "-e", "4M", "--placement", "in-place"),
+            *("--rounds", "3", "-n", "1", "-w", "0", "--vary", "HCCL_BUFFSIZE=1,8"),
+            env=ascend.env(CCLMARK_FAKE_HCCL_PIECE_US=f"{piece_s * 1e6:.0f}"),
+        )
+        times_s = {}
+        for one in run.journal.trials:
+            assert (one.status, one.is_checked) == ("ok", True)
+            times_s.setdefault(one.trial.variant.describe(), []).append(one.summary.time_s)
+        assert min(times_s["HCCL_BUFFSIZE=1"]) >= 4 * piece_s
+        for other in ("default", "default again", "HCCL_BUFFSIZE=8"):
+            assert piece_s <= min(times_s[other]) < 4 * piece_s
+        assert "HCCL_BUFFSIZE=1" in run.out
+        assert run.journal.header.environment.get("HCCL_BUFFSIZE") is None  # a variant's only
 
 
 class TestWithoutADriver:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -45,10 +46,13 @@ def test_every_operation_is_measured_and_right(cclmark, any_env):
     assert library.path == str(Path(any_env["CCLMARK_FLAGCX_LIBRARY"]).resolve())
 
 
-def test_eight_bit_floats_are_skipped(cclmark, env):
-    run = cclmark("all_reduce", *FLAGCX, "-b", "64", "-e", "64", "-d", "fp8e4m3,int8", env=env)
+def test_types_that_flagcx_lacks_are_skipped(cclmark, env):
+    run = cclmark(
+        "all_reduce", *FLAGCX, "-b", "64", "-e", "64", "-d", "fp8e4m3,int16,int8", env=env
+    )
     assert {it.case.dtype: it.reason for it in run.journal.results if it.status != "ok"} == {
-        "fp8e4m3": "flagcx does not support fp8e4m3"
+        "fp8e4m3": "flagcx does not support fp8e4m3",
+        "int16": "flagcx does not support int16",
     }
 
 
@@ -160,3 +164,36 @@ def test_one_file_for_two_libraries_is_refused(cclmark, env):
         code=2,
     )
     assert "--ccl-path sets one file" in run.message
+
+
+LOG_LINE = "FLAGCX INFO rank = "
+
+
+@pytest.mark.parametrize(
+    ("level", "subsystems", "lines"),
+    [("INFO", "INIT", 3), ("info", "ALL", 3), ("INFO", "NET", 0), ("TRUE", "ALL", 0)],
+)
+def test_the_log_of_flagcx_goes_to_standard_error_and_its_switches_to_the_journal(
+    cclmark, env, level, subsystems, lines
+):
+    env |= {"FLAGCX_DEBUG": level, "FLAGCX_DEBUG_SUBSYS": subsystems}
+    run = cclmark(
+        "all_reduce", *FLAGCX, "-b", "64", "-e", "64", *SHORT, "--format", "json", env=env
+    )
+    assert run.err.count(LOG_LINE) == lines
+    assert len(json.loads(run.out)["cases"]) == len(run.journal.results)
+    kept = run.journal.header.environment
+    assert (kept["FLAGCX_DEBUG"], kept["FLAGCX_DEBUG_SUBSYS"]) == (level, subsystems)
+
+
+def test_an_explanation_has_a_log_of_its_own(cclmark, env, tmp_path):
+    """The user's log is of the measurement: the second pass neither adds to it nor replaces it."""
+    log = tmp_path / "flagcx.log"
+    env |= {"FLAGCX_DEBUG": "INFO", "FLAGCX_DEBUG_FILE": str(log)}
+    run = cclmark(
+        *("all_reduce", "--ccl", "flagcx", "-g", "2", "-b", "64", "-e", "64", *SHORT, "--explain"),
+        env=env,
+    )
+    assert LOG_LINE in log.read_text()
+    assert run.journal.header.environment["FLAGCX_DEBUG_FILE"] == str(log)
+    assert run.journal.paths  # of the second pass

@@ -43,7 +43,7 @@ def test_every_type_and_reduction(cclmark, env) -> None:
     run = cclmark("all_reduce", *arguments, *placement, *SHORT, env=env)
     status = {(one.case.dtype, one.case.reduction): one.status for one in run.journal.results}
     for (dtype, reduction), found in status.items():
-        has_it = not dtype.startswith("fp8") and reduction != "avg"
+        has_it = not dtype.startswith("fp8") and not dtype.endswith("int16") and reduction != "avg"
         assert found == ("ok" if has_it else "skipped"), (dtype, reduction)
 
 

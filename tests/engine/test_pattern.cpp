@@ -122,6 +122,10 @@ void check_dtype(Dtype dtype, Reduction reduction, int ranks) {
       return check<int8_t>(dtype, reduction, ranks);
     case Dtype::uint8:
       return check<uint8_t>(dtype, reduction, ranks);
+    case Dtype::int16:
+      return check<int16_t>(dtype, reduction, ranks);
+    case Dtype::uint16:
+      return check<uint16_t>(dtype, reduction, ranks);
     case Dtype::int32:
       return check<int32_t>(dtype, reduction, ranks);
     case Dtype::uint32:

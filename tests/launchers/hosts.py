@@ -76,6 +76,10 @@ class Host:
             **options,
         )
 
+    def received_bytes(self) -> int:
+        """What came in through the cable since the host was made."""
+        return int(self.run("cat", f"/sys/class/net/{DEVICE}/statistics/rx_bytes").stdout)
+
     def processes(self) -> dict[int, str]:
         """The command lines of all processes here by their number outside, zombies left out."""
         own = Path(f"/proc/{self.holder.pid}/ns/pid_for_children").readlink()

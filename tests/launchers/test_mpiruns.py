@@ -50,7 +50,7 @@ def between(mpi, killed, *ending):
 
 
 def test_messages_go_round_two_hosts_by_tcp(mpi, hosts, tmp_path):
-    before = received_bytes(hosts.second)
+    before = hosts.second.received_bytes()
     done = ended([*hosts.first.entrance, *mpi.across(hosts), *program(mpi)], mpi, tmp_path)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [
@@ -59,11 +59,7 @@ def test_messages_go_round_two_hosts_by_tcp(mpi, hosts, tmp_path):
         "2 4 beta 10",
         "3 4 beta 10",
     ]
-    assert received_bytes(hosts.second) - before > 2 * MESSAGE_BYTES
-
-
-def received_bytes(host):
-    return int(host.run("cat", "/sys/class/net/eth0/statistics/rx_bytes").stdout)
+    assert hosts.second.received_bytes() - before > 2 * MESSAGE_BYTES
 
 
 def test_a_child_of_what_mpirun_starts_is_a_rank(mpi, tmp_path):

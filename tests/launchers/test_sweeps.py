@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hosts import program_of, wait_until
+from hosts import DEVICE, program_of, wait_until
 
 from patience import scaled
 
@@ -140,6 +141,26 @@ class TestOnThisMachine:
         assert run.code == 1
         assert run.out.count("rank 1: 1 element, first at index 5") == len(run.journal.results)
 
+    def test_containers_with_user_namespaces_of_their_own_are_named(self, mpich_wheel, swept):
+        """As containers without privileges are started, one for each process of a launcher."""
+        own = ["unshare", "--user", "--map-root-user", "--mount"]
+        if subprocess.run([*own, "true"], capture_output=True, check=False).returncode:
+            pytest.skip("user namespaces are not permitted here")
+        start = Start(
+            "mpich",
+            [str(mpich_wheel.mpirun), "-np", "2", *own],
+            "shm",
+            "Hydra",
+            mpich_wheel.environment,
+        )
+        _, run = swept(start)
+        assert run.code == 4
+        assert "process 1 cannot start its ranks" in run.err
+        assert "start one process for each host, which uses all devices" in run.err
+        alone = Start("mpich", [*start.prefix[:2], "1", *own], "shm", "", start.env)
+        _, run = swept(alone, "--devices", "host:2")
+        assert (run.code, len(run.journal.header.devices)) == (0, 2)
+
     def test_a_mistake_is_told_once(self, on_one, swept):
         _, run = swept(on_one, "--timing", "sometimes")
         assert run.code == on_one.exit_code(2)
@@ -197,6 +218,34 @@ class TestOnTwoHosts:
         check_alike(on_two, begun, run, cclmark)
         header = run.journal.header
         assert [host.machine.hostname for host in header.hosts] == ["alpha", "beta"]
+
+    def test_hydras_options_place_ranks_and_set_variables(
+        self, hosts, mpich_wheel, swept, tmp_path
+    ):
+        """As guides write them: hosts without numbers, -ppn, -genv for all and -env for a program.
+
+        The library is MPI between hosts, by TCP, whatever is not named.
+        """
+        mpiexec = mpich_wheel.mpirun.with_name("mpiexec")
+        ssh = ("-launcher", "ssh", "-launcher-exec", str(hosts.agent), "-iface", DEVICE)
+        places = ("-hosts", f"{hosts.first.name},{hosts.second.name}", "-ppn", "2", "-n", "4")
+        switches = {"FLAGCX_DEBUG": "INFO", "FLAGCX_DEBUG_SUBSYS": "INIT", "NCCL_ALGO": "Ring"}
+        variables = ("-genv", "FLAGCX_DEBUG", "INFO", "-genv", "FLAGCX_DEBUG_SUBSYS=INIT")
+        prefix = [*hosts.first.at(tmp_path), str(mpiexec), *ssh, *variables, *places]
+        env = {**mpich_wheel.environment, "CCLMARK_MPI_LIBRARY": str(mpich_wheel.library)}
+        start = Start("mpiexec", [*prefix, "-env", "NCCL_ALGO", "Ring"], "mpi", "Hydra", env)
+        before = hosts.second.received_bytes()
+        _, run = swept(start, "-b", "1M", "-e", "1M")
+        assert run.code == 0, run.err
+        header = run.journal.header
+        assert "Hydra" in header.launcher
+        assert [
+            (host.machine.hostname, host.environment.items() >= switches.items())
+            for host in header.hosts
+        ] == [("alpha", True), ("beta", True)]
+        assert [device.host for device in header.devices] == ["alpha", "alpha", "beta", "beta"]
+        assert {result.status for result in run.journal.results} == {"ok"}
+        assert hosts.second.received_bytes() - before > 1 << 20
 
     @across("openmpi", "mpich", "srun-pmi2")
     def test_a_bridge_between_hosts_gives_what_a_library_would(self, on_two, background):

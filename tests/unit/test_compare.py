@@ -356,6 +356,20 @@ def test_figures_of_another_tool_give_a_ratio_and_say_why_no_verdict():
     }
 
 
+def test_processors_have_one_clock():
+    """Another tool on the host's clock, and a run on processors, whose only clock is that one."""
+    here = Side("here", [on_processors(run) for run in default(2).runs])
+    assert {one.summary.clock for run in here.runs for one in run.results} == {"device"}
+    assert {one.reason for one in compare(imported(1), here)} == {
+        "one figure of nccl-tests 2.19.6 before, without samples"
+    }
+    # A mixed run has the clocks of its devices.
+    here.runs[0].header.devices[0] = msgspec.structs.replace(
+        here.runs[0].header.devices[0], runtime="cuda"
+    )
+    assert all("clock" in one.reason for one in compare(imported(1), here))
+
+
 def test_three_runs_of_another_tool_on_each_side_tell():
     found = compare(imported(1, 2, 3), imported(4, 5, 6))
     assert sum(one.differs for one in found) <= 2

@@ -56,7 +56,9 @@ def tried() -> str:
 
 
 def types_of(library: Library) -> str:
-    missing = [name for name in DTYPE_BYTES if name not in library.types]
+    """What of NCCL's types it lacks: none of these libraries has 16-bit integers."""
+    assert not {"int16", "uint16"} & set(library.types)
+    missing = [name for name in DTYPE_BYTES if name not in (*library.types, "int16", "uint16")]
     words = [name for name in missing if not name.startswith("fp8")]
     if any(name.startswith("fp8") for name in missing):
         words.append("8-bit floats")

@@ -295,22 +295,27 @@ def _measured(
     timing = run.header.settings.timing
     cases = [result for result in results if isinstance(result, CaseResult)]
     device = [found for one in cases if (found := device_summary(one, timing)) is not None]
+    # The host's processors have one clock, whichever a run names.
+    devices = run.header.devices
+    on_host = bool(devices) and all(one.runtime == "host" for one in devices)
+    summaries = [result.summary for result in results if result.summary is not None]
     return _Measured(
         run=number,
-        call=_figure([result.summary for result in results if result.summary is not None]),
-        device=_figure(device) if cases and len(device) == len(cases) else None,
+        call=_figure(summaries, on_host=on_host),
+        device=_figure(device, on_host=on_host) if cases and len(device) == len(cases) else None,
         launch_bound=any(one.device is not None for one in cases),
         source="" if run.header.imported is None else run.header.imported.source,
     )
 
 
-def _figure(summaries: Sequence[Summary | TransferSummary]) -> _Figure:
+def _figure(summaries: Sequence[Summary | TransferSummary], *, on_host: bool) -> _Figure:
     widths = [one.half_width for one in summaries if one.half_width is not None]
     width = median(widths) if len(widths) == len(summaries) else None
+    clock = getattr(summaries[0], "clock", "")
     return _Figure(
         time_s=median([one.time_s for one in summaries]),
         variance=None if width is None else (width / NORMAL_975) ** 2,
-        clock=getattr(summaries[0], "clock", ""),
+        clock="host" if on_host and clock else clock,
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import click
 from click.core import ParameterSource
 
+from cclmark.cli import like
 from cclmark.cli.printed_help import SaysHelp
 from cclmark.report.case_formats import CASE_FORMATS
 
@@ -356,6 +357,14 @@ class Flags(LibraryFlags):
         metavar="N",
         help="Launches of a captured graph per sample: --timing graph.",
     )
+    like: str | None = option(
+        METHOD,
+        "--like",
+        type=click.Choice(list(like.PROGRAMS)),
+        is_eager=True,
+        callback=like.apply,
+        help="The sizes and the method of another program, as defaults of the other options.",
+    )
     cycles: int = option(
         METHOD,
         "-N",
@@ -546,7 +555,17 @@ class TraceFlags(Flags):
 
     without: ClassVar[frozenset[str]] = frozenset(
         {
-            *("end", "step", "factor", "explain", "duration", "summary_every", "cycles", "inject"),
+            *(
+                "end",
+                "step",
+                "factor",
+                "explain",
+                "duration",
+                "summary_every",
+                "like",
+                "cycles",
+                "inject",
+            ),
             *("timing", "group", "blocking", "graph", "across", "cache", "barrier", "clock"),
             *("references", "resume", "precision_percent", "max_time_s"),
         }

@@ -37,6 +37,11 @@ _NO_ANSWER_S = 2.0  # before the note is read again: it may be from an earlier r
 SILENCE_S = 10.0  # the longest silence of a follower with an intact connection
 _SILENCE_OF_FIRST_S = 20.0  # longer: the first process blocks while its output is not read
 CUT_S = 1.0  # the time for which a process with a broken connection may reconnect
+# The kernel's answer for the memory of a process in another user namespace.
+_NO_ACCESS = (
+    "processes of a host must have one user and one user namespace; containers that have one each "
+    "(Apptainer without setuid): start one process for each host, which uses all devices"
+)
 
 
 def follow(
@@ -189,6 +194,8 @@ class _Obedience:
         except OSError as error:
             job = order.jobs[0]
             text = f"process {self._process} cannot start its ranks: {error}"
+            if isinstance(error, PermissionError):
+                text += f"; {_NO_ACCESS}"
             self._follower.send(Failed(job.rank, job.token, "error", text, "start-up", -1))
 
     def _describe(self, order: Describe) -> None:

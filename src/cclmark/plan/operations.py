@@ -253,6 +253,8 @@ def moves_data(operation: str) -> bool:
 DTYPE_BYTES: dict[str, int] = {
     "int8": 1,
     "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
     "int32": 4,
     "uint32": 4,
     "int64": 8,

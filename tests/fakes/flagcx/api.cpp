@@ -1,6 +1,8 @@
 // FlagCX's interface: ids of 256 bytes by pointer, wrapped streams, groups of a communicator, and
 // with FLAGCX_CLUSTER_SPLIT_LIST clusters, between which calls wait for their work.
 
+#include <strings.h>
+
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -187,19 +189,30 @@ FAKE_API const char* flagcxGetLastError(void* comm) {
   return mixed() ? "Not implemented." : last_error();
 }
 
+/// Whether FLAGCX_DEBUG and FLAGCX_DEBUG_SUBSYS select lines about the start. TRUE is no level.
+bool logs_start() {
+  const char* level = std::getenv("FLAGCX_DEBUG");
+  if (level == nullptr || (strcasecmp(level, "INFO") != 0 && strcasecmp(level, "TRACE") != 0)) {
+    return false;
+  }
+  const char* subsystems = std::getenv("FLAGCX_DEBUG_SUBSYS");
+  std::string_view chosen = subsystems != nullptr ? subsystems : "INIT,ENV";
+  return chosen.find("INIT") != chosen.npos || chosen.find("ALL") != chosen.npos;
+}
+
 /// What FlagCX logs about its clusters with FLAGCX_DEBUG=INFO: here two, of equal size.
 void log_clusters(int rank, int ranks) {
-  const char* level = std::getenv("FLAGCX_DEBUG");
+  if (!logs_start()) return;
   const char* path = std::getenv("FLAGCX_DEBUG_FILE");
-  if (level == nullptr || path == nullptr || std::string_view(level) != "INFO") return;
-  FILE* file = std::fopen(path, "w");
+  FILE* file = path != nullptr ? std::fopen(path, "w") : stdout;
   if (file == nullptr) return;
   std::fprintf(file,
                "fake:1:1 [0] FLAGCX INFO rank = %d, nranks = %d, nclusters = %d, cluster_id = 0, "
                "cluster_size = %d, homo_rank = 0, has_single_rank_homo_comm = %d\n",
                rank, ranks, mixed() ? 2 : 1, mixed() ? ranks / 2 : ranks,
                mixed() && ranks == 2 ? 1 : 0);
-  std::fclose(file);
+  std::fflush(file);
+  if (file != stdout) std::fclose(file);
 }
 
 FAKE_API int flagcxCommInitRank(void** comm, int ranks, const FlagcxId* id, int rank) {

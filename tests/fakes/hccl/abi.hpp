@@ -32,8 +32,8 @@ struct Item {
 };
 static_assert(sizeof(Item) == 32);
 
-/// HcclDataType: 16-bit integers are moved like 16-bit floats, and reduced by nobody here.
-constexpr int kInt16 = 1, kUint16 = 8, kDtypeCount = 12;
+/// HcclDataType, without int128 and 8-bit floats.
+constexpr int kDtypeCount = 12;
 
 /// Thrown inside, returned outside.
 struct Failure {

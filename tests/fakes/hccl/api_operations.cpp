@@ -3,8 +3,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
-#include <cstring>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,17 +29,22 @@ constexpr int kReductions = 4;
 Dtype dtype_of(int value) {
   if (misreads("dtype")) return static_cast<Dtype>(value);
   constexpr std::array<Dtype, kDtypeCount> kDtypes = {
-      Dtype::int8,    Dtype::float16, Dtype::int32,   Dtype::float16,
-      Dtype::float32, Dtype::int64,   Dtype::uint64,  Dtype::uint8,
-      Dtype::float16, Dtype::uint32,  Dtype::float64, Dtype::bfloat16};
+      Dtype::int8,   Dtype::int16, Dtype::int32,  Dtype::float16, Dtype::float32, Dtype::int64,
+      Dtype::uint64, Dtype::uint8, Dtype::uint16, Dtype::uint32,  Dtype::float64, Dtype::bfloat16};
   require(value >= 0 && value < kDtypeCount, "the data type is none", kNotSupported);
   return kDtypes[static_cast<size_t>(value)];
 }
 
-bool is_newest_device() {
+std::string_view device_name() {
   void* entry = fake_nccl::Runtime::instance().find("aclrtGetSocName");
-  const char* name = reinterpret_cast<const char* (*)()>(entry)();
-  return std::strncmp(name, "Ascend950", 9) == 0;
+  return reinterpret_cast<const char* (*)()>(entry)();
+}
+
+/// The first Atlas training series reduces no int16, an Atlas 300I Duo adds it up only.
+bool reduces_int16(int reduction) {
+  if (device_name().starts_with("Ascend310P")) return reduction == 0;
+  return device_name().starts_with("Ascend910B") || device_name().starts_with("Ascend910_93") ||
+         device_name().starts_with("Ascend950");
 }
 
 /// What HCCL documents of its reductions.
@@ -46,11 +52,13 @@ Reduction reduction_of(int value, int dtype) {
   require(value >= 0 && value < kReductions, "the reduction is none");
   Dtype type = dtype_of(dtype);
   bool wide = type == Dtype::uint64 || type == Dtype::float64;
-  bool reduced = dtype != kInt16 && dtype != kUint16 && type != Dtype::uint8 &&
-                 type != Dtype::uint32 && (!wide || is_newest_device());
+  bool reduced = type != Dtype::uint8 && type != Dtype::uint16 && type != Dtype::uint32 &&
+                 (type != Dtype::int16 || reduces_int16(value)) &&
+                 (!wide || device_name().starts_with("Ascend950"));
+  bool has_product = type != Dtype::bfloat16 && type != Dtype::int16;
   auto reduction = static_cast<Reduction>(misreads("op") ? (value + 1) % kReductions : value);
-  require(reduced && (value != 1 || type != Dtype::bfloat16),
-          "this reduction does not take the data type", kNotSupported);
+  require(reduced && (value != 1 || has_product), "this reduction does not take the data type",
+          kNotSupported);
   return reduction;
 }
 
@@ -58,6 +66,17 @@ int root_of(uint32_t root, const HcclCommunicator& member) {
   auto ranks = static_cast<uint32_t>(member.communicator->ranks());
   require(root < ranks, "the root or peer is not a rank of the communicator");
   return static_cast<int>(misreads("root") ? (root + 1) % ranks : root);
+}
+
+/// What a message takes longer because HCCL cuts it into pieces of HCCL_BUFFSIZE, of which each
+/// takes CCLMARK_FAKE_HCCL_PIECE_US.
+std::chrono::microseconds time_of_pieces(uint64_t bytes) {
+  constexpr int kDefaultMb = 200;
+  auto buffer_mb = fake_common::environment_number("HCCL_BUFFSIZE", kDefaultMb, 1);
+  auto piece_us = fake_common::environment_number("CCLMARK_FAKE_HCCL_PIECE_US", 0, 0);
+  uint64_t buffer_bytes = static_cast<uint64_t>(buffer_mb) << 20;
+  auto pieces = static_cast<int64_t>((bytes + buffer_bytes - 1) / buffer_bytes);
+  return std::chrono::microseconds(piece_us * pieces);
 }
 
 /// The lines that HCCL_DEBUG_CONFIG=ALG adds to the run log, which ASCEND_SLOG_PRINT_TO_STDOUT=1
@@ -101,6 +120,7 @@ class Entry {
     operation.dtype = dtype_of(dtype);
     operation.reduction = reduction;
     operation.root = root;
+    operation.delay = time_of_pieces(count * fake_nccl::size_bytes(operation.dtype));
     log_algorithm(member, kind);
     int result = fake_nccl::enqueue(comm_, stream_, operation);
     if (result != fake_nccl::kSuccess) throw Failure{code_of(result), fake_nccl::last_error()};

@@ -32,8 +32,11 @@ enum class Dtype : int {
   bfloat16,
   fp8e4m3,
   fp8e5m2,
+  // Of other libraries: NCCL has no such numbers.
+  int16,
+  uint16,
 };
-constexpr std::array<size_t, 12> kDtypeBytes = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+constexpr std::array<size_t, 14> kDtypeBytes = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1, 2, 2};
 constexpr size_t size_bytes(Dtype dtype) {
   return kDtypeBytes[static_cast<size_t>(dtype)];
 }
@@ -44,8 +47,11 @@ constexpr bool is_fp8(Dtype dtype) {
 /// The type that a caller's number stands for in this library; an operation refuses what is none.
 constexpr Dtype dtype_of(int number) {
 #ifdef CCLMARK_FAKE_WITHOUT_FP8
-  if (number > static_cast<int>(Dtype::bfloat16)) return static_cast<Dtype>(-1);
+  constexpr Dtype kLast = Dtype::bfloat16;
+#else
+  constexpr Dtype kLast = Dtype::fp8e5m2;
 #endif
+  if (number > static_cast<int>(kLast)) return static_cast<Dtype>(-1);
   return static_cast<Dtype>(number);
 }
 

@@ -19,7 +19,7 @@ void check_and_submit(void* handle, void* stream, Operation operation) {
     throw Failure{state, std::string("the communicator has failed before: ") + last_error()};
   }
   prepare(operation, rank, communicator->ranks(), communicator->architecture());
-  operation.delay = asked_to_take();
+  operation.delay += asked_to_take();
   operation.hangs = asked_to_hang(rank, call);
   operation.corrupt_element = asked_to_corrupt(rank, call);
   // As in NCCL: with nothing to move, nobody waits for anybody.

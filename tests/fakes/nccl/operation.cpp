@@ -75,8 +75,9 @@ size_t Operation::receive_count(int rank, int ranks) const {
 
 void prepare(Operation& operation, int rank, int ranks, int architecture) {
   auto dtype = static_cast<int>(operation.dtype);
-  int dtypes = static_cast<int>(version() >= kFp8Version ? Dtype::fp8e5m2 : Dtype::bfloat16) + 1;
-  require(dtype >= 0 && dtype < dtypes, kInvalidArgument, "the data type is not one");
+  bool is_known = dtype >= 0 && dtype < static_cast<int>(kDtypeBytes.size()) &&
+                  (version() >= kFp8Version || !is_fp8(operation.dtype));
+  require(is_known, kInvalidArgument, "the data type is not one");
   auto reduction = static_cast<int>(operation.reduction);
   require(reduction >= 0 && reduction < kReductionCount, kInvalidArgument,
           "the reduction is not one");

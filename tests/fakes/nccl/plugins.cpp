@@ -251,10 +251,21 @@ constexpr int kProxyStepSendWait = 9, kKernelChStop = 22;
 constexpr std::array<const char*, 7> kAlgorithms = {
     "TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
 constexpr std::array<const char*, 3> kProtocols = {"LL", "LL128", "SIMPLE"};
-constexpr std::array<const char*, 12> kTypes = {"ncclInt8",     "ncclUint8",      "ncclInt32",
-                                                "ncclUint32",   "ncclInt64",      "ncclUint64",
-                                                "ncclFloat16",  "ncclFloat32",    "ncclFloat64",
-                                                "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
+// Types that NCCL lacks have no name.
+constexpr std::array<const char*, kDtypeBytes.size()> kTypes = {"ncclInt8",
+                                                                "ncclUint8",
+                                                                "ncclInt32",
+                                                                "ncclUint32",
+                                                                "ncclInt64",
+                                                                "ncclUint64",
+                                                                "ncclFloat16",
+                                                                "ncclFloat32",
+                                                                "ncclFloat64",
+                                                                "ncclBfloat16",
+                                                                "ncclFloat8e4m3",
+                                                                "ncclFloat8e5m2",
+                                                                "",
+                                                                ""};
 using Table = std::array<std::array<float, 3>, 7>;
 
 struct Loaded {

@@ -127,6 +127,10 @@ void reduce_elements(Dtype dtype, Reduction reduction, std::span<const std::byte
       return reduce_kind<Plain<int8_t>>(reduction, sources, result, count);
     case Dtype::uint8:
       return reduce_kind<Plain<uint8_t>>(reduction, sources, result, count);
+    case Dtype::int16:
+      return reduce_kind<Plain<int16_t>>(reduction, sources, result, count);
+    case Dtype::uint16:
+      return reduce_kind<Plain<uint16_t>>(reduction, sources, result, count);
     case Dtype::int32:
       return reduce_kind<Plain<int32_t>>(reduction, sources, result, count);
     case Dtype::uint32:

@@ -17,8 +17,8 @@ constexpr int kInvalidParameter = 100000, kUninitialized = 100001, kRepeated = 1
               kRefused = 207000, kOutOfMemory = 207001;
 constexpr int kParameter = 1, kPointer = 2, kNotSupported = 5, kRuntime = 15;
 constexpr int kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3;
-constexpr int kInt16 = 1, kInt32 = 2, kFloat32 = 4, kUint64 = 6, kUint8 = 7, kFloat64 = 10,
-              kBfloat16 = 11, kInt128 = 12;
+constexpr int kInt16 = 1, kInt32 = 2, kFloat32 = 4, kUint64 = 6, kUint8 = 7, kUint16 = 8,
+              kFloat64 = 10, kBfloat16 = 11, kInt128 = 12;
 constexpr int kSum = 0, kProd = 1;
 constexpr uint32_t kSync = 1, kTimeLine = 8;
 
@@ -190,11 +190,14 @@ void check_operations() {
   CHECK_EQUAL(lone.all_reduce(memory + 1, 1, kFloat32, kSum), kParameter);
   CHECK_EQUAL(lone.all_reduce(host, 1, kFloat32, kSum), kParameter);
   CHECK_EQUAL(lone.all_reduce(memory, 1, kInt32, 4), kParameter);
-  for (int dtype : {kInt16, kUint8, kUint64, kFloat64, kInt128, -1}) {
+  for (int dtype : {kUint16, kUint8, kUint64, kFloat64, kInt128, -1}) {
     CHECK_EQUAL(lone.all_reduce(memory, 1, dtype, kSum), kNotSupported);
   }
   CHECK_EQUAL(lone.all_reduce(memory, 1, kBfloat16, kSum), 0);
-  CHECK_EQUAL(lone.all_reduce(memory, 1, kBfloat16, kProd), kNotSupported);
+  CHECK_EQUAL(lone.all_reduce(memory, 1, kInt16, kSum), 0);
+  for (int dtype : {kBfloat16, kInt16}) {
+    CHECK_EQUAL(lone.all_reduce(memory, 1, dtype, kProd), kNotSupported);
+  }
 
   auto place = static_cast<void*>(memory);
   auto with = [&](void* comm, void* stream) {

@@ -44,7 +44,7 @@ struct Parts {
     for (const Parts& parts : {sent, received}) {
       require(parts.counts != nullptr && parts.offsets != nullptr, kInvalidArgument,
               "no counts or no offsets");
-      bool known = parts.dtype >= 0 && parts.dtype < static_cast<int>(kDtypeBytes.size());
+      bool known = static_cast<int>(dtype_of(parts.dtype)) >= 0;
       require(known && parts.dtype == sent.dtype, kInvalidArgument, "the data type is not one");
     }
   });

@@ -69,12 +69,16 @@ Dtype dtype_of(int value) {
       return Dtype::float32;
     case 0x20:
       return Dtype::int8;
+    case 0x21:
+      return Dtype::int16;
     case 0x22:
       return Dtype::int32;
     case 0x23:
       return Dtype::int64;
     case 0x30:
       return Dtype::uint8;
+    case 0x31:
+      return Dtype::uint16;
     case 0x32:
       return Dtype::uint32;
     case 0x33:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cclmark.analysis.summary import usual_clock
+from cclmark.cli import like
 from cclmark.cli.communicator_options import check_config, parse_config
 from cclmark.cli.options import Flags
 from cclmark.cli.usual_references import usual_references
@@ -582,7 +583,10 @@ def settings_of(
     if flags.group > 1 and timing in ("blocking", "per-op"):
         raise UsageError(f"-m groups operations, but --timing {timing} times each operation alone")
     begin_bytes = size_of("-b", flags.begin)
-    end_bytes = size_of("-e", flags.end or _DEFAULT_END.get(runtime, _DEFAULT_END_OF_ACCELERATORS))
+    usual_end = like.largest_size(flags.like, runtime) or _DEFAULT_END.get(
+        runtime, _DEFAULT_END_OF_ACCELERATORS
+    )
+    end_bytes = size_of("-e", flags.end or usual_end)
     if flags.step and flags.factor is not None:
         raise UsageError("-i (step) and -f (factor) exclude each other")
     factor = usual_factor if flags.factor is None else flags.factor
@@ -683,6 +687,7 @@ def _exporter(
             references=references,
             shares=flags.references,
             why=flags.why,
+            gbps=like.shows_gbps(flags.like),
         )
 
     if not flags.duration:

@@ -31,6 +31,7 @@ def pieces_request(request: Request, flags: Flags, pieces: str) -> Request:
     numbers = parse_pieces(pieces)
     settings = request.settings
     for is_given, option, reason in (
+        (bool(flags.like), "--like", "rounds of divisions have a method of their own"),
         (flags.explain, "--explain", "one operation has one explanation"),
         (flags.references, "--references", "references are single messages"),
         (settings.cycles != 1, "-N and --duration", "rounds alternate the divisions already"),

@@ -21,7 +21,16 @@ class ExperimentFlags(Flags):
 
     without: ClassVar[frozenset[str]] = frozenset(
         {
-            *("explain", "cycles", "duration", "summary_every", "references", "inject", "modules"),
+            *(
+                "explain",
+                "cycles",
+                "duration",
+                "summary_every",
+                "like",
+                "references",
+                "inject",
+                "modules",
+            ),
         }
     )
 

@@ -19,7 +19,7 @@ class MemoryFlags(Flags):
     without: ClassVar[frozenset[str]] = frozenset(
         {
             *("timing", "warmup", "group", "blocking", "graph", "cycles", "duration"),
-            *("summary_every", "across", "cache", "barrier", "clock", "precision_percent"),
+            *("summary_every", "like", "across", "cache", "barrier", "clock", "precision_percent"),
             *("max_time_s", "inject", "explain", "references"),
         }
     )

@@ -23,7 +23,7 @@ class OverlapFlags(Flags):
     without: ClassVar[frozenset[str]] = frozenset(
         {
             *("timing", "iterations", "warmup", "group", "blocking", "graph", "cycles"),
-            *("duration", "summary_every", "across", "cache", "barrier", "clock", "inject"),
+            *("duration", "summary_every", "like", "across", "cache", "barrier", "clock", "inject"),
             *("precision_percent", "max_time_s", "references", "islands", "through_host"),
         }
     )

@@ -18,7 +18,7 @@ class PairFlags(Flags):
 
     without: ClassVar[frozenset[str]] = frozenset(
         {
-            *("root", "cycles", "duration", "summary_every", "modules", "islands"),
+            *("root", "cycles", "duration", "summary_every", "like", "modules", "islands"),
             *("through_host", "references"),
         }
     )

@@ -31,7 +31,7 @@ class TuneFlags(Flags):
 
     without: ClassVar[frozenset[str]] = frozenset(
         {
-            *("explain", "cycles", "duration", "summary_every", "references", "inject"),
+            *("explain", "cycles", "duration", "summary_every", "like", "references", "inject"),
             *("modules", "register", "register_number", "format", "check", "config"),
         }
     )

@@ -46,6 +46,7 @@ _DEVICE = "  {:>6}"  # of cases that take a few microseconds
 _PART = "  {:>7}  {:>7}  {:>5}  {:>6}"
 _PART_WIDTH = len(_TIME.format("") + _PART.format("", "", "", ""))
 _SHARE = "  {:>8}"  # of a reference, if requested
+_GBPS = "  {:>8}  {:>8}"  # algorithm and bus bandwidth in Gbit/s, if requested
 _SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
 _NO_LIMIT = 200  # characters of a line without a terminal
 _NOISY = 0.10  # spread that is printed in a warning colour
@@ -67,14 +68,16 @@ class TableExporter:
         references: ReferenceNotes | None = None,
         shares: bool = False,
         why: bool = False,
+        gbps: bool = False,
     ) -> None:
         """``paint`` colours for a terminal of ``terminal_columns``; None: unlimited width.
 
         ``references`` are compared with the peak, and with ``shares`` with every row. ``why``: the
-        library's predictions are shown too. The other flags are the placements that the run
-        measures.
+        library's predictions are shown too. ``gbps``: so are bandwidths in Gbit/s. The other flags
+        are the placements that the run measures.
         """
         self._why = why
+        self._gbps = gbps
         self._references = references or ReferenceNotes()
         self._shares = shares
         self._with_device = False
@@ -147,7 +150,8 @@ class TableExporter:
     @property
     def _part_width(self) -> int:
         device = len(_DEVICE.format("")) if self._with_device else 0
-        return _PART_WIDTH + device + (len(_SHARE.format("")) if self._shares else 0)
+        gbps = len(_GBPS.format("", "")) if self._gbps else 0
+        return _PART_WIDTH + device + gbps + (len(_SHARE.format("")) if self._shares else 0)
 
     def _layout(self, settings: Settings | None) -> tuple[dict[str, int], bool]:
         """Returns the columns before the figures, and whether each placement has its own line."""
@@ -172,6 +176,7 @@ class TableExporter:
         names = _TIME.format("time µs")
         names += _DEVICE.format("device") if self._with_device else ""
         names += _PART.format("algbw", "busbw", "wrong", "spread")
+        names += _GBPS.format("alg Gbps", "bus Gbps") if self._gbps else ""
         names += _SHARE.format("of ref") if self._shares else ""
         columns = self._aligned({name: name for name in self._lead} | {"place": ""})
         title = f"\n{self._paint(title, 'bold')}"
@@ -232,6 +237,7 @@ class TableExporter:
             f"  {_bandwidth(summary.busbw_bytes_per_s, result.case):>7}"
             f"  {self._if_bad(f'{wrong:>5}', bad, 'red')}"
             f"  {self._if_bad(f'{spread:>6}', summary.cv > _NOISY, 'yellow')}"
+            f"{_in_gbps(summary, result.case) if self._gbps else ''}"
             f"{self._of_reference(result) if self._shares else ''}"
         )
 
@@ -399,6 +405,13 @@ def _gigabytes(bytes_per_s: float) -> str:
 
 def _bandwidth(bytes_per_s: float, case: Case) -> str:
     return _gigabytes(bytes_per_s) if moves_data(case.operation) else "-"
+
+
+def _in_gbps(summary: Summary, case: Case) -> str:
+    rates = (summary.algbw_bytes_per_s, summary.busbw_bytes_per_s)
+    return _GBPS.format(
+        *(f"{rate * 8 / 1e9:.1f}" if moves_data(case.operation) else "-" for rate in rates)
+    )
 
 
 def _lead_columns(settings: Settings | None) -> dict[str, int]:

@@ -1,0 +1,69 @@
+"""``--like``: the sizes and the method of another program, as defaults."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cclmark.cli.like import PROGRAMS
+from cclmark.cli.options import CollectivesFlags, OperationFlags
+
+LIKE = ("all_reduce", "--like", "all_reduce_bench", "--devices", "host:2")
+ROW = re.compile(
+    r" +(\d+) KiB +\d+ +fp32 +sum +- +[\d.]+ +([\d.]+) +([\d.]+) .* ([\d.]+) +([\d.]+)$"
+)
+
+
+def test_the_method_and_the_sizes_of_all_reduce_bench(cclmark):
+    run = cclmark(*LIKE, "-e", "64K")
+    settings = run.journal.header.settings
+    assert (settings.begin_bytes, settings.factor) == (32 << 10, 2)
+    assert (settings.iterations, settings.warmup) == (5, 2)
+    assert (settings.timing, settings.barrier, settings.cache) == ("blocking", "library", "warm")
+    assert settings.across_ranks == "mean"
+    results = run.journal.results
+    assert [(one.case.size_bytes >> 10, one.case.in_place) for one in results] == [
+        (32, True),
+        (64, True),
+    ]
+    for one in results:
+        assert len(one.samples.host_s) == 5
+        assert one.samples.operations_per_sample == 1
+
+
+def test_the_table_also_has_gigabits(cclmark):
+    run = cclmark(*LIKE, "-e", "64K")
+    rows = [found for line in run.out.splitlines() if (found := ROW.match(line))]
+    assert [found[1] for found in rows] == ["32", "64"]
+    for found, one in zip(rows, run.journal.results, strict=True):
+        rates = (one.summary.algbw_bytes_per_s, one.summary.busbw_bytes_per_s)
+        assert [found[4], found[5]] == [f"{rate * 8 / 1e9:.1f}" for rate in rates]
+    assert "Gbps" not in cclmark("all_reduce", "--devices", "host:2", "-e", "8", "-n", "1").out
+
+
+def test_typed_options_have_priority_wherever_they_are(cclmark):
+    typed = ("-b", "8", "-e", "8", "-n", "3", "--timing", "throughput", "--placement", "both")
+    run = cclmark("all_reduce", *typed, *LIKE[1:])
+    settings = run.journal.header.settings
+    assert (settings.begin_bytes, settings.iterations, settings.warmup) == (8, 3, 2)
+    assert settings.timing == "throughput"
+    assert [one.case.in_place for one in run.journal.results] == [False, True]
+
+
+def test_on_devices_the_clock_is_the_devices_and_the_largest_size_the_programs(cclmark, fake_cuda):
+    run = cclmark(*LIKE[:3], "-g", "2", "-b", "16G", env=fake_cuda.env(), code=(0, 3, 4))
+    settings = run.journal.header.settings
+    assert settings.end_bytes == 16 << 30
+    assert settings.clock == "device"
+
+
+def test_divided_messages_have_a_method_of_their_own(cclmark):
+    run = cclmark(*LIKE, "--pieces", "1,10", code=2)
+    assert "--pieces excludes --like" in run.err
+
+
+@pytest.mark.parametrize("flags", [OperationFlags, CollectivesFlags])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_default_is_of_an_option(name, flags):
+    assert set(PROGRAMS[name].defaults) <= set(flags.__dataclass_fields__)
