@@ -8,6 +8,7 @@ itself reads at its start have no effect on a fork: ``Source.suits`` refuses suc
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import importlib
@@ -20,11 +21,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
 import forked_ranks
 
@@ -265,6 +268,32 @@ def _tell(statuses: dict[int, int]) -> None:
                 os.close(pipe)
 
 
+def end_at_once(program: Callable[[], object]) -> NoReturn:
+    """Runs ``program`` and ends as Python does, but for its last step: to take all modules apart
+    would write to, and so copy, most of the memory that was shared until then.
+    """
+    code: object = 0
+    try:
+        program()
+    except SystemExit as error:
+        code = error.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    with suppress(AttributeError):
+        threading._shutdown()  # waits for threads that are not daemons
+    atexit._run_exitfuncs()
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = 120  # as Python
+    os._exit(int(code or 0) & 0xFF)
+
+
 def _add_descendants(pid: int, found: dict[int, list[str]]) -> None:
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
@@ -277,7 +306,9 @@ def _add_descendants(pid: int, found: dict[int, list[str]]) -> None:
 
 if __name__ == "__main__":
     ctypes.CDLL(None).prctl(_CHILD_SUBREAPER, 1, 0, 0, 0)
+    gc.disable()
     import_all(sys.argv[2:])
+    gc.enable()
     # A collection of garbage in a fork would write to, and so copy, all that was imported.
     gc.collect()
     gc.freeze()
@@ -289,4 +320,4 @@ if __name__ == "__main__":
             forked_ranks.fork_ranks_of_this_program()
         sys.argv = ["-m", *words]
         sys.orig_argv = [sys.executable, "-m", "cclmark", *words]
-        runpy.run_module("cclmark", run_name="__main__", alter_sys=True)
+        end_at_once(lambda: runpy.run_module("cclmark", run_name="__main__", alter_sys=True))

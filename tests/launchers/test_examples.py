@@ -90,6 +90,7 @@ class TestSlurm:
         assert text.count("all_reduce: peak bus bandwidth") == 1
         check(journal, 4, ["alpha", "beta"], "srun")
 
+    @pytest.mark.exhaustive  # the same file, with the library that test_sweeps finds to be chosen
     @pytest.mark.usefixtures("torch")
     def test_without_devices_and_without_mpi(self, slurm_on_hosts, installed, tmp_path):
         journal = tmp_path / "run.jsonl"

@@ -74,17 +74,9 @@ def check(run, ended, phase, says):
     assert len(journal.results) == (6 if phase in BEHIND else 0)
 
 
-@pytest.mark.parametrize("rank", EVERY_RANK)
-@pytest.mark.parametrize("phase", [*HELD, *LONG])
-def test_a_rank_that_is_killed(struck, rank, phase):
-    run, ended, pid = struck(rank, phase, signal.SIGKILL)
-    says = f"rank {rank} (host:{rank}, pid {pid}) was killed by SIGKILL during"
-    check(run, ended, phase, says)
-
-
-# Each of these waits for the timeout: another rank than the last one in the phases in which rank 0,
-# which speaks for all, does more than the others.
-STOPPED = [
+# Another rank than the last one in the phases in which rank 0, which speaks for all, does more than
+# the others.
+STRUCK = [
     pytest.param(
         phase,
         rank,
@@ -95,7 +87,14 @@ STOPPED = [
 ]
 
 
-@pytest.mark.parametrize(("phase", "rank"), STOPPED)
+@pytest.mark.parametrize(("phase", "rank"), STRUCK)
+def test_a_rank_that_is_killed(struck, rank, phase):
+    run, ended, pid = struck(rank, phase, signal.SIGKILL)
+    says = f"rank {rank} (host:{rank}, pid {pid}) was killed by SIGKILL during"
+    check(run, ended, phase, says)
+
+
+@pytest.mark.parametrize(("phase", "rank"), STRUCK)
 def test_a_rank_that_is_stopped(struck, rank, phase):
     run, ended, pid = struck(rank, phase, signal.SIGSTOP, timeout_s=TIMEOUT_S)
     assert time.monotonic() - run.killed_at_s < scaled(AT_MOST_S)

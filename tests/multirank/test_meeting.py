@@ -13,7 +13,7 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.launch.meeting import find_meeting, open_meeting
 from cclmark.launch.placement import Placement
 from conftest import wait_until
-from patience import scaled
+from patience import scaled, waits
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_first_process_that_takes_its_time_to_answer(pods):
 
 
 def test_two_that_say_they_are_the_same(pods):
-    started = [pods.start(rank, 3, *SWEEP, "-T", "20") for rank in (0, 1, 1)]
+    started = [pods.start(rank, 3, *SWEEP, *waits(5)) for rank in (0, 1, 1)]
     code, _, err = pods.end(started[0])
     assert code == 4
     assert "two processes have the number 1" in err

@@ -13,6 +13,8 @@ from conftest import wait_until
 SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-n", "5", "-w", "1")
 SOON_S = 20.0
 SILENCE_S = 10.0  # until the first process treats a silent one as lost
+# Ranks that mostly sleep, as they only have to last.
+ENDLESS = ("-e", "64", "-N", "0", *(f"--inject=delay:rank={rank},ms=100" for rank in (0, 1)))
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
@@ -50,7 +52,7 @@ def test_it_is_named_when_all_is_measured(pods):
 
 
 def test_its_rank_is_not_blamed_for_it(pods):
-    first, second = stopped(pods, "-e", "64", "-N", "0")
+    first, second = stopped(pods, *ENDLESS)
     code, _, err = pods.end(first, SILENCE_S + SOON_S)
     assert code == 4
     assert err.startswith(f"cclmark: process 1 (pid {second.pid} on "), err
@@ -102,7 +104,7 @@ def test_the_first_process_is_named_where_it_stood_still_itself(background):
 
 
 def test_a_first_process_that_stood_still_for_longer_than_the_others_wait_is_named(pods):
-    first, second = (pods.start(rank, 2, *SWEEP, "-e", "64", "-N", "0") for rank in (0, 1))
+    first, second = (pods.start(rank, 2, *SWEEP, *ENDLESS) for rank in (0, 1))
     wait_until(lambda: pods.results() > 2, "there are results")
     first.send_signal(signal.SIGSTOP)
     code, _, err = pods.end(second, 60)

@@ -62,10 +62,13 @@ class World:
         The sequences of two numbers are neither equal nor shifted copies of each other.
         """
         torch = self.torch
-        mixed = torch.arange(count, dtype=torch.int64) * _SPREAD + (number + 1) * _APART
-        mixed = (mixed & _WORD) ^ ((mixed & _WORD) >> 15)
-        mixed = (mixed * _STIR & _WORD) >> 16
-        return (mixed % _MOST_VALUE + 1).to(dtype or torch.float32).to(self.device)
+        # In place: a temporary tensor for each step would be eight bytes per element as well.
+        mixed = torch.arange(count, dtype=torch.int64)
+        mixed.mul_(_SPREAD).add_((number + 1) * _APART).bitwise_and_(_WORD)
+        mixed.bitwise_xor_(mixed >> 15)
+        mixed.mul_(_STIR).bitwise_and_(_WORD).bitwise_right_shift_(16)
+        mixed.remainder_(_MOST_VALUE).add_(1)
+        return mixed.to(dtype or torch.float32).to(self.device)
 
     def empty(self, count: int = _COUNT, dtype: Any = None) -> Any:
         """A tensor for an output, filled with a value that no output contains."""
@@ -77,7 +80,8 @@ class World:
 
     def total(self, ranks: list[int] | None = None, count: int = _COUNT, dtype: Any = None) -> Any:
         """The sum of ``values`` over ``ranks``, by default over all ranks."""
-        result = self.torch.zeros_like(self.values(0, count, dtype))
+        torch = self.torch
+        result = torch.zeros(count, dtype=dtype or torch.float32, device=self.device)
         for rank in range(self.size) if ranks is None else ranks:
             result += self.values(rank, count, dtype)
         return result
