@@ -80,6 +80,21 @@ def test_a_matrix_has_every_pair_of_all_hosts(measured):
     assert f"{len(results)} of {len(results)} copies checked, 0 wrong" in run.out
 
 
+def test_one_device_on_each_host_has_messages_only(request, hosts, tmp_path, background):
+    mpi = request.getfixturevalue("mpich_wheel")
+    words = [word.replace(":2", ":1") for word in mpi.across(hosts)]
+    words[words.index("4")] = "2"
+    env = {**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)}
+    run = background("p2p", *SHORT, prefix=[*hosts.first.at(tmp_path), *words], env=env).finish(
+        PATIENCE_S
+    )
+    assert run.code == 0, run.err
+    assert {one.transfer.ccl for one in run.journal.transfers} == {"mpi"}
+    assert {one.status for one in run.journal.transfers} == {"ok"}
+    assert "\nUnidirectional bandwidth, mpi send/recv, 256 KiB [GB/s]\n" in run.out
+    assert "  rows send: data goes from the row's device to the column's\n" in run.out
+
+
 def test_the_line_of_pccls_guide(measured, cclmark, tmp_path):
     line = (
         "--is_multi_proc=1 --num_elems=65536 --p2p_type=SM --kernel=cacheCopy --p2p_direction=read"

@@ -7,7 +7,7 @@ a library between devices on different hosts are measured, one pair at a time.
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -64,9 +64,26 @@ class HostTransfers:
         rank.enter("finished")
 
     def _copy_within_host(self, group: engine.RankGroup) -> None:
+        """Measures the copies of this host, and waits for the other hosts."""
         rank, job = self._rank, self._job
         pending = list(job.pending or range(len(self._transfers)))
-        copies = [index for index in pending if self._is_here(self._transfers[index])]
+        own = {
+            index: self._renumbered(self._transfers[index])
+            for index in pending
+            if self._is_here(self._transfers[index])
+        }
+        if own:
+            self._measure(own, group)
+        rank.case_index = -1
+        rank.leave_subgroup()
+        elsewhere = max(self._copies_of(host) for host in set(job.hosts))
+        of_one_s = _PHASES_OF_A_TRANSFER * job.settings.timeout_s + job.settings.max_time_s
+        rank.enter("waiting for other hosts", others_s=elsewhere * of_one_s)
+        rank.rank_group.barrier()
+
+    def _measure(self, own: Mapping[int, Transfer], group: engine.RankGroup) -> None:
+        """Measures the copies of this host, by index; the first rank of the host reports."""
+        rank, job = self._rank, self._job
         rank.enter("allocating buffers")
         runner = TransferRunner(
             self._context.devices,
@@ -79,9 +96,8 @@ class HostTransfers:
         self.runner = runner
         if runner.checked_on_host and job.rank == 0:
             rank.notice(f"outputs are checked on the host: {runner.checked_on_host}")
-        own = {index: self._renumbered(self._transfers[index]) for index in copies}
         try:
-            too_large = runner.reserve(list(own.values())) if own else {}
+            too_large = runner.reserve(list(own.values()))
         except engine.UnsupportedError as error:
             raise engine.MissingError(str(error)) from None
         gc.collect()
@@ -97,15 +113,8 @@ class HostTransfers:
             result.transfer = self._transfers[index]
             if job.rank == self._members[0]:
                 rank.report(result)
-        rank.case_index = -1
-        rank.leave_subgroup()
         if not hung:
-            del runner
-            self.runner = None
-        elsewhere = max(self._copies_of(host) for host in set(job.hosts))
-        of_one_s = _PHASES_OF_A_TRANSFER * job.settings.timeout_s + job.settings.max_time_s
-        rank.enter("waiting for other hosts", others_s=elsewhere * of_one_s)
-        rank.rank_group.barrier()
+            self.runner = None  # makes room for messages
 
     def _copies_of(self, host: int) -> int:
         hosts = self._job.hosts
