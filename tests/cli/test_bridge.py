@@ -7,10 +7,11 @@ import signal
 
 import pytest
 
-from cclmark.plan.operations import COLLECTIVES
+from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
 
 SHORT = ("-n", "2", "-w", "1")
 DIRECT = "2 islands, direct peer copies"
+NOT_OF_NCCL = {"int16", "uint16"}
 THROUGH_HOST = "2 islands, through pinned host memory"
 
 
@@ -59,11 +60,23 @@ def test_every_operation_is_right_between_islands(cclmark, env, devices, islands
 
 def test_every_type_and_reduction_is_added_up_on_devices(cclmark, env):
     run = cclmark(
-        *("all_reduce", "--ccl", "bridge", "-g", "3", "--islands", "0-1,2", "-d", "all"),
-        *("-o", "all", "-b", "640K", "-e", "640K", "--placement", "out-of-place", *SHORT),
+        *("all_reduce", "--ccl", "bridge", "-g", "3", "--islands", "0-1,2"),
+        *("-d", ",".join(set(DTYPE_BYTES) - NOT_OF_NCCL), "-o", "all"),
+        *("-b", "640K", "-e", "640K", "--placement", "out-of-place", *SHORT),
         env=env,
     )
     assert len(all_right(run, DIRECT).results) == 60
+
+
+def test_a_type_that_the_library_of_an_island_lacks_is_skipped(cclmark, env):
+    run = cclmark(
+        *("all_reduce", "--ccl", "bridge", "-g", "3", "--islands", "0-1,2"),
+        *("-d", ",".join(["float32", *NOT_OF_NCCL]), "-b", "64", "-e", "64", *SHORT),
+        env=env,
+    )
+    reasons = {one.reason for one in run.journal.results if one.status == "skipped"}
+    assert len(reasons) == len(NOT_OF_NCCL)
+    assert all("does not support" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize("islands", ["0-1,2-3", "0,1-3"])
@@ -225,7 +238,7 @@ def test_islands_that_make_no_sense_are_refused(cclmark, arguments, message):
         (("all_reduce", "--devices", "cuda:0+"), "cannot read the devices"),
         (("all_reduce", "--devices", "cuda:0+cuda:1"), "list a runtime twice"),
         (("p2p", "--devices", "cuda:0+host:1"), "devices of several runtimes"),
-        (("pairs", "--ccl", "bridge", "-g", "2"), "pairs support only"),
+        (("pairs", "--ccl", "bridge", "-g", "2"), "not bridge or torch"),
         (
             ("all_reduce", "--ccl", "bridge", "--devices", "cuda:0+host:2", "--islands", "0-1,2"),
             "a library supports only one kind",

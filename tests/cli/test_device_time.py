@@ -10,8 +10,8 @@ import pytest
 from cclmark.report.wording.text import format_time_us
 
 # Each call of the fake library takes the host that long: many times what its devices need.
-LAUNCH_US = 20_000
-ITERATIONS = 5
+LAUNCH_US = 40_000
+ITERATIONS = 10
 ARGUMENTS = ("-g", "2", "-b", "64", "-e", "256", "-f", "4", "-n", str(ITERATIONS), "-w", "1")
 
 

@@ -94,7 +94,8 @@ def test_every_dtype_and_reduction(cclmark, fake_cuda):
         for result in run.journal.results
         if result.status == "ok"
     }
-    assert measured == {(dtype, name) for dtype in DTYPE_BYTES for name in REDUCTIONS}
+    supported = set(DTYPE_BYTES) - {"int16", "uint16"}  # which NCCL does not have
+    assert measured == {(dtype, name) for dtype in supported for name in REDUCTIONS}
 
 
 def test_dtypes_that_the_version_lacks_are_skipped(cclmark, fake_cuda):
