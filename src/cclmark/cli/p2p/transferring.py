@@ -7,7 +7,12 @@ import sys
 import time
 from dataclasses import replace
 
-from cclmark.cli.collective.measuring import check_limits, libraries_of, size_of
+from cclmark.cli.collective.measuring import (
+    check_limits,
+    libraries_of,
+    size_of,
+    with_mpirun,
+)
 from cclmark.cli.options import Flags
 from cclmark.cli.p2p.transfer_options import PcclFlags, TransferFlags
 from cclmark.cli.usual_references import usual_references
@@ -19,7 +24,7 @@ from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import P2P
-from cclmark.plan.libraries import BRIDGE, torch_backend_of
+from cclmark.plan.libraries import BRIDGE, MPI, torch_backend_of
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.plan.transfers import (
     DIRECTIONS,
@@ -144,6 +149,8 @@ def _measure(
         coordinator=coordinator,
         attachment=MEASURES_MEMORY if flags.shares and devices.runtime == "host" else b"",
     )
+    if coordinator is not None and ccl == MPI:
+        request = with_mpirun(request, coordinator, "--ccl mpi")
     return record(
         request,
         lambda output: _exporter(flags, output, hosts=shows_hosts),

@@ -18,6 +18,7 @@ from cclmark.cli.collective.measuring import (
     settings_of,
     sweep_of,
     warnings_of,
+    with_mpirun,
 )
 from cclmark.cli.communicator_options import check_config
 from cclmark.cli.pairs.pair_options import PairFlags
@@ -27,7 +28,7 @@ from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import PAIRS
-from cclmark.plan.libraries import BRIDGE, torch_backend_of
+from cclmark.plan.libraries import BRIDGE, MPI, torch_backend_of
 from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
@@ -93,6 +94,8 @@ def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
         warnings=[*warnings_of(sweep.ccls), *rounding_of(sweep)],
         coordinator=coordinator,
     )
+    if MPI in sweep.ccls:
+        request = with_mpirun(request, coordinator, "--ccl mpi")
     return record(
         request,
         lambda output: _exporter(flags, output),
