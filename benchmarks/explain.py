@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Does --explain agree with NCCL's own log, and does it leave the timed rows alone?
 
-    python benchmarks/explain.py [--ranks 2] [--rounds 5] [--operations A,B] [--ccl flagcx]
-        [--out FILE.json]
+    python benchmarks/explain.py [--ranks 2] [--rounds 5] [--operations A,B]
+        [--algorithms Ring,Tree] [--ccl flagcx] [--out FILE.json]
 
 For every setting, one run with --explain is compared with NCCL's TUNING lines from a second run
 without it: algorithm, protocol and channels of each size. Settings that NCCL refuses are listed.
@@ -117,6 +117,7 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--operations", default=",".join(OPERATIONS))
+    parser.add_argument("--algorithms", default=",".join(ALGORITHMS), help="to be forced")
     parser.add_argument("--ccl", default="nccl")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
@@ -126,7 +127,7 @@ def main() -> None:
         rows[operation] = compared(operation, ranks, {})
         if args.ccl == "nccl":
             rows[f"{operation} -R 2"] = compared(operation, [*ranks, "-R", "2"], {})
-        for algorithm in ALGORITHMS:
+        for algorithm in args.algorithms.split(","):
             for protocol in PROTOCOLS:
                 forced = {"NCCL_ALGO": algorithm, "NCCL_PROTO": protocol}
                 rows[f"{operation} {algorithm} {protocol}"] = compared(operation, ranks, forced)

@@ -1,6 +1,7 @@
 """How well ``cclmark replay`` reproduces the communication of training steps.
 
-    python benchmarks/replay.py [--ranks 2] [--modes ddp,fsdp2,tp] [--gaps keep,fixed,drop]
+    python benchmarks/replay.py [--ranks 2] [--modes ddp,fsdp2,tp]
+        [--gaps keep,fixed,compute:4096,drop]
         [--vary NCCL_P2P_DISABLE=1] [--repeats 3] [--keep DIR]
 
 Requires GPUs, torch and cclmark (the ``cclmark`` module, which the same Python can import); no
@@ -33,7 +34,9 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--modes", default="ddp,fsdp2,tp")
-    parser.add_argument("--gaps", default="keep,fixed,drop")
+    parser.add_argument(
+        "--gaps", default="keep,fixed,drop", help="compute:N with products of N x N matrices"
+    )
     parser.add_argument("--vary", default="", help="NAME=VALUE, for the program and the replay")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=40)
@@ -110,9 +113,12 @@ def measure(given: argparse.Namespace, mode: str, directory: Path) -> None:
         profiled(given, mode, profile, {})
         program_step_s: float | None = None
         for gaps in given.gaps.split(","):
-            journal = directory / f"{mode}-{number}-{gaps}.jsonl"
+            journal = directory / f"{mode}-{number}-{gaps.replace(':', '-')}.jsonl"
             more = ["--vary", given.vary, "--rounds", "3"] if given.vary else []
-            words = ["replay", str(profile), "--gaps", gaps, "--journal", str(journal), *more]
+            kind, _, rows = gaps.partition(":")
+            matrix = ["--matrix", rows] if rows else []
+            words = ["replay", str(profile), "--gaps", kind, *matrix, *more]
+            words += ["--journal", str(journal)]
             run(cclmark(*words), {})
             found = list(replays(journal))
             default = next(one for one in found if not one["replay"]["variant"])

@@ -522,7 +522,8 @@ NB_MODULE(_engine, m) {
   nb::enum_<Gap>(m, "Gap")
       .value("none", Gap::none)
       .value("after_previous", Gap::after_previous)
-      .value("after_begin", Gap::after_begin);
+      .value("after_begin", Gap::after_begin)
+      .value("after_compute", Gap::after_compute);
   const StepCall step_call;
   bind_struct<StepCall>(m, "StepCall", field("communicator"_a, &StepCall::communicator),
                         field("stream"_a, &StepCall::stream),
@@ -541,7 +542,7 @@ NB_MODULE(_engine, m) {
           [](StepReplay* self, Device& device, RankGroup& rank_group,
              const std::vector<Communicator*>& communicators,
              const std::vector<std::array<int, 3>>& places, std::vector<StepCall> calls,
-             uint32_t seed, OperationCounter* counter) {
+             uint32_t seed, OperationCounter* counter, Compute* compute) {
             if (communicators.size() != places.size()) throw Error("a place is missing");
             std::vector<Membership> memberships;
             for (size_t i = 0; i < places.size(); ++i) {
@@ -550,11 +551,14 @@ NB_MODULE(_engine, m) {
             }
             nb::gil_scoped_release release;
             new (self) StepReplay(device, rank_group, std::move(memberships), std::move(calls),
-                                  seed, counter);
+                                  seed, counter, compute);
           },
           "device"_a, "rank_group"_a, nb::kw_only(), "communicators"_a, "places"_a, "calls"_a,
-          "seed"_a, "counter"_a.none() = nb::none(), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
-          nb::keep_alive<1, 4>(), nb::keep_alive<1, 8>())
+          "seed"_a, "counter"_a.none() = nb::none(), "compute"_a.none() = nb::none(),
+          nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(),
+          nb::keep_alive<1, 8>(), nb::keep_alive<1, 9>())
+      .def("measure_compute", &StepReplay::measure_compute,
+           nb::call_guard<nb::gil_scoped_release>())
       .def("run", &StepReplay::run, "delay_s"_a = 0.0, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "verify",

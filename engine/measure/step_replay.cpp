@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <thread>
 
@@ -19,6 +20,9 @@ constexpr double kNsPerSecond = 1e9;
 constexpr double kMostGapS = 3600;
 constexpr size_t kMostStreams = 256;
 constexpr double kLeastSleepS = 200e-6;  // a shorter sleep ends later than it should
+// The time of one operation of a compute is the median of these batches, after a first one.
+constexpr size_t kBatches = 5;
+constexpr size_t kBatchOperations = 16;
 
 /// As in kernels/clock.cu.
 struct PauseArguments {
@@ -69,19 +73,24 @@ struct StepReplay::Bound {
 };
 
 StepReplay::StepReplay(Device& device, RankGroup& rank_group, std::vector<Membership> memberships,
-                       std::vector<StepCall> calls, uint32_t seed, OperationCounter* counter)
+                       std::vector<StepCall> calls, uint32_t seed, OperationCounter* counter,
+                       Compute* compute)
     : device_(device),
       rank_group_(rank_group),
       memberships_(std::move(memberships)),
       seed_(seed),
       counter_(counter != nullptr ? *counter : uncounted_),
-      reference_(device) {
+      reference_(device),
+      compute_(compute) {
   check_calls(calls);
   counter_.restart();
   size_t streams = 1;
   for (const StepCall& call : calls) streams = std::max(streams, call.stream + 1);
   for (size_t i = 0; i < streams; ++i) streams_.emplace_back(device_);
-  bool pauses = std::ranges::any_of(calls, [](const StepCall& c) { return c.gap != Gap::none; });
+  bool pauses = std::ranges::any_of(calls, [](const StepCall& c) {
+    return c.gap == Gap::after_previous || c.gap == Gap::after_begin;
+  });
+  if (compute_ != nullptr) compute_stream_.emplace(device_);
   if (pauses && !device_.synchronous()) {
     try {
       pause_ = &device_.kernel("cclmark_pause");
@@ -97,6 +106,7 @@ StepReplay::StepReplay(Device& device, RankGroup& rank_group, std::vector<Member
   for (size_t i = 0; i < calls_.size(); ++i) {
     begins_.emplace_back(device_);
     ends_.emplace_back(device_);
+    if (compute_ != nullptr) computes_.emplace_back(device_);
   }
 }
 
@@ -128,6 +138,8 @@ void StepReplay::check_gap(const StepCall& call, size_t place) const {
   if (call.after && *call.after >= place)
     throw Error("a gap of the step begins after a later call");
   if (call.stream >= kMostStreams) throw Error("the step has too many streams");
+  if (call.gap == Gap::after_compute && compute_ == nullptr)
+    throw Error("a call of the step begins after a compute, but there is none");
 }
 
 /// Provides buffers that are large enough for every call of a lane.
@@ -190,10 +202,52 @@ void StepReplay::begin_step(double delay_s) {
     device_.launch_grid(*pause_, &mark, {}, first);
   }
   device_.record(reference_.get(), first);
+  computed_ = 0;
   if (device_.synchronous()) return;
   for (size_t i = 1; i < streams_.size(); ++i) {
     device_.wait_for_event(reference_.get(), streams_[i].get());
   }
+  if (compute_stream_) device_.wait_for_event(reference_.get(), compute_stream_->get());
+}
+
+double StepReplay::measure_compute() {
+  if (compute_ == nullptr) throw Error("the step has no compute");
+  void* stream = compute_stream_->get();
+  Event begin(device_), end(device_);
+  std::vector<double> times_s;
+  for (size_t batch = 0; batch <= kBatches; ++batch) {
+    device_.record(begin.get(), stream);
+    for (size_t i = 0; i < kBatchOperations; ++i) compute_->enqueue(stream);
+    device_.record(end.get(), stream);
+    wait_for_stream(stream);
+    // Of the first one, the library may load kernels.
+    if (batch > 0) times_s.push_back(device_.elapsed_s(begin.get(), end.get()));
+  }
+  std::ranges::nth_element(times_s, times_s.begin() + kBatches / 2);
+  compute_s_ = times_s[kBatches / 2] / kBatchOperations;
+  if (!(compute_s_ > 0)) {
+    throw UnsupportedError("the clock of the device is too coarse for the compute of the step");
+  }
+  return compute_s_;
+}
+
+/// Runs the compute before a call, which begins after it.
+void StepReplay::compute_until(size_t place) {
+  const StepCall& call = calls_[place].call;
+  void* stream = compute_stream_->get();
+  if (device_.synchronous()) {
+    // The processor executes calls too: only the time that they leave is computed.
+    const auto last_ns = static_cast<int64_t>((call.gap_s - compute_s_) * kNsPerSecond);
+    while (now_ns() - begun_ns_ <= last_ns) {
+      rank_group_.check(RankGroup::kDevice);
+      compute_->enqueue(stream);
+    }
+    return wait_on_host(call);
+  }
+  auto needed = static_cast<size_t>(std::llround(call.gap_s / compute_s_));
+  for (; computed_ < needed; ++computed_) compute_->enqueue(stream);
+  device_.record(computes_[place].get(), stream);
+  device_.wait_for_event(computes_[place].get(), stream_of(call));
 }
 
 /// Lets a call wait for the one before of its communicator on another stream, as NCCL does itself:
@@ -204,8 +258,10 @@ void StepReplay::keep_order(const Bound& bound) {
 }
 
 /// Lets the time before a call pass on its stream.
-void StepReplay::pass_gap(const StepCall& call) {
+void StepReplay::pass_gap(size_t place) {
+  const StepCall& call = calls_[place].call;
   if (call.gap == Gap::none) return;
+  if (call.gap == Gap::after_compute) return compute_until(place);
   if (pause_ == nullptr) return wait_on_host(call);
   if (call.gap == Gap::after_previous && call.after) {
     device_.wait_for_event(ends_[*call.after].get(), stream_of(call));
@@ -218,7 +274,7 @@ void StepReplay::pass_gap(const StepCall& call) {
 }
 
 void StepReplay::wait_on_host(const StepCall& call) {
-  const int64_t from_ns = call.gap == Gap::after_begin ? begun_ns_ : now_ns();
+  const int64_t from_ns = call.gap == Gap::after_previous ? now_ns() : begun_ns_;
   const int64_t until_ns = from_ns + static_cast<int64_t>(call.gap_s * kNsPerSecond);
   for (;;) {
     double left_s = static_cast<double>(until_ns - now_ns()) / kNsPerSecond;
@@ -245,18 +301,22 @@ void StepReplay::enqueue(const Bound& bound) {
   }
 }
 
+void StepReplay::wait_for_stream(void* stream) {
+  cclmark::wait_until_idle(device_, stream, [this] {
+    for (const Membership& one : memberships_) one.communicator->check();
+    rank_group_.check(RankGroup::kDevice);
+  });
+}
+
 void StepReplay::wait_until_idle() {
-  for (const Stream& stream : streams_) {
-    cclmark::wait_until_idle(device_, stream.get(), [this] {
-      for (const Membership& one : memberships_) one.communicator->check();
-      rank_group_.check(RankGroup::kDevice);
-    });
-  }
+  for (const Stream& stream : streams_) wait_for_stream(stream.get());
+  if (compute_stream_) wait_for_stream(compute_stream_->get());
   counter_.complete();
   for (const Membership& one : memberships_) one.communicator->check();
 }
 
 StepTimes StepReplay::run(double delay_s) {
+  if (compute_ != nullptr && compute_s_ == 0) measure_compute();
   counter_.begin_batch();
   rank_group_.barrier();
   auto begin = Clock::now();
@@ -264,7 +324,7 @@ StepTimes StepReplay::run(double delay_s) {
   for (size_t i = 0; i < calls_.size(); ++i) {
     const StepCall& call = calls_[i].call;
     keep_order(calls_[i]);
-    pass_gap(call);
+    pass_gap(i);
     device_.record(begins_[i].get(), stream_of(call));
     enqueue(calls_[i]);
     device_.record(ends_[i].get(), stream_of(call));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ccl/communicator.hpp"
+#include "compute/compute.hpp"
 #include "core/counter.hpp"
 #include "core/rank_group.hpp"
 #include "device/device.hpp"
@@ -22,6 +23,7 @@ enum class Gap : uint8_t {
   none,            ///< at once
   after_previous,  ///< so long after the call before it on its stream
   after_begin,     ///< so long after the begin of the step
+  after_compute,   ///< after as much compute as takes so long alone, counted from the begin
 };
 
 /// A call of one rank in a step.
@@ -56,7 +58,7 @@ struct Membership {
 };
 
 /// Repeats a sequence of calls: operations of several communicators on several streams, with gaps
-/// between them in which nothing runs.
+/// between them in which nothing runs, or beside a compute that stands for the program's own.
 ///
 /// Calls are enqueued in their order. Those of one communicator on one stream share a buffer for
 /// inputs and one for outputs, because they do not overlap. Gaps pass on the device; a device that
@@ -64,13 +66,19 @@ struct Membership {
 class StepReplay {
  public:
   /// `rank_group`: of all ranks, which begin each step together. Raises Error for a call with an
-  /// unknown communicator, UnsupportedError if a library or the device does not support a call or a
-  /// gap, OutOfMemoryError.
+  /// unknown communicator or one that begins after a compute without `compute`, UnsupportedError if
+  /// a library or the device does not support a call or a gap, OutOfMemoryError.
   StepReplay(Device& device, RankGroup& rank_group, std::vector<Membership> memberships,
-             std::vector<StepCall> calls, uint32_t seed, OperationCounter* counter = nullptr);
+             std::vector<StepCall> calls, uint32_t seed, OperationCounter* counter = nullptr,
+             Compute* compute = nullptr);
   ~StepReplay();
   StepReplay(const StepReplay&) = delete;
   StepReplay& operator=(const StepReplay&) = delete;
+
+  /// Measures one operation of the compute alone and returns its time in seconds, which later steps
+  /// use: they run as many operations as take the time before a call. Without it the first step
+  /// measures. Raises UnsupportedError if the clock of the device is too coarse for it.
+  double measure_compute();
 
   /// Runs the step once. `delay_s`: this rank begins so much later. All ranks must call it.
   StepTimes run(double delay_s);
@@ -96,10 +104,12 @@ class StepReplay {
   void bind(StepCall call);
   void begin_step(double delay_s);
   void keep_order(const Bound& bound);
-  void pass_gap(const StepCall& call);
+  void pass_gap(size_t place);
+  void compute_until(size_t place);
   void wait_on_host(const StepCall& call);
   void enqueue(const Bound& bound);
   void wait_until_idle();
+  void wait_for_stream(void* stream);
   void* stream_of(const StepCall& call) const { return streams_[call.stream].get(); }
 
   Device& device_;
@@ -113,6 +123,11 @@ class StepReplay {
   int64_t begun_ns_ = 0;  ///< of the step, on a device that works inside the call
   std::vector<Stream> streams_;
   Event reference_;
+  Compute* compute_;
+  std::optional<Stream> compute_stream_;
+  double compute_s_ = 0;         ///< of one operation of the compute
+  size_t computed_ = 0;          ///< operations of the compute that were enqueued in this step
+  std::vector<Event> computes_;  ///< the end of the compute before a call
   std::vector<Event> begins_, ends_;
   std::map<std::pair<size_t, size_t>, std::unique_ptr<Lane>> lanes_;  ///< communicator, stream
   std::vector<Bound> calls_;

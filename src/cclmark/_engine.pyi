@@ -402,6 +402,7 @@ class Gap:
     none: Gap
     after_previous: Gap
     after_begin: Gap
+    after_compute: Gap
 
 class StepCall:
     def __init__(
@@ -432,7 +433,9 @@ class StepReplay:
         calls: list[StepCall],
         seed: int,
         counter: OperationCounter | None = None,
+        compute: Compute | None = None,
     ) -> None: ...
+    def measure_compute(self) -> float: ...
     def run(self, delay_s: float = 0.0) -> StepTimes: ...
     def verify(self, corrupt: int | None) -> list[tuple[int, int]]: ...
     @property

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cclmark.results.journal import read_journal
+
 PROGRAM = Path(__file__).parent / "programs" / "nccl_job.py"
 TRACES = Path(__file__).parents[1] / "unit" / "traces"
 STEPS = 12
@@ -51,23 +53,28 @@ def test_a_step_with_every_use_of_its_gaps(cclmark, fake_cuda, profiled):
         assert "1 of 1 replay checked, all right" in run.out
 
 
-def test_the_gaps_of_a_step_pass(cclmark, fake_cuda, profiled, tmp_path):
-    """A call that began 300 ms later in the program begins so much later in the replay."""
-    lines = Path(profiled).read_text().splitlines()
+def with_later_calls(profile, path, later_s):
+    """A copy of the profile in which all calls but the first two begin so much later."""
+    lines = Path(profile).read_text().splitlines()
     for number, line in enumerate(lines):
         content = json.loads(line)
         if content["type"] == "profile":
             for window in content["window"]:
-                window[2:] = [one | {"begin_s": one["begin_s"] + 0.3} for one in window[2:]]
+                window[2:] = [one | {"begin_s": one["begin_s"] + later_s} for one in window[2:]]
             lines[number] = json.dumps(content)
-    slower = tmp_path / "slower.jsonl"
-    slower.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_the_gaps_of_a_step_pass(cclmark, fake_cuda, profiled, tmp_path):
+    """A call that began 300 ms later in the program begins so much later in the replay."""
+    slower = with_later_calls(profiled, tmp_path / "slower.jsonl", 0.3)
     # The first call may begin late, which shortens the rest of a step whose moments are fixed.
     for gaps, least_s in (("keep", 0.3), ("fixed", 0.15)):
-        run = cclmark("replay", str(slower), "--gaps", gaps, *FAST, env=fake_cuda.env())
+        run = cclmark("replay", slower, "--gaps", gaps, *FAST, env=fake_cuda.env())
         (result,) = run.journal.replays
         assert min(min(values) for values in result.span_s) >= least_s
-    run = cclmark("replay", str(slower), "--gaps", "drop", *FAST, env=fake_cuda.env())
+    run = cclmark("replay", slower, "--gaps", "drop", *FAST, env=fake_cuda.env())
     assert min(min(values) for values in run.journal.replays[0].span_s) < 0.3
 
 
@@ -91,6 +98,21 @@ def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, tmp_path)
         (result,) = run.journal.replays
         assert result.verification.wrong == 0
         assert min(min(values) for values in result.span_s) >= least_s
+
+
+def test_products_fill_the_time_between_calls(cclmark, fake_cuda, profiled, tmp_path):
+    """Calls begin after them, and a device without products ends the run with the reason."""
+    slower = with_later_calls(profiled, tmp_path / "slower.jsonl", 0.02)
+    command = ("replay", slower, "--gaps", "compute", "--matrix", "64", *FAST)
+    run = cclmark(*command, env=fake_cuda.env(products=True))
+    (result,) = run.journal.replays
+    assert result.verification.wrong == 0
+    assert result.replay.compute.describe() == "matmul 64 x 64 x 64 bfloat16"
+    assert "matmul 64 x 64 x 64 bfloat16, on a stream of its own" in run.out
+    # Products of a loaded machine may be shorter than those that were measured before.
+    assert min(min(values) for values in result.span_s) >= 0.002
+    refused = fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_UNSUPPORTED="1")
+    assert "cublasLtMatmul failed" in cclmark(*command, env=refused, code=3).err
 
 
 def test_what_a_group_would_gain_at_reference_bandwidth(cclmark, fake_cuda, profiled, tmp_path):
@@ -182,6 +204,11 @@ def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
     assert result.replay.ccl == "shm"
     assert result.verification.wrong == 0
     assert len(run.journal.header.devices) == 2
+    computing = cclmark("replay", traced, *FAST, "--gaps", "compute", "--matrix", "32")
+    (result,) = computing.journal.replays
+    assert result.verification.wrong == 0
+    last_s = max(call.begin_s for call in read_journal(Path(traced)).profile.window[0])
+    assert max(min(values) for values in result.span_s) >= last_s / 2
     markdown = cclmark("replay", traced, *FAST, "--format", "markdown").out
     assert "| the program |" in markdown
 
@@ -200,6 +227,7 @@ def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
         (("PROFILE", "--ccl", "shm,shm", "--vary", "registration=none"), "variables of the"),
         (("PROFILE", "-g", "3", "--devices", "host:3"), "the profile has 2 ranks"),
         (("PROFILE", "--inject", "hang:rank=0,case=0"), "only the faults"),
+        (("PROFILE", "--matrix", "64"), "--matrix requires --gaps compute"),
         (("PROFILE", "-c", "0", "--inject", "corrupt:rank=0,index=0"), "checks no data"),
     ],
 )

@@ -125,3 +125,38 @@ TEST_CASE("calls that do not fit the communicators are refused") {
     CHECK_THROWS_AS(StepReplay(device, rank_group, memberships, {call}, 5), Error);
   });
 }
+
+TEST_CASE("a compute runs before the calls that begin after it") {
+  struct Counting final : Compute {
+    explicit Counting(Device& device) : product(make_product(device, 64)) {}
+    void enqueue(void* stream) override {
+      product->enqueue(stream);
+      ++enqueued;
+    }
+    double work() const override { return product->work(); }
+    std::string implementation() const override { return product->implementation(); }
+    void poison(void* stream) override { product->poison(stream); }
+    ComputeFinding check(void* stream, const std::function<void()>& wait) override {
+      return product->check(stream, wait);
+    }
+    std::unique_ptr<Compute> product;
+    size_t enqueued = 0;
+  };
+  with_two_groups([](Device& device, RankGroup& rank_group, auto memberships) {
+    std::vector<StepCall> calls{call_of(0, 0, Collective::all_reduce, 1000),
+                                call_of(0, 0, Collective::all_reduce, 1000)};
+    calls[1].gap = Gap::after_compute;
+    calls[1].gap_s = 0.02;
+    CHECK_THROWS_WITH_AS(StepReplay(device, rank_group, memberships, calls, 1),
+                         "a call of the step begins after a compute, but there is none", Error);
+    Counting compute(device);
+    StepReplay step(device, rank_group, memberships, calls, 1, nullptr, &compute);
+    double alone_s = step.measure_compute();
+    CHECK(alone_s > 0);
+    CHECK(wrong_in(step.verify({})) == 0);
+    size_t before = compute.enqueued;
+    StepTimes times = step.run(0.0);
+    CHECK(compute.enqueued > before);
+    CHECK(times.begin_s[1] >= 0.02);
+  });
+}

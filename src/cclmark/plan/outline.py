@@ -94,6 +94,8 @@ def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
         values["round"] = [len({one.round for one in replays})]
         values["step"] = [*dict.fromkeys(one.digest for one in replays)]
         values["gaps"] = [*dict.fromkeys(one.gaps for one in replays)]
+        filled = [one.compute for one in replays if one.compute is not None]
+        values["compute"] = [*dict.fromkeys(one.describe() for one in filled)]
         values["ccl"] = [*dict.fromkeys(one.ccl for one in replays)]
     if piece_cases := [one for one in listed if isinstance(one, PieceCase)]:
         parts = [one.case for one in piece_cases]

@@ -8,6 +8,7 @@ import msgspec
 
 from cclmark.plan.counts import AtLeastOne, Count
 from cclmark.plan.items import REPLAY
+from cclmark.plan.overlaps import Compute
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.variants import LIBRARY, Variant
 
@@ -92,7 +93,7 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``program``: the name of the profile. ``digest``: of the step, of which each rank
     receives its part besides the plan. ``calls``: of the rank that makes most. ``gaps``: see
-    replay_choices.GAPS.
+    replay_choices.GAPS. ``compute``: what fills them with COMPUTE.
     """
 
     variant: Variant
@@ -105,6 +106,7 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
     groups: AtLeastOne
     gaps: str
     original: OriginalStep = OriginalStep()
+    compute: Compute | None = None
 
     @property
     def kind(self) -> str:

@@ -14,6 +14,7 @@ from cclmark.cli.collective.measuring import (
     size_of,
     stem_of,
 )
+from cclmark.cli.matrix_product import product_on
 from cclmark.cli.operation_argument import known_operations
 from cclmark.cli.overlap.overlap_options import USUAL_FACTOR, OverlapFlags
 from cclmark.cli.varied import check_settings, checked_variants
@@ -21,7 +22,7 @@ from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.plan.cases import Case
 from cclmark.plan.items import OVERLAP, items_of
-from cclmark.plan.overlaps import MATMUL, TRIAD, Compute, overlaps_of
+from cclmark.plan.overlaps import TRIAD, Compute, overlaps_of
 from cclmark.plan.variants import DEFAULT, parse_vary
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
@@ -36,8 +37,6 @@ _LEAST_ARRAY_BYTES = 4096
 # By runtime; the other ones are accelerators.
 _ROWS, _USUAL_ROWS = {"host": 256}, 8192
 _ARRAYS, _USUAL_ARRAY = {"host": "16M"}, "1G"
-#: Runtimes with a matrix product, and the type of its elements.
-_PRODUCTS = {"cuda": "bfloat16", "host": "float32"}
 
 _USUAL_OPERATION = "all_reduce"
 
@@ -68,12 +67,7 @@ def compute_of(name: str, matrix: int | None, array: str, runtime: str) -> Compu
         return Compute(TRIAD, "float32", array_bytes // 16 * 16)
     if array:
         raise UsageError("--array requires --compute memory; the size of matrices is --matrix")
-    if runtime not in _PRODUCTS:
-        raise UsageError(
-            f"no matrix product is known for {runtime} devices, only for "
-            f"{' and '.join(_PRODUCTS)} devices: see --devices"
-        )
-    return Compute(MATMUL, _PRODUCTS[runtime], matrix or _ROWS.get(runtime, _USUAL_ROWS))
+    return product_on(runtime, matrix or _ROWS.get(runtime, _USUAL_ROWS))
 
 
 def _measure(

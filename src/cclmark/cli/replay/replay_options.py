@@ -26,7 +26,16 @@ class ProgramFlags:
         default=KEEP,
         help="keep: each call begins as long after the last call that had ended before it as in "
         "the program (its compute waits for communication); fixed: at its moment in the program "
-        "(its compute does not wait); drop: at once [keep].",
+        "(its compute does not wait); compute: as fixed, but matrix products of a stream of their "
+        "own fill the time, so that calls share the device with them; drop: at once [keep].",
+    )
+    matrix: int | None = option(
+        OPERATION,
+        "--matrix",
+        type=click.IntRange(min=16, max=65536),
+        metavar="N",
+        help="--gaps compute: rows and columns of the matrices [4096, bfloat16; host: 128, "
+        "float32].",
     )
 
 

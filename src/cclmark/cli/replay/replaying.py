@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.cli.collective.measuring import check_limits, unknown_library
+from cclmark.cli.matrix_product import product_on
 from cclmark.cli.replay.replay_options import ReplayFlags
 from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_variants
 from cclmark.cli.usual_references import usual_references
@@ -26,6 +27,8 @@ from cclmark.plan.libraries import (
     native_library,
     torch_backend_of,
 )
+from cclmark.plan.overlaps import Compute
+from cclmark.plan.replay_choices import COMPUTE
 from cclmark.plan.replays import Replay, replays_of
 from cclmark.plan.variants import DEFAULT
 from cclmark.profile.program_step import FoundStep, step_of
@@ -44,6 +47,8 @@ from cclmark.run import locate
 _OF_HOST = "shm"
 _CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 _USUAL_CONNECTIONS = 8
+# Of the matrices between calls, by runtime: a product is short beside the time between calls.
+_ROWS, _USUAL_ROWS = {"host": 128}, 4096
 
 
 def measure_replays(flags: ReplayFlags) -> int:
@@ -105,6 +110,7 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
         groups=len(found.step.groups),
         gaps=flags.gaps,
         original=found.original,
+        compute=_compute_of(flags, devices.runtime),
     )
     request = Request(
         devices=devices,
@@ -163,6 +169,15 @@ def _libraries(flags: ReplayFlags, runtime: str) -> list[str]:
     if flags.ccl_path and len(found) > 1:
         raise UsageError("--ccl-path is the file of one library, but --ccl names several")
     return found
+
+
+def _compute_of(flags: ReplayFlags, runtime: str) -> Compute | None:
+    """Returns what fills the time between calls. Raises UsageError."""
+    if flags.gaps == COMPUTE:
+        return product_on(runtime, flags.matrix or _ROWS.get(runtime, _USUAL_ROWS))
+    if flags.matrix is not None:
+        raise UsageError("--matrix requires --gaps compute")
+    return None
 
 
 def _check_faults(flags: ReplayFlags, ranks: int) -> None:

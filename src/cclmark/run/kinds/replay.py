@@ -11,6 +11,7 @@ from cclmark import _engine as engine
 from cclmark.plan.items import items_of
 from cclmark.plan.replays import RankStep, Replay
 from cclmark.run.all_or_none import in_step
+from cclmark.run.compute import open_compute
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import Library, NativeLibrary, join_with_id
 from cclmark.run.opening import measure_each
@@ -39,9 +40,11 @@ def _measure(
     communicators = _join_groups(rank, device, step, library, options)
     try:
         rank.enter("allocating buffers")
+        first = items[indices[0]]
+        compute = None if first.compute is None else open_compute(context, first.compute)
         runner = in_step(
             rank.agreement,
-            partial(StepRunner, rank, device, step, items[indices[0]].gaps, communicators),
+            partial(StepRunner, rank, device, step, first.gaps, communicators, compute),
         )
         for index in indices:
             rank.case_index = index
@@ -54,7 +57,7 @@ def _measure(
                 communicator.check()  # may raise the error that made the other ranks stop
         raise
     rank.enter("shutdown")
-    del runner
+    del runner, compute
     for communicator in communicators:
         if communicator is not None:
             communicator.leave()
