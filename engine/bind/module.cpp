@@ -522,8 +522,7 @@ NB_MODULE(_engine, m) {
   nb::enum_<Gap>(m, "Gap")
       .value("none", Gap::none)
       .value("after_previous", Gap::after_previous)
-      .value("after_begin", Gap::after_begin)
-      .value("after_compute", Gap::after_compute);
+      .value("after_begin", Gap::after_begin);
   const StepCall step_call;
   bind_struct<StepCall>(m, "StepCall", field("communicator"_a, &StepCall::communicator),
                         field("stream"_a, &StepCall::stream),
@@ -557,8 +556,6 @@ NB_MODULE(_engine, m) {
           "seed"_a, "counter"_a.none() = nb::none(), "compute"_a.none() = nb::none(),
           nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(),
           nb::keep_alive<1, 8>(), nb::keep_alive<1, 9>())
-      .def("measure_compute", &StepReplay::measure_compute,
-           nb::call_guard<nb::gil_scoped_release>())
       .def("run", &StepReplay::run, "delay_s"_a = 0.0, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "verify",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <exception>
 #include <thread>
 
@@ -23,6 +22,8 @@ constexpr double kLeastSleepS = 200e-6;  // a shorter sleep ends later than it s
 // The time of one operation of a compute is the median of these batches, after a first one.
 constexpr size_t kBatches = 5;
 constexpr size_t kBatchOperations = 16;
+constexpr double kLeastComputeS = 1e-7;  // of a clock that is too coarse for these batches
+constexpr double kAheadS = 1e-3;  // of the compute that is enqueued at once at the end of a step
 
 /// As in kernels/clock.cu.
 struct PauseArguments {
@@ -87,9 +88,7 @@ StepReplay::StepReplay(Device& device, RankGroup& rank_group, std::vector<Member
   size_t streams = 1;
   for (const StepCall& call : calls) streams = std::max(streams, call.stream + 1);
   for (size_t i = 0; i < streams; ++i) streams_.emplace_back(device_);
-  bool pauses = std::ranges::any_of(calls, [](const StepCall& c) {
-    return c.gap == Gap::after_previous || c.gap == Gap::after_begin;
-  });
+  bool pauses = std::ranges::any_of(calls, [](const StepCall& c) { return c.gap != Gap::none; });
   if (compute_ != nullptr) compute_stream_.emplace(device_);
   if (pauses && !device_.synchronous()) {
     try {
@@ -106,7 +105,6 @@ StepReplay::StepReplay(Device& device, RankGroup& rank_group, std::vector<Member
   for (size_t i = 0; i < calls_.size(); ++i) {
     begins_.emplace_back(device_);
     ends_.emplace_back(device_);
-    if (compute_ != nullptr) computes_.emplace_back(device_);
   }
 }
 
@@ -138,8 +136,6 @@ void StepReplay::check_gap(const StepCall& call, size_t place) const {
   if (call.after && *call.after >= place)
     throw Error("a gap of the step begins after a later call");
   if (call.stream >= kMostStreams) throw Error("the step has too many streams");
-  if (call.gap == Gap::after_compute && compute_ == nullptr)
-    throw Error("a call of the step begins after a compute, but there is none");
 }
 
 /// Provides buffers that are large enough for every call of a lane.
@@ -192,8 +188,8 @@ void StepReplay::bind(StepCall call) {
                     .segments = row.expected(operation, own.rank, own.ranks)});
 }
 
-/// Begins a step on all streams, after the ranks have met.
-void StepReplay::begin_step(double delay_s) {
+/// Begins a step on all streams, after the ranks have met. `computes`: with the compute.
+void StepReplay::begin_step(double delay_s, bool computes) {
   if (delay_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(delay_s));
   void* first = streams_.front().get();
   begun_ns_ = now_ns();
@@ -202,16 +198,17 @@ void StepReplay::begin_step(double delay_s) {
     device_.launch_grid(*pause_, &mark, {}, first);
   }
   device_.record(reference_.get(), first);
-  computed_ = 0;
   if (device_.synchronous()) return;
   for (size_t i = 1; i < streams_.size(); ++i) {
     device_.wait_for_event(reference_.get(), streams_[i].get());
   }
-  if (compute_stream_) device_.wait_for_event(reference_.get(), compute_stream_->get());
+  if (!computes || compute_ == nullptr) return;
+  device_.wait_for_event(reference_.get(), compute_stream_->get());
+  compute_ahead();
 }
 
-double StepReplay::measure_compute() {
-  if (compute_ == nullptr) throw Error("the step has no compute");
+/// Measures one operation of the compute alone.
+void StepReplay::measure_compute() {
   void* stream = compute_stream_->get();
   Event begin(device_), end(device_);
   std::vector<double> times_s;
@@ -220,34 +217,29 @@ double StepReplay::measure_compute() {
     for (size_t i = 0; i < kBatchOperations; ++i) compute_->enqueue(stream);
     device_.record(end.get(), stream);
     wait_for_stream(stream);
-    // Of the first one, the library may load kernels.
+    // In the first one, the library may load kernels.
     if (batch > 0) times_s.push_back(device_.elapsed_s(begin.get(), end.get()));
   }
   std::ranges::nth_element(times_s, times_s.begin() + kBatches / 2);
-  compute_s_ = times_s[kBatches / 2] / kBatchOperations;
-  if (!(compute_s_ > 0)) {
-    throw UnsupportedError("the clock of the device is too coarse for the compute of the step");
-  }
-  return compute_s_;
+  compute_s_ = std::max(times_s[kBatches / 2] / kBatchOperations, kLeastComputeS);
 }
 
-/// Runs the compute before a call, which begins after it.
-void StepReplay::compute_until(size_t place) {
-  const StepCall& call = calls_[place].call;
-  void* stream = compute_stream_->get();
-  if (device_.synchronous()) {
-    // The processor executes calls too: only the time that they leave is computed.
-    const auto last_ns = static_cast<int64_t>((call.gap_s - compute_s_) * kNsPerSecond);
-    while (now_ns() - begun_ns_ <= last_ns) {
+/// Enqueues the compute for a short time.
+void StepReplay::compute_ahead() {
+  auto operations = std::max<size_t>(1, static_cast<size_t>(kAheadS / compute_s_));
+  for (size_t i = 0; i < operations; ++i) compute_->enqueue(compute_stream_->get());
+}
+
+/// Repeats the compute until all calls of the step are complete.
+void StepReplay::compute_until_idle() {
+  if (compute_ == nullptr || device_.synchronous()) return;
+  for (const Stream& stream : streams_) {
+    while (!device_.idle(stream.get())) {
+      for (const Membership& one : memberships_) one.communicator->check();
       rank_group_.check(RankGroup::kDevice);
-      compute_->enqueue(stream);
+      if (device_.idle(compute_stream_->get())) compute_ahead();
     }
-    return wait_on_host(call);
   }
-  auto needed = static_cast<size_t>(std::llround(call.gap_s / compute_s_));
-  for (; computed_ < needed; ++computed_) compute_->enqueue(stream);
-  device_.record(computes_[place].get(), stream);
-  device_.wait_for_event(computes_[place].get(), stream_of(call));
 }
 
 /// Lets a call wait for the one before of its communicator on another stream, as NCCL does itself:
@@ -258,10 +250,8 @@ void StepReplay::keep_order(const Bound& bound) {
 }
 
 /// Lets the time before a call pass on its stream.
-void StepReplay::pass_gap(size_t place) {
-  const StepCall& call = calls_[place].call;
+void StepReplay::pass_gap(const StepCall& call) {
   if (call.gap == Gap::none) return;
-  if (call.gap == Gap::after_compute) return compute_until(place);
   if (pause_ == nullptr) return wait_on_host(call);
   if (call.gap == Gap::after_previous && call.after) {
     device_.wait_for_event(ends_[*call.after].get(), stream_of(call));
@@ -274,13 +264,15 @@ void StepReplay::pass_gap(size_t place) {
 }
 
 void StepReplay::wait_on_host(const StepCall& call) {
-  const int64_t from_ns = call.gap == Gap::after_previous ? now_ns() : begun_ns_;
+  const int64_t from_ns = call.gap == Gap::after_begin ? begun_ns_ : now_ns();
   const int64_t until_ns = from_ns + static_cast<int64_t>(call.gap_s * kNsPerSecond);
   for (;;) {
     double left_s = static_cast<double>(until_ns - now_ns()) / kNsPerSecond;
     if (left_s <= 0) return;
     rank_group_.check(RankGroup::kDevice);
-    if (left_s > 2 * kLeastSleepS) {
+    if (compute_ != nullptr && left_s > compute_s_) {
+      compute_->enqueue(compute_stream_->get());
+    } else if (left_s > 2 * kLeastSleepS) {
       // Compute of the program would use the processor; the ranks of a replay may share it.
       std::this_thread::sleep_for(
           std::chrono::duration<double>(std::min(left_s - kLeastSleepS, 0.1)));
@@ -320,17 +312,18 @@ StepTimes StepReplay::run(double delay_s) {
   counter_.begin_batch();
   rank_group_.barrier();
   auto begin = Clock::now();
-  begin_step(delay_s);
+  begin_step(delay_s, true);
   for (size_t i = 0; i < calls_.size(); ++i) {
     const StepCall& call = calls_[i].call;
     keep_order(calls_[i]);
-    pass_gap(i);
+    pass_gap(call);
     device_.record(begins_[i].get(), stream_of(call));
     enqueue(calls_[i]);
     device_.record(ends_[i].get(), stream_of(call));
   }
   StepTimes times;
   times.enqueue_s = seconds_between(begin, Clock::now());
+  compute_until_idle();
   wait_until_idle();
   times.host_s = seconds_between(begin, Clock::now());
   for (size_t i = 0; i < calls_.size(); ++i) {
@@ -345,7 +338,7 @@ std::vector<Checker::Count> StepReplay::verify(std::optional<size_t> corrupt) {
   const bool on_device = checked_on_host().empty();
   counter_.begin_batch();
   rank_group_.barrier();
-  begin_step(0);
+  begin_step(0, false);
   for (size_t i = 0; i < calls_.size(); ++i) {
     const Bound& bound = calls_[i];
     void* stream = stream_of(bound.call);

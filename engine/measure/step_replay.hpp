@@ -23,7 +23,6 @@ enum class Gap : uint8_t {
   none,            ///< at once
   after_previous,  ///< so long after the call before it on its stream
   after_begin,     ///< so long after the begin of the step
-  after_compute,   ///< after as much compute as takes so long alone, counted from the begin
 };
 
 /// A call of one rank in a step.
@@ -58,11 +57,13 @@ struct Membership {
 };
 
 /// Repeats a sequence of calls: operations of several communicators on several streams, with gaps
-/// between them in which nothing runs, or beside a compute that stands for the program's own.
+/// between them in which nothing runs, or a compute that stands for the program's own.
 ///
 /// Calls are enqueued in their order. Those of one communicator on one stream share a buffer for
 /// inputs and one for outputs, because they do not overlap. Gaps pass on the device; a device that
-/// works inside the call waits on the host.
+/// works inside the call waits on the host. The compute is repeated on a stream of its own from the
+/// begin of a step to the end of its last call; a device that works inside the call executes it in
+/// the gaps.
 class StepReplay {
  public:
   /// `rank_group`: of all ranks, which begin each step together. Raises Error for a call with an
@@ -74,11 +75,6 @@ class StepReplay {
   ~StepReplay();
   StepReplay(const StepReplay&) = delete;
   StepReplay& operator=(const StepReplay&) = delete;
-
-  /// Measures one operation of the compute alone and returns its time in seconds, which later steps
-  /// use: they run as many operations as take the time before a call. Without it the first step
-  /// measures. Raises UnsupportedError if the clock of the device is too coarse for it.
-  double measure_compute();
 
   /// Runs the step once. `delay_s`: this rank begins so much later. All ranks must call it.
   StepTimes run(double delay_s);
@@ -102,14 +98,16 @@ class StepReplay {
   void check_gap(const StepCall& call, size_t place) const;
   void allocate(const std::vector<StepCall>& calls);
   void bind(StepCall call);
-  void begin_step(double delay_s);
+  void begin_step(double delay_s, bool computes);
   void keep_order(const Bound& bound);
-  void pass_gap(size_t place);
-  void compute_until(size_t place);
+  void pass_gap(const StepCall& call);
   void wait_on_host(const StepCall& call);
   void enqueue(const Bound& bound);
   void wait_until_idle();
   void wait_for_stream(void* stream);
+  void measure_compute();
+  void compute_ahead();
+  void compute_until_idle();
   void* stream_of(const StepCall& call) const { return streams_[call.stream].get(); }
 
   Device& device_;
@@ -125,9 +123,7 @@ class StepReplay {
   Event reference_;
   Compute* compute_;
   std::optional<Stream> compute_stream_;
-  double compute_s_ = 0;         ///< of one operation of the compute
-  size_t computed_ = 0;          ///< operations of the compute that were enqueued in this step
-  std::vector<Event> computes_;  ///< the end of the compute before a call
+  double compute_s_ = 0;  ///< of one operation of the compute alone; 0: not measured yet
   std::vector<Event> begins_, ends_;
   std::map<std::pair<size_t, size_t>, std::unique_ptr<Lane>> lanes_;  ///< communicator, stream
   std::vector<Bound> calls_;

@@ -402,7 +402,6 @@ class Gap:
     none: Gap
     after_previous: Gap
     after_begin: Gap
-    after_compute: Gap
 
 class StepCall:
     def __init__(
@@ -435,7 +434,6 @@ class StepReplay:
         counter: OperationCounter | None = None,
         compute: Compute | None = None,
     ) -> None: ...
-    def measure_compute(self) -> float: ...
     def run(self, delay_s: float = 0.0) -> StepTimes: ...
     def verify(self, corrupt: int | None) -> list[tuple[int, int]]: ...
     @property

@@ -126,7 +126,7 @@ TEST_CASE("calls that do not fit the communicators are refused") {
   });
 }
 
-TEST_CASE("a compute runs before the calls that begin after it") {
+TEST_CASE("a compute runs in the gaps of a step, but not while it is checked") {
   struct Counting final : Compute {
     explicit Counting(Device& device) : product(make_product(device, 64)) {}
     void enqueue(void* stream) override {
@@ -145,18 +145,14 @@ TEST_CASE("a compute runs before the calls that begin after it") {
   with_two_groups([](Device& device, RankGroup& rank_group, auto memberships) {
     std::vector<StepCall> calls{call_of(0, 0, Collective::all_reduce, 1000),
                                 call_of(0, 0, Collective::all_reduce, 1000)};
-    calls[1].gap = Gap::after_compute;
+    calls[1].gap = Gap::after_begin;
     calls[1].gap_s = 0.02;
-    CHECK_THROWS_WITH_AS(StepReplay(device, rank_group, memberships, calls, 1),
-                         "a call of the step begins after a compute, but there is none", Error);
     Counting compute(device);
     StepReplay step(device, rank_group, memberships, calls, 1, nullptr, &compute);
-    double alone_s = step.measure_compute();
-    CHECK(alone_s > 0);
     CHECK(wrong_in(step.verify({})) == 0);
-    size_t before = compute.enqueued;
+    CHECK(compute.enqueued == 0);
     StepTimes times = step.run(0.0);
-    CHECK(compute.enqueued > before);
+    CHECK(compute.enqueued > 0);
     CHECK(times.begin_s[1] >= 0.02);
   });
 }

@@ -11,8 +11,7 @@ from cclmark.plan.counts import Count
 from cclmark.plan.items import OVERLAP
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import Variant
-
-MATMUL, TRIAD = "matmul", "memory"
+from cclmark.plan.work_beside import MATMUL
 
 _TRIAD_ARRAYS = 3
 

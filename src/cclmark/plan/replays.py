@@ -93,7 +93,7 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``program``: the name of the profile. ``digest``: of the step, of which each rank
     receives its part besides the plan. ``calls``: of the rank that makes most. ``gaps``: see
-    replay_choices.GAPS. ``compute``: what fills them with COMPUTE.
+    replay_choices.GAPS. ``compute``: what runs beside the calls.
     """
 
     variant: Variant

@@ -12,7 +12,7 @@ from statistics import median
 from cclmark import _engine as engine
 from cclmark.analysis.stopping import Precision, WarmUp
 from cclmark.plan.inject import Injection
-from cclmark.plan.replay_choices import COMPUTE, DROP, FIXED
+from cclmark.plan.replay_choices import DROP, FIXED
 from cclmark.plan.replays import RankStep, Replay, ReplayedCall
 from cclmark.profile.intervals import length_of, union_of
 from cclmark.results.kinds import ReplayResult
@@ -42,7 +42,7 @@ class StepRunner:
     ) -> None:
         """``communicators``: of the groups of the step, None for those of other ranks.
 
-        ``compute``: what fills the time between calls with COMPUTE.
+        ``compute``: what runs beside the calls.
 
         Raises UnsupportedError, OutOfMemoryError.
         """
@@ -64,7 +64,6 @@ class StepRunner:
             counter=rank.counter,
             compute=compute,
         )
-        self._has_compute = compute is not None
         if self._replay.checked_on_host:
             rank.notice(f"outputs are checked on the host: {self._replay.checked_on_host}")
         faults = [Injection.parse(text, rank.job.ranks) for text in self._settings.inject]
@@ -81,9 +80,6 @@ class StepRunner:
         """Checks, warms up and times the step. Raises EngineError."""
         started_at_s, began_s = time.time(), time.monotonic()
         self._enter("warm-up", 0)
-        if self._has_compute:
-            # Of all ranks at once, as in the program: devices of a host may share their power.
-            in_step(self._rank.agreement, self._replay.measure_compute, _GRACE_S)
         # Connects, and is where a library refuses.
         in_step(self._rank.agreement, partial(self._replay.run, 0.0), _GRACE_S)
         verification = self._verify() if self._settings.check else None
@@ -241,8 +237,6 @@ def _engine_calls(
         place = bisect.bisect_right(ended, (call.begin_s, len(calls)))
         if gaps == DROP:
             gap, gap_s = engine.Gap.none, 0.0
-        elif gaps == COMPUTE:
-            gap = engine.Gap.after_compute
         elif gaps != FIXED and place > 0:
             end_s, after = ended[place - 1]
             gap, gap_s = engine.Gap.after_previous, call.begin_s - end_s

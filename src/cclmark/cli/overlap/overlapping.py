@@ -11,10 +11,9 @@ from cclmark.cli.collective.measuring import (
     device_count,
     devices_text,
     request_of,
-    size_of,
     stem_of,
 )
-from cclmark.cli.matrix_product import product_on
+from cclmark.cli.computes import compute_of
 from cclmark.cli.operation_argument import known_operations
 from cclmark.cli.overlap.overlap_options import USUAL_FACTOR, OverlapFlags
 from cclmark.cli.varied import check_settings, checked_variants
@@ -22,7 +21,7 @@ from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.plan.cases import Case
 from cclmark.plan.items import OVERLAP, items_of
-from cclmark.plan.overlaps import TRIAD, Compute, overlaps_of
+from cclmark.plan.overlaps import overlaps_of
 from cclmark.plan.variants import DEFAULT, parse_vary
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
@@ -33,7 +32,6 @@ from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import OverlapResult
 
-_LEAST_ARRAY_BYTES = 4096
 # By runtime; the other ones are accelerators.
 _ROWS, _USUAL_ROWS = {"host": 256}, 8192
 _ARRAYS, _USUAL_ARRAY = {"host": "16M"}, "1G"
@@ -56,20 +54,6 @@ def measure_overlap(flags: OverlapFlags) -> int:
         return coordinator.exit_code
 
 
-def compute_of(name: str, matrix: int | None, array: str, runtime: str) -> Compute:
-    """Returns the compute of the flags on devices of a runtime. Raises UsageError."""
-    if name == TRIAD:
-        if matrix is not None:
-            raise UsageError("--matrix requires --compute matmul; the size of arrays is --array")
-        array_bytes = size_of("--array", array or _ARRAYS.get(runtime, _USUAL_ARRAY))
-        if array_bytes < _LEAST_ARRAY_BYTES:
-            raise UsageError(f"--array {array}: at least {_LEAST_ARRAY_BYTES} bytes")
-        return Compute(TRIAD, "float32", array_bytes // 16 * 16)
-    if array:
-        raise UsageError("--array requires --compute memory; the size of matrices is --matrix")
-    return product_on(runtime, matrix or _ROWS.get(runtime, _USUAL_ROWS))
-
-
 def _measure(
     operations: Sequence[str], flags: OverlapFlags, coordinator: Coordinator, began_s: float
 ) -> int:
@@ -82,7 +66,15 @@ def _measure(
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: overlap measures one library")
     ccl = plan.ccls[0]
-    compute = compute_of(flags.compute, flags.matrix, flags.array, coordinator.devices.runtime)
+    runtime = coordinator.devices.runtime
+    compute = compute_of(
+        flags.compute,
+        flags.matrix,
+        flags.array,
+        runtime,
+        usual_rows=_ROWS.get(runtime, _USUAL_ROWS),
+        usual_array=_ARRAYS.get(runtime, _USUAL_ARRAY),
+    )
     varied = [parse_vary(text) for text in flags.vary]
     notices = check_settings(varied, ccl)
     variants = (

@@ -9,6 +9,7 @@ import click
 from cclmark.cli.options import OPERATION, Flags, argument, changed, option
 from cclmark.cli.step_options import StepFlags
 from cclmark.plan.replay_choices import GAPS, KEEP
+from cclmark.plan.work_beside import MATMUL, NO_COMPUTE, TRIAD
 
 _SHARED = Flags.__dataclass_fields__
 _STEPS = StepFlags.__dataclass_fields__
@@ -26,16 +27,30 @@ class ProgramFlags:
         default=KEEP,
         help="keep: each call begins as long after the last call that had ended before it as in "
         "the program (its compute waits for communication); fixed: at its moment in the program "
-        "(its compute does not wait); compute: as fixed, but matrix products of a stream of their "
-        "own fill the time, so that calls share the device with them; drop: at once [keep].",
+        "(its compute does not wait); drop: at once [keep].",
+    )
+    compute: str = option(
+        OPERATION,
+        "--compute",
+        default=NO_COMPUTE,
+        type=click.Choice([NO_COMPUTE, MATMUL, TRIAD]),
+        help="What runs beside the calls, in place of the program's computation: none; matmul, "
+        "matrix products; memory, triads that are bound by the memory [none].",
     )
     matrix: int | None = option(
         OPERATION,
         "--matrix",
         type=click.IntRange(min=16, max=65536),
         metavar="N",
-        help="--gaps compute: rows and columns of the matrices [4096, bfloat16; host: 128, "
-        "float32].",
+        help="matmul: rows and columns of the matrices [4096, bfloat16; host: 128, float32]. "
+        "Calls wait for the blocks of a product, the longer the larger it is.",
+    )
+    array: str = option(
+        OPERATION,
+        "--array",
+        default="",
+        metavar="SIZE",
+        help="memory: size of each of the three arrays [64M; host: 1M].",
     )
 
 

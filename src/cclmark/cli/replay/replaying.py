@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.cli.collective.measuring import check_limits, unknown_library
-from cclmark.cli.matrix_product import product_on
+from cclmark.cli.computes import compute_of
 from cclmark.cli.replay.replay_options import ReplayFlags
 from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_variants
 from cclmark.cli.usual_references import usual_references
@@ -28,9 +28,9 @@ from cclmark.plan.libraries import (
     torch_backend_of,
 )
 from cclmark.plan.overlaps import Compute
-from cclmark.plan.replay_choices import COMPUTE
 from cclmark.plan.replays import Replay, replays_of
 from cclmark.plan.variants import DEFAULT
+from cclmark.plan.work_beside import NO_COMPUTE
 from cclmark.profile.program_step import FoundStep, step_of
 from cclmark.recording.joining import devices_here, joined
 from cclmark.recording.output import Output
@@ -47,8 +47,9 @@ from cclmark.run import locate
 _OF_HOST = "shm"
 _CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 _USUAL_CONNECTIONS = 8
-# Of the matrices between calls, by runtime: a product is short beside the time between calls.
+# Of the work beside the calls, by runtime: it is short beside a step.
 _ROWS, _USUAL_ROWS = {"host": 128}, 4096
+_ARRAYS, _USUAL_ARRAY = {"host": "1M"}, "64M"
 
 
 def measure_replays(flags: ReplayFlags) -> int:
@@ -172,11 +173,18 @@ def _libraries(flags: ReplayFlags, runtime: str) -> list[str]:
 
 
 def _compute_of(flags: ReplayFlags, runtime: str) -> Compute | None:
-    """Returns what fills the time between calls. Raises UsageError."""
-    if flags.gaps == COMPUTE:
-        return product_on(runtime, flags.matrix or _ROWS.get(runtime, _USUAL_ROWS))
-    if flags.matrix is not None:
-        raise UsageError("--matrix requires --gaps compute")
+    """Returns what runs beside the calls. Raises UsageError."""
+    if flags.compute != NO_COMPUTE:
+        return compute_of(
+            flags.compute,
+            flags.matrix,
+            flags.array,
+            runtime,
+            usual_rows=_ROWS.get(runtime, _USUAL_ROWS),
+            usual_array=_ARRAYS.get(runtime, _USUAL_ARRAY),
+        )
+    if flags.matrix is not None or flags.array:
+        raise UsageError("--matrix and --array require --compute matmul or memory")
     return None
 
 

@@ -8,8 +8,8 @@ from cclmark.analysis.overlaps import OverlapSummary, SlowDown
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
-from cclmark.plan.overlaps import MATMUL
 from cclmark.plan.sizes import format_size
+from cclmark.plan.work_beside import MATMUL
 from cclmark.printable import plain
 from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
 from cclmark.results.kinds import OverlapResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.analysis.replays import ReplaySummary
-from cclmark.plan.replay_choices import COMPUTE, DROP, FIXED, KEEP
+from cclmark.plan.replay_choices import DROP, FIXED, KEEP
 from cclmark.plan.replays import Replay
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import LIBRARY
@@ -19,7 +19,6 @@ _LONGEST_NAME = 48
 _GAPS = {
     KEEP: "each call begins as long after the last call that had ended before it as in the program",
     FIXED: "each call begins at its moment in the program, or when the one before it has ended",
-    COMPUTE: "each call begins after as much compute as takes until its moment in the program",
     DROP: "calls follow each other at once",
 }
 _SHORT_S = 1e-4
@@ -50,7 +49,7 @@ def title_of_replay(one: Replay) -> str:
 
 def gaps_line(one: Replay) -> str:
     """What happens between the calls."""
-    beside = "" if one.compute is None else f": {one.compute.describe()}, on a stream of its own"
+    beside = "" if one.compute is None else f", beside {one.compute.describe()}"
     return _GAPS[one.gaps] + beside
 
 

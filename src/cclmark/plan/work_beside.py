@@ -1,0 +1,4 @@
+"""Names of the work beside collectives, without what is slow to import."""
+
+#: The product of two square matrices; the triad of the STREAM benchmark; nothing.
+MATMUL, TRIAD, NO_COMPUTE = "matmul", "memory", "none"
