@@ -131,14 +131,52 @@ def test_other_formats_name_the_library(measured, cclmark, tmp_path):
     assert "between hosts: mpi send/recv" in page
 
 
-def test_wrong_data_between_hosts_are_found(measured):
-    fault = ("--inject", "corrupt:pair=3-0,index=7")
-    run = measured("p2p", *SHORT, "-p", "uniBw", "-t", "CE", *fault)
-    assert run.code == 1
-    (wrong,) = [one for one in run.journal.transfers if one.status == "wrong"]
-    assert (wrong.transfer.ccl, wrong.transfer.flows) == ("mpi", ((3, 0),))
-    assert wrong.verification.findings[0].first_element == 7
-    assert "HOST1:DEV1 → HOST0:DEV0: 1 wrong, first element 7" in run.out
+def test_wrong_data_between_hosts_are_found_in_every_measure(measured):
+    """Data that come to the first rank of a pair, and to the second one of another pair."""
+    faults = ("--inject", "corrupt:pair=3-0,index=1", "--inject", "corrupt:pair=1-2,index=2")
+    run = measured("p2p", *SHORT, "-t", "CE", *faults)
+    assert run.code == 1, run.err
+    wrong = [one for one in run.journal.transfers if one.status == "wrong"]
+    assert {one.transfer.ccl for one in wrong} == {"mpi"}
+    # By the flow at whose end the data are wrong; a round trip has one.
+    assert {
+        (one.transfer.measure, one.transfer.flows, found.rank, found.first_element)
+        for one in wrong
+        for found in one.verification.findings
+    } == {
+        ("unidirectional", ((3, 0),), 0, 1),
+        ("bidirectional", ((0, 3), (3, 0)), 1, 1),
+        ("latency", ((0, 3),), 0, 1),
+        ("unidirectional", ((1, 2),), 0, 2),
+        ("bidirectional", ((1, 2), (2, 1)), 0, 2),
+        ("latency", ((1, 2),), 0, 2),
+    }
+    assert "HOST1:DEV1 → HOST0:DEV0: 1 wrong, first element 1" in run.out
+
+
+def test_a_delay_between_hosts_concerns_its_direction_only(measured):
+    run = measured("p2p", *SHORT, "-t", "CE", "--inject", "delay:pair=0-2,ms=600")
+    times_s = {
+        (one.transfer.measure, one.transfer.flows[0]): one.summary.time_s
+        for one in run.journal.transfers
+        if one.transfer.ccl
+    }
+    usual_s = max(times_s["unidirectional", pair] for pair in ((2, 0), (1, 3), (3, 1)))
+    assert times_s["unidirectional", (0, 2)] > 5 * usual_s
+    for measure in ("bidirectional", "latency"):
+        assert times_s[measure, (0, 2)] > 5 * times_s[measure, (1, 3)]
+
+
+def test_messages_are_sampled_until_their_median_is_known(measured):
+    """Also with a number of repetitions, which is the least of a sample."""
+    run = measured("p2p", "-b", "256K", "-r", "3", "-p", "uniBw,latency", "-t", "CE")
+    for one in run.journal.transfers:
+        if one.transfer.ccl:
+            assert one.samples.copies_per_sample >= 3
+            assert len(one.samples.device_s) >= 6 or not one.converged
+            assert len(one.samples.device_s) > 1
+    latencies = [one for one in run.journal.transfers if one.transfer.measure == "latency"]
+    assert all(one.samples.copies_per_sample > 20 for one in latencies if one.transfer.ccl)
 
 
 def test_a_delay_within_the_second_host_concerns_its_pair_only(measured):

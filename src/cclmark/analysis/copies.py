@@ -31,7 +31,7 @@ class Checks:
 
 def checks_of(results: Sequence[TransferResult]) -> Checks:
     """Counts the results of a run."""
-    copies = [one for one in results if one.transfer.method not in ("chase", "ping-pong")]
+    copies = [one for one in results if one.transfer.has_output]
     return Checks(
         copies=len(copies),
         checked=sum(one.verification is not None for one in results),

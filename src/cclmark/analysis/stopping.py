@@ -12,16 +12,16 @@ from cclmark.analysis.statistics import median_half_width
 # of operations timed together. nccl-tests times 20 by default; the same number makes figures
 # comparable.
 _OPERATIONS = 20
-_LEAST_BATCH_S = 100e-6  # in shorter batches the start of the ranks dominates
+LEAST_BATCH_S = 100e-6  # in shorter batches the start of the ranks dominates
 _MOST_BATCH_S = 10e-3  # of operations that long, the ends are a small part
 _MOST_OPERATIONS = 1000
 
 
-def operations_per_batch(time_s: float) -> int:
-    """The number of operations of ``time_s`` seconds that are timed together."""
+def operations_per_batch(time_s: float, least_s: float = LEAST_BATCH_S) -> int:
+    """The number of operations of ``time_s`` seconds that are timed together, for ``least_s``."""
     if time_s <= 0:
         return _MOST_OPERATIONS
-    least = math.ceil(_LEAST_BATCH_S / time_s)
+    least = math.ceil(least_s / time_s)
     most = math.ceil(_MOST_BATCH_S / time_s)
     return min(max(_OPERATIONS, least), most, _MOST_OPERATIONS)
 

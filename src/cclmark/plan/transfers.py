@@ -26,6 +26,7 @@ ELEMENT_BYTES = 4
 LATENCY_BYTES = 4 * ELEMENT_BYTES  # four integers, as p2pBandwidthLatencyTest copies
 
 _HOST_KINDS = ("pinned", "pageable")
+_WITHOUT_OUTPUT = ("chase", "ping-pong")
 
 
 class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,6 +92,11 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     def ends(self) -> tuple[int, int] | None:
         """The devices of the first flow."""
         return self.flows[0] if self.flows else None
+
+    @property
+    def has_output(self) -> bool:
+        """Whether data arrive that can be checked: latencies of loads and stores have none."""
+        return self.method not in _WITHOUT_OUTPUT
 
     @property
     def means(self) -> str:

@@ -171,8 +171,8 @@ class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
 
     @property
     def is_checkable(self) -> bool:
-        """Whether there is an output: latencies of loads and stores have none."""
-        return self.transfer.method in ("", "copy")
+        """Whether there is an output that can be checked."""
+        return self.transfer.has_output
 
 
 class CheckResult(ItemResult[Check], tag="check", omit_defaults=True):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 
 from cclmark import _engine as engine
 from cclmark.analysis.device_time import SHARE_OF_COMPARED_LAUNCHES, launches_determine
-from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
+from cclmark.analysis.stopping import LEAST_BATCH_S, Precision, WarmUp, operations_per_batch
 from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
@@ -37,6 +38,18 @@ _LEAD_REPLAYS = 1  # launches before the timed ones
 _LEAST_CAPTURED = 20  # operations in a graph
 
 
+@dataclass(frozen=True)
+class Batches:
+    """How operations are divided into samples.
+
+    ``least_s``: the time of operations that are timed together. ``repeated``: a fixed number of
+    iterations is the least of a batch, and batches are repeated until the median is known.
+    """
+
+    least_s: float = LEAST_BATCH_S
+    repeated: bool = False
+
+
 def _by_itself(done: bool) -> bool:
     """The stopping decision for a case that is independent of other ranks' cases."""
     return done
@@ -57,6 +70,7 @@ class CaseRunner:
         enter: Callable[[str, int], None],
         *,
         compares: bool = False,
+        batches: Batches = Batches(),
     ) -> None:
         """``agreement``: a group of the ranks of ``session`` with separate slots.
 
@@ -75,6 +89,8 @@ class CaseRunner:
         )
         self._tried = False  # whether all ranks have completed an operation of this case
         self._settings = settings
+        self._batches = batches
+        self._fixed = settings.iterations is not None and not batches.repeated
         self._decides = (
             partial(launches_determine, share=SHARE_OF_COMPARED_LAUNCHES)
             if compares
@@ -82,7 +98,7 @@ class CaseRunner:
         )
         self._enter = enter
         delays_ms = [entry.value for entry in injections if entry.kind == "delay"]
-        self._delay_s = sum(delays_ms) * 1e-3
+        self._delay_s = self._case_delay_s = sum(delays_ms) * 1e-3
         corrupt = [int(entry.value) for entry in injections if entry.kind == "corrupt"]
         self._corrupt = corrupt[0] if corrupt else None
         self._hangs = {int(entry.value) for entry in injections if entry.kind == "hang"}
@@ -93,12 +109,16 @@ class CaseRunner:
         case: Case,
         cycle: int,
         all_done: Callable[[bool], bool] = _by_itself,
+        *,
+        is_delayed: bool = True,
     ) -> CaseResult:
         """Measures and checks one case. A case that the library does not support is skipped.
 
         ``all_done`` is called before each timed batch with the argument whether this case has
-        enough samples. Sampling ends when it returns true.
+        enough samples. Sampling ends when it returns true. ``is_delayed``: whether delays that are
+        injected concern this case.
         """
+        self._case_delay_s = self._delay_s if is_delayed else 0.0
         begin_s = time.monotonic()
         started_at_s = time.time()
         self._enter("preparing", 0)
@@ -202,7 +222,7 @@ class CaseRunner:
             iterations=iterations,
             group=settings.group,
             graph_launches=settings.graph_launches,
-            delay_s=self._delay_s,
+            delay_s=self._case_delay_s,
             warm=settings.cache == "warm",
             library_barrier=settings.barrier == "library",
             events=settings.timing == "blocking" and settings.clock == "device",
@@ -220,21 +240,28 @@ class CaseRunner:
         return combine(rows, self._settings.across_ranks)
 
     def _batch_size(self, time_s: float) -> int:
-        operations = operations_per_batch(time_s)
+        operations = operations_per_batch(time_s, self._batches.least_s)
         if self._settings.timing in _SINGLY:
             return min(operations, _MOST_SINGLE_OPERATIONS)
         launches = self._settings.graph_launches if self._settings.timing == "graph" else 1
         return max(1, operations // (self._settings.group * launches))
 
+    def _iterations(self, time_s: float) -> int:
+        """The iterations of a batch, by the time of an operation."""
+        fixed = self._settings.iterations
+        if fixed is not None and not self._batches.repeated:
+            return fixed
+        return max(fixed or 1, self._batch_size(time_s))
+
     def _warm_up(self) -> tuple[int, int]:
         """Returns the number of operations per batch and the number of warm-up batches."""
         settings = self._settings
         self._enter("warm-up", 0)
-        if settings.warmup == 0 and settings.iterations is not None:
+        if settings.warmup == 0 and settings.iterations is not None and self._fixed:
             return settings.iterations, 0
         if settings.warmup is not None:
             time_s = _middle(self._times(self._batch(max(1, settings.warmup))))
-            return settings.iterations or self._batch_size(time_s), 1
+            return self._iterations(time_s), 1
         self._batch(1)  # connects, compiles and maps memory, so its time is not representative
         time_s = _middle(self._times(self._batch(1)))
         rule = WarmUp()
@@ -247,7 +274,7 @@ class CaseRunner:
             time_s = _middle(self._times(samples))
             times_s.append(time_s)
             elapsed_s += _elapsed(samples)
-        return settings.iterations or self._batch_size(time_s), len(times_s) + 2
+        return self._iterations(time_s), len(times_s) + 2
 
     def _sample(
         self,
@@ -271,8 +298,7 @@ class CaseRunner:
         batches = 0
 
         def enough() -> bool:
-            fixed = settings.iterations is not None
-            return batches > 0 if fixed else rule.done(times_s, elapsed_s)
+            return batches > 0 if self._fixed else rule.done(times_s, elapsed_s)
 
         while not all_done(enough()):
             self._enter(phase, batches)
@@ -284,7 +310,7 @@ class CaseRunner:
             total.device_s += more.device_s
             total.enqueue_s += more.enqueue_s
             batches += 1
-        return total, settings.iterations is not None or rule.reached(times_s)
+        return total, self._fixed or rule.reached(times_s)
 
     def _verify(self, case: Case) -> Verification:
         self._enter("verification", 0)

@@ -14,7 +14,11 @@ from cclmark.plan.pairs import Pair
 from cclmark.plan.transfers import ELEMENT_BYTES, Transfer
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Finding, Settings, TransferSamples
+from cclmark.run.measure import Batches
 
+# Ranks of two hosts begin a sample tens of microseconds apart: the time of a message of their
+# barrier.
+_SAMPLE_S = 5e-3
 _DTYPE = "int32"  # of ELEMENT_BYTES, and supported by every library
 _OPERATIONS = {"unidirectional": "send", "bidirectional": "sendrecv", "latency": "ping_pong"}
 
@@ -47,8 +51,13 @@ class MessageCases:
         return msgspec.structs.replace(self._of_two[place], pair=pair)
 
     def settings(self, settings: Settings) -> Settings:
-        """The settings of the messages: the same samples, enqueued one behind the other."""
-        return msgspec.structs.replace(settings, timing="throughput", one_by_one=True)
+        """The settings of the messages: enqueued one behind the other, in one buffer as copies."""
+        return msgspec.structs.replace(settings, timing="throughput", one_by_one=True, cache="warm")
+
+    @property
+    def batches(self) -> Batches:
+        """The samples of messages: repeated as those of copies, and long."""
+        return Batches(_SAMPLE_S, repeated=True)
 
     def result_of(self, result: CaseResult) -> TransferResult:
         """The result of the transfer, from the result of its case."""
@@ -101,5 +110,10 @@ def _case_of(transfer: Transfer) -> tuple[Pair, Case]:
 
 
 def _of_flow(finding: Finding, transfer: Transfer) -> Finding:
+    """A finding of a rank as one of the flow that ends there.
+
+    A round trip has one flow, and wrong data on either rank belong to it.
+    """
     ends = [end for _, end in transfer.flows]
-    return msgspec.structs.replace(finding, rank=ends.index(finding.rank))
+    flow = ends.index(finding.rank) if len(ends) > 1 else 0
+    return msgspec.structs.replace(finding, rank=flow)

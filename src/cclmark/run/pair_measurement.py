@@ -19,10 +19,11 @@ from cclmark import _engine as engine
 from cclmark.analysis.pair_results import disturbance
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
+from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.pairs import Pair, pair_rounds, probe_of
 from cclmark.results.kinds import CaseResult, Result
 from cclmark.results.schema import Settings
-from cclmark.run.measure import CaseRunner
+from cclmark.run.measure import Batches, CaseRunner
 from cclmark.run.measured_libraries import join_with_id
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
@@ -60,6 +61,10 @@ class CasesOfPairs(Protocol):
 
     def settings(self, settings: Settings) -> Settings:
         """The settings of the measurements, from those of the run."""
+
+    @property
+    def batches(self) -> Batches:
+        """How operations are divided into samples."""
 
     def result_of(self, result: CaseResult) -> Result:
         """The result of the run's item, from the result of a case."""
@@ -199,7 +204,12 @@ class PairsRunner:
             left_out = dict.fromkeys(cases, str(error))
         assert rank.subgroup_agreement is not None
         runner = CaseRunner(
-            session, rank.subgroup_agreement, self._settings, self._injections(pair), rank.enter
+            session,
+            rank.subgroup_agreement,
+            self._settings,
+            self._injections(pair),
+            rank.enter,
+            batches=self._cases.batches,
         )
         too_large = {
             place: left_out[case]
@@ -273,8 +283,9 @@ class PairsRunner:
         if place in bench.too_large:
             return CaseResult(index, case, "skipped", bench.too_large[place])
         self._rank.case_index = index
+        is_delayed = self._sends(case)
         if not at_once:
-            return bench.runner.run(index, case, 0)
+            return bench.runner.run(index, case, 0, is_delayed=is_delayed)
 
         def all_done(done: bool) -> bool:
             # Every batch of every pair begins at this barrier, and no pair is checked before the
@@ -284,7 +295,14 @@ class PairsRunner:
             self._rank.case_index = index
             return self._finished
 
-        return bench.runner.run(index, case, 0, all_done)
+        return bench.runner.run(index, case, 0, all_done, is_delayed=is_delayed)
+
+    def _sends(self, case: Case) -> bool:
+        """Whether this rank sends, so that a delay of its direction concerns the case."""
+        info = OPERATIONS[case.operation]
+        if not (info.rooted and info.of_two) or case.pair is None or case.root is None:
+            return True
+        return case.pair[case.root] == self._job.rank
 
     def _alone(
         self, pairs: Sequence[Pair], bench: _Bench | None, places: Iterable[int]

@@ -126,7 +126,7 @@ class TransferRunner:
         result = TransferResult(index, transfer, "ok", started_at_s=time.time())
         self._enter("preparing", 0)
         try:
-            if transfer.method in ("chase", "ping-pong"):
+            if not transfer.has_output:
                 self._transfers.reserve(*self._room(transfer))
                 self._measure_access(transfer, result)
             else:

@@ -32,6 +32,7 @@ from cclmark.plan.transfers import (
     ENGINES,
     KERNELS,
     MEASURES_MEMORY,
+    MESSAGE_LATENCY,
     SCOPES,
     Transfer,
     TransferPlan,
@@ -243,9 +244,8 @@ def is_together(flags: TransferFlags, runtime: str, transfers: list[Transfer]) -
 def _check_faults(settings: Settings, transfers: list[Transfer], devices: int) -> None:
     for text in settings.inject:
         fault = Injection.parse_for_pairs(text, devices)
-        struck = [
-            one for one in transfers if fault.pair in one.flows and one.method in ("", "copy")
-        ]
+        assert fault.pair is not None
+        struck = [one for one in transfers if _strikes(fault.pair, one)]
         if not struck:
             raise UsageError(f"{text!r}: no transfer of this run has this direction")
         if fault.kind == "corrupt" and not settings.check:
@@ -257,6 +257,14 @@ def _check_faults(settings: Settings, transfers: list[Transfer], devices: int) -
             fault.value >= one.size_bytes // ELEMENT_BYTES for one in struck
         ):
             raise UsageError(f"{text!r}: no transfer of this run has this many elements")
+
+
+def _strikes(pair: tuple[int, int], transfer: Transfer) -> bool:
+    """Whether a fault of a direction concerns a transfer; round trips have both directions."""
+    flows = set(transfer.flows)
+    if transfer.method == MESSAGE_LATENCY:
+        flows |= {(end, start) for start, end in flows}
+    return transfer.has_output and pair in flows
 
 
 def _choices(text: str, known: dict[str, str], flag: str) -> list[str]:

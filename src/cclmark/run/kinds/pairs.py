@@ -8,6 +8,7 @@ from cclmark.plan.pairs import Pair, PairCases
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Settings
 from cclmark.run.context import RankContext
+from cclmark.run.measure import Batches
 from cclmark.run.measured_libraries import Library, NativeLibrary
 from cclmark.run.opening import measure_each
 from cclmark.run.pair_measurement import PairsRunner
@@ -23,6 +24,11 @@ class _EveryPair(PairCases):
     def settings(self, settings: Settings) -> Settings:
         """The settings of the run."""
         return settings
+
+    @property
+    def batches(self) -> Batches:
+        """As those of collectives."""
+        return Batches()
 
     def result_of(self, result: CaseResult) -> CaseResult:
         """The result itself."""
