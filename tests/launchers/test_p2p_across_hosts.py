@@ -131,6 +131,25 @@ def test_other_formats_name_the_library(measured, cclmark, tmp_path):
     assert "between hosts: mpi send/recv" in page
 
 
+def test_hosts_of_one_name_are_told_apart(measured, hosts):
+    hosts.second.run("hostname", hosts.first.name)
+    try:
+        run = measured("p2p", *SHORT, "-p", "uniBw", "-t", "CE")
+    finally:
+        hosts.second.run("hostname", hosts.second.name)
+    assert run.code == 0, run.err
+    names = [f"{hosts.first.name}#1", f"{hosts.first.name}#2"]
+    assert [device.host for device in run.journal.header.devices] == [
+        *[names[0]] * 2,
+        *[names[1]] * 2,
+    ]
+    assert f"2 hosts have the name {hosts.first.name}" in run.out
+    kinds = {(one.first, one.second): one.kind for one in run.journal.header.relations}
+    assert kinds == {pair: "MEM" if pair in HERE else "NET" for pair in EVERY}
+    cells = matrix(run.out, "Unidirectional bandwidth, write, CE, 256 KiB")
+    assert all(float(cell) > 0 for cell in cells.values())
+
+
 def test_wrong_data_between_hosts_are_found_in_every_measure(measured):
     """Data that come to the first rank of a pair, and to the second one of another pair."""
     faults = ("--inject", "corrupt:pair=3-0,index=1", "--inject", "corrupt:pair=1-2,index=2")

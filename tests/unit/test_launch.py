@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from cclmark.errors import MissingError, UnreadError, UsageError
-from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.coordinator import Coordinator, name_apart
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
 from cclmark.launch.process_watch import ProcessWatch
@@ -222,6 +222,20 @@ def test_a_process_that_died_goes_before_those_that_a_launcher_ended_for_it():
     coordinator.hear(Interrupted(2, b"", ""))
     coordinator.remote[1].heard_s -= 5.0
     assert coordinator.lost(0.1) == "process 1 (pid 101 on here) has exited: ended by SIGTERM"
+
+
+def test_different_hosts_of_one_name_are_told_apart():
+    """A third host has another name, and two processes of the first one are on the same host."""
+    joins = [
+        SimpleNamespace(
+            host=SimpleNamespace(identity=identity, machine=SimpleNamespace(hostname=name))
+        )
+        for identity, name in [("a", "node"), ("a", "node"), ("b", "other"), ("c", "node")]
+    ]
+    (notice,) = name_apart(joins)
+    assert [one.host.machine.hostname for one in joins] == ["node#1", "node#1", "other", "node#2"]
+    assert notice.startswith("2 hosts have the name node: they are named node#1 to node#2 here")
+    assert name_apart(joins) == []
 
 
 def failed(rank, kind, message="text"):

@@ -305,15 +305,39 @@ def gather_processes(
     hosts = {
         name: host for host, name in enumerate(dict.fromkeys(join.host.identity for join in found))
     }
-    contradictions = [join.contradiction for join in found if join.contradiction]
+    notices = [join.contradiction for join in found if join.contradiction][:1]
+    notices += name_apart(found)
     return Coordinator(
-        placement=replace(placement, notices=tuple(contradictions[:1])),
+        placement=replace(placement, notices=tuple(notices)),
         meeting=meeting,
         joins=found,
         own=own,
         devices=devices,
         host_of=[hosts[join.host.identity] for join in found],
     )
+
+
+def name_apart(joins: Sequence[Join]) -> list[str]:
+    """Numbers the names of different hosts with the same name: ``node#1``, ``node#2``.
+
+    Everything after it tells hosts apart by their names. Returns a notice for each name.
+    """
+    hosts: dict[str, dict[str, list[Join]]] = {}
+    for join in joins:
+        same = hosts.setdefault(join.host.machine.hostname, {})
+        same.setdefault(join.host.identity, []).append(join)
+    notices = []
+    for name, alike in hosts.items():
+        if len(alike) < 2:
+            continue
+        for number, own in enumerate(alike.values(), 1):
+            for join in own:
+                join.host.machine.hostname = f"{name}#{number}"
+        notices.append(
+            f"{len(alike)} hosts have the name {name}: they are named {name}#1 to "
+            f"{name}#{len(alike)} here, in the order of their ranks"
+        )
+    return notices
 
 
 def _allow_connections(number: int) -> None:

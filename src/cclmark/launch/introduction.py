@@ -42,6 +42,7 @@ class Introduction:
     def check_devices(self) -> None:
         """Raises MissingError if two ranks use one accelerator, until the run is introduced."""
         if not self._delivery.has_begun and self._messages.all_up:
+            self._name_hosts()
             check_no_device_twice(devices_of(self._messages.hellos_by_rank()))
 
     def advance(self) -> None:
@@ -50,6 +51,7 @@ class Introduction:
             return
         if self._requested_s is None:
             self._requested_s = time.monotonic()
+            self._name_hosts()
             self._request_descriptions()
         descriptions = self._messages.descriptions
         if len(descriptions) == len(self._coordinator.hosts) or self._has_timed_out():
@@ -68,6 +70,18 @@ class Introduction:
         while self._requested_s is not None and not self._delivery.has_begun:
             self._messages.receive(_POLL_S)
             self.advance()
+
+    def _name_hosts(self) -> None:
+        """Names the host of every device as the coordinator does.
+
+        Ranks only know the name of their host, which another one may have too.
+        """
+        hosts = self._coordinator.hosts
+        if len(hosts) < 2:
+            return
+        for rank, hello in self._messages.hellos.items():
+            for device in hello.devices:
+                device.host = hosts[self._layout.host_of[rank]].machine.hostname
 
     def _has_timed_out(self) -> bool:
         since_s = self._requested_s
