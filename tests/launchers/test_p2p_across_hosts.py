@@ -80,6 +80,21 @@ def test_a_matrix_has_every_pair_of_all_hosts(measured):
     assert f"{len(results)} of {len(results)} copies checked, 0 wrong" in run.out
 
 
+def test_the_triangle_has_each_pair_once_in_every_matrix(measured):
+    run = measured("p2p", *SHORT, "-j", "1", "-d", "write,read", "-t", "CE")
+    assert run.code == 0, run.err
+    for title in (
+        "Unidirectional bandwidth, write, CE, 256 KiB",
+        "Unidirectional bandwidth, read, CE, 256 KiB",
+        "Bidirectional bandwidth, write, CE, 256 KiB",
+        "Latency, write, CE",
+    ):
+        cells = matrix(run.out, title)
+        assert {pair for pair, cell in cells.items() if cell != "x"} == {
+            (a, b) for a, b in EVERY if a < b
+        }
+
+
 def test_one_device_on_each_host_has_messages_only(request, hosts, tmp_path, background):
     mpi = request.getfixturevalue("mpich_wheel")
     words = [word.replace(":2", ":1") for word in mpi.across(hosts)]

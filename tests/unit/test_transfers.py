@@ -273,6 +273,17 @@ def test_each_pair_is_a_copy_within_its_host_or_a_message(hosts, measures, trian
         assert sent == (apart if one_way else apart & upper)
 
 
+def test_the_column_sends_in_the_upper_triangle_of_reads():
+    hosts, common = [0, 0, 1], {"devices": 3, "ccl": "mpi", "triangle": True}
+    reads = plan(hosts=hosts, directions=("read",), **common)
+    assert sorted(one.flows[0] for one in reads if one.ccl) == [(2, 0), (2, 1)]
+    both = plan(hosts=hosts, directions=("write", "read"), **common)
+    assert sorted(one.flows[0] for one in both if one.ccl) == [(0, 2), (1, 2), (2, 0), (2, 1)]
+    # Without copies within hosts, the rows of the matrix send.
+    alone = plan(hosts=[0, 1, 2], directions=("read",), **common)
+    assert sorted(one.flows[0] for one in alone) == [(0, 1), (0, 2), (1, 2)]
+
+
 def test_flows_that_share_links_have_no_share_of_their_own():
     one = result((0, 1), 50.0, scope="all-to-one")
     assert utilisation(one, links("NV18", 100.0)) is None

@@ -202,7 +202,8 @@ class TransferPlan:
             method = MESSAGE_LATENCY if measure == "latency" else ""
             for size_bytes in [LATENCY_BYTES] if measure == "latency" else self.sizes:
                 for first, second in pairs:
-                    if first > second and (self.triangle or not one_way):
+                    is_first = first < second
+                    if not (self._sends(is_first) if one_way else is_first):
                         continue
                     back = ((second, first),) if measure == "bidirectional" else ()
                     yield replace(
@@ -212,6 +213,18 @@ class TransferPlan:
                         size_bytes=size_bytes,
                         method=method,
                     )
+
+    def _sends(self, is_first: bool) -> bool:
+        """Whether the device with the smaller number, or that with the larger one, sends.
+
+        In the upper triangle the latter sends where the row's device reads. Without copies within
+        hosts, rows send.
+        """
+        if not self.triangle:
+            return True
+        has_copies = len(set(self.hosts)) < len(self.hosts)
+        directions = self.directions if has_copies else ("write",)
+        return ("write" if is_first else "read") in directions
 
     def copies(self) -> Iterator[Transfer]:
         """Yields the copies within each host.

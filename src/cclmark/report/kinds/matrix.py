@@ -188,14 +188,24 @@ class MatrixCollector:
         matrices = [matrix for own in by_series.values() for matrix in self._matrices_of(own)]
         within = [one for one in matrices if not one.series.ccl]
         between = [one for one in matrices if one.series.ccl]
-        merged = [one for one in between if self._merge(one, within)]
+        is_triangle = bool(within) and all(
+            self._is_upper(place)
+            for one in within
+            if one.series.scope == "pairs"
+            for place in one.cells
+        )
+        merged = [one for one in between if self._merge(one, within, is_triangle=is_triangle)]
         return [one for one in matrices if not any(one is other for other in merged)]
 
-    @staticmethod
-    def _merge(messages: Matrix, within: Sequence[Matrix]) -> bool:
+    def _is_upper(self, place: Place) -> bool:
+        """Whether a cell of a matrix of pairs is on the diagonal or above it."""
+        row, column = place
+        return self._names.index(row) <= self._names.index(column)
+
+    def _merge(self, messages: Matrix, within: Sequence[Matrix], *, is_triangle: bool) -> bool:
         """Adds the messages between hosts to the matrices of the same measure within hosts.
 
-        Returns whether there are any.
+        ``is_triangle``: only those above the diagonal. Returns whether there are such matrices.
         """
         found = False
         for matrix in within:
@@ -209,7 +219,8 @@ class MatrixCollector:
             matrix.between_hosts = theirs.means
             for (row, column), cell in messages.cells.items():
                 place = (row, column) if ours.direction == "write" else (column, row)
-                matrix.cells[place] = cell
+                if not is_triangle or self._is_upper(place):
+                    matrix.cells[place] = cell
         return found
 
     def _matrices_of(self, results: Sequence[TransferResult]) -> list[Matrix]:
