@@ -386,17 +386,44 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
+  /// A group of processes, freed at the end of its scope.
+  class Group {
+   public:
+    explicit Group(const Api<Handle>& mpi) : mpi_(mpi) {}
+    ~Group() {
+      if (owned_) mpi_.group_free(&handle_);
+    }
+    Group(const Group&) = delete;
+    Group& operator=(const Group&) = delete;
+
+    /// Where a call stores the handle; `code`: what it returned. Raises Error.
+    Handle* out() { return &handle_; }
+    void require(int code, const char* call) {
+      mpi_.check(code, call);
+      owned_ = true;
+    }
+    Handle get() const { return handle_; }
+
+   private:
+    const Api<Handle>& mpi_;
+    Handle handle_{};
+    bool owned_ = false;
+  };
+
   void create_subgroup() {
     std::vector<int> numbers;
     for (int rank = 0; rank < size_; ++rank) numbers.push_back(rank_group_.number_of(rank));
-    Handle all{}, own{};
-    mpi_.check(mpi_.comm_group(constants_.world, &all), "MPI_Comm_group");
-    mpi_.check(mpi_.group_incl(all, size_, numbers.data(), &own), "MPI_Group_incl");
-    mpi_.check(mpi_.comm_create_group(constants_.world, own, kTag, &comm_),
+    Group all(mpi_), own(mpi_);
+    all.require(mpi_.comm_group(constants_.world, all.out()), "MPI_Comm_group");
+    own.require(mpi_.group_incl(all.get(), size_, numbers.data(), own.out()), "MPI_Group_incl");
+    mpi_.check(mpi_.comm_create_group(constants_.world, own.get(), kTag, &comm_),
                "MPI_Comm_create_group");
-    mpi_.check(mpi_.set_errhandler(comm_, constants_.errors_return), "MPI_Comm_set_errhandler");
-    mpi_.check(mpi_.group_free(&own), "MPI_Group_free");
-    mpi_.check(mpi_.group_free(&all), "MPI_Group_free");
+    try {
+      mpi_.check(mpi_.set_errhandler(comm_, constants_.errors_return), "MPI_Comm_set_errhandler");
+    } catch (...) {
+      mpi_.comm_free(&comm_);
+      throw;
+    }
   }
 
   std::unique_ptr<Call> bind_call(const Operation& op) {

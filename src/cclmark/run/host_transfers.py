@@ -6,7 +6,6 @@ a library between devices on different hosts are measured, one pair at a time.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -19,6 +18,7 @@ from cclmark.plan.transfers import MEASURES_MEMORY, Transfer
 from cclmark.results.kinds import TransferResult
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import NativeLibrary
+from cclmark.run.measuring_transfers import measure_transfers, open_transfers
 from cclmark.run.memory_limit import memory_bytes_per_s
 from cclmark.run.messages_between_hosts import MessageCases
 from cclmark.run.opening import open_libraries
@@ -48,6 +48,11 @@ class HostTransfers:
         rank.enter("loading the library")
         names = sorted({one.ccl for one in self._transfers if one.ccl})
         opened = open_libraries(names, job, all_needed=True) if names else {}
+        rank.enter("communicator creation")
+        for library in opened.values():
+            assert isinstance(library, NativeLibrary)
+            # Here, because a library that cannot start ends the run: not after minutes of copies.
+            library.ccl.start(rank.rank_group)
         before = sum(host < job.hosts[job.rank] for host in job.hosts)
         group = rank.form_subgroup(self._members, before)
         limit = 0.0
@@ -83,37 +88,15 @@ class HostTransfers:
 
     def _measure(self, own: Mapping[int, Transfer], group: engine.RankGroup) -> None:
         """Measures the copies of this host, by index; the first rank of the host reports."""
-        rank, job = self._rank, self._job
-        rank.enter("allocating buffers")
-        runner = TransferRunner(
-            self._context.devices,
-            group,
-            job.settings,
-            self._injections(),
-            rank.enter,
-            self._context.inherited,
-        )
+        runner = open_transfers(self._context, group, self._injections())
         self.runner = runner
-        if runner.checked_on_host and job.rank == 0:
-            rank.notice(f"outputs are checked on the host: {runner.checked_on_host}")
-        try:
-            too_large = runner.reserve(list(own.values()))
-        except engine.UnsupportedError as error:
-            raise engine.MissingError(str(error)) from None
-        gc.collect()
-        gc.disable()
-        hung = False
-        for index, transfer in own.items():
-            rank.case_index = index
-            if transfer in too_large:
-                result = TransferResult(index, transfer, "skipped", too_large[transfer])
-            else:
-                result = runner.run(index, transfer)
-            hung |= bool(result.hung)
-            result.transfer = self._transfers[index]
-            if job.rank == self._members[0]:
-                rank.report(result)
-        if not hung:
+
+        def report(result: TransferResult) -> None:
+            result.transfer = self._transfers[result.index]
+            if group.rank == 0:
+                self._rank.report(result)
+
+        if not measure_transfers(self._context, runner, own, report):
             self.runner = None  # makes room for messages
 
     def _copies_of(self, host: int) -> int:

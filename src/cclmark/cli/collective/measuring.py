@@ -67,6 +67,7 @@ _PLAIN_SRUN = (
     "this srun started its tasks without an MPI plug-in: use srun --mpi=pmix for Open MPI or "
     "--mpi=pmi2 for MPICH"
 )
+_OTHER_LIBRARY = "use --ccl torch:gloo, or the library of the devices"
 # Libraries besides the CCLs that ranks may open: for kernels and for matrix products.
 _BESIDE_CCLS = ("nvrtc", "cublaslt")
 _REGISTRATIONS = ("none", "local", "symmetric")
@@ -194,12 +195,15 @@ def request_of(
     return request, plan
 
 
-def with_mpirun(request: Request, coordinator: Coordinator, user: str) -> Request:
+def with_mpirun(
+    request: Request, coordinator: Coordinator, user: str, instead: str = _OTHER_LIBRARY
+) -> Request:
     """The request, whose ranks that measure MPI are started by an mpirun.
 
-    ``user``: the option that requires it. Raises MissingError, UsageError.
+    ``user``: the option that requires it; ``instead``: what else the user can do. Raises
+    MissingError, UsageError.
     """
-    found = _mpirun(coordinator, user)
+    found = _mpirun(coordinator, user, instead)
     return replace(
         request,
         mpirun=found.path if coordinator.placement is None else "",
@@ -207,7 +211,7 @@ def with_mpirun(request: Request, coordinator: Coordinator, user: str) -> Reques
     )
 
 
-def _mpirun(coordinator: Coordinator, user: str) -> locate.Mpirun:
+def _mpirun(coordinator: Coordinator, user: str, instead: str = _OTHER_LIBRARY) -> locate.Mpirun:
     """Returns the mpirun that starts the ranks, or that has started this process.
 
     Raises MissingError, UsageError.
@@ -216,11 +220,11 @@ def _mpirun(coordinator: Coordinator, user: str) -> locate.Mpirun:
     if placement is None:
         return locate.find_mpirun()
     if placement.launcher == SRUN and not placement.by_mpi:
-        raise UsageError(f"{user} requires MPI ranks, but {_PLAIN_SRUN}, or --ccl torch:gloo")
+        raise UsageError(f"{user} requires MPI ranks, but {_PLAIN_SRUN}, or {instead}")
     if not placement.by_mpi:
         raise UsageError(
             f"{user} requires ranks that an mpirun or srun started, but {placement.launcher} "
-            "started these: use --ccl torch:gloo, or the library of the devices"
+            f"started these: {instead}"
         )
     if not _is_one_device_each(coordinator):
         raise UsageError(

@@ -60,6 +60,7 @@ _PCCL_ELEMENTS = 8  # of a random size, where PCCL's options give no bounds
 _MOST_BLOCKS = 65535
 _MOST_THREADS = 1024
 _MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
+_ELSEWHERE = "run the command on each host"
 _ACROSS = ("all-to-one", "one-to-all", "all-pairs")  # scopes of all devices at once
 _MEANINGLESS = {
     "fake_driver": "--use_fake_driver",
@@ -107,18 +108,22 @@ def _measure(
     plans = plans_of(flags, devices, settings)
     ccl = ""
     if coordinator is not None and len(coordinator.hosts) > 1:
-        ccl = _library_between_hosts(flags, coordinator)
+        _check_several_hosts(flags)
         hosts = [coordinator.host_of[process] for process in coordinator.process_of_rank]
-        plans = [replace(plan, hosts=hosts, ccl=ccl) for plan in plans]
-        if flags.format == "pccl":  # whose text has no place for it
-            print(
-                f"cclmark: pairs on different hosts are measured with {ccl} send/recv",
-                file=sys.stderr,
-            )
-    elif flags.ccl or flags.ccl_path:
-        raise UsageError(
-            "--ccl and --ccl-path select the library between hosts, but all devices are on one host"
-        )
+        plans = [replace(plan, hosts=hosts) for plan in plans]
+        if any(True for plan in plans for _ in plan.messages()):
+            ccl = _library_between_hosts(flags, coordinator)
+            plans = [replace(plan, ccl=ccl) for plan in plans]
+            if flags.format == "pccl":  # whose text has no place for it
+                print(
+                    f"cclmark: pairs on different hosts are measured with {ccl} send/recv",
+                    file=sys.stderr,
+                )
+    if not ccl and (flags.ccl or flags.ccl_path):
+        where = "all devices are on one host"
+        if plans[0].hosts:
+            where = f"--scope {flags.scope} has no pairs on different hosts"
+        raise UsageError(f"--ccl and --ccl-path select the library between hosts, but {where}")
     copies = (one for plan in plans for one in plan.copies())
     messages = (one for plan in plans for one in plan.messages())
     transfers = list(dict.fromkeys((*copies, *messages)))
@@ -136,6 +141,11 @@ def _measure(
             "--scope pairs",
             file=sys.stderr,
         )
+    if plans[0].hosts and any(not one.peer_access for one in transfers):
+        raise UsageError(
+            "copies without peer access require one process for all devices, but on several hosts "
+            "each device has its own: leave them out (-a 0), or run the command on each host"
+        )
     together = is_together(flags, devices.runtime, transfers)
     _check_faults(settings, transfers, len(devices.indices))
     settings.bind = str(Binding.parse(flags.bind, 1 if together else len(devices.indices)))
@@ -151,7 +161,7 @@ def _measure(
         attachment=MEASURES_MEMORY if flags.shares and devices.runtime == "host" else b"",
     )
     if coordinator is not None and ccl == MPI:
-        request = with_mpirun(request, coordinator, "--ccl mpi")
+        request = with_mpirun(request, coordinator, "a pair on different hosts", _ELSEWHERE)
     return record(
         request,
         lambda output: _exporter(flags, output, hosts=shows_hosts),
@@ -163,17 +173,31 @@ def _measure(
     )
 
 
-def _library_between_hosts(flags: TransferFlags, coordinator: Coordinator) -> str:
-    """Returns the library whose messages are measured between hosts.
-
-    Raises UsageError, MissingError if there is none.
-    """
+def _check_several_hosts(flags: TransferFlags) -> None:
+    """Raises UsageError for what several hosts do not support."""
     wider = [name for name in flags.scope.lower().split(",") if name.strip() in _ACROSS]
     if wider or flags.scope.strip().lower() == "all":
         raise UsageError(
             f"--scope {flags.scope}: several hosts support pairs, local and host, not "
             f"{', '.join(_ACROSS)}: run the command on each host"
         )
+
+
+def _library_between_hosts(flags: TransferFlags, coordinator: Coordinator) -> str:
+    """Returns the library whose messages are measured between hosts.
+
+    Raises UsageError, MissingError if there is none.
+    """
+    on_host = coordinator.devices.runtime == "host"
+    named = [name.strip() for name in flags.ccl.split(",")]
+    if "shm" in named:
+        own = "mpi" if on_host else "mpi or the library of the devices"
+        raise UsageError(
+            f"--ccl {flags.ccl}: shm works within one host; pairs on different hosts are measured "
+            f"with {own}"
+        )
+    if not flags.ccl and on_host:
+        flags = replace(flags, ccl=MPI)
     shared = Flags(ccl=flags.ccl, ccl_path=flags.ccl_path, devices=flags.devices)
     (name, *others) = libraries_of(shared, coordinator)
     if others:

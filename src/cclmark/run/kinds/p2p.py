@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping, Sequence
 
 from cclmark import _engine as engine
@@ -12,6 +11,7 @@ from cclmark.plan.transfers import MEASURES_MEMORY, Transfer
 from cclmark.results.kinds import TransferResult
 from cclmark.run.context import RankContext
 from cclmark.run.host_transfers import HostTransfers
+from cclmark.run.measuring_transfers import measure_transfers, open_transfers, reserve
 from cclmark.run.memory_limit import memory_bytes_per_s
 from cclmark.run.transfer import TransferRunner
 
@@ -32,41 +32,20 @@ def run(context: RankContext) -> None:
         limit = memory_bytes_per_s(devices, rank.rank_group, job.settings.seed)
     context.introduce([], limit)
     transfers = items_of(rank.planned, Transfer)
-    rank.enter("allocating buffers")
     total = len(devices) * job.ranks
     injections = [Injection.parse_for_pairs(text, total) for text in job.settings.inject]
-    runner = TransferRunner(
-        devices,
-        rank.rank_group,
-        job.settings,
-        injections,
-        rank.enter,
-        context.inherited,
-    )
-    if runner.checked_on_host and job.rank == 0 and not job.traced_operations:
-        rank.notice(f"outputs are checked on the host: {runner.checked_on_host}")
-    # Kept until the process exits, because releasing the memory of a copy that hangs would hang.
+    runner = open_transfers(context, rank.rank_group, injections)
     _kept.append(runner)
-    pending = job.pending or range(len(transfers))
-    try:
-        too_large = runner.reserve([transfers[index] for index in pending])
-    except engine.UnsupportedError as error:
-        raise engine.MissingError(str(error)) from None
+    pending = {index: transfers[index] for index in job.pending or range(len(transfers))}
     if job.traced_operations:
-        _trace(context, runner, transfers, too_large)
+        _trace(context, runner, transfers, reserve(runner, list(pending.values())))
         return
-    gc.collect()
-    gc.disable()
-    for index in pending:
-        transfer = transfers[index]
-        rank.case_index = index
-        if transfer in too_large:
-            result = TransferResult(index, transfer, "skipped", too_large[transfer])
-        else:
-            result = runner.run(index, transfer)
+
+    def report(result: TransferResult) -> None:
         if job.rank == 0:
             rank.report(result)
-    rank.case_index = -1
+
+    measure_transfers(context, runner, pending, report)
     rank.enter("finished")
 
 
