@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,9 +79,10 @@ class Proving:
     ) -> list[OperationPlan]:
         """Returns the plans with the rules that are proven together; without rules if none are.
 
-        All rules share files and variables. So if a rule is dropped, the others are proven again
-        without it: then the sizes that it applied to are measured with the others' files too. The
-        rounds before count for a size as long as neither its choice nor a variable has changed.
+        All rules share files and variables. So if a rule is dropped, the sizes that it applied to
+        are measured with the others' files too. The rounds before count for a size as long as
+        neither its choice nor a variable has changed; a size with enough of them is not measured
+        again.
         If a size without a rule is slower, the rules whose variables may be the cause are dropped.
         Raises EndedError, UsageError, OutputError.
         """
@@ -147,7 +149,8 @@ class Proving:
             for plan in plans
             for case in self._cases[plan.operation]
         }
-        for figures in self._measured(plans, tuned):
+        known = self._known(settings, choices)
+        for figures in self._measured(plans, tuned, known):
             self._done.append(_Round(settings, choices, figures))
         comparable = [_comparable(one, settings, choices) for one in self._done]
         rounds, calls = by_one_clock(comparable), calls_of(comparable)
@@ -164,6 +167,15 @@ class Proving:
             one.tuned = self._observed(plan, tuned)
             _drop_without_effect(one)
         return settings
+
+    def _known(
+        self, settings: Sequence[tuple[str, str]], choices: Mapping[Place, int]
+    ) -> set[Place]:
+        """The places with as many rounds as a proof has, in which the same was deployed as now."""
+        rounds = Counter(
+            place for one in self._done for place in _comparable(one, settings, choices)
+        )
+        return {place for place, number in rounds.items() if number >= self._rounds}
 
     def _place(self, attempt: int) -> Path:
         return self._directory / f"deployment-{attempt}"
@@ -197,12 +209,21 @@ class Proving:
         return trials
 
     def _measured(
-        self, plans: Sequence[OperationPlan], tuned: tuple[Assignment, ...]
+        self, plans: Sequence[OperationPlan], tuned: tuple[Assignment, ...], known: set[Place]
     ) -> list[dict[Place, Times]]:
-        """Measures all rounds, each in fresh processes. Ends early if the artifact fails."""
+        """Measures all rounds, each in fresh processes, at the places that are not known.
+
+        Ends early if the artifact fails.
+        """
         rounds: list[dict[Place, Times]] = []
         for each in range(self._rounds):
-            trials = self._trials(plans, tuned, self._number)
+            trials = {
+                place: trio
+                for place, trio in self._trials(plans, tuned, self._number).items()
+                if place not in known
+            }
+            if not trials:
+                break
             self._number += 1
             self._measuring.measure([one for trio in trials.values() for one in trio])
             found = {
