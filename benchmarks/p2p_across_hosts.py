@@ -1,12 +1,14 @@
-"""Compares pairs in a matrix of several hosts with the same pairs measured alone.
+"""Compares pairs in a matrix of several hosts with the same pairs measured by other means.
 
-Runs of ``cclmark p2p`` over all processes and of ``cclmark pairs`` over two, one on each host,
-alternate. Launchers are given as they are typed, with ``{}`` for the command:
+Launchers are given as they are typed, with ``{}`` for the command:
 
     python benchmarks/p2p_across_hosts.py -O results \\
-        --all 'mpirun --host a:2,b:2 -np 4 {}' --two 'mpirun --host a:1,b:1 -np 2 {}'
+        --all 'mpirun --host a:2,b:2 -np 4 {}' --two 'mpirun --host a:1,b:1 -np 2 {}' --osu DIR
 
-Prints for each figure the median of the matrix, alone, and of their ratios over the rounds.
+With ``--all``, runs of ``cclmark p2p`` over all processes and of ``cclmark pairs`` over two, one on
+each host, alternate. With ``--osu``, runs of ``cclmark p2p`` and of the OSU micro-benchmarks, both
+over these two processes, alternate: DIR holds osu_latency, osu_bw and osu_bibw, built with the MPI
+of the launcher. Prints for each figure the medians of both and of their ratios over the rounds.
 """
 
 from __future__ import annotations
@@ -22,7 +24,16 @@ from pathlib import Path
 from cclmark.results.journal import read_journal
 
 OPERATIONS = {"unidirectional": "send", "bidirectional": "sendrecv", "latency": "ping_pong"}
+#: The OSU program of each measure, and the directions in which its bandwidth counts bytes.
+PEERS = {
+    "latency": ("osu_latency", 1),
+    "unidirectional": ("osu_bw", 1),
+    "bidirectional": ("osu_bibw", 2),
+}
+PEER_SIZES = (1 << 10, 32 << 10, 1 << 20)  # bytes of messages in one direction and in both
 TIMEOUT_S = 600.0
+
+Times = dict[tuple[str, int], float]  # seconds by measure and bytes
 
 
 def run(launcher: str, arguments: list[str], journal: Path) -> None:
@@ -57,23 +68,52 @@ def alone(journal: Path) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--all", required=True, help="launcher of all processes, with {}")
-    parser.add_argument(
-        "--two", required=True, help="launcher of one process on each host, with {}"
-    )
-    parser.add_argument("--ccl", default="mpi")
-    parser.add_argument("--devices", default="host")
-    parser.add_argument("--size", default="16M")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument(
-        "-O", "--output", type=Path, required=True, help="directory of the journals"
-    )
-    flags = parser.parse_args()
-    flags.output.mkdir(parents=True, exist_ok=True)
-    common = ["--devices", flags.devices, "--ccl", flags.ccl, "--max-time", "1", "--precision", "1"]
+def of_p2p(launcher: str, options: list[str], journal: Path) -> Times:
+    """Returns the times of messages by ``cclmark p2p`` over two processes."""
+    sizes = ["-b", str(PEER_SIZES[0]), "-e", str(PEER_SIZES[-1]), "-f", "32"]
+    run(launcher, ["p2p", "-t", "CE", *sizes, *options], journal)
+    return {
+        (one.transfer.measure, one.transfer.size_bytes): one.summary.time_s
+        for one in read_journal(journal).transfers
+        if one.transfer.ccl and one.transfer.flows[0] == (0, 1) and one.summary is not None
+    }
+
+
+def of_osu(launcher: str, directory: Path) -> Times:
+    """Returns the times of the OSU micro-benchmarks at all sizes that they measure."""
+    times: Times = {}
+    for measure, (name, ways) in PEERS.items():
+        words = shlex.split(launcher.replace("{}", shlex.quote(str(directory / name))))
+        done = subprocess.run(
+            words, check=True, timeout=TIMEOUT_S, stdout=subprocess.PIPE, text=True
+        )
+        rows = [line.split() for line in done.stdout.splitlines() if line[:1].isdigit()]
+        for size_bytes, figure in ((int(row[0]), float(row[1])) for row in rows):
+            us = figure if measure == "latency" else ways * size_bytes / figure  # of MB/s
+            times[measure, size_bytes] = us * 1e-6
+    return times
+
+
+def summarised(pairs: list[tuple[float, float]], names: tuple[str, str]) -> dict[str, object]:
+    """Returns the medians of both times and of their ratios, and all ratios."""
+    return {
+        f"{names[0]}_us": statistics.median(one for one, _ in pairs) * 1e6,
+        f"{names[1]}_us": statistics.median(other for _, other in pairs) * 1e6,
+        "ratio": statistics.median(one / other for one, other in pairs),
+        "ratios": [round(one / other, 4) for one, other in pairs],
+    }
+
+
+def printed(label: str, row: dict[str, object], names: tuple[str, str]) -> None:
+    """Prints one row."""
+    first, second = (f"{name} {row[name + '_us']:10.2f} us" for name in names)
+    ratios = row["ratios"]
+    assert isinstance(ratios, list)
+    print(f"{label:25} {first}, {second}, median of {len(ratios)} ratios {row['ratio']:.3f}")
+
+
+def compare_alone(flags: argparse.Namespace, common: list[str]) -> None:
+    """Compares the matrix of all processes with the same pair alone."""
     matrix, two = flags.output / "matrix.jsonl", flags.output / "alone.jsonl"
     rounds: list[tuple[dict[str, float], dict[str, float]]] = []
     for _ in range(flags.rounds):
@@ -85,20 +125,69 @@ def main() -> None:
             of_pair |= alone(two)
         rounds.append((of_matrix(matrix), of_pair))
     table = {}
+    compared = ("matrix", "alone")
     for measure in OPERATIONS:
         pairs = [(whole[measure], single[measure]) for whole, single in rounds]
-        table[measure] = {
-            "matrix_us": statistics.median(one for one, _ in pairs) * 1e6,
-            "alone_us": statistics.median(one for _, one in pairs) * 1e6,
-            "ratio": statistics.median(one / other for one, other in pairs),
-            "ratios": [round(one / other, 4) for one, other in pairs],
-        }
-        row = table[measure]
-        print(
-            f"{measure:15} matrix {row['matrix_us']:10.2f} us, alone {row['alone_us']:10.2f} us, "
-            f"median of {len(pairs)} ratios {row['ratio']:.3f}"
-        )
+        table[measure] = summarised(pairs, compared)
+        printed(measure, table[measure], compared)
     (flags.output / "p2p_across_hosts.json").write_text(json.dumps(table, indent=1) + "\n")
+
+
+def compare_peer(flags: argparse.Namespace, common: list[str]) -> None:
+    """Compares messages of two processes with the OSU micro-benchmarks, who is first in turn."""
+    journal, launcher = flags.output / "beside_osu.jsonl", flags.osu_launcher or flags.two
+    options = [*common, *(["--bind", flags.bind] if flags.bind else [])]
+    rounds: list[tuple[Times, Times]] = []
+    for number in range(flags.rounds):
+        if number % 2:
+            peer = of_osu(launcher, flags.osu)
+            rounds.append((of_p2p(flags.two, options, journal), peer))
+        else:
+            own = of_p2p(flags.two, options, journal)
+            rounds.append((own, of_osu(launcher, flags.osu)))
+    table = {}
+    compared = ("cclmark", "osu")
+    for measure, size_bytes in rounds[0][0]:
+        pairs = [(own[measure, size_bytes], peer[measure, size_bytes]) for own, peer in rounds]
+        label = f"{measure} {size_bytes}"
+        table[label] = summarised(pairs, compared)
+        printed(label, table[label], compared)
+    (flags.output / "beside_osu.json").write_text(json.dumps(table, indent=1) + "\n")
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--all", help="launcher of all processes, with {}")
+    parser.add_argument(
+        "--two", required=True, help="launcher of one process on each host, with {}"
+    )
+    parser.add_argument("--osu", type=Path, help="directory of osu_latency, osu_bw and osu_bibw")
+    parser.add_argument(
+        "--osu-launcher",
+        help="launcher of these, with {}, that binds ranks to the processors of cclmark's [--two]",
+    )
+    parser.add_argument(
+        "--bind", default="", help="processors of cclmark's two ranks, if the hosts share a machine"
+    )
+    parser.add_argument("--ccl", default="mpi")
+    parser.add_argument("--devices", default="host")
+    parser.add_argument("--size", default="16M")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "-O", "--output", type=Path, required=True, help="directory of the journals"
+    )
+    flags = parser.parse_args()
+    if not (flags.all or flags.osu):
+        parser.error("nothing to compare: --all, --osu or both")
+    if flags.osu and flags.ccl != "mpi":
+        parser.error("the OSU micro-benchmarks exchange messages of MPI: use --ccl mpi")
+    flags.output.mkdir(parents=True, exist_ok=True)
+    common = ["--devices", flags.devices, "--ccl", flags.ccl, "--max-time", "1", "--precision", "1"]
+    if flags.all:
+        compare_alone(flags, common)
+    if flags.osu:
+        compare_peer(flags, common)
 
 
 if __name__ == "__main__":

@@ -80,6 +80,10 @@ class Host:
         """What came in through the cable since the host was made."""
         return int(self.run("cat", f"/sys/class/net/{DEVICE}/statistics/rx_bytes").stdout)
 
+    def has_carrier(self) -> bool:
+        """Whether the cable can be used, by the state that programs see."""
+        return self.run("cat", f"/sys/class/net/{DEVICE}/operstate").stdout == "up\n"
+
     def processes(self) -> dict[int, str]:
         """The command lines of all processes here by their number outside, zombies left out."""
         own = Path(f"/proc/{self.holder.pid}/ns/pid_for_children").readlink()
@@ -196,6 +200,8 @@ def two_hosts(directory: Path) -> Iterator[Hosts]:
             within = _network_of(host)
             _do(*within, "ip", "address", "add", f"{host.address}/24", "dev", DEVICE)
             _do(*within, "ip", "link", "set", DEVICE, "up")
+        for host in made:  # the kernel reports a carrier up to a second late, and libraries ask
+            wait_until(host.has_carrier, f"{host.name} is connected")
         yield Hosts(first, second, _ssh(directory, made))
     finally:
         for host in made:

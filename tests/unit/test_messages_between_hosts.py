@@ -1,0 +1,81 @@
+"""Messages between hosts: wrong data of each measure, samples, and what a report counts."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from test_copies import COPIES
+
+from cclmark.analysis.copies import checks_of
+from cclmark.analysis.stopping import operations_per_batch
+from cclmark.plan.transfers import MEASURES, TransferPlan
+from cclmark.results.journal import Journal
+from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.schema import Finding, TransferSummary, Verification
+from cclmark.run.messages_between_hosts import MessageCases
+from reports import insights_on
+
+TRANSFERS = list(
+    TransferPlan(
+        devices=4, sizes=[4096], measures=MEASURES, hosts=[0, 0, 1, 1], ccl="mpi"
+    ).messages()
+)
+INDICES = {(one.measure, one.flows[0]): index for index, one in enumerate(TRANSFERS)}
+
+
+def result_with_wrong_data(measure, flow, rank):
+    """The result of a message whose data are wrong on a rank of the run."""
+    cases = MessageCases(TRANSFERS)
+    index = INDICES[measure, flow]
+    pair = (min(flow), max(flow))
+    case = next(
+        cases.case_of(pair, place)
+        for place in range(len(cases.of_two))
+        if cases.index_of(pair, place) == index
+    )
+    found = Verification(1, [Finding(rank, 1, 7, "1", "2")])
+    return cases.result_of(CaseResult(index, case, "wrong", verification=found))
+
+
+@pytest.mark.parametrize(
+    ("measure", "flow", "rank", "number"),
+    [
+        ("unidirectional", (0, 3), 3, 0),
+        ("unidirectional", (3, 0), 0, 0),
+        ("bidirectional", (0, 3), 3, 0),
+        ("bidirectional", (0, 3), 0, 1),
+        ("latency", (0, 3), 3, 0),
+        ("latency", (0, 3), 0, 0),
+    ],
+)
+def test_wrong_data_belong_to_the_flow_that_ends_there(measure, flow, rank, number):
+    result = result_with_wrong_data(measure, flow, rank)
+    assert result.status == "wrong"
+    assert [one.rank for one in result.verification.findings] == [number]
+    assert number < len(result.transfer.flows)
+
+
+def test_a_round_trip_with_wrong_data_is_in_the_verdict_and_among_the_checks():
+    latency = result_with_wrong_data("latency", (0, 3), 0)
+    assert latency.is_checkable
+    assert checks_of([latency]).copies == checks_of([latency]).wrong == 1
+    summary = TransferSummary(1e-5, 1e-5, 1e-5, 6)
+    results = [*COPIES.transfers[:4], msgspec.structs.replace(latency, summary=summary)]
+    first = insights_on(Journal(COPIES.header, results))[0]
+    assert first.kind == "bad"
+    assert first.text.startswith("Wrong data in 1 case")
+
+
+@pytest.mark.parametrize("method", ["chase", "ping-pong"])
+def test_loads_and_stores_have_no_output(method):
+    access = msgspec.structs.replace(TRANSFERS[-1], method=method)
+    assert not TransferResult(0, access, "ok").is_checkable
+
+
+@pytest.mark.parametrize("time_s", [2e-6, 14e-6, 100e-6, 1e-3, 20e-3])
+def test_a_sample_of_messages_is_long_or_has_hundreds(time_s):
+    """The skew between the hosts, tens of microseconds, must be a small part of it."""
+    least_s = MessageCases(TRANSFERS).batches.least_s
+    messages = operations_per_batch(time_s, least_s)
+    assert messages * time_s >= 5e-3 or messages == 1000
+    assert operations_per_batch(14e-6) * 14e-6 < 5e-3  # as collectives are timed
