@@ -206,13 +206,12 @@ def test_a_delay_between_hosts_concerns_its_direction_only(measured):
 def test_messages_are_sampled_until_their_median_is_known(measured):
     """Also with a number of repetitions, which is the least of a sample."""
     run = measured("p2p", "-b", "256K", "-r", "3", "-p", "uniBw,latency", "-t", "CE")
-    for one in run.journal.transfers:
-        if one.transfer.ccl:
-            assert one.samples.copies_per_sample >= 3
-            assert len(one.samples.device_s) >= 6 or not one.converged
-            assert len(one.samples.device_s) > 1
-    latencies = [one for one in run.journal.transfers if one.transfer.measure == "latency"]
-    assert all(one.samples.copies_per_sample > 20 for one in latencies if one.transfer.ccl)
+    messages = [one for one in run.journal.transfers if one.transfer.ccl]
+    assert {one.transfer.measure for one in messages} == {"unidirectional", "latency"}
+    for one in messages:
+        assert one.samples.copies_per_sample >= 3
+        # Fewer samples where the machine was so slow that the time for sampling was over.
+        assert len(one.samples.device_s) >= 6 or one.duration_s > 0.5
 
 
 def test_a_delay_within_the_second_host_concerns_its_pair_only(measured):

@@ -73,6 +73,8 @@ class MessageCases:
         )
         if result.samples is not None:
             found.samples = self._samples_of(result, transfer)
+            # As copies, if the time allows a single sample.
+            found.converged = found.converged or len(found.samples.device_s) == 1
             found.summary = summarise_copies(transfer, found.samples)
         if result.verification is not None:
             found.verification = msgspec.structs.replace(
