@@ -19,9 +19,11 @@ constexpr double kNsPerSecond = 1e9;
 constexpr double kMostGapS = 3600;
 constexpr size_t kMostStreams = 256;
 constexpr double kLeastSleepS = 200e-6;  // a shorter sleep ends later than it should
-// The time of one operation of a compute is the median of these batches, after a first one.
+// The time of one operation of a compute is the median of these batches, unless a first one is
+// long.
 constexpr size_t kBatches = 5;
 constexpr size_t kBatchOperations = 16;
+constexpr double kLongComputeS = 0.05;
 constexpr double kLeastComputeS = 1e-7;  // of a clock that is too coarse for these batches
 constexpr double kAheadS = 1e-3;  // of the compute that is enqueued at once at the end of a step
 
@@ -211,17 +213,21 @@ void StepReplay::begin_step(double delay_s, bool computes) {
 void StepReplay::measure_compute() {
   void* stream = compute_stream_->get();
   Event begin(device_), end(device_);
-  std::vector<double> times_s;
-  for (size_t batch = 0; batch <= kBatches; ++batch) {
+  auto time_of = [&](size_t operations) {
     device_.record(begin.get(), stream);
-    for (size_t i = 0; i < kBatchOperations; ++i) compute_->enqueue(stream);
+    for (size_t i = 0; i < operations; ++i) compute_->enqueue(stream);
     device_.record(end.get(), stream);
     wait_for_stream(stream);
-    // In the first one, the library may load kernels.
-    if (batch > 0) times_s.push_back(device_.elapsed_s(begin.get(), end.get()));
+    return device_.elapsed_s(begin.get(), end.get());
+  };
+  double first_s = time_of(1);  // in which the library may load kernels
+  if (first_s < kLongComputeS) {
+    std::vector<double> times_s;
+    for (size_t batch = 0; batch < kBatches; ++batch) times_s.push_back(time_of(kBatchOperations));
+    std::ranges::nth_element(times_s, times_s.begin() + kBatches / 2);
+    first_s = times_s[kBatches / 2] / kBatchOperations;
   }
-  std::ranges::nth_element(times_s, times_s.begin() + kBatches / 2);
-  compute_s_ = std::max(times_s[kBatches / 2] / kBatchOperations, kLeastComputeS);
+  compute_s_ = std::max(first_s, kLeastComputeS);
 }
 
 /// Enqueues the compute for a short time.

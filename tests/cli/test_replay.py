@@ -221,6 +221,7 @@ def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
             "which torch:gloo does not support: use --ccl shm",
         ),
         (("PROFILE", "--ccl", "unheard"), "unheard"),
+        (("PROFILE", "--ccl", "shm,nccl"), "nccl supports cuda devices, not host devices"),
         (("PROFILE", "--ccl", "shm,shm", "--vary", "registration=none"), "variables of the"),
         (("PROFILE", "-g", "3", "--devices", "host:3"), "the profile has 2 ranks"),
         (("PROFILE", "--inject", "hang:rank=0,case=0"), "only the faults"),

@@ -25,6 +25,7 @@ from cclmark.plan.libraries import (
     meant_by,
     names_for,
     native_library,
+    runtimes_of,
     torch_backend_of,
 )
 from cclmark.plan.overlaps import Compute
@@ -166,10 +167,19 @@ def _libraries(flags: ReplayFlags, runtime: str) -> list[str]:
                 + (f": use --ccl {instead}" if instead else "")
             )
         if name not in names_for(runtime):
-            raise unknown_library(name, runtime)
+            raise _not_for(name, runtime)
     if flags.ccl_path and len(found) > 1:
         raise UsageError("--ccl-path is the file of one library, but --ccl names several")
     return found
+
+
+def _not_for(name: str, runtime: str) -> UsageError:
+    needed = runtimes_of(name)
+    if not needed:
+        return unknown_library(name, runtime)
+    return UsageError(
+        f"{name} supports {' and '.join(needed)} devices, not {runtime} devices: see --devices"
+    )
 
 
 def _compute_of(flags: ReplayFlags, runtime: str) -> Compute | None:
