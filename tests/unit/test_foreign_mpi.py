@@ -177,6 +177,17 @@ class TestOsu:
         assert len(journal.cases) == 10
         assert "truncated, omitted" in notices(journal)
 
+    @pytest.mark.parametrize("left", ["402", "402.", "402.8"])
+    def test_a_figure_that_is_cut_is_left_out(self, left):
+        text = (
+            "# OSU MPI Latency Test v5.3\n# Size          Latency (us)\n"
+            f"2097152               200.44\n4194304               {left}"
+        )
+        journal = read(text)
+        assert [one.case.size_bytes for one in journal.cases] == [2097152]
+        assert journal.footer is None
+        assert "line 4: truncated, omitted" in notices(journal)
+
 
 class TestImb:
     text = (TEXTS / "imb-mpi1.txt").read_text()

@@ -94,6 +94,7 @@ class _Reader:
         self._dtype: str | None = None
         self._is_due = False  # the columns, after a title or an element type
         self._last_bytes = -1
+        self._decimals: list[int] = []  # of the cells of the row before
         self._ranks: RankCount | None = None
 
     def take(self, line: Line) -> None:
@@ -180,7 +181,7 @@ class _Reader:
             raise self._text.refuse(
                 line.number, "a second table without its title (# OSU … Test) above"
             )
-        self._is_due, self._last_bytes = False, -1
+        self._is_due, self._last_bytes, self._decimals = False, -1, []
         columns = tuple(re.split(r" {2,}", words.strip()))
         wanted = _RATES if table.measure else _TIMES
         if columns[0] not in wanted:
@@ -196,6 +197,18 @@ class _Reader:
         assert table is not None
         cells = words.split()
         is_last = line is self.lines[-1]
+        decimals = [len(cell.partition(".")[2]) for cell in cells]
+        # The figures of a column have the same number of decimals.
+        is_cut = (
+            is_last
+            and len(decimals) == len(self._decimals)
+            and any(own < before for own, before in zip(decimals, self._decimals, strict=True))
+        )
+        self._decimals = decimals
+        if is_cut:
+            self._run.notices.append(f"line {line.number}: truncated, omitted")
+            self._run.whole = False
+            return
         if len(cells) != len(table.columns) + 1:
             if is_last and len(cells) <= len(table.columns):
                 self._run.notices.append(f"line {line.number}: truncated, omitted")
