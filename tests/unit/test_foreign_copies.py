@@ -266,6 +266,16 @@ class TestNvbandwidth:
                 r"the line Running .* is missing above",
             ),
             ("memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n", "", r"without its title"),
+            (
+                "CE GPU(row) -> GPU(column) bandwidth (GB/s)",
+                "CE GPU(row) -> GPU(column) bandwidth (MB/s)",
+                r"is GB/s in nvbandwidth, not MB/s",
+            ),
+            (
+                "Latency SM GPU(row) <-> GPU(column) (ns)",
+                "Latency SM GPU(row) <-> GPU(column) (us)",
+                r"is ns in nvbandwidth, not us",
+            ),
             ("Device 1: ", "Device 2: ", r"device 2 is listed, but device 1 is due"),
         ],
     )

@@ -520,6 +520,17 @@ class TestUcc:
         assert journal.header.settings.across_ranks == "max"
         assert "memory: cuda" in notices(journal)
 
+    @pytest.mark.parametrize("name", ["Bus Bandwidth", "Bandwidth"])
+    def test_columns_of_bandwidths_by_both_names(self, name):
+        """-F adds them; the times are the same."""
+        first = self.text[: self.text.index("Total time")]
+        full = re.sub(r"(Time, us)$", rf"\1                   {name}, GB/s", first, flags=re.M)
+        full = re.sub(r"^( +avg .*)$", r"\1         avg         max         min", full, flags=re.M)
+        full = re.sub(
+            r"^( +\d+ +\d+ .*)$", r"\1        1.00        2.00        3.00", full, flags=re.M
+        )
+        assert times_us(read(full), "all_reduce") == times_us(read(first), "all_reduce")
+
     def test_sizes_whose_meaning_depends_on_the_version(self):
         old = re.sub(r"Iteration mode:.*\n", "", self.text)
         with pytest.raises(UsageError, match=r"^a\.txt:\d+: the size of alltoall is that of one"):

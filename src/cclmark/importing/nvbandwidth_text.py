@@ -36,6 +36,8 @@ _SUM = re.compile(r"(?:SUM|&&&& PERF) ([a-z0-9_]{1,80}) (\d\S{0,30}?)(?: ?[a-zA-
 _ENDINGS = re.compile(r"(Waived|Error|ERROR): ?(.*)")
 _FAULT = re.compile(r"ASSERT in expression (.{1,200})|\[CUDA_ERROR_\w+\] .{1,200}")
 _ROW = re.compile(r"\d{1,4}", re.ASCII)
+_UNIT = re.compile(r"\(([KMGT]?i?B/s|[mun]?s)\)$")
+_UNITS = ("GB/s", "ns")  # of bandwidths and latencies
 _HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,254}", re.ASCII)
 _SLACK = 0.005  # half of the last of two decimals
 
@@ -198,6 +200,11 @@ class _Reader:
         part = part_of(line.text)
         if part in self._parts or (self._is_shown and not part):
             raise self._text.refuse(line.number, f"this matrix of {test.name} is here twice")
+        unit, due = _UNIT.search(line.text.strip()), _UNITS[test.common.measure == "latency"]
+        if unit is not None and unit[1] != due:
+            raise self._text.refuse(
+                line.number, f"the unit of {test.name} is {due} in nvbandwidth, not {unit[1]}"
+            )
         if place + 1 == len(self._lines):
             self._cut()
             return place + 1

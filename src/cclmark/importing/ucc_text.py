@@ -18,7 +18,8 @@ _FIELD = re.compile(
 )
 _LAUNCHED = re.compile(r"(?:^|[\s/])(?:mpirun|mpiexec|srun|prun)\b[^|;]{0,400}\bucc_perftest")
 _PROCESSES = re.compile(r"\s(?:-np|-n|--ntasks(?: |=))[ =]?(\d{1,7})(?= )")
-_HEAD = re.compile(r"Count +Size +Time, us(?P<full> +Bus Bandwidth, GB/s)?")
+# The bus bandwidth was called bandwidth before October 2025.
+_HEAD = re.compile(r"Count +Size +Time, us(?P<full> +(?:Bus )?Bandwidth, GB/s)?")
 _NAMES = "avg min max"
 _TOTAL = re.compile(r"Total time: \S{1,30} ms")
 _NUMBER = re.compile(r"\d+|N/A")
