@@ -101,11 +101,14 @@ def test_one_rank_and_several_operations(cclmark):
 
 
 def test_a_triad_is_measured_in_bytes(cclmark):
-    run = cclmark(*ON_HOST[:-2], "--compute", "memory", "--array", "64K")
+    # 3: nothing ran entirely beside the other work, on a busy machine.
+    run = cclmark(*ON_HOST[:-2], "--compute", "memory", "--array", "64K", code=(0, 3))
     assert "beside triad on arrays of 64 KiB" in run.out
     assert "compute GB/s" in run.out
     assert all(one.overlap.compute.work == 3 * 65536 for one in run.journal.overlaps)
-    assert all(one.is_checked and one.compute_findings == [] for one in run.journal.overlaps)
+    assert run.journal.overlaps
+    assert all(one.is_checked for one in run.journal.overlaps if one.status != "skipped")
+    assert all(one.compute_findings == [] for one in run.journal.overlaps)
 
 
 def test_formats_and_the_report(cclmark, tmp_path):
