@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import msgspec
 import pytest
 from test_copies import COPIES
@@ -9,6 +11,7 @@ from test_copies import COPIES
 from cclmark.analysis.copies import checks_of
 from cclmark.analysis.stopping import operations_per_batch
 from cclmark.plan.transfers import MEASURES, TransferPlan
+from cclmark.report.kinds.matrix import MatrixCollector
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Finding, TransferSummary, Verification
@@ -79,3 +82,48 @@ def test_a_sample_of_messages_is_long_or_has_hundreds(time_s):
     messages = operations_per_batch(time_s, least_s)
     assert messages * time_s >= 5e-3 or messages == 1000
     assert operations_per_batch(14e-6) * 14e-6 < 5e-3  # as collectives are timed
+
+
+@pytest.mark.parametrize("hosts", [(0, 1), (0, 1, 2), (0, 0, 1), (0, 1, 1)])
+@pytest.mark.parametrize("local_too", [False, True])
+@pytest.mark.parametrize("triangle", [False, True])
+def test_every_matrix_has_the_pairs_that_were_measured(hosts, local_too, triangle):
+    """All of them, or the upper triangle, with and without copies in the same matrix."""
+    plan = TransferPlan(
+        devices=len(hosts),
+        sizes=[4096],
+        measures=MEASURES,
+        directions=("write", "read"),
+        latency_method="copy",
+        local_too=local_too,
+        triangle=triangle,
+        hosts=hosts,
+        ccl="mpi",
+    )
+    devices = [
+        msgspec.structs.replace(
+            COPIES.header.devices[0],
+            rank=rank,
+            index=hosts[:rank].count(host),
+            host=f"host{host}",
+        )
+        for rank, host in enumerate(hosts)
+    ]
+    settings = msgspec.structs.replace(COPIES.header.settings, triangle=triangle)
+    header = msgspec.structs.replace(
+        COPIES.header, devices=devices, settings=settings, relations=[]
+    )
+    collector = MatrixCollector(header, shares=False)
+    summary = TransferSummary(1e-5, 1e-5, 1e-5, 6, bytes_per_s=1e9)
+    for index, transfer in enumerate(plan.transfers()):
+        assert collector.add(TransferResult(index, transfer, "ok", summary=summary)) == []
+    matrices = [one for one in collector.finish() if one.figure != "call"]
+    assert {one.series.measure for one in matrices} == set(MEASURES)
+    names = matrices[0].rows
+    wanted = {
+        (names[row], names[column])
+        for row, column in permutations(range(len(hosts)), 2)
+        if row < column or not triangle
+    }
+    for matrix in matrices:
+        assert {place for place in matrix.cells if place[0] != place[1]} == wanted, matrix.title

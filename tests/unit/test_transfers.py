@@ -282,6 +282,9 @@ def test_the_column_sends_in_the_upper_triangle_of_reads():
     # Without copies within hosts, the rows of the matrix send.
     alone = plan(hosts=[0, 1, 2], directions=("read",), **common)
     assert sorted(one.flows[0] for one in alone) == [(0, 1), (0, 2), (1, 2)]
+    # With copies within devices, which are in the matrix of reads.
+    local = plan(hosts=[0, 1, 2], directions=("read",), local_too=True, **common)
+    assert sorted(one.flows[0] for one in local if one.ccl) == [(1, 0), (2, 0), (2, 1)]
 
 
 def test_flows_that_share_links_have_no_share_of_their_own():

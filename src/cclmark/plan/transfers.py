@@ -217,12 +217,12 @@ class TransferPlan:
     def _sends(self, is_first: bool) -> bool:
         """Whether the device with the smaller number, or that with the larger one, sends.
 
-        In the upper triangle the latter sends where the row's device reads. Without copies within
-        hosts, rows send.
+        In the upper triangle the latter sends where the row's device reads. In a matrix without
+        copies, rows send.
         """
         if not self.triangle:
             return True
-        has_copies = len(set(self.hosts)) < len(self.hosts)
+        has_copies = self.local_too or len(set(self.hosts)) < len(self.hosts)
         directions = self.directions if has_copies else ("write",)
         return ("write" if is_first else "read") in directions
 

@@ -34,6 +34,7 @@ _FLAGS = {
     "seed": "--seed",
     "inject": "--inject",
     "one_by_one": "--one-by-one",
+    "triangle": "-j",
     "islands": "--islands",
     "through_host": "--through-host",
     "bind": "--bind",

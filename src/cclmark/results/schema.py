@@ -133,7 +133,8 @@ class Settings(msgspec.Struct, omit_defaults=True):
     ``weights``: the rows of the matrix that ``pattern`` names. ``duration_s``: of a soak, for which
     ``cycles`` is 0. ``bind``: empty for the default, ``none``, ``numa``, or the processors of
     every rank, ``ranks:0=0-7;1=8-15`` (see plan.binding). ``values``: whether the tensors of checks
-    are reported. ``config``: options of the communicators, by the library's names.
+    are reported. ``config``: options of the communicators, by the library's names. ``triangle``:
+    whether only the upper triangles of matrices of pairs are measured.
     """
 
     begin_bytes: Count
@@ -166,6 +167,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     bind: str = ""
     values: bool = False
     config: dict[str, str] = {}
+    triangle: bool = False
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):

@@ -458,6 +458,7 @@ def settings_of(flags: TransferFlags, runtime: str) -> Settings:
         registration="none",
         seed=flags.seed,
         inject=list(flags.inject),
+        triangle=bool(flags.triangle),
     )
 
 

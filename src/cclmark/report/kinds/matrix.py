@@ -158,6 +158,8 @@ class MatrixCollector:
     def __init__(self, header: Header, *, shares: bool, hosts: bool = False) -> None:
         """``shares``: also create a matrix of shares of the link limit."""
         self._names = labels(header.devices, hosts=hosts)
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+        self._is_triangle = header.settings.triangle
         self._limits = LinkLimits(header.relations)
         self._shares = shares
         self._is_across_hosts = len({device.host for device in header.devices}) > 1
@@ -188,24 +190,20 @@ class MatrixCollector:
         matrices = [matrix for own in by_series.values() for matrix in self._matrices_of(own)]
         within = [one for one in matrices if not one.series.ccl]
         between = [one for one in matrices if one.series.ccl]
-        is_triangle = bool(within) and all(
-            self._is_upper(place)
-            for one in within
-            if one.series.scope == "pairs"
-            for place in one.cells
-        )
-        merged = [one for one in between if self._merge(one, within, is_triangle=is_triangle)]
+        merged = [one for one in between if self._merge(one, within)]
+        for one in between:
+            one.cells = {place: cell for place, cell in one.cells.items() if self._is_shown(place)}
         return [one for one in matrices if not any(one is other for other in merged)]
 
-    def _is_upper(self, place: Place) -> bool:
-        """Whether a cell of a matrix of pairs is on the diagonal or above it."""
+    def _is_shown(self, place: Place) -> bool:
+        """Whether a message has this place in a matrix: in a triangle, above the diagonal."""
         row, column = place
-        return self._names.index(row) <= self._names.index(column)
+        return not self._is_triangle or self._numbers[row] < self._numbers[column]
 
-    def _merge(self, messages: Matrix, within: Sequence[Matrix], *, is_triangle: bool) -> bool:
+    def _merge(self, messages: Matrix, within: Sequence[Matrix]) -> bool:
         """Adds the messages between hosts to the matrices of the same measure within hosts.
 
-        ``is_triangle``: only those above the diagonal. Returns whether there are such matrices.
+        Returns whether there are such matrices.
         """
         found = False
         for matrix in within:
@@ -219,7 +217,7 @@ class MatrixCollector:
             matrix.between_hosts = theirs.means
             for (row, column), cell in messages.cells.items():
                 place = (row, column) if ours.direction == "write" else (column, row)
-                if not is_triangle or self._is_upper(place):
+                if self._is_shown(place):
                     matrix.cells[place] = cell
         return found
 
