@@ -88,11 +88,15 @@ class HostTransfers:
 
     def _measure(self, own: Mapping[int, Transfer], group: engine.RankGroup) -> None:
         """Measures the copies of this host, by index; the first rank of the host reports."""
-        runner = open_transfers(self._context, group, self._injections())
+        hosts = list(dict.fromkeys(self._job.hosts))
+        host = f"HOST{hosts.index(self._job.hosts[self._job.rank])}"  # as in tables
+        runner = open_transfers(self._context, group, self._injections(), host)
         self.runner = runner
 
         def report(result: TransferResult) -> None:
             result.transfer = self._transfers[result.index]
+            if result.reason:  # names devices by their numbers on this host
+                result.reason = f"{host}: {result.reason}"
             if group.rank == 0:
                 self._rank.report(result)
 

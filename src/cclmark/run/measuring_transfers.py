@@ -17,8 +17,11 @@ def open_transfers(
     context: RankContext,
     rank_group: engine.RankGroup,
     injections: Sequence[Injection],
+    host: str = "",
 ) -> TransferRunner:
     """A runner on the devices of ``rank_group``, whose first rank says where outputs are checked.
+
+    ``host``: the name of their host in messages, empty in a run on a single one.
 
     The caller keeps it until the process exits if a copy hangs, because releasing the memory of
     such a copy would hang.
@@ -29,7 +32,8 @@ def open_transfers(
         context.devices, rank_group, job.settings, injections, rank.enter, context.inherited
     )
     if runner.checked_on_host and rank_group.rank == 0 and not job.traced_operations:
-        rank.notice(f"outputs are checked on the host: {runner.checked_on_host}")
+        whose = f" of {host}" if host else ""
+        rank.notice(f"outputs{whose} are checked on the host: {runner.checked_on_host}")
     return runner
 
 

@@ -1,0 +1,73 @@
+"""The copies within one of several hosts, from the side of a rank."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cclmark.plan.transfers import TransferPlan
+from cclmark.results.kinds import TransferResult
+from cclmark.run import host_transfers
+from cclmark.run.host_transfers import HostTransfers
+from cclmark.run.measuring_transfers import open_transfers
+
+HOSTS = [7, 7, 3, 3]  # by rank; the host with the smaller number has the later ranks
+
+
+def context_of(rank):
+    """A rank that remembers its results and notices instead of sending them."""
+    sent = SimpleNamespace(results=[], notices=[])
+    job = SimpleNamespace(
+        rank=rank,
+        ranks=len(HOSTS),
+        hosts=HOSTS,
+        pending=[],
+        traced_operations=0,
+        settings=SimpleNamespace(inject=[], timeout_s=1.0, max_time_s=1.0),
+    )
+    member = SimpleNamespace(
+        job=job,
+        planned=list(TransferPlan(devices=4, sizes=[4096], hosts=HOSTS, ccl="mpi").transfers()),
+        report=sent.results.append,
+        notice=sent.notices.append,
+        enter=lambda *_, **__: None,
+        leave_subgroup=lambda: None,
+        rank_group=SimpleNamespace(barrier=lambda: None),
+    )
+    return SimpleNamespace(rank=member, job=job, devices=[], inherited=set()), sent
+
+
+@pytest.fixture
+def hung(monkeypatch):
+    """Every copy hangs."""
+
+    def measure(_context, _runner, transfers, report):
+        for index, transfer in transfers.items():
+            assert {device for flow in transfer.flows for device in flow} == {0, 1}
+            report(TransferResult(index, transfer, "timeout", "no data arrived from DEV0 at DEV1"))
+        return True
+
+    monkeypatch.setattr(host_transfers, "open_transfers", lambda *_: None)
+    monkeypatch.setattr(host_transfers, "measure_transfers", measure)
+
+
+@pytest.mark.usefixtures("hung")
+@pytest.mark.parametrize(("rank", "host"), [(0, "HOST0"), (2, "HOST1")])
+def test_the_reason_for_a_missing_figure_names_the_host_as_tables_do(rank, host):
+    context, sent = context_of(rank)
+    HostTransfers(context)._copy_within_host(SimpleNamespace(rank=0))
+    assert [one.transfer.flows for one in sent.results] == [
+        ((rank, rank + 1),),
+        ((rank + 1, rank),),
+    ]
+    assert {one.reason for one in sent.results} == {f"{host}: no data arrived from DEV0 at DEV1"}
+
+
+@pytest.mark.parametrize(("host", "words"), [("HOST1", "outputs of HOST1"), ("", "outputs")])
+def test_the_notice_of_checks_on_the_host_names_it(monkeypatch, host, words):
+    runner = SimpleNamespace(checked_on_host="no kernel")
+    monkeypatch.setattr("cclmark.run.measuring_transfers.TransferRunner", lambda *_: runner)
+    context, sent = context_of(2)
+    assert open_transfers(context, SimpleNamespace(rank=0), [], host) is runner
+    assert sent.notices == [f"{words} are checked on the host: no kernel"]
