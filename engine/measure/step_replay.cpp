@@ -236,6 +236,12 @@ void StepReplay::compute_ahead() {
   for (size_t i = 0; i < operations; ++i) compute_->enqueue(compute_stream_->get());
 }
 
+/// Enqueues more of the compute if it is complete.
+void StepReplay::keep_computing() {
+  if (compute_ == nullptr || device_.synchronous()) return;
+  if (device_.idle(compute_stream_->get())) compute_ahead();
+}
+
 /// Repeats the compute until all calls of the step are complete.
 void StepReplay::compute_until_idle() {
   if (compute_ == nullptr || device_.synchronous()) return;
@@ -243,7 +249,7 @@ void StepReplay::compute_until_idle() {
     while (!device_.idle(stream.get())) {
       for (const Membership& one : memberships_) one.communicator->check();
       rank_group_.check(RankGroup::kDevice);
-      if (device_.idle(compute_stream_->get())) compute_ahead();
+      keep_computing();
     }
   }
 }
@@ -321,6 +327,7 @@ StepTimes StepReplay::run(double delay_s) {
   begin_step(delay_s, true);
   for (size_t i = 0; i < calls_.size(); ++i) {
     const StepCall& call = calls_[i].call;
+    keep_computing();  // what follows waits while the driver's queue is full
     keep_order(calls_[i]);
     pass_gap(call);
     device_.record(begins_[i].get(), stream_of(call));

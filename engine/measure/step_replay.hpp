@@ -107,6 +107,7 @@ class StepReplay {
   void wait_for_stream(void* stream);
   void measure_compute();
   void compute_ahead();
+  void keep_computing();
   void compute_until_idle();
   void* stream_of(const StepCall& call) const { return streams_[call.stream].get(); }
 

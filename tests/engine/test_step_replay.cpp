@@ -6,6 +6,7 @@
 
 #include "ccl/communicator.hpp"
 #include "device/host.hpp"
+#include "lazy_device.hpp"
 #include "measure/step_replay.hpp"
 #include "ranks.hpp"
 #include "shapes.hpp"
@@ -156,4 +157,57 @@ TEST_CASE("a compute runs in the gaps of a step, but not while it is checked") {
     CHECK(times.begin_s[1] >=
           0.019);  // after the event of the begin, which is recorded a moment later
   });
+}
+
+TEST_CASE("a compute goes on while calls are still enqueued") {
+  struct Slow final : LazyDevice {  // so that an operation of the compute counts as long
+    Slow() : LazyDevice(0, 1, -1) {}
+    double elapsed_s(void*, void*) override { return 0.06; }
+  };
+  struct Empty final : Compute {
+    void enqueue(void* stream) override {
+      used = static_cast<LazyStream*>(stream);
+      used->push([] {});
+      ++enqueued;
+    }
+    double work() const override { return 0; }
+    std::string implementation() const override { return ""; }
+    void poison(void*) override {}
+    ComputeFinding check(void*, const std::function<void()>&) override { return {}; }
+    LazyStream* used = nullptr;
+    size_t enqueued = 0;
+  };
+  /// A library whose calls return when the compute is complete, as with a full queue.
+  struct Full final : Communicator {
+    struct Waiting final : Call {
+      explicit Waiting(Full& full) : full_(full) {}
+      void enqueue(const void*, void*) override {
+        while (!full_.compute.used->idle()) usleep(20);
+        full_.seen.push_back(full_.compute.enqueued);
+      }
+      Full& full_;
+    };
+    Full(Device& device, Empty& compute) : device_(device), compute(compute) {}
+    std::unique_ptr<Call> bind(const Operation&, void*) override {
+      return std::make_unique<Waiting>(*this);
+    }
+    std::string route(const Operation&) const override { return "native"; }
+    void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
+    void register_memory(void*, size_t, Registration) override {}
+    void release(void* memory, Registration) noexcept override { device_.release(memory); }
+    Device& device_;
+    Empty& compute;
+    std::vector<size_t> seen;
+  };
+  Slow device;
+  Empty compute;
+  Full communicator(device, compute);
+  run_ranks(1, [&](RankGroup& rank_group) {
+    std::vector<StepCall> calls(3, call_of(0, 0, Collective::all_reduce, 16));
+    StepReplay step(device, rank_group, {{&communicator, 0, 1}}, calls, 1, nullptr, &compute);
+    step.run(0.0);
+  });
+  REQUIRE(communicator.seen.size() == 3);
+  CHECK(communicator.seen[0] < communicator.seen[1]);
+  CHECK(communicator.seen[1] < communicator.seen[2]);
 }
