@@ -61,7 +61,7 @@ struct Membership {
 ///
 /// Calls are enqueued in their order. Those of one communicator on one stream share a buffer for
 /// inputs and one for outputs, because they do not overlap. Gaps pass on the device; a device that
-/// works inside the call waits on the host. The compute is repeated on a stream of its own from the
+/// works inside the call waits on the host. The compute is repeated on a separate stream from the
 /// begin of a step to the end of its last call; a device that works inside the call executes it in
 /// the gaps.
 class StepReplay {
