@@ -328,14 +328,14 @@ ELSE = (
 )
 
 
-@pytest.mark.usefixtures("hosts")
-def test_nccl_between_devices_of_two_hosts(fake_cuda, tmp_path):
+def on_fake_devices(fake_cuda, tmp_path, *arguments, of_second=()):
+    """Runs p2p on two devices of each host: its journal and output. ``of_second``: variables."""
     boot = tmp_path / "boot_id"
     boot.write_text("11111111-2222-3333-4444-555555555555\n")
     journal = tmp_path / "run.jsonl"
     command = (
-        *(sys.executable, "-m", "cclmark", "p2p", *SHORT, "-p", "uniBw,biBw", "-t", "CE,SM"),
-        *("-d", "write", "--journal", str(journal)),
+        *(sys.executable, "-m", "cclmark", "p2p", *SHORT, *arguments, "-d", "write"),
+        *("--journal", str(journal)),
     )
     launched = {
         **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": "4"},
@@ -347,11 +347,20 @@ def test_nccl_between_devices_of_two_hosts(fake_cuda, tmp_path):
         *("unshare", "--uts", "--mount", "sh", "-c", ELSE, "sh", str(boot), "beta"),
         *(ON_A_HOST, "bash", "1", *command),
     ]
-    begun = [subprocess.Popen(words, cwd=tmp_path, env=env) for words in (there, here)]
+    begun = [
+        subprocess.Popen(words, cwd=tmp_path, env={**env, **dict(more)})
+        for words, more in ((there, of_second), (here, ()))
+    ]
     codes = [process.wait(scaled(PATIENCE_S)) for process in begun]
     said = "".join(path.read_text() for path in sorted(tmp_path.glob("out.*")))
     assert codes == [0, 0], said
-    results = read_journal(journal).transfers
+    return read_journal(journal), said
+
+
+@pytest.mark.usefixtures("hosts")
+def test_nccl_between_devices_of_two_hosts(fake_cuda, tmp_path):
+    journal, said = on_fake_devices(fake_cuda, tmp_path, "-p", "uniBw,biBw", "-t", "CE,SM")
+    results = journal.transfers
     assert {one.status for one in results} == {"ok"}
     assert all(one.verification is not None for one in results)
     between = {flow for one in results if one.transfer.ccl == "nccl" for flow in one.transfer.flows}
@@ -359,6 +368,17 @@ def test_nccl_between_devices_of_two_hosts(fake_cuda, tmp_path):
     for engine in ("CE", "SM bulkCopy"):
         cells = matrix(said, f"Unidirectional bandwidth, write, {engine}, 256 KiB")
         assert all(float(cell) > 0 for cell in cells.values())
+
+
+@pytest.mark.usefixtures("hosts")
+def test_each_host_reports_how_it_checks(fake_cuda, tmp_path):
+    """The second one has no compiler of kernels."""
+    _, said = on_fake_devices(
+        *(fake_cuda, tmp_path, "-p", "uniBw", "-t", "CE"),
+        of_second={"CCLMARK_NVRTC_LIBRARY": "/nonexistent", "CCLMARK_CACHE_DIR": ""},
+    )
+    assert said.count("outputs are checked on the host: ") == 1
+    assert "HOST1: outputs are checked on the host: " in said
 
 
 def test_pairs_by_mpi(measured):

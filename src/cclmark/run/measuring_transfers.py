@@ -29,7 +29,8 @@ def open_transfers(
         context.devices, rank_group, job.settings, injections, rank.enter, context.inherited
     )
     if runner.checked_on_host and rank_group.rank == 0 and not job.traced_operations:
-        rank.notice(f"outputs are checked on the host: {runner.checked_on_host}")
+        where = f"HOST{job.hosts[job.rank]}: " if job.hosts else ""
+        rank.notice(f"{where}outputs are checked on the host: {runner.checked_on_host}")
     return runner
 
 
