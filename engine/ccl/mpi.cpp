@@ -188,8 +188,8 @@ const std::byte* at(const void* base, size_t bytes) {
 std::string another_mpi(const Library& library) {
   return library.path() +
          " is not from the MPI that started the ranks. Set CCLMARK_MPI_LIBRARY to that MPI's "
-         "library, or CCLMARK_MPIRUN to this library's mpirun. With srun, use --mpi=pmix for Open "
-         "MPI or --mpi=pmi2 for MPICH";
+         "library, or start the ranks by this library's mpirun (without a launcher: "
+         "CCLMARK_MPIRUN). With srun, use --mpi=pmix for Open MPI or --mpi=pmi2 for MPICH";
 }
 
 /// MPI has no streams: the device's work on its stream must be complete before MPI accesses the
@@ -621,13 +621,12 @@ class MpiCcl final : public Ccl {
 
   std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t>,
                                      RankGroup& rank_group) override {
-    std::unique_ptr<Communicator> joined = speaking<Communicator>(
+    return speaking<Communicator>(
         rank_group, [&]<typename Handle>(const Constants<Handle>& constants) {
+          // Only now: MPICH aborts a process that queries this before MPI_Init.
+          if (!device.synchronous()) require_aware_of(device);
           return std::make_unique<MpiCommunicator<Handle>>(library_, constants, device, rank_group);
         });
-    // Only now: MPICH aborts a process that queries this before MPI_Init.
-    if (!device.synchronous()) require_aware_of(device);
-    return joined;
   }
 
   std::unique_ptr<HostExchange> open_host_exchange(RankGroup& rank_group) override {

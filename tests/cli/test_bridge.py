@@ -238,7 +238,7 @@ def test_islands_that_make_no_sense_are_refused(cclmark, arguments, message):
         (("all_reduce", "--devices", "cuda:0+"), "cannot read the devices"),
         (("all_reduce", "--devices", "cuda:0+cuda:1"), "list a runtime twice"),
         (("p2p", "--devices", "cuda:0+host:1"), "devices of several runtimes"),
-        (("pairs", "--ccl", "bridge", "-g", "2"), "not bridge or torch"),
+        (("pairs", "--ccl", "bridge", "-g", "2"), "not with bridge: use --ccl "),
         (
             ("all_reduce", "--ccl", "bridge", "--devices", "cuda:0+host:2", "--islands", "0-1,2"),
             "a library supports only one kind",

@@ -238,7 +238,30 @@ def test_pairs_are_measured_with_send_and_recv(cclmark, ascend):
     )
     statuses = {(it.case.operation, it.status) for it in run.journal.results}
     assert ("ping_pong", "ok") in statuses
-    assert {operation for operation, status in statuses if status != "ok"} == {"broadcast"}
+    assert {status for _, status in statuses} == {"ok"}
+    placements = {(it.case.operation, it.case.in_place) for it in run.journal.results}
+    assert {operation for operation, in_place in placements if in_place} == {"broadcast"}
+    assert "\nbroadcast in-place · hccl\n" in run.out
+
+
+def test_variants_of_broadcast_are_compared_in_place(cclmark, ascend):
+    run = cclmark(
+        *("experiment", "broadcast", "--devices", "acl:0,1", "-b", "4K", "-e", "4K", "-n", "2"),
+        *("-w", "1", "--rounds", "2", "--vary", "SOME_NUMBER=1"),
+        env=ascend.env(),
+    )
+    assert {it.status for it in run.journal.trials} == {"ok"}
+    assert {it.trial.case.in_place for it in run.journal.trials} == {True}
+    assert "broadcast float32 root 0 in-place" in run.out
+
+
+def test_another_placement_is_refused_with_what_to_do(cclmark, ascend):
+    run = cclmark(
+        *("pairs", "--only", "broadcast", *TWO, "--placement", "out-of-place"),
+        env=ascend.env(),
+        code=3,
+    )
+    assert "in place only: use --placement in-place" in run.err
 
 
 def test_transfers_say_why_they_are_not_measured(cclmark, ascend):

@@ -58,25 +58,30 @@ def test_buffers_on_the_host_are_the_process_own(cclmark, mpi):
 
 def test_pairs_have_communicators_of_their_own(cclmark, mpi):
     run = cclmark(
-        *("pairs", "--ccl", "mpi", "--devices", "host:3", "--only", "send,ping_pong,all_reduce"),
+        *("pairs", "--ccl", "mpi", "--devices", "host:3", "--only", "send,ping_pong,broadcast"),
         *("-b", "64", "-e", "64", "-n", "2", "-w", "1"),
         env=mpi,
     )
     assert {one.status for one in run.journal.results} == {"ok"}
     pairs = {one.case.pair for one in run.journal.results}
     assert pairs == {(0, 1), (0, 2), (1, 2)}
-    assert len(run.journal.results) == 4 * len(pairs)
+    assert len(run.journal.results) == 5 * len(pairs)
 
 
 def test_mpi_is_compared_with_another_library(cclmark, mpi):
     run = cclmark(
-        *("experiment", "all_reduce", "--devices", "host:2", "--library", "mpi", "--rounds", "2"),
-        *("-b", "1K", "-e", "1K", "-n", "2", "-w", "0"),
+        *("experiment", "all_reduce,broadcast", "--devices", "host:2", "--library", "mpi"),
+        *("--rounds", "2", "-b", "1K", "-e", "1K", "-n", "2", "-w", "0"),
         env=mpi,
     )
-    assert {(one.trial.case.ccl, one.status) for one in run.journal.trials} == {
-        ("shm", "ok"),
-        ("mpi", "ok"),
+    assert {one.status for one in run.journal.trials} == {"ok"}
+    cases = [one.trial.case for one in run.journal.trials]
+    # MPI's broadcast is in place only, and both are compared with the same placement.
+    assert {(one.operation, one.ccl, one.in_place) for one in cases} == {
+        ("all_reduce", "shm", False),
+        ("all_reduce", "mpi", False),
+        ("broadcast", "shm", True),
+        ("broadcast", "mpi", True),
     }
 
 

@@ -37,7 +37,7 @@ class TestWithoutTorch:
 
     def test_pairs_refuse_it(self, cclmark):
         run = cclmark("pairs", "--devices", "host:2", "--ccl", "torch:gloo", code=2)
-        assert "not bridge or torch" in run.err
+        assert "not with torch:gloo: use --ccl shm" in run.err
 
     def test_no_torch_is_said_with_what_to_do(self, cclmark, without_torch):
         run = cclmark(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from cclmark.results.journal import read_journal
 from patience import scaled
 
 SHORT = ("-b", "256K", "-r", "2", "--max-time", "0.02")
+FEW = ("--only", "send", "-b", "4K", "-e", "4K", "-n", "2", "-w", "1")  # of pairs
 PATIENCE_S = 60.0
 EVERY = {(a, b) for a in range(4) for b in range(4) if a != b}
 HERE = {(0, 1), (1, 0), (2, 3), (3, 2)}
@@ -234,18 +236,51 @@ def test_a_killed_rank_ends_all(started, hosts):
     )
 
 
-def test_what_needs_one_host_is_refused_with_advice_that_works(measured):
-    for words, says in (
-        (("--scope", "pairs,all-pairs"), "several hosts support pairs, local and host"),
-        (("--ccl", "torch:gloo"), "are measured with mpi or a library of the devices"),
-        (("--ccl", "shm"), "shm works within one host; pairs on different hosts are measured with"),
-        (("-a", "1", "-t", "CE"), "leave them out (-a 0), or run the command on each host"),
-        (("--scope", "local", "--ccl", "mpi"), "--scope local has no pairs on different hosts"),
-    ):
-        run = measured("p2p", *SHORT, *words)
-        assert run.code in (2, 3), run.out
-        assert run.err.count(says) == 1, run.err
-        assert "Traceback" not in run.err
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("p2p", *SHORT, "-t", "CE", "--scope", "pairs,all-pairs"), "use --scope pairs, or run"),
+        (("p2p", *SHORT, "-t", "CE", "--scope", "all"), "use --scope pairs,local,host, or run"),
+        (("p2p", *SHORT, "-t", "CE", "--ccl", "torch:gloo"), "not with torch:gloo: use --ccl mpi"),
+        (("p2p", *SHORT, "-t", "CE", "--ccl", "other"), "unknown library 'other': use --ccl mpi"),
+        (("p2p", *SHORT, "-t", "CE", "-a", "1"), "use -a 0"),
+        (("p2p", *SHORT, "-t", "CE", "-g", "2"), "or use -g 1"),
+        (("pairs", *FEW, "--ccl", "shm"), "are on 2 hosts: use --ccl mpi"),
+    ],
+)
+def test_what_is_refused_works_as_advised(measured, cclmark, command, says):
+    run = measured(*command)
+    assert run.code == 2, run.err
+    assert run.err.count(says) == 1, run.err
+    flag, value = re.search(r"use (-{1,2}[a-z]+) (\w+(?:,\w+)*)", run.err).groups()
+    run = measured(*command, flag, value)
+    assert run.code == 0, run.err
+    if ", or run" in says:
+        cclmark(*command, "--devices", "host:2")
+
+
+@pytest.mark.parametrize("command", [("p2p", *SHORT, "-t", "CE"), ("pairs", *FEW)])
+def test_without_mpi_each_host_is_measured_alone(hosts, background, cclmark, tmp_path, command):
+    """As torchrun starts a process on each host: its ranks are none of MPI's."""
+    env = {
+        **{"MASTER_ADDR": hosts.first.address, "MASTER_PORT": "29500", "WORLD_SIZE": "4"},
+        **{"LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "hosts"},
+    }
+    for ccl in ((), ("--ccl", "mpi")):
+        begun = [
+            background(
+                *(*command, *ccl),
+                prefix=host.at(tmp_path),
+                env={**env, "RANK": str(2 * number + rank), "LOCAL_RANK": str(rank)},
+            )
+            for number, host in enumerate(hosts)
+            for rank in range(2)
+        ]
+        runs = [process.finish(PATIENCE_S) for process in begun]
+        assert [run.code for run in runs] == [2] * 4
+        says = "but torchrun started these: run the command on each host"
+        assert says + (" without --ccl" if ccl else "") + "\n" in runs[0].err
+    cclmark(*command, "--devices", "host:2")
 
 
 def test_copies_within_devices_need_no_library(started, tmp_path):
@@ -254,10 +289,15 @@ def test_copies_within_devices_need_no_library(started, tmp_path):
     assert run.code == 0, run.err
     assert {one.status for one in run.journal.transfers} == {"ok"}
     assert run.journal.header.libraries == []
-    # With pairs on different hosts, a missing library is reported before anything is measured.
-    run = started("p2p", *SHORT, "-t", "CE", more=missing).finish(PATIENCE_S)
-    assert run.code == 3, run.err
-    assert "cclmark: journal" not in run.err
+
+
+def test_a_library_that_cannot_start_is_noticed_before_copies(started, mpich_wheel, tmp_path):
+    for library in (tmp_path / "none.so", mpich_wheel.library):  # the latter under another mpirun
+        wrong = {"CCLMARK_MPI_LIBRARY": str(library)}
+        run = started("p2p", *SHORT, "-t", "CE", more=wrong).finish(PATIENCE_S)
+        assert run.code == 3, run.err
+        assert library.name in run.err
+        assert "cclmark: journal" not in run.err
 
 
 def test_an_interrupted_run_continues(measured, tmp_path):
@@ -288,14 +328,14 @@ ELSE = (
 )
 
 
-@pytest.mark.usefixtures("hosts")
-def test_nccl_between_devices_of_two_hosts(fake_cuda, tmp_path):
+def on_fake_devices(fake_cuda, tmp_path, *arguments, of_second=()):
+    """Runs p2p on two devices of each host: its journal and output. ``of_second``: variables."""
     boot = tmp_path / "boot_id"
     boot.write_text("11111111-2222-3333-4444-555555555555\n")
     journal = tmp_path / "run.jsonl"
     command = (
-        *(sys.executable, "-m", "cclmark", "p2p", *SHORT, "-p", "uniBw,biBw", "-t", "CE,SM"),
-        *("-d", "write", "--journal", str(journal)),
+        *(sys.executable, "-m", "cclmark", "p2p", *SHORT, *arguments, "-d", "write"),
+        *("--journal", str(journal)),
     )
     launched = {
         **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": "4"},
@@ -307,11 +347,20 @@ def test_nccl_between_devices_of_two_hosts(fake_cuda, tmp_path):
         *("unshare", "--uts", "--mount", "sh", "-c", ELSE, "sh", str(boot), "beta"),
         *(ON_A_HOST, "bash", "1", *command),
     ]
-    begun = [subprocess.Popen(words, cwd=tmp_path, env=env) for words in (there, here)]
+    begun = [
+        subprocess.Popen(words, cwd=tmp_path, env={**env, **dict(more)})
+        for words, more in ((there, of_second), (here, ()))
+    ]
     codes = [process.wait(scaled(PATIENCE_S)) for process in begun]
     said = "".join(path.read_text() for path in sorted(tmp_path.glob("out.*")))
     assert codes == [0, 0], said
-    results = read_journal(journal).transfers
+    return read_journal(journal), said
+
+
+@pytest.mark.usefixtures("hosts")
+def test_nccl_between_devices_of_two_hosts(fake_cuda, tmp_path):
+    journal, said = on_fake_devices(fake_cuda, tmp_path, "-p", "uniBw,biBw", "-t", "CE,SM")
+    results = journal.transfers
     assert {one.status for one in results} == {"ok"}
     assert all(one.verification is not None for one in results)
     between = {flow for one in results if one.transfer.ccl == "nccl" for flow in one.transfer.flows}
@@ -319,6 +368,17 @@ def test_nccl_between_devices_of_two_hosts(fake_cuda, tmp_path):
     for engine in ("CE", "SM bulkCopy"):
         cells = matrix(said, f"Unidirectional bandwidth, write, {engine}, 256 KiB")
         assert all(float(cell) > 0 for cell in cells.values())
+
+
+@pytest.mark.usefixtures("hosts")
+def test_each_host_reports_how_it_checks(fake_cuda, tmp_path):
+    """The second one has no compiler of kernels."""
+    _, said = on_fake_devices(
+        *(fake_cuda, tmp_path, "-p", "uniBw", "-t", "CE"),
+        of_second={"CCLMARK_NVRTC_LIBRARY": "/nonexistent", "CCLMARK_CACHE_DIR": ""},
+    )
+    assert said.count("outputs are checked on the host: ") == 1
+    assert "HOST1: outputs are checked on the host: " in said
 
 
 def test_pairs_by_mpi(measured):

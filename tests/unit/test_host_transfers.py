@@ -64,7 +64,7 @@ def test_the_reason_for_a_missing_figure_names_the_host_as_tables_do(rank, host)
     assert {one.reason for one in sent.results} == {f"{host}: no data arrived from DEV0 at DEV1"}
 
 
-@pytest.mark.parametrize(("host", "words"), [("HOST1", "outputs of HOST1"), ("", "outputs")])
+@pytest.mark.parametrize(("host", "words"), [("HOST1", "HOST1: outputs"), ("", "outputs")])
 def test_the_notice_of_checks_on_the_host_names_it(monkeypatch, host, words):
     runner = SimpleNamespace(checked_on_host="no kernel")
     monkeypatch.setattr("cclmark.run.measuring_transfers.TransferRunner", lambda *_: runner)

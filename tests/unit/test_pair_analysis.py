@@ -407,6 +407,12 @@ class TestReport:
         series = [case(reduction="sum").series(), case(reduction="sum", dtype="int8").series()]
         assert names_of(series) == ["all_reduce float32", "all_reduce int8"]
         assert names_of(series[:1]) == ["all_reduce"]
+        in_place = [case(in_place=True).series()]
+        assert names_of(in_place) == ["all_reduce in-place"]
+        assert names_of([*series[:1], *in_place]) == [
+            "all_reduce out-of-place",
+            "all_reduce in-place",
+        ]
 
     def test_csv_has_a_line_for_each_case_with_its_devices(self):
         exporter = exporter_of(PAIRS, "csv")

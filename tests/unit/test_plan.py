@@ -115,6 +115,24 @@ def test_a_plan_is_every_combination_once():
     assert [case.in_place for case in cases[:2]] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("placements", "ccl", "operation", "in_place"),
+    [
+        ((), "shm", "broadcast", [False]),
+        ((), "mpi", "broadcast", [True]),
+        ((), "mpi", "all_gather", [False]),
+        ((), "torch:gloo", "all_reduce", [True]),
+        ((), "mpi", "barrier", [False]),
+        ((False, True), "mpi", "broadcast", [True]),
+        ((False, True), "mpi", "all_gather", [False, True]),
+        ((False,), "mpi", "broadcast", [False]),  # is skipped with the reason
+    ],
+)
+def test_one_placement_unless_asked_for(placements, ccl, operation, in_place):
+    chosen = plan(operations=[operation], ccls=[ccl], placements=placements, sizes=[4096])
+    assert [case.in_place for case in chosen.cases()] == in_place
+
+
 def test_roots_and_reductions_only_where_there_are_some():
     cases = list(plan(operations=["broadcast", "alltoall"], roots=[0, 3], sizes=[4096]).cases())
     assert {case.reduction for case in cases} == {None}

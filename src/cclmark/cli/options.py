@@ -82,6 +82,8 @@ def argument(metavar: str, *, is_optional: bool = False) -> Any:
 #: The help of options that take one value in commands that measure one of each.
 ONE_TYPE = "Element type: float32 bfloat16 float16 fp8e4m3 int8 … [float32]."
 ONE_REDUCTION = "sum, prod, min, max or avg [sum]."
+AUTO_PLACEMENT = "auto"
+PLACEMENT_HELP = "Placement of the outputs; auto: out-of-place if the library supports it [auto]."
 ONE_LIBRARY = "Collective library: nccl, shm, mpi, torch:gloo, bridge, … [the devices' own]."
 
 
@@ -577,9 +579,9 @@ class TraceFlags(Flags):
     )
     placement: str = changed(
         Flags.__dataclass_fields__["placement"],
-        "auto",
-        type=click.Choice(["auto", "out-of-place", "in-place"]),
-        help="Placement of the outputs; auto: out-of-place if the library supports it [auto].",
+        AUTO_PLACEMENT,
+        type=click.Choice([AUTO_PLACEMENT, "out-of-place", "in-place"]),
+        help=PLACEMENT_HELP,
     )
     dtype: str = changed(
         Flags.__dataclass_fields__["dtype"],

@@ -125,7 +125,11 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True)
 class Sweep:
-    """The sweep that the options describe; ``cases`` expands it."""
+    """The sweep that the options describe; ``cases`` expands it.
+
+    ``placements``: whether cases are in place, empty for one case of each size: out-of-place if the
+    library supports it.
+    """
 
     operations: Sequence[str]
     ccls: Sequence[str]
@@ -154,9 +158,6 @@ class Sweep:
         self, operation: str, ccl: str, dtype: str, reduction: str | None, root: int | None
     ) -> Iterator[Case]:
         seen: set[int] = set()
-        placements = self.placements if moves_data(operation) else self.placements[:1]
-        if len(placements) > 1 and in_place_only(ccl, operation):
-            placements = (True,)
         for requested in self.sizes:
             count = count_for_size(operation, requested, dtype, self.ranks)
             if count in seen or (count == 0 and moves_data(operation)):
@@ -167,7 +168,7 @@ class Sweep:
             if OPERATIONS[operation].uneven:
                 matrix = self.uneven.matrix(count * self.ranks, self.ranks, DTYPE_BYTES[dtype])
                 size = heaviest_row(matrix, self.ranks) * DTYPE_BYTES[dtype]
-            for in_place in placements:
+            for in_place in self._placements_of(operation, ccl):
                 yield Case(
                     operation=operation,
                     ccl=ccl,
@@ -180,6 +181,16 @@ class Sweep:
                     root=root,
                     matrix=matrix,
                 )
+
+    def _placements_of(self, operation: str, ccl: str) -> Sequence[bool]:
+        """Whether the cases of an operation are in place: one or both placements."""
+        if not moves_data(operation):
+            return self.placements[:1] or (False,)
+        if len(self.placements) == 1:
+            return self.placements
+        if in_place_only(ccl, operation):
+            return (True,)
+        return self.placements or (False,)
 
 
 def heaviest_row(matrix: Sequence[int], ranks: int) -> int:

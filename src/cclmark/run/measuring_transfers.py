@@ -32,8 +32,8 @@ def open_transfers(
         context.devices, rank_group, job.settings, injections, rank.enter, context.inherited
     )
     if runner.checked_on_host and rank_group.rank == 0 and not job.traced_operations:
-        whose = f" of {host}" if host else ""
-        rank.notice(f"outputs{whose} are checked on the host: {runner.checked_on_host}")
+        where = f"{host}: " if host else ""
+        rank.notice(f"{where}outputs are checked on the host: {runner.checked_on_host}")
     return runner
 
 

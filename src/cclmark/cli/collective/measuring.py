@@ -11,7 +11,7 @@ from dataclasses import replace
 from cclmark.analysis.summary import usual_clock
 from cclmark.cli import like
 from cclmark.cli.communicator_options import check_config, parse_config
-from cclmark.cli.options import Flags
+from cclmark.cli.options import AUTO_PLACEMENT, Flags
 from cclmark.cli.usual_references import usual_references
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
@@ -291,6 +291,7 @@ def sweep_of(
         "both": (False, True),
         "out-of-place": (False,),
         "in-place": (True,),
+        AUTO_PLACEMENT: (),
     }
     return Sweep(
         operations=operations,

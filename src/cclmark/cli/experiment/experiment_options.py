@@ -7,7 +7,17 @@ from typing import ClassVar
 
 import click
 
-from cclmark.cli.options import METHOD, ONE_LIBRARY, OPERATION, Flags, argument, changed, option
+from cclmark.cli.options import (
+    AUTO_PLACEMENT,
+    METHOD,
+    ONE_LIBRARY,
+    OPERATION,
+    PLACEMENT_HELP,
+    Flags,
+    argument,
+    changed,
+    option,
+)
 from cclmark.cli.step_options import VariedFlags
 
 _SHARED = Flags.__dataclass_fields__
@@ -79,9 +89,9 @@ class ExperimentFlags(Flags):
     )
     placement: str = changed(
         _SHARED["placement"],
-        "out-of-place",
-        type=click.Choice(["out-of-place", "in-place"]),
-        help="Whether output and input are the same buffer [out-of-place].",
+        AUTO_PLACEMENT,
+        type=click.Choice([AUTO_PLACEMENT, "out-of-place", "in-place"]),
+        help=PLACEMENT_HELP,
     )
     max_time_s: float = changed(_SHARED["max_time_s"], 0.2, shown="0.2")
     format: str = changed(

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from cclmark.cli.collective.measuring import (
     check_limits,
     device_count,
@@ -19,13 +21,14 @@ from cclmark.cli.communicator_options import parse_config, require_option
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.cli.experiment.experiment_options import ExperimentFlags
 from cclmark.cli.operation_argument import known_operations
+from cclmark.cli.options import AUTO_PLACEMENT
 from cclmark.cli.varied import check_settings, checked_variants, scope_of
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import EXPERIMENT, items_of
-from cclmark.plan.libraries import MPI, all_libraries
+from cclmark.plan.libraries import MPI, all_libraries, in_place_only
 from cclmark.plan.trials import trials_of
 from cclmark.plan.variants import (
     CONTROL,
@@ -79,6 +82,8 @@ def _measure(
     variants, notices = _variants(flags, ccl)
     if any(one.value_of(LIBRARY) == MPI for one in variants):
         request = with_mpirun(request, coordinator, "--library mpi")
+    if flags.placement == AUTO_PLACEMENT:
+        cases = _placed_alike(cases, variants)
     trials = trials_of(cases, [DEFAULT, CONTROL, *variants], flags.rounds)
     experiment = replace(
         request,
@@ -98,6 +103,18 @@ def _measure(
             f"experiment-{operations[0] if len(operations) == 1 else 'collectives'}", plan
         ),
     )
+
+
+def _placed_alike(cases: Sequence[Case], variants: Sequence[Variant]) -> list[Case]:
+    """Returns the cases in place where the library of any variant supports nothing else."""
+    return [
+        msgspec.structs.replace(
+            case,
+            in_place=case.in_place
+            or any(in_place_only(one.applied_to(case).ccl, case.operation) for one in variants),
+        )
+        for case in cases
+    ]
 
 
 def _bisect(

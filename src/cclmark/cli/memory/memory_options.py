@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import click
 
-from cclmark.cli.options import Flags, argument, changed
+from cclmark.cli.options import AUTO_PLACEMENT, PLACEMENT_HELP, Flags, argument, changed
 
 _SHARED = Flags.__dataclass_fields__
 
@@ -29,9 +29,9 @@ class MemoryFlags(Flags):
     end: str = changed(_SHARED["end"], help="Largest size: 8, 128K, 4G, 1GiB [-b].")
     placement: str = changed(
         _SHARED["placement"],
-        default="auto",
-        type=click.Choice(["auto", "both", "out-of-place", "in-place"]),
-        help="Placement of the outputs; auto: out-of-place if the library supports it [auto].",
+        default=AUTO_PLACEMENT,
+        type=click.Choice([AUTO_PLACEMENT, "both", "out-of-place", "in-place"]),
+        help=PLACEMENT_HELP,
     )
     ccl: str = changed(
         _SHARED["ccl"],

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from cclmark.cli.collective.measuring import device_count, devices_text, stem_of
-from cclmark.cli.collective.usual_placement import request_for
+from cclmark.cli.collective.measuring import device_count, devices_text, request_of, stem_of
 from cclmark.cli.memory.memory_options import MemoryFlags
 from cclmark.cli.operation_argument import known_operation
 from cclmark.errors import UsageError
@@ -38,7 +37,7 @@ def read_memory(flags: MemoryFlags) -> int:
 
 def _read(flags: MemoryFlags, coordinator: Coordinator, began_s: float) -> int:
     sweep_flags = replace(flags, end=flags.end or flags.begin)
-    request, plan = request_for(flags.operation, sweep_flags, coordinator)
+    request, plan = request_of([flags.operation], sweep_flags, coordinator)
     if len(plan.ccls) > 1:
         raise UsageError(
             f"--ccl {flags.ccl}: memory is read for one library, because several libraries in a "

@@ -7,7 +7,16 @@ from typing import ClassVar
 
 import click
 
-from cclmark.cli.options import METHOD, OPERATION, Flags, argument, changed, option
+from cclmark.cli.options import (
+    AUTO_PLACEMENT,
+    METHOD,
+    OPERATION,
+    PLACEMENT_HELP,
+    Flags,
+    argument,
+    changed,
+    option,
+)
 from cclmark.cli.step_options import VariedFlags
 
 _SHARED = Flags.__dataclass_fields__
@@ -73,9 +82,9 @@ class OverlapFlags(Flags):
     )
     placement: str = changed(
         _SHARED["placement"],
-        "out-of-place",
-        type=click.Choice(["out-of-place", "in-place"]),
-        help="Whether output and input are the same buffer [out-of-place].",
+        AUTO_PLACEMENT,
+        type=click.Choice([AUTO_PLACEMENT, "out-of-place", "in-place"]),
+        help=PLACEMENT_HELP,
     )
     format: str = changed(
         _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])

@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cclmark.cli.collective.measuring import (
     check_limits,
-    libraries_of,
     size_of,
     with_mpirun,
+)
+from cclmark.cli.collective.pair_libraries import (
+    instead_of_mpi,
+    libraries_of_pairs,
+    on_each_host,
 )
 from cclmark.cli.options import Flags
 from cclmark.cli.p2p.transfer_options import PcclFlags, TransferFlags
 from cclmark.cli.usual_references import usual_references
-from cclmark.errors import MissingError, UsageError
+from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.placement import Placement, find_placement
@@ -24,7 +29,7 @@ from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import P2P
-from cclmark.plan.libraries import BRIDGE, MPI, torch_backend_of
+from cclmark.plan.libraries import MPI
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.plan.transfers import (
     DIRECTIONS,
@@ -60,7 +65,6 @@ _PCCL_ELEMENTS = 8  # of a random size, where PCCL's options give no bounds
 _MOST_BLOCKS = 65535
 _MOST_THREADS = 1024
 _MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
-_ELSEWHERE = "run the command on each host"
 _ACROSS = ("all-to-one", "one-to-all", "all-pairs")  # scopes of all devices at once
 _MEANINGLESS = {
     "fake_driver": "--use_fake_driver",
@@ -123,7 +127,9 @@ def _measure(
         where = "all devices are on one host"
         if plans[0].hosts:
             where = f"--scope {flags.scope} has no pairs on different hosts"
-        raise UsageError(f"--ccl and --ccl-path select the library between hosts, but {where}")
+        raise UsageError(
+            f"--ccl and --ccl-path select the library between hosts, but {where}: leave them out"
+        )
     copies = (one for plan in plans for one in plan.copies())
     messages = (one for plan in plans for one in plan.messages())
     transfers = list(dict.fromkeys((*copies, *messages)))
@@ -141,12 +147,7 @@ def _measure(
             "--scope pairs",
             file=sys.stderr,
         )
-    if plans[0].hosts and any(not one.peer_access for one in transfers):
-        raise UsageError(
-            "copies without peer access require one process for all devices, but on several hosts "
-            "each device has its own: leave them out (-a 0), or run the command on each host"
-        )
-    together = is_together(flags, devices.runtime, transfers)
+    together = is_together(flags, devices.runtime, transfers, several_hosts=bool(plans[0].hosts))
     _check_faults(settings, transfers, len(devices.indices))
     settings.bind = str(Binding.parse(flags.bind, 1 if together else len(devices.indices)))
     request = Request(
@@ -161,7 +162,12 @@ def _measure(
         attachment=MEASURES_MEMORY if flags.shares and devices.runtime == "host" else b"",
     )
     if coordinator is not None and ccl == MPI:
-        request = with_mpirun(request, coordinator, "a pair on different hosts", _ELSEWHERE)
+        request = with_mpirun(
+            request,
+            coordinator,
+            "a pair on different hosts",
+            instead_of_mpi(flags.ccl, coordinator),
+        )
     return record(
         request,
         lambda output: _exporter(flags, output, hosts=shows_hosts),
@@ -175,11 +181,13 @@ def _measure(
 
 def _check_several_hosts(flags: TransferFlags) -> None:
     """Raises UsageError for what several hosts do not support."""
-    wider = [name for name in flags.scope.lower().split(",") if name.strip() in _ACROSS]
-    if wider or flags.scope.strip().lower() == "all":
+    scopes = [name.strip() for name in flags.scope.lower().split(",")]
+    if "all" in scopes or set(scopes) & set(_ACROSS):
+        supported = [name for name in SCOPES if name not in _ACROSS]
+        rest = [name for name in supported if name in scopes or "all" in scopes] or supported[:1]
         raise UsageError(
-            f"--scope {flags.scope}: several hosts support pairs, local and host, not "
-            f"{', '.join(_ACROSS)}: run the command on each host"
+            f"--scope {flags.scope}: several hosts do not support {', '.join(_ACROSS)}: use "
+            f"--scope {','.join(rest)}, or {on_each_host(flags.ccl)}"
         )
 
 
@@ -188,26 +196,11 @@ def _library_between_hosts(flags: TransferFlags, coordinator: Coordinator) -> st
 
     Raises UsageError, MissingError if there is none.
     """
-    on_host = coordinator.devices.runtime == "host"
-    named = [name.strip() for name in flags.ccl.split(",")]
-    if "shm" in named:
-        own = "mpi" if on_host else "mpi or the library of the devices"
-        raise UsageError(
-            f"--ccl {flags.ccl}: shm works within one host; pairs on different hosts are measured "
-            f"with {own}"
-        )
-    if not flags.ccl and on_host:
-        flags = replace(flags, ccl=MPI)
     shared = Flags(ccl=flags.ccl, ccl_path=flags.ccl_path, devices=flags.devices)
-    (name, *others) = libraries_of(shared, coordinator)
+    user = "pairs on different hosts are measured with"
+    (name, *others) = libraries_of_pairs(shared, coordinator, user)
     if others:
-        raise UsageError(f"--ccl {flags.ccl}: p2p uses one library between hosts")
-    if name == BRIDGE or torch_backend_of(name) is not None:
-        raise MissingError(
-            f"pairs on different hosts are measured with mpi or a library of the devices, not with "
-            f"{name}: start the ranks by an mpirun or srun and use --ccl mpi, or run the command "
-            "on each host"
-        )
+        raise UsageError(f"--ccl {flags.ccl}: p2p uses one library between hosts: use --ccl {name}")
     return name
 
 
@@ -256,13 +249,28 @@ def _devices_text(flags: TransferFlags) -> str:
     return listed
 
 
-def is_together(flags: TransferFlags, runtime: str, transfers: list[Transfer]) -> bool:
-    """Whether one process opens all devices."""
+def is_together(
+    flags: TransferFlags,
+    runtime: str,
+    transfers: Sequence[Transfer],
+    *,
+    several_hosts: bool = False,
+) -> bool:
+    """Whether one process opens all devices.
+
+    Raises UsageError for copies without peer access, which require that, where it is not so.
+    """
+    together = runtime != "host" and not flags.per_device
+    if together or all(one.peer_access for one in transfers):
+        return together
     if runtime == "host":
-        return False
-    if flags.per_device and any(not one.peer_access for one in transfers):
-        raise UsageError("copies without peer access require one process: remove --is_multi_proc")
-    return not flags.per_device
+        raise UsageError("copies without peer access are between accelerators: use -a 0")
+    if several_hosts:
+        raise UsageError(
+            "copies without peer access require one process for all devices, but on several hosts "
+            f"each device has its own: use -a 0, or {on_each_host(flags.ccl)}"
+        )
+    raise UsageError("copies without peer access require one process: remove --is_multi_proc")
 
 
 def _check_faults(settings: Settings, transfers: list[Transfer], devices: int) -> None:

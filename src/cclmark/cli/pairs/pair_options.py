@@ -7,7 +7,16 @@ from typing import ClassVar
 
 import click
 
-from cclmark.cli.options import METHOD, OPERATION, OUTPUT, Flags, changed, option
+from cclmark.cli.options import (
+    AUTO_PLACEMENT,
+    METHOD,
+    OPERATION,
+    OUTPUT,
+    PLACEMENT_HELP,
+    Flags,
+    changed,
+    option,
+)
 
 _SHARED = Flags.__dataclass_fields__
 
@@ -33,7 +42,12 @@ class PairFlags(Flags):
     ccl: str = changed(
         _SHARED["ccl"], help="Collective library, or several with commas [the devices' own]."
     )
-    placement: str = changed(_SHARED["placement"], "out-of-place", shown="out-of-place")
+    placement: str = changed(
+        _SHARED["placement"],
+        AUTO_PLACEMENT,
+        type=click.Choice([AUTO_PLACEMENT, "both", "out-of-place", "in-place"]),
+        help=PLACEMENT_HELP,
+    )
     factor: float | None = changed(_SHARED["factor"], shown="4")
     timing: str | None = changed(
         _SHARED["timing"],

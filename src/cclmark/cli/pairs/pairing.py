@@ -12,7 +12,6 @@ from cclmark.cli.collective.measuring import (
     check_limits,
     device_count,
     devices_text,
-    libraries_of,
     require_added_to_be_used,
     rounding_of,
     settings_of,
@@ -20,6 +19,7 @@ from cclmark.cli.collective.measuring import (
     warnings_of,
     with_mpirun,
 )
+from cclmark.cli.collective.pair_libraries import instead_of_mpi, libraries_of_pairs
 from cclmark.cli.communicator_options import check_config
 from cclmark.cli.pairs.pair_options import PairFlags
 from cclmark.errors import UsageError
@@ -28,7 +28,7 @@ from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import PAIRS
-from cclmark.plan.libraries import BRIDGE, MPI, torch_backend_of
+from cclmark.plan.libraries import MPI
 from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
@@ -68,12 +68,11 @@ def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
         bind=str(Binding.parse(flags.bind, number)),
     )
     operations = _chosen(flags.only, flags.group)
-    sweep = sweep_of(operations, flags, libraries_of(flags, coordinator), settings, 2, [0, 1])
+    ccls = libraries_of_pairs(flags, coordinator, "pairs are measured with")
+    sweep = sweep_of(operations, flags, ccls, settings, 2, [0, 1])
     require_added_to_be_used(sweep.ccls)
     check_config(settings.config, sweep.ccls)
     settings.weights = [list(row) for row in sweep.uneven.weights]
-    if any(name == BRIDGE or torch_backend_of(name) is not None for name in sweep.ccls):
-        raise UsageError("pairs support mpi and the libraries of the devices, not bridge or torch")
     cases = list(sweep.cases())
     if not cases:
         raise UsageError(
@@ -95,7 +94,9 @@ def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
         coordinator=coordinator,
     )
     if MPI in sweep.ccls:
-        request = with_mpirun(request, coordinator, "--ccl mpi")
+        request = with_mpirun(
+            request, coordinator, "--ccl mpi", instead_of_mpi(flags.ccl, coordinator)
+        )
     return record(
         request,
         lambda output: _exporter(flags, output),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from cclmark.cli.collective.measuring import device_count, devices_text, stem_of
-from cclmark.cli.collective.usual_placement import request_for
+from cclmark.cli.collective.measuring import device_count, devices_text, request_of, stem_of
 from cclmark.cli.operation_argument import known_operation
 from cclmark.cli.options import TraceFlags
 from cclmark.cli.trace.new_files import file_for
@@ -47,7 +46,7 @@ def trace(flags: TraceFlags) -> int:
 
 
 def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator, began_s: float) -> int:
-    request, plan = request_for(flags.operation, flags, coordinator)
+    request, plan = request_of([flags.operation], flags, coordinator)
     if len(request.planned) != 1:
         raise UsageError(
             f"these options describe {len(request.planned)} cases: a trace contains one. Choose "

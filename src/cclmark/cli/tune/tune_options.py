@@ -9,11 +9,13 @@ from typing import ClassVar
 import click
 
 from cclmark.cli.options import (
+    AUTO_PLACEMENT,
     METHOD,
     ONE_LIBRARY,
     ONE_REDUCTION,
     ONE_TYPE,
     OPERATION,
+    PLACEMENT_HELP,
     Flags,
     argument,
     changed,
@@ -95,9 +97,9 @@ class TuneFlags(Flags):
     factor: float | None = changed(_SHARED["factor"], 4.0, shown="4")
     placement: str = changed(
         _SHARED["placement"],
-        "out-of-place",
-        type=click.Choice(["out-of-place", "in-place"]),
-        help="Whether output and input are the same buffer [out-of-place].",
+        AUTO_PLACEMENT,
+        type=click.Choice([AUTO_PLACEMENT, "out-of-place", "in-place"]),
+        help=PLACEMENT_HELP,
     )
     max_time_s: float = changed(_SHARED["max_time_s"], 0.05, shown="0.05")
     output: Path | None = changed(

@@ -87,12 +87,17 @@ def meaning_of(operation: str) -> str:
 
 
 def names_of(series: Sequence[Case]) -> list[str]:
-    """Names each of ``series`` by its operation and the properties that distinguish it."""
+    """Names each of ``series`` by its operation and the properties that distinguish it.
+
+    In-place is always named.
+    """
     shared = {
         name: len({getattr(one, name) for one in series}) == 1
         for name in ("ccl", "dtype", "placement")
     }
     reductions = {one.reduction for one in series if one.reduction is not None}
+    # Out-of-place is the default, so one placement for all is named only if it is the other one.
+    shared["placement"] = shared["placement"] and not any(one.in_place for one in series)
     names = []
     for one in series:
         words = [one.operation]
