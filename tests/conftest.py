@@ -92,6 +92,15 @@ def examples(most: int) -> int:
     return max(10, most // _share)
 
 
+_LONGEST_ID = 100  # characters
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Names bytes and long texts by their argument, which keeps the IDs of tests readable."""
+    is_long = isinstance(val, bytes) or (isinstance(val, str) and len(val) > _LONGEST_ID)
+    return argname if is_long else None
+
+
 @pytest.hookimpl(wrapper=True)  # else pytest-xdist has written the groups down before
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
