@@ -393,6 +393,47 @@ class TestDeepEp:
         with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
             read(whole[:place] + new + whole[place + len(old) :] + "\nend", ranks=4)
 
+    one_node = (
+        "[tuning] SMs 24, NVL chunk 4: 301.25 GB/s (NVL), 560.20 us\n"
+        "[tuning] Best combine: SMs 24, NVL chunk 6: 321.50 GB/s (NVL), t: 547.10 us"
+    )
+
+    def test_a_cut_line_is_not_one_of_a_version_without_times(self):
+        best = self.one_node.splitlines()[1]
+        assert list(self.figures(read(best, ranks=8)).values()) == [(547.1, 321.5)]
+        for text, last in ((self.one_node, 2), (best, 1)):
+            for end in (", t: 547.10", ", t: 5", ", t:", ","):
+                cut = text[: text.index(", t: 547") + len(end)]
+                with pytest.raises(UsageError, match=rf"^a\.txt:{last}: this line is cut: copy"):
+                    read(cut, ranks=8)
+                with pytest.raises(UsageError, match=rf"^a\.txt:{last}: cannot read '"):
+                    read(f"{cut}\n{best}", ranks=8)
+        cut = self.one_node[: self.one_node.index(", t: 547")]
+        with pytest.raises(
+            UsageError, match=r"^a\.txt:2: this line has no time, but line 1 has one, so it is cut"
+        ):
+            read(cut, ranks=8)
+
+    @pytest.mark.parametrize("unit", ["ms", "s", "ns"])
+    def test_other_units_are_refused(self, unit):
+        for text, old in (
+            (self.one_node, "547.10 us"),
+            (self.between, "4416.37 us"),
+            (self.low_latency, "315.50 us"),
+            (self.elastic, "187.500 us"),
+        ):
+            head = text[: text.index(old)]
+            other = f"{head}{old.replace('us', unit)}"
+            number = head.count("\n") + 1
+            for changed in (f"{other}{text[len(head) + len(old) :]}", other):
+                with pytest.raises(
+                    UsageError, match=rf"^a\.txt:{number}: a figure in {unit}, but "
+                ):
+                    read(changed, ranks=8)
+        rate = self.one_node.replace("GB/s (NVL), t", "MB/s (NVL), t")
+        with pytest.raises(UsageError, match=r"^a\.txt:2: a figure in MB/s, but DeepEP prints us"):
+            read(rate, ranks=8)
+
     def test_other_tokens_are_another_run(self):
         other = self.between.replace("num_tokens=4096", "num_tokens=128")
         with pytest.raises(UsageError, match=r"^a\.txt:\d+: other numbers of tokens than above"):
