@@ -560,13 +560,42 @@ class TestPerftest:
             ("RDMA_Write BW Test", "", "the title of this table (for example RDMA_Write BW Test)"),
             ("46484.", "46x84.", "cannot read the row"),
             (" 5000 ", " ", "4 figures in this row, but the header has 5"),
+            ("46484.74", "46684.74", "BW average 46684.7 is above BW peak 46670.7"),
+            ("46484.74", "46284.74", "BW average 46284.7 does not fit MsgRate 0.023242, which wit"),
+            ("4177.03", "4176.99", "BW average 4176.99 does not fit MsgRate 8.55456, which with "),
+            ("BW average[MiB", "BW average[Gb", "the units of BW peak[MiB/sec] and BW average[Gb/"),
+            (
+                "MiB/sec",
+                "Gb/sec",
+                "BW average 17.92 does not fit MsgRate 9.39324, which with messa",
+            ),
         ],
     )
     def test_damage_is_refused_with_its_line(self, old, new, message):
         text = (TEXTS / "perftest-write-bw.txt").read_text()
         assert old in text
+        count = -1 if old == "MiB/sec" else 1
         with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
-            read(text.replace(old, new, 1))
+            read(text.replace(old, new, count))
+
+    def test_averages_above_peaks_that_tools_print(self):
+        """A peak that was not measured, and one without the last messages, which is an old one."""
+        text = (TEXTS / "perftest-write-bw.txt").read_text()
+        row = next(line for line in text.splitlines() if "46484.74" in line)
+        found = read(text).transfers
+        assert read(text.replace("46670.68", "0.00")).transfers == found
+        uneven = row.replace("5000", "5050").replace("46670.68", "46370.68")
+        assert read(text.replace(row, uneven)).transfers == found
+        each = text.replace("CQ Moderation   : 100", "CQ Moderation   : 1")
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: BW average 46484\.7 is above BW peak"):
+            read(each.replace(row, uneven))
+
+    def test_old_versions_count_the_messages_of_one_direction(self):
+        text = (TEXTS / "perftest-gbit.txt").read_text()
+        old = text.replace("7.257080", "3.628540")
+        assert read(old).transfers == read(text).transfers
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: BW average 122\.04 does not fit Msg"):
+            read(text.replace("3.724365", "1.862183"))
 
     def test_another_device_is_another_run(self):
         text = (TEXTS / "perftest-write-bw.txt").read_text()

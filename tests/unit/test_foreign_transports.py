@@ -534,7 +534,7 @@ class TestPerftestJson:
             ((0, 1),),
             1 << 20,
         )
-        mebibytes = self.bandwidth.replace("386.13", "46030.24")
+        mebibytes = self.bandwidth.replace("386.13", "46030.24").replace("386.42", "46065.12")
         assert read(mebibytes).transfers[0].summary.bytes_per_s == pytest.approx(46030.24 * 2**20)
         assert journal.header.devices[0].name == "mlx5_4"
         assert "Number of qps 4, Connection type RC" in notices(journal)
@@ -576,6 +576,8 @@ class TestPerftestJson:
             ("bandwidth", '"results": {', '"other": {', "cannot read '\"other\": {'"),
             ("bandwidth", '"BW_average": 386.13,\n', "", "BW_average is missing, not a figure"),
             ("bandwidth", '"MsgSize": 1048576,\n', "", "the results have no MsgSize"),
+            ("bandwidth", "386.42", "385.42", "BW average 386.13 is above BW peak 385.42: copy"),
+            ("bandwidth", "386.13", "384.13", "BW average 384.13 does not fit MsgRate 0.04603, wh"),
             ("latency", "t_typical: 5.02,\n", "tps_average: 9,\n", "the test has no typical laten"),
             ("latency", "t_typical: 5.02", "t_typical: 1.02", "the typical latency is not between"),
             ("latency", "Mtu: 1024,\n", "Mtu: 1024,\nMtu: 4096,\n", "Mtu is twice in this documen"),
