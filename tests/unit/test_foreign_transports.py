@@ -518,6 +518,34 @@ class TestNixlbench:
         with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
             read(self.text.replace(old, new, 1))
 
+    def test_bandwidths_fit_the_times_of_blocks(self):
+        found = read(self.text).transfers
+        row = next(
+            line for line in self.text.splitlines() if line.startswith("16777216            16")
+        )
+        number = self.text.splitlines().index(row) + 1
+        many = re.sub(r"(Num threads .*): 1\n", r"\1: 4\n", self.text)
+        assert many != self.text
+        since = row.replace("359.8 ", "1439.0")  # the time of one of four threads
+        assert [one.summary for one in read(many).transfers] == [one.summary for one in found]
+        assert [one.summary for one in read(many.replace(row, since)).transfers] == [
+            one.summary for one in found
+        ]
+        for text, old, new in (
+            (self.text, "46.635095", "46.535095"),
+            (self.text, "46.635095", "47.635095"),
+            (self.text, " 359.8", " 395.8"),
+            (self.text, " 359.8 ", " 1439.0"),
+            (many, "46.635095", "46.535095"),
+        ):
+            damaged = text.replace(row, row.replace(old, new))
+            with pytest.raises(
+                UsageError, match=rf"^a\.txt:{number}: B/W \(GB/Sec\) 4\S+ does not fit Avg Lat\. "
+            ):
+                read(damaged)
+        unknown = self.old.replace("90.2656", "91.2656")  # the number of threads is not printed
+        assert read(unknown).transfers[-1].summary.bytes_per_s == pytest.approx(91.2656e9)
+
 
 class TestPerftestJson:
     bandwidth = (TEXTS / "perftest-bw.json").read_text()
