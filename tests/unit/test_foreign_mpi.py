@@ -436,6 +436,15 @@ class TestNccom:
             read(rows)
         assert {one.case.ranks for one in read(rows, operation="all_reduce").cases} == {8}
 
+    def test_sizes_of_no_whole_number_of_elements(self):
+        text = self.text.replace(
+            "     1024             256     fp32", "     1026             256     fp32"
+        )
+        assert text != self.text
+        assert 1026 in times_us(read(text), "all_reduce", 8)
+        unknown = self.text.replace("bf16", "fp4x")
+        assert "cclmark does not support this element type" in notices(read(unknown))
+
     def test_a_failure(self):
         row = self.text.splitlines()[2]
         broken = self.text.replace(row, f"{row.split()[0]}    Failure running neuron-bench - log")
@@ -457,6 +466,21 @@ class TestNccom:
                 "5 figures in this row, but the header has 6",
             ),
             ("fp32          61", "fp32          6l", "cannot read the row"),
+            (
+                "     1024    ",
+                "     2048    ",
+                "size(B) 2048 does not fit count(elems) 256 of fp32, ",
+            ),
+            (
+                "  256     fp32",
+                "  512     fp32",
+                "size(B) 1024 does not fit count(elems) 512 of fp3",
+            ),
+            (
+                "  256     fp32",
+                "  256     bf16",
+                "size(B) 1024 does not fit count(elems) 256 of bf1",
+            ),
             ("-n 50 -w 5 allg", "-n 40 -w 5 allg", "the settings are not those of the table above"),
             ("-r 8", "-r 0", "0 ranks: expected 1 to"),
         ],

@@ -648,6 +648,13 @@ class TestNccomJson:
             ('"time:avg(us)": 43.77', '"time(us)": 43.77', "12: times of two kinds, medians and"),
             (": 43.77", ': "43.77"', "4: time:avg(us) is 43.77, not a figure"),
             ('"size(B)": 65536', '"size(B)": 0.5', "4: size(B) is 0.5, not a number of bytes"),
+            (
+                '"size(B)": 65536',
+                '"size(B)": 131072',
+                "4: size(B) 131072 does not fit count(elems)",
+            ),
+            (": 32768", ': "many"', "4: count(elems) is many, not a number of elements"),
+            ('"bf16"', '"fp32"', "4: size(B) 65536 does not fit count(elems) 32768 of fp32, which"),
             ('"results": [', '"results": ', "11: this JSON is truncated or damaged"),
         ],
     )
