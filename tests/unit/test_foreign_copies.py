@@ -191,7 +191,9 @@ class TestNvbandwidth:
         sizes = {one.transfer.size_bytes for one in given.transfers if not one.transfer.method}
         assert sizes == {1 << 20}
         unknown = self.text.partition("\n")[2]
-        with pytest.raises(UsageError, match=r"a\.txt:\d+: the size of a copy is unknown: set it"):
+        with pytest.raises(
+            UsageError, match=r"a\.txt:\d+: the size of a copy is unknown, because no line"
+        ):
             read(unknown)
 
     def test_of_version_0_10(self):
@@ -220,6 +222,31 @@ class TestNvbandwidth:
         assert "all_to_one_write_ce is left out: it has no figures, status Waived" in notices(
             journal
         )
+
+    def test_json_without_its_version(self):
+        """The default size depends on it: 64 MiB before 0.7, and the document has no other size."""
+        text = (TEXTS / "nvbandwidth.json").read_text()
+        without = text.replace('],\n\t\t"version" : "v0.8"', "]")
+        assert without != text
+        journal = read(without)
+        assert journal.transfers == read(text).transfers
+        assert 'the document has no "version": "git_version" is v0.8' in notices(journal)
+        old = read(without.replace('"git_version" : "v0.8"', '"git_version" : "v0.6"'))
+        sizes = {one.transfer.size_bytes for one in old.transfers if not one.transfer.method}
+        assert sizes == {64 << 20}
+        message = (
+            "the size of a copy is unknown, because the document that begins on line 1 has no "
+            '"version" with a number: the tool\'s default is 64 MiB before version 0.7 and 512 MiB '
+            "since: set it with --size SIZE"
+        )
+        for unknown in ('"git_version" : "v0.6-12-g0a45985"', '"git_version" : "0a45985"'):
+            less = without.replace('"git_version" : "v0.8"', unknown)
+            with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}$"):
+                read(less)
+            sized = read(less, size_bytes=512 << 20)
+            assert [one.summary for one in sized.transfers] == [
+                one.summary for one in journal.transfers
+            ]
 
     def test_json_within_other_lines(self):
         text = (TEXTS / "nvbandwidth.json").read_text()

@@ -28,6 +28,7 @@ _NAME = re.compile(r'"name"\s{0,20}:')
 _DEVICE = re.compile(
     r"(\d{1,4}): (.{1,80}?)(?: \(([0-9a-f]{8}:[0-9a-f]{2}:[0-9a-f]{2})\))?(?:: \(([^()]{1,255})\))?"
 )
+_TAG = re.compile(r"v(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")  # of git describe, without commits behind
 _FAILED = ("Error", "ERROR")
 
 
@@ -67,6 +68,10 @@ class _Reader:
             raise self._text.refuse(self._line, '"nvbandwidth" is not an object')
         run = self.run
         run.version = str(content.get("version", ""))[:20].removeprefix("v")
+        tag = _TAG.fullmatch(str(content.get("git_version", "")))
+        if "version" not in content and tag is not None:
+            run.version = tag[1]
+            run.notices.append(f'the document has no "version": "git_version" is {tag[0]}')
         run.vendor_driver = str(content.get("Driver Version", ""))[:30]
         cases = content.get("testcases")
         if not isinstance(cases, list):
@@ -87,7 +92,7 @@ class _Reader:
         if isinstance(cuda, int) and 1000 <= cuda < 1_000_000:
             for device in run.devices:
                 device.driver_version = f"{cuda // 1000}.{cuda % 1000 // 10}"
-        settle(run)
+        settle(run, f'the document that begins on line {self._line} has no "version" with a number')
         return run
 
     def _list_devices(self, listed: Any) -> None:

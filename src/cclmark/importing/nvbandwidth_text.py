@@ -83,7 +83,7 @@ class _Reader:
             self.run.devices = unnamed_devices(self._devices, "cuda")
         for device in self.run.devices:
             device.driver_version = self._cuda
-        settle(self.run)
+        settle(self.run, 'no line "nvbandwidth Version: …" with a number is in the text')
 
     def _take(self, place: int) -> int:
         """Reads the line at ``place`` and returns the place of the next one."""
