@@ -261,6 +261,17 @@ class TestNvbandwidth:
         with pytest.raises(UsageError, match=r"a\.txt:40: 'fast' in the matrix of .* not a number"):
             read(wrong)
 
+    def test_figures_of_0_are_counted(self):
+        text = (TEXTS / "nvbandwidth.json").read_text()
+        zero = text.replace('"55.2984"', '"0"').replace('"142.117"', '"0"')
+        assert len(read(zero).transfers) == len(read(text).transfers) - 2
+        number = 1 + text[: text.index('"host_to_device_memcpy_ce"')].count("\n")
+        said = notices(read(zero))
+        assert (
+            f"figures of 0 of host_to_device_memcpy_ce are left out: 1, on line {number}\n" in said
+        )
+        assert "figures of 0 of device_to_device_memcpy_read_ce are left out: 1, on line " in said
+
     def test_a_failed_check_fails_the_run(self):
         cut = self.text[: self.text.index("SUM device_to_device_memcpy_write_ce")]
         journal = read(cut + "ASSERT in expression h_errorFlag == 0 in memcmpPatternHelper() : m\n")

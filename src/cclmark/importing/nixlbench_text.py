@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_figure
+from cclmark.importing.notices import left_out
 from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import DeviceDescription
@@ -63,6 +64,7 @@ class _Reader:
         self._known: dict[str, str] | None = None  # those of the rows
         self._columns: list[str] = []
         self._is_left_out = False
+        self._untimed: list[int] = []
 
     def take(self, line: Line) -> None:
         """Reads the next line."""
@@ -87,6 +89,8 @@ class _Reader:
         ]
         if any(row.transfer.measure == "latency" for row in run.copies):
             run.figure += _LATENCY
+        if self._untimed:
+            run.notices.append(left_out(f"{_TIME} figures of 0", self._untimed))
         if self._known:
             shown = ", ".join(f"{name} {value}" for name, value in self._known.items())
             run.notices.append(f"settings of the tool: {shown}")
@@ -154,8 +158,10 @@ class _Reader:
         common = self._transfer(batch)
         value = rate.value * _GB
         self._run.copies.append(ImportedTransfer(line.number, common, size, (value,), value))
-        time = read_figure(shown.get(_TIME, "0"))
-        if time is not None and time.value > 0:
+        time = read_figure(shown[_TIME]) if _TIME in shown else None
+        if time is not None and time.value <= 0:
+            self._untimed.append(line.number)
+        elif time is not None:
             latency = msgspec.structs.replace(common, measure="latency", method="request")
             self._run.copies.append(
                 ImportedTransfer(line.number, latency, size, time_s=time.value * 1e-6)

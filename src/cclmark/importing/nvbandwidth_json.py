@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from cclmark.importing.cleaned_text import Text, read_figure
+from cclmark.importing.notices import left_out
 from cclmark.importing.nvbandwidth_tests import (
     FIGURE,
     CellFigure,
@@ -173,11 +174,12 @@ class _Reader:
         self.run.copies += both_ways(test, parts, self.run.notices)
 
     def _cells(self, line: int, test: NvbandwidthTest, rows: list[list[Any]]) -> list[CellFigure]:
-        found, closed = [], 0
+        found, closed, zeros = [], 0, 0
         for number, row in enumerate(rows):
             for column, cell in enumerate(row):
+                is_shown = test.common.scope != "pairs" or number != column
                 if cell == "N/A":
-                    closed += test.common.scope != "pairs" or number != column
+                    closed += is_shown
                     continue
                 # Without a fixed notation: large figures have an exponent.
                 figure = read_figure(str(cell).replace("e+", "e").replace("e-", "?"))
@@ -187,6 +189,10 @@ class _Reader:
                     )
                 if figure.value > 0:
                     found.append(CellFigure(number, column, figure, line))
+                else:
+                    zeros += is_shown
+        if zeros:
+            self.run.notices.append(left_out(f"figures of 0 of {test.name}", [line] * zeros))
         if closed:
             self.run.notices.append(
                 f"line {line}: {closed} figures are N/A: not measured, for example without peer "

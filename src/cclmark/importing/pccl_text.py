@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cclmark.importing.cleaned_text import Figure, Line, Text, read_decimal
+from cclmark.importing.notices import left_out
 from cclmark.importing.printed_matrix import PrintedMatrix, read_matrix
 from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
 from cclmark.plan.transfers import KERNELS, LATENCY_BYTES, Transfer
@@ -76,6 +77,7 @@ class _Reader:
         self._command = _Command()
         self._names: list[str] = []
         self._latencies: dict[Transfer, ImportedTransfer] = {}
+        self._zeros: list[int] = []
 
     def read(self) -> None:
         """Reads all lines."""
@@ -83,6 +85,8 @@ class _Reader:
         while place < len(self._lines):
             place = self._take(place)
         self.run.copies += self._latencies.values()
+        if self._zeros:
+            self.run.notices.append(left_out("figures of 0", self._zeros))
         self.run.devices = [_device(number, name) for number, name in enumerate(self._names)]
         if any(":" in name for name in self._names):
             self.run.notices.append(
@@ -276,7 +280,7 @@ class _Reader:
                 if figure.value > 0:
                     found.append(((number, column), figure, row.line))
                 elif number != column:
-                    self._notice(row.line, "a figure of 0 is left out")
+                    self._zeros.append(row.line)
         return found
 
     def _notice(self, line: int, words: str) -> None:
