@@ -110,7 +110,7 @@ def described(operation: str, rows: Sequence[ImportedRow], most: int = 4) -> str
     """Describes the numbers of ranks that the bandwidths allow; ``most``: how many are listed."""
     possible = possible_ranks(operation, rows)
     if not possible:
-        return "no number of ranks that they agree on"
+        return "no number of ranks" + (" that they agree on" if len(rows) > 1 else "")
     if len(possible) <= most:
         return " or ".join(str(number) for number in possible)
     return f"{possible[0]} to {possible[-1]}"

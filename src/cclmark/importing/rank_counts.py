@@ -50,6 +50,12 @@ def _of_table(
         number = _derived(operation, told, rows, text)
         return number, f"{_notice(number)}; the list of ranks on line {told.line} {told.gap}"
     if excluded(operation, told.number, rows):
+        if all(row.line == told.line for row in rows):
+            raise text.refuse(
+                told.line,
+                f"{told.number} ranks on this line, but its bandwidths are of "
+                f"{described(operation, rows)}: copy the text again",
+            )
         raise text.refuse(
             told.line,
             f"{told.number} ranks in this list, but the bandwidths from line {rows[0].line} on are "
