@@ -832,6 +832,14 @@ class TestWhatItIs:
         assert hosts("all-reduce-bench.txt", **bench) == 0
         assert hosts("all-reduce-bench.txt", **bench, hosts=4) == 4
         assert hosts("nccl-tests-2.19.txt") == hosts("nccl-tests-2.19.txt", hosts=1) == 1
+        for number in (5, 64):
+            with pytest.raises(
+                UsageError, match=rf"is of 32 ranks, which --hosts {number} does not d"
+            ):
+                hosts("all-reduce-bench.txt", **bench, hosts=number)
+        with pytest.raises(UsageError, match="is of 2 devices, which --hosts 3 does not divide"):
+            hosts("nixlbench.txt", hosts=3)
+        assert hosts("nixlbench.txt", hosts=2) == 2
         with pytest.raises(UsageError, match="lists 1 host, not --hosts 3"):
             hosts("nccl-tests-2.19.txt", hosts=3)
 

@@ -107,19 +107,32 @@ def header_of(
             command=run.command,
             figure=run.figure,
             ranks=ranks,
-            hosts=_number_of_hosts(devices, given, origin),
+            hosts=_number_of_hosts(
+                devices, ranks, given, origin, "devices" if run.copies else "ranks"
+            ),
         ),
     )
 
 
-def _number_of_hosts(devices: Sequence[DeviceDescription], given: Given, origin: Origin) -> int:
-    """Returns the number of hosts from the text's devices, else from the user; 0 if unknown."""
+def _number_of_hosts(
+    devices: Sequence[DeviceDescription], ranks: int, given: Given, origin: Origin, what: str
+) -> int:
+    """Returns the number of hosts from the text's devices, else from the user; 0 if unknown.
+
+    Raises UsageError for a given number that is not the text's, or that does not divide ``ranks``:
+    references are of hosts with equal numbers of ranks. ``what``: ranks or devices.
+    """
     told = {device.host for device in devices}
     known = len(told) if told and all(told) else 0
     if known and given.hosts not in (None, known):
         raise UsageError(
             f"{origin.file or 'the text'} lists {known} host{'s' * (known > 1)}, not --hosts "
             f"{given.hosts}"
+        )
+    if given.hosts is not None and ranks % given.hosts and not known:
+        raise UsageError(
+            f"{origin.file or 'the text'} is of {ranks} {what}, which --hosts {given.hosts} does "
+            f"not divide: set a number of hosts with equal numbers of {what}, or leave --hosts out"
         )
     return known or given.hosts or 0
 
