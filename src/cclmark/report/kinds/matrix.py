@@ -10,7 +10,7 @@ import msgspec
 from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, wrong_flows
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
-from cclmark.report.wording.device_labels import labels
+from cclmark.report.wording.device_labels import labels, of_several_kinds
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Header
@@ -160,6 +160,7 @@ class MatrixCollector:
         self._names = labels(header.devices, hosts=hosts)
         self._numbers = {name: number for number, name in enumerate(self._names)}
         self._is_triangle = header.settings.triangle
+        self._is_mixed = of_several_kinds(header.devices)
         self._limits = LinkLimits(header.relations)
         self._shares = shares
         self._is_across_hosts = len({device.host for device in header.devices}) > 1
@@ -223,7 +224,7 @@ class MatrixCollector:
 
     def _matrices_of(self, results: Sequence[TransferResult]) -> list[Matrix]:
         series = series_of(results[0])
-        rows, columns = self._axes(series)
+        rows, columns = self._axes(series, results)
         wanted = ["bandwidth"] if series.measure != "latency" else ["latency"]
         if series.measure == "latency" and series.method == "copy":
             wanted.append("call")
@@ -236,12 +237,19 @@ class MatrixCollector:
                     matrix.cells[place] = Cell(value, pair, result, note_of_flow(result, pair))
         return matrices
 
-    def _axes(self, series: Transfer) -> tuple[list[str], list[str]]:
+    def _axes(
+        self, series: Transfer, results: Sequence[TransferResult]
+    ) -> tuple[list[str], list[str]]:
+        """Returns the names of rows and columns: all devices, of several kinds only those used."""
+        names = self._names
+        if self._is_mixed:
+            flows = [flow for result in results for flow in result.transfer.flows]
+            names = [names[number] for number in sorted({end for flow in flows for end in flow})]
         if series.scope in ("pairs", "all-pairs"):
-            return self._names, self._names
+            return names, names
         if series.scope == "host":
-            return [], self._names  # rows are added as results arrive
-        return [_row_of(series)], self._names
+            return [], names  # rows are added as results arrive
+        return [_row_of(series)], names
 
     def _values(
         self, figure: str, result: TransferResult
