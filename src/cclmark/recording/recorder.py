@@ -34,7 +34,7 @@ from cclmark.recording.progress import Progress
 from cclmark.recording.repetition import Repetition
 from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.report.formats.exporter import Connects, Explains, Exporter, Observer
+from cclmark.report.formats.exporter import Connects, Explains, Exporter, Notices, Observer
 from cclmark.report.wording.text import counted
 from cclmark.results.journal import JournalWriter
 from cclmark.results.kinds import CaseResult, Result, VariedCaseResult
@@ -247,8 +247,16 @@ class Recorder:
         if quiet:
             return code
         messages = [outcome.message, *problems, *self._hung, self._output.failure]
+        told = [*self._hung]
         if code == EXIT_MISSING and not self.measured:
             messages += [f"nothing was measured: {reason}" for reason in self._reasons]
+            told += self._reasons
+        if self._introduced:
+            messages += [
+                text
+                for text in _notices_of(self._exporter)
+                if not any(reason and reason in text for reason in told)
+            ]
         for message in dict.fromkeys(messages):
             if message:
                 print(f"cclmark: {plain_lines(message)}", file=sys.stderr)
@@ -277,6 +285,11 @@ class Recorder:
         if text:
             self._progress.clear()
             self._output.write(text)
+
+
+def _notices_of(exporter: Exporter[Any]) -> list[str]:
+    """Returns the findings for which the printed text has no place."""
+    return exporter.notices() if isinstance(exporter, Notices) else []
 
 
 def _now() -> str:
@@ -358,6 +371,8 @@ def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> i
     for result in resumed.in_plan().rest():
         output.write(exporter.add(printable(result)))
     output.write(exporter.end(printable(resumed.footer)))
+    for text in _notices_of(exporter):
+        print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
     print(f"cclmark: {resumed.path} is already complete; nothing to measure", file=sys.stderr)
     return EXIT_MISSING if output.failure else resumed.exit_code()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,8 +11,9 @@ import msgspec
 from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, wrong_flows
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
+from cclmark.printable import plain
 from cclmark.report.wording.device_labels import labels
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Header
 
@@ -312,6 +314,15 @@ def series_of(result: TransferResult) -> Transfer:
 def figure(value: float) -> str:
     """Formats two decimals, or three significant digits for values below 1."""
     return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:#.3g}"
+
+
+def missing_figures(results: Sequence[TransferResult]) -> list[str]:
+    """Returns why cells have no figure: their text, the number of such transfers, the reason."""
+    counts = Counter((note(one), one.reason) for one in results if one.summary is None)
+    return [
+        f"{text}: {number} of {counted(len(results), 'transfer')}: {plain(reason)}"
+        for (text, reason), number in counts.items()
+    ]
 
 
 def note_of_flow(result: TransferResult, flow: Pair) -> str:

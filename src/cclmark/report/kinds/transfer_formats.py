@@ -8,7 +8,7 @@ from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.references.copy_matching import slowest_matches
 from cclmark.report.formats.markdown import escape
 from cclmark.report.grid import hidden_line
-from cclmark.report.kinds.matrix import Matrix, MatrixCollector, figure
+from cclmark.report.kinds.matrix import Matrix, MatrixCollector, figure, missing_figures
 from cclmark.report.wording.deviations import checks_text, deviation_text, series_title
 from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.head import origin_of
@@ -104,6 +104,7 @@ class TransferMarkdown(_ByMatrix):
             for series, match in matches.items()
             if (text := verdict_text(match))
         ]
+        lines += [f"- {escape(text)}" for text in missing_figures(results)]
         checks = checks_text(checks_of(results))
         return "\n" + "\n".join([*lines, f"\n{len(results)} transfers; {checks}.", ""])
 
@@ -161,6 +162,10 @@ class TransferPccl(_ByMatrix):
         lines = [line.strip() for line in hidden]
         lines += [f"Total: {footer.duration_s:6.2f} s"] if footer is not None else []
         return "".join(f"{line}\n" for line in lines)
+
+    def notices(self) -> list[str]:
+        """Returns the reasons for missing figures, which would disturb programs that parse."""
+        return missing_figures(self._results)
 
     def _lines(self, rows: list[list[str]]) -> str:
         names = self._names[: self._most]
