@@ -247,16 +247,9 @@ class Recorder:
         if quiet:
             return code
         messages = [outcome.message, *problems, *self._hung, self._output.failure]
-        told = [*self._hung]
         if code == EXIT_MISSING and not self.measured:
             messages += [f"nothing was measured: {reason}" for reason in self._reasons]
-            told += self._reasons
-        if self._introduced:
-            messages += [
-                text
-                for text in _notices_of(self._exporter)
-                if not any(reason and reason in text for reason in told)
-            ]
+        messages += self._unshown()
         for message in dict.fromkeys(messages):
             if message:
                 print(f"cclmark: {plain_lines(message)}", file=sys.stderr)
@@ -275,6 +268,17 @@ class Recorder:
         ]
         more = len(texts) - _MOST_DOUBTS
         return texts[:_MOST_DOUBTS] + ([f"and {more} more: see the table"] if more > 0 else [])
+
+    def _unshown(self) -> list[str]:
+        """Returns the notices of the exporter, except reasons that are printed already."""
+        if not self._introduced:
+            return []
+        printed = [*self._hung, *(self._reasons if not self.measured else [])]
+        return [
+            text
+            for text in _notices_of(self._exporter)
+            if not any(reason and reason in text for reason in printed)
+        ]
 
     def close(self) -> None:
         """Closes the journal; removes it if it has no header."""
