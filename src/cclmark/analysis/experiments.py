@@ -25,6 +25,7 @@ from cclmark.results.kinds import TrialResult
 from cclmark.results.schema import Explanation
 
 MARGIN = 0.02  # a smaller difference does not matter
+MOST_NOISE = 0.25  # above: settings that are worth using would not be found
 _LEAST_ROUNDS = 2
 
 Effect = Literal[
@@ -108,6 +109,13 @@ class Experiment:
     def fastest(self, case: Case) -> VariantResult | None:
         """The fastest variant that is certainly faster than the default; None without one."""
         return next((one for one in self.ranked(case) if one.effect == "faster"), None)
+
+    def is_too_noisy(self, case: Case) -> bool:
+        """Whether the default differs too much from itself, and no variant differs by more."""
+        control = self.controls.get(case)
+        if control is None or noise_floor(control) <= MOST_NOISE:
+            return False
+        return all(one.effect not in ("faster", "slower") for one in self.ranked(case))
 
     def overall(self, variant: Variant) -> float | None:
         """The geometric mean of the speed-ups over the cases; None unless it counts in all."""
