@@ -502,6 +502,26 @@ def test_a_text_without_place_for_it_is_followed_by_the_reason(cclmark, form):
     assert "n/a: 2 of 4 transfers: requires 1.192 TiB of memory per device" in printed
 
 
+def test_a_latency_of_host_devices_by_copy_is_described_as_calls_in_a_row(cclmark):
+    latency = ("--devices", "host:2", "-p", "latency", "-t", "CE", "--max-time", "0.01")
+    told = "mean time of a call that copies 16 bytes, many calls in a row, by the host's clock"
+    table = cclmark("p2p", *latency)
+    assert f"\n  {told}\n" in table.out
+    assert "by the device's clock" not in table.out
+    assert told not in table.err
+    assert f"latency: {told}" in cclmark("p2p", *latency, "--format", "pccl").err
+
+
+def test_a_latency_of_accelerators_by_copy_is_by_their_clock(cclmark, fake_cuda):
+    run = cclmark(
+        *("p2p", "-g", "2", "-p", "latency", "-t", "CE", "--format", "markdown"),
+        *("--max-time", "0.01"),
+        env=fake_cuda.env(),
+    )
+    assert "by the device's clock" in run.out
+    assert "calls in a row" not in run.out + run.err
+
+
 def test_sizes_between_the_bounds_are_whole_elements(cclmark):
     run = cclmark(
         *("p2p", "--devices", "host:2", "-b", "4K", "-e", "40K", "-f", "1.5", "-p", "uniBw"),

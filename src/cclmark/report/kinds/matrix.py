@@ -28,6 +28,13 @@ _LATENCY_MEANING = {
     "half-round-trip": "half the time of a message and its answer",
     "round-trip": "the time of a read until its data has arrived",
 }
+# A host device copies within the call, and 16 bytes stay in the caches.
+LATENCY_OF_HOST_COPIES = (
+    "mean time of a call that copies 16 bytes, many calls in a row, by the host's clock; a host "
+    "device copies within the call, and the data stay in its caches: -t SM --latency-method "
+    "ping-pong measures the latency between processors"
+)
+_CALL_MEANING_ON_HOST = "the same calls: a host device copies within the call"
 NOT_MEASURED = "-"  # because another pair hung
 CALL_MEANING = "what the host spends in the call that starts one copy"
 
@@ -52,7 +59,7 @@ class Matrix:
     """A matrix of one figure. ``figure``: bandwidth, utilisation, latency or call.
 
     ``between_hosts``: what measured the pairs on different hosts, if the matrix has such cells
-    besides those of ``series``.
+    besides those of ``series``. ``on_host``: the devices are processors.
     """
 
     series: Transfer
@@ -61,6 +68,7 @@ class Matrix:
     columns: list[str]
     cells: dict[Place, Cell] = field(default_factory=dict)
     between_hosts: str = ""
+    on_host: bool = False
 
     @property
     def unit(self) -> str:
@@ -106,10 +114,12 @@ class Matrix:
     def _meaning(self) -> str:
         series = self.series
         if self.figure == "call":
-            return CALL_MEANING
+            return _CALL_MEANING_ON_HOST if self.on_host else CALL_MEANING
         if series.measure == "latency":
             is_mutual = series.method in ("ping-pong", MESSAGE_LATENCY)
             way = "" if is_mutual else f"; {_way(series)}"
+            if self.on_host and series.method == "copy":
+                return LATENCY_OF_HOST_COPIES + way
             return _LATENCY_MEANING.get(series.method, series.method) + way
         if series.measure == "bidirectional" and series.scope == "pairs":
             verb = "write to" if series.direction == "write" else "read from"
@@ -164,6 +174,7 @@ class MatrixCollector:
         self._is_triangle = header.settings.triangle
         self._limits = LinkLimits(header.relations)
         self._shares = shares
+        self._on_host = is_on_host(header)
         self._is_across_hosts = len({device.host for device in header.devices}) > 1
         self._results: list[TransferResult] = []
 
@@ -231,7 +242,9 @@ class MatrixCollector:
             wanted.append("call")
         if self._shares and series.measure != "latency" and series.scope in ("pairs", "all-pairs"):
             wanted.append("utilisation")
-        matrices = [Matrix(series, figure, rows, columns) for figure in wanted]
+        matrices = [
+            Matrix(series, figure, rows, columns, on_host=self._on_host) for figure in wanted
+        ]
         for matrix in matrices:
             for result in results:
                 for place, pair, value in self._values(matrix.figure, result):
@@ -301,6 +314,11 @@ class MatrixCollector:
             limit = self._limits.of(flow)
             share = value / limit if limit else None
         return None if share is None else share * 100
+
+
+def is_on_host(header: Header) -> bool:
+    """Whether all devices are processors."""
+    return bool(header.devices) and all(one.runtime == "host" for one in header.devices)
 
 
 def series_of(result: TransferResult) -> Transfer:

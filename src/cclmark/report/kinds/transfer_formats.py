@@ -8,7 +8,14 @@ from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.references.copy_matching import slowest_matches
 from cclmark.report.formats.markdown import escape
 from cclmark.report.grid import hidden_line
-from cclmark.report.kinds.matrix import Matrix, MatrixCollector, figure, missing_figures
+from cclmark.report.kinds.matrix import (
+    LATENCY_OF_HOST_COPIES,
+    Matrix,
+    MatrixCollector,
+    figure,
+    is_on_host,
+    missing_figures,
+)
 from cclmark.report.wording.deviations import checks_text, deviation_text, series_title
 from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.head import origin_of
@@ -164,8 +171,12 @@ class TransferPccl(_ByMatrix):
         return "".join(f"{line}\n" for line in lines)
 
     def notices(self) -> list[str]:
-        """Returns the reasons for missing figures, which would disturb programs that parse."""
-        return missing_figures(self._results)
+        """Returns what would disturb programs that parse: reasons, and meanings of figures."""
+        found = missing_figures(self._results)
+        methods = {one.transfer.method for one in self._results if one.summary is not None}
+        if "copy" in methods and is_on_host(self._header):
+            found.append(f"latency: {LATENCY_OF_HOST_COPIES}")
+        return found
 
     def _lines(self, rows: list[list[str]]) -> str:
         names = self._names[: self._most]
