@@ -104,6 +104,7 @@ def test_noise_that_a_variant_exceeds_is_not_reported():
     fast = ([0.9, 0.9, 0.9], [1e-4, 1.1e-4, 1e-4])
     assert looks(page({**NOISY, numbered(8): fast})) == []
     assert looks(page({**QUIET, numbered(8): QUIET[DEFAULT]})) == []
+    assert looks(page(NOISY)) == [], "there is nothing to decide"
 
 
 @pytest.mark.parametrize("table", [ExperimentTable(), ExperimentMarkdown()])

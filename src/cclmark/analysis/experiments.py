@@ -17,7 +17,7 @@ from cclmark.analysis.paired import (
 from cclmark.analysis.ratio import RatioEstimate, geometric_mean
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
-from cclmark.plan.library_settings import find_setting
+from cclmark.plan.library_settings import find_setting, foreign_setting
 from cclmark.plan.trials import PROOF
 from cclmark.plan.variants import LIBRARY, PLACEMENT, Assignment, Variant
 from cclmark.results.figures import AUTO
@@ -111,11 +111,12 @@ class Experiment:
         return next((one for one in self.ranked(case) if one.effect == "faster"), None)
 
     def is_too_noisy(self, case: Case) -> bool:
-        """Whether the default differs too much from itself, and no variant differs by more."""
+        """Whether the default differs too much from itself to decide about any variant."""
         control = self.controls.get(case)
         if control is None or noise_floor(control) <= MOST_NOISE:
             return False
-        return all(one.effect not in ("faster", "slower") for one in self.ranked(case))
+        ranked = self.ranked(case)
+        return bool(ranked) and all(one.effect not in ("faster", "slower") for one in ranked)
 
     def overall(self, variant: Variant) -> float | None:
         """The geometric mean of the speed-ups over the cases; None unless it counts in all."""
@@ -292,10 +293,14 @@ def without_effect(
 ) -> str:
     """Why the settings did not take effect, by what the library ran; empty if they may have.
 
-    Only a library's statement that it ignores a setting, or an observation of all ranks counts: a
-    setting that selects (source ``variables``) proves nothing, nor does an explanation on which the
-    ranks do not agree.
+    Only a variable that the library certainly does not read, a library's statement that it ignores
+    a setting, or an observation of all ranks counts: a setting that selects (source ``variables``)
+    proves nothing, nor does an explanation on which the ranks do not agree.
     """
+    ccl = variant.applied_to(case).ccl
+    for one in variant.assignments:
+        if one.is_variable and (text := foreign_setting(ccl, one.name)):
+            return text
     if explanation is None or not _is_observed(explanation):
         return "" if explanation is None else _ignored(variant, explanation)
     for one in variant.assignments:
