@@ -35,6 +35,11 @@ LATENCY_OF_HOST_COPIES = (
     "ping-pong measures the latency between processors"
 )
 _CALL_MEANING_ON_HOST = "the same calls: a host device copies within the call"
+_ABOVE_MEMORY = (
+    "the limit is the bandwidth of the host's memory, and data that stay in the caches of the "
+    "processors are copied faster: increase the size (-b)"
+)
+_ABOVE_LINKS = "the limit is that of the links that the driver reports, too few for these pairs"
 NOT_MEASURED = "-"  # because another pair hung
 CALL_MEANING = "what the host spends in the call that starts one copy"
 
@@ -177,6 +182,18 @@ class MatrixCollector:
         self._on_host = is_on_host(header)
         self._is_across_hosts = len({device.host for device in header.devices}) > 1
         self._results: list[TransferResult] = []
+        self._percents: list[float] = []
+
+    def above_limit(self) -> str:
+        """Returns the reason for shares above 100 % in the finished matrices; empty for none."""
+        above = [one for one in self._percents if one > 100]
+        if not above:
+            return ""
+        text = (
+            f"{len(above)} of {counted(len(self._percents), 'share')} of the link limit exceed "
+            f"100 %, up to {figure(max(above))} %: "
+        )
+        return text + (_ABOVE_MEMORY if self._on_host else _ABOVE_LINKS)
 
     def add(self, result: TransferResult) -> list[Matrix]:
         """Adds a result; returns the previous matrices if it belongs to another one."""
@@ -249,6 +266,8 @@ class MatrixCollector:
             for result in results:
                 for place, pair, value in self._values(matrix.figure, result):
                     matrix.cells[place] = Cell(value, pair, result, note_of_flow(result, pair))
+                    if matrix.figure == "utilisation" and value is not None:
+                        self._percents.append(value)
         return matrices
 
     def _axes(self, series: Transfer) -> tuple[list[str], list[str]]:

@@ -112,6 +112,8 @@ class TransferMarkdown(_ByMatrix):
             if (text := verdict_text(match))
         ]
         lines += [f"- {escape(text)}" for text in missing_figures(results)]
+        if above := self._collector.above_limit():
+            lines.append(f"- {escape(above)}")
         checks = checks_text(checks_of(results))
         return "\n" + "\n".join([*lines, f"\n{len(results)} transfers; {checks}.", ""])
 
@@ -176,6 +178,8 @@ class TransferPccl(_ByMatrix):
         methods = {one.transfer.method for one in self._results if one.summary is not None}
         if "copy" in methods and is_on_host(self._header):
             found.append(f"latency: {LATENCY_OF_HOST_COPIES}")
+        if above := self._collector.above_limit():
+            found.append(above)
         return found
 
     def _lines(self, rows: list[list[str]]) -> str:

@@ -83,6 +83,8 @@ class TransferTable:
         lines += self._ranges()
         lines += self._contention()
         lines += self._standing_out()
+        if above := self._collector.above_limit():
+            lines += ["", self._paint(f"  {above}", "yellow")]
         lines += self._checks()
         if footer is not None and footer.message:
             ended = f"  ended early: {footer.message.splitlines()[0]}"
