@@ -1,5 +1,6 @@
 """Charts hold what the journal says, and say it in a sentence too."""
 
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import msgspec
 import pytest
 
 from cclmark.analysis.compare import Side, compare
+from cclmark.errors import MissingError
 from cclmark.report.charts import pictures
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.chart_model import Boxes, Chart, Heat, Lines, Series
@@ -414,6 +416,12 @@ def test_the_legend_of_many_curves_takes_no_room_from_the_plot():
         ends = [float(word) for word in patch.replace("\n", " ").split() if word[0].isdigit()]
         heights.append(max(ends[1::2]) - min(ends[1::2]))
     assert heights[1] > heights[0] * 0.9
+
+
+def test_a_missing_matplotlib_is_reported_with_the_extra_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingError, match=r"pip install 'cclmark\[pictures\]'"):
+        picture(Lines("k", "t", "", "x", "y", []), "svg")
 
 
 def test_pictures_have_names_of_their_own():

@@ -426,6 +426,12 @@ class TestPccl:
                 pytest.approx(cells)
             )
 
+    def test_matrices_of_shares_are_left_out_with_a_notice(self):
+        assert "line 17: matrices of shares of the limit are left out" in notices(
+            stored("pccl-p2p.txt")
+        )
+        assert "matrices of shares" not in notices(stored("pccl-p2p-processes.txt"))
+
     def test_devices_of_processes(self):
         journal = stored("pccl-p2p-processes.txt")
         assert [one.index for one in journal.header.devices] == [0, 1, 2]

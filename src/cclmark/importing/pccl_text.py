@@ -225,6 +225,7 @@ class _Reader:
     def _skipped(self, place: int) -> int:
         """Skips a matrix of shares, whose bandwidths the text contains too."""
         self._how = None
+        self._notice(self._lines[place].number, "matrices of shares of the limit are left out")
         after = place + 1
         while after < len(self._lines):
             first = self._lines[after].text.split()[0]

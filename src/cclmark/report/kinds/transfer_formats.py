@@ -9,7 +9,14 @@ from cclmark.plan.transfers import DEFAULT_KERNEL, Transfer
 from cclmark.references.copy_matching import slowest_matches
 from cclmark.report.formats.markdown import escape
 from cclmark.report.grid import hidden_line
-from cclmark.report.kinds.matrix import Matrix, MatrixCollector, figure
+from cclmark.report.kinds.matrix import (
+    LATENCY_OF_HOST_COPIES,
+    Matrix,
+    MatrixCollector,
+    figure,
+    is_on_host,
+    missing_figures,
+)
 from cclmark.report.wording.deviations import checks_text, deviation_text, series_title
 from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.head import origin_of
@@ -106,6 +113,9 @@ class TransferMarkdown(_ByMatrix):
             for series, match in matches.items()
             if (text := verdict_text(match))
         ]
+        lines += [f"- {escape(text)}" for text in missing_figures(results)]
+        if above := self._collector.above_limit():
+            lines.append(f"- {escape(above)}")
         checks = checks_text(checks_of(results))
         return "\n" + "\n".join([*lines, f"\n{len(results)} transfers; {checks}.", ""])
 
@@ -173,6 +183,16 @@ class TransferPccl(_ByMatrix):
         self._kernel = kernel
         blocks = f", {counted(series.blocks, 'block')}" if series.blocks else ""
         return f"kernel {series.kernel}{blocks}\n"
+
+    def notices(self) -> list[str]:
+        """Returns what would disturb programs that parse: reasons, and meanings of figures."""
+        found = missing_figures(self._results)
+        methods = {one.transfer.method for one in self._results if one.summary is not None}
+        if "copy" in methods and is_on_host(self._header):
+            found.append(f"latency: {LATENCY_OF_HOST_COPIES}")
+        if above := self._collector.above_limit():
+            found.append(above)
+        return found
 
     def _lines(self, rows: list[list[str]], names: list[str]) -> str:
         names = names[: self._most]
