@@ -13,8 +13,10 @@ from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.report.charts.naming import Run
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import page_of
+from cclmark.results.journal import read_journal
 
 FILES = Path(__file__).parents[1] / "foreign"
+MEASURED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "report"
 # What texts of these tools do not contain.
 LACKING = {
     "flagcx-a800.txt": {"operation": "all_reduce"},
@@ -55,3 +57,24 @@ def test_one_report_holds_all(journals):
         tool = journal.header.imported.tool
         assert tool in page
     assert not re.search(r"\d × +(?:,|of|and)", summary), "a device without a name"
+
+
+def _runs(journals, *kinds):
+    return [Run(name, one) for name, one in journals.values() if one.kind in kinds]
+
+
+def test_the_title_names_all_kinds_whatever_their_order(journals):
+    copies, collectives = _runs(journals, "p2p"), _runs(journals, "collective")
+    operations = page_of(collectives).title
+    assert operations.startswith("all_reduce, alltoallv, ")
+    assert page_of(copies).title == "copies between devices"
+    assert page_of([*copies, *collectives]).title == f"copies between devices; {operations}"
+    assert page_of([*collectives, *copies]).title == f"{operations}; copies between devices"
+
+
+def test_the_title_of_many_kinds_names_the_kinds():
+    names = ("collectives", "p2p", "pairs")
+    runs = [Run(one, read_journal(MEASURED / f"{one}.jsonl")) for one in names]
+    assert page_of(runs).title == (
+        "collectives, copies between devices (p2p) and pairs of ranks on 4 × NVIDIA H200"
+    )

@@ -10,7 +10,7 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights.insight_words import amount
+from cclmark.report.insights.insight_words import amount, listed
 from cclmark.report.insights.several_runs import of_methods, together
 from cclmark.report.kinds import report_kind
 from cclmark.report.overview import headline, insights, measured_words
@@ -29,6 +29,7 @@ from cclmark.results.schema import Header, Summary
 _MOST_NOTES = 12
 _SHARES = ("link limit", "reference")
 _DEVICE = "device µs"
+_MOST_DETAILED = 2  # kinds of work described in a title
 _MOST_LED = 3  # runs described one by one above the table of peaks
 _MOST_RUNS = 12  # listed in a note
 _MOST_CONNECTED = 32
@@ -96,9 +97,19 @@ def chart_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def _title(runs: Sequence[Run]) -> str:
-    what = report_kind(runs[0].journal.kind).titled(runs)
+    what = _work(runs)
     places = {_place(run.journal.header) for run in runs}
     return f"{what} on {places.pop()}" if len(places) == 1 else what
+
+
+def _work(runs: Sequence[Run]) -> str:
+    """Returns the work of all runs: in detail for few kinds, the names of the kinds for more."""
+    by_kind: dict[str, list[Run]] = {}
+    for run in runs:
+        by_kind.setdefault(run.journal.kind, []).append(run)
+    if len(by_kind) <= _MOST_DETAILED:
+        return "; ".join(report_kind(kind).titled(of_kind) for kind, of_kind in by_kind.items())
+    return listed([report_kind(kind).title for kind in by_kind])
 
 
 def _place(header: Header) -> str:
