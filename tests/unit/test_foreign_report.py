@@ -10,9 +10,11 @@ import pytest
 from cclmark.errors import UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
+from cclmark.references.reference_store import shipped_references
 from cclmark.report.charts.naming import Run
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import page_of
+from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import read_journal
 
 FILES = Path(__file__).parents[1] / "foreign"
@@ -78,3 +80,67 @@ def test_the_title_of_many_kinds_names_the_kinds():
     assert page_of(runs).title == (
         "collectives, copies between devices (p2p) and pairs of ranks on 4 × NVIDIA H200"
     )
+
+
+def _imported(*names):
+    runs = []
+    for name in names:
+        origin = Origin(name, "0" * 64, 1.7e9, ["cclmark", "import", name], "0.1.0")
+        given = Given(**LACKING.get(name, {}))
+        _, journal = import_text((FILES / name).read_bytes(), name, None, given, origin)
+        runs.append(Run(name, journal, ReferenceNotes(shipped_references)))
+    return runs
+
+
+def _findings(page):
+    return [one for _, group in page.insights for one in group]
+
+
+def test_figures_with_different_definitions_are_not_compared_in_silence():
+    runs = _imported("nccl-tests-2.19.txt", "osu-collectives.txt", "hccl-test.txt")
+    means = "the mean of the tool's iterations"
+    ranks = "the mean over ranks of each rank's mean of the tool's iterations, each between two"
+    page = page_of(runs)
+    (found,) = [one for one in _findings(page) if one.text.startswith("Times of all_reduce have")]
+    assert found.text.startswith(
+        "Times of all_reduce have 2 definitions: nccl-tests 2.19.6 and hccl_test: a time is "
+        f"{means}; OSU micro-benchmarks 7.4: a time is {ranks}"
+    )
+    assert found.advice == "Compare only figures of one definition."
+    assert not any("Measured differently" in one.text for one in _findings(page))
+    section = next(one for one in page.sections if one.title.startswith("all_reduce"))
+    assert section.words[1] == f"nccl-tests 2.19.6 and hccl_test: a time is {means}."
+    for chart in section.charts:
+        assert "The highest" not in chart.says and "The shortest" not in chart.says
+        assert "have 2 definitions of a time: those of nccl-tests 2.19.6 and hcc" in chart.says
+    assert any("different definitions" in note for note in page.peaks.notes)
+
+
+def test_figures_with_one_definition_are_compared():
+    page = page_of(_imported("nccl-tests-2.19.txt", "hccl-test.txt"))
+    assert not any("definitions" in one.text for one in _findings(page))
+    section = next(one for one in page.sections if one.title.startswith("all_reduce"))
+    assert section.words == []
+    assert "The highest is" in section.charts[0].says
+    assert not any("definitions" in note for note in page.peaks.notes)
+
+
+def test_many_definitions_are_in_the_sections(journals):
+    page = page_of(_runs(journals, "collective"))
+    (found,) = [one for one in _findings(page) if one.text.startswith("Times of all_reduce have")]
+    assert ", nccom-test, " in found.text and "a time is" not in found.text
+    assert found.text.count("nccom-test") == 1
+    section = next(one for one in page.sections if one.title.startswith("all_reduce float32"))
+    assert any(one.startswith("ucc_perftest: a time is that of") for one in section.words)
+
+
+def test_a_reference_of_another_tool_decides_nothing_and_both_are_named():
+    (copies,) = _imported("nvbandwidth-0.8.txt")
+    (found,) = [
+        one.text for one in _findings(page_of([copies])) if "bandwidth, read, CE" in one.text
+    ]
+    assert "; a figure of p2pBandwidthLatencyTest there, of nvbandwidth 0.8 here)" in found
+    (collectives,) = _imported("nccl-tests-2.19.txt")
+    words = [one.text for one in _findings(page_of([collectives]))]
+    assert any("of the reference" in one for one in words)
+    assert not any("a figure of" in one for one in words)

@@ -11,7 +11,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.naming import Run
 from cclmark.report.insights.insight_words import amount, listed
-from cclmark.report.insights.several_runs import of_methods, together
+from cclmark.report.insights.several_runs import of_definitions, of_methods, together
 from cclmark.report.kinds import report_kind
 from cclmark.report.overview import headline, insights, measured_words
 from cclmark.report.page.machine_section import machine_sections
@@ -19,6 +19,7 @@ from cclmark.report.page.page import Page, PageTable, Section
 from cclmark.report.page.page_rows import rows_of
 from cclmark.report.page.ran_section import ran_sections
 from cclmark.report.page.trace_section import trace_sections
+from cclmark.report.wording.definitions import definitions_of
 from cclmark.report.wording.head import origin_of
 from cclmark.report.wording.reference_notes import share_text
 from cclmark.report.wording.staging import staged_legend, staged_mark
@@ -45,7 +46,10 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
         lead=_lead(runs),
         insights=together(
             [(run.name if several else "", insights(run)) for run in runs],
-            of_methods([(run.name, run.journal) for run in runs]),
+            [
+                *of_definitions([run.journal for run in runs]),
+                *of_methods([(run.name, run.journal) for run in runs]),
+            ],
         ),
         sections=[
             *chart_sections(runs),
@@ -190,6 +194,7 @@ def peaks_of(runs: Sequence[Run]) -> PageTable | None:
         len(kept) - 1,
         [
             *staged_legend(named),
+            *_mixed_peaks([run.journal.header for run in runs if run.findings]),
             *(
                 ["device µs: the time of the device alone, where launches set the cost of a call."]
                 if shown[_DEVICE]
@@ -201,6 +206,16 @@ def peaks_of(runs: Sequence[Run]) -> PageTable | None:
             ),
         ],
     )
+
+
+def _mixed_peaks(headers: Sequence[Header]) -> list[str]:
+    """Returns a note if the tools of the runs define a time in different ways."""
+    if len(definitions_of(headers)) < 2:
+        return []
+    return [
+        "These tools have different definitions of a time, from which bandwidths are computed: "
+        "compare only lines with the same definition, which each operation's section lists."
+    ]
 
 
 def _smallest(result: CaseResult, summary: Summary, device: str) -> list[str]:
