@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from cclmark.errors import UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.references.reference_store import shipped_references
+from cclmark.report.charts.chart_model import Lines
 from cclmark.report.charts.naming import Run
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import page_of
@@ -22,6 +24,7 @@ MEASURED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "re
 # What texts of these tools do not contain.
 LACKING = {
     "flagcx-a800.txt": {"operation": "all_reduce"},
+    "flagcx-c550.txt": {"operation": "all_reduce"},
     "hccl-test.txt": {"ranks": 8},
     "nccom-test.json": {"operation": "all_reduce"},
 }
@@ -82,12 +85,12 @@ def test_the_title_of_many_kinds_names_the_kinds():
     )
 
 
-def _imported(*names):
+def _imported(*names, given=None):
     runs = []
     for name in names:
         origin = Origin(name, "0" * 64, 1.7e9, ["cclmark", "import", name], "0.1.0")
-        given = Given(**LACKING.get(name, {}))
-        _, journal = import_text((FILES / name).read_bytes(), name, None, given, origin)
+        own = (given or {}).get(name, Given(**LACKING.get(name, {})))
+        _, journal = import_text((FILES / name).read_bytes(), name, None, own, origin)
         runs.append(Run(name, journal, ReferenceNotes(shipped_references)))
     return runs
 
@@ -144,3 +147,38 @@ def test_a_reference_of_another_tool_decides_nothing_and_both_are_named():
     words = [one.text for one in _findings(page_of([collectives]))]
     assert any("of the reference" in one for one in words)
     assert not any("a figure of" in one for one in words)
+
+
+def _legends(page):
+    return {
+        chart.key: [one.name for one in chart.series if not one.faint]
+        for section in page.sections
+        for chart in section.charts
+        if isinstance(chart, Lines)
+    }
+
+
+def test_legends_name_ranks_and_tools_that_differ():
+    given = {"deepep-internode.txt": Given(ranks=16)}
+    names = ("deepep-elastic.txt", "deepep-internode.txt", "deepep-low-latency.txt")
+    legends = _legends(page_of(_imported(*names, given=given)))["alltoallv-fp8e4m3-time"]
+    assert {(one.split()[0], one.split(" ", 2)[2]) for one in legends} == {
+        (names[0], "4 ranks"),
+        (names[1], "16 ranks"),
+        (names[2], "8 ranks"),
+    }
+    runs = _imported("hccl-test.txt", "nccl-tests-2.19.txt", "osu-collectives.txt")
+    runs = [
+        replace(run, name=name) for run, name in zip(runs, ("a", "nccl-tests", "c"), strict=True)
+    ]
+    assert _legends(page_of(runs))["all_reduce-float32-sum-bandwidth"] == [
+        "a (hccl_test) 8 ranks out-of-place",
+        "nccl-tests 4 ranks out-of-place",
+        "nccl-tests 4 ranks in-place",
+        "c (OSU micro-benchmarks) 8 ranks out-of-place",
+    ]
+
+
+def test_legends_leave_out_what_all_curves_have_in_common():
+    legends = _legends(page_of(_imported("flagcx-a800.txt", "flagcx-c550.txt")))
+    assert legends["all_reduce-float32-sum-time"] == ["flagcx-a800.txt", "flagcx-c550.txt"]
