@@ -35,7 +35,7 @@
   };
   const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
   // Sizes on paper, in CSS pixels: two charts side by side, and two rows of them on a sheet.
-  const PAPER = { half: 488, whole: 996, height: 228, most: 560, largest: 10, smallest: 5.5 };
+  const PAPER = { half: 488, whole: 996, height: 228, most: 560, usual: 13, largest: 10, smallest: 5.5 };
   const logged = new Set(); // charts whose vertical axis the user switched
   const hidden = new Map(); // the curves that the user hid, by chart
 
@@ -544,12 +544,27 @@
     return { alike, starts };
   }
 
-  // Sets the largest font size with which the table fits the width of a sheet.
-  function fitTable() {
-    const cases = document.getElementById("cases");
-    cases.style.fontSize = `${PAPER.largest}px`;
-    const share = (PAPER.whole + 12) / cases.offsetWidth;
-    cases.style.fontSize = `${Math.max(PAPER.smallest, PAPER.largest * Math.min(1, share * 0.99))}px`;
+  const wide = () => document.querySelectorAll(".scroll > table, .scroll > pre");
+
+  // Sets the largest font size with which a table or listing fits the width of a sheet. Texts in
+  // cells are wrapped if it would become too small; numbers are not.
+  function fitOnPaper(one) {
+    const largest = one.id === "cases" ? PAPER.largest : PAPER.usual;
+    const fit = (size, smallest) => {
+      one.style.fontSize = `${size}px`;
+      const share = (PAPER.whole + 12) / Math.max(one.offsetWidth, one.scrollWidth);
+      const fitting = size * Math.min(1, share * 0.99);
+      one.style.fontSize = `${Math.max(smallest, fitting)}px`;
+      return fitting >= smallest;
+    };
+    if (fit(largest, PAPER.smallest)) return;
+    one.classList.add("wrapped");
+    fit(PAPER.smallest, 1);
+  }
+
+  function unfit(one) {
+    one.style.fontSize = "";
+    one.classList.remove("wrapped");
   }
 
   function matching() {
@@ -707,10 +722,8 @@
     root.dataset.theme = "light";
     root.dataset.paper = "yes";
     table.all = true;
-    if (document.querySelector("#cases")) {
-      fillTable();
-      fitTable();
-    }
+    if (document.querySelector("#cases")) fillTable();
+    wide().forEach(fitOnPaper);
     runPlotly();
     for (const figure of figures) draw(figure);
   });
@@ -718,10 +731,8 @@
     if (!before) return;
     delete root.dataset.paper;
     table.all = before.all;
-    if (document.querySelector("#cases")) {
-      document.getElementById("cases").style.fontSize = "";
-      fillTable();
-    }
+    wide().forEach(unfit);
+    if (document.querySelector("#cases")) fillTable();
     applyTheme(before.theme);
   });
 
