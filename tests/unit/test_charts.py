@@ -416,6 +416,20 @@ def test_the_legend_of_many_curves_takes_no_room_from_the_plot():
     assert heights[1] > heights[0] * 0.9
 
 
+def test_markers_at_the_ends_of_the_axes_are_drawn_in_full():
+    pytest.importorskip("matplotlib")
+    curve = Series("a curve", [1024, 1 << 20], [0.0, 40.0], colour=0)
+    chart = Lines("key", "Title", "It is about.", "message size", "GB/s", [curve])
+    tree = ET.fromstring(picture(chart, "svg"))
+    svg = "{http://www.w3.org/2000/svg}"
+    (line,) = [
+        one
+        for one in tree.iter(f"{svg}g")
+        if len(one.findall(f".//{svg}use")) == 2 and one.find(f"{svg}path") is not None
+    ]
+    assert not [one for one in line.iter() if "clip-path" in one.attrib]
+
+
 def test_pictures_have_names_of_their_own():
     taken = set()
     keys = [key_of("a/b" * 100, taken), key_of("a?b" * 100, taken), key_of("../x", taken)]

@@ -92,6 +92,8 @@ def draw_lines(axes: Any, chart: Lines) -> None:
             markersize=3.2 if one.dashed else 4.5,
             markerfacecolor="white" if one.dashed else colour,
             linewidth=1.6,
+            # Markers at the ends of the axes, for example at 0, are drawn in full.
+            clip_on=False,
             zorder=1.5 if one.faint else 2.1 if one.dashed else 2,
             label=_literal(one.name),
         )

@@ -171,7 +171,7 @@
       const band = one.low && one.high ? bandOf(one, look) : { x: [] };
       if (band.x.length) traces.push(Object.assign(band, { visible }));
       traces.push({
-        x: one.x, y: one.y, type: "scatter", name: group, visible, legendrank: at,
+        x: one.x, y: one.y, type: "scatter", name: group, visible, legendrank: at, cliponaxis: false,
         mode: one.faint ? "lines" : "lines+markers", line: { color: look.colour, width: 2, dash: look.dash },
         marker: !look.mark ? {} : {
           size: one.dashed ? 5 : 8, symbol: look.mark[0], color: look.fill, opacity: 1,
