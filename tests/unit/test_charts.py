@@ -1,5 +1,6 @@
 """Charts hold what the journal says, and say it in a sentence too."""
 
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import msgspec
 import pytest
 
 from cclmark.analysis.compare import Side, compare
+from cclmark.plan.sizes import format_size
 from cclmark.report.charts import pictures
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.chart_model import Boxes, Chart, Heat, Lines, Series
@@ -428,6 +430,41 @@ def test_markers_at_the_ends_of_the_axes_are_drawn_in_full():
         if len(one.findall(f".//{svg}use")) == 2 and one.find(f"{svg}path") is not None
     ]
     assert not [one for one in line.iter() if "clip-path" in one.attrib]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "ticks"),
+    [
+        ([120_061_952], ["114.5 MiB"]),
+        ([8, 8 << 10], ["8 B", "32 B", "128 B", "512 B", "2 KiB", "8 KiB"]),
+        ([1 << 20, 2 << 20], ["1 MiB", "2 MiB"]),
+        ([181 << 20, 370 << 20], ["200 MiB", "250 MiB", "300 MiB", "350 MiB"]),
+        ([1000, 1002], ["1000 B", "1001 B", "1002 B"]),
+    ],
+)
+def test_sizes_have_round_ticks_also_in_a_narrow_range(sizes, ticks):
+    assert [format_size(tick) for tick in pictures.byte_ticks(sizes)] == ticks
+
+
+@pytest.mark.parametrize(
+    ("times_us", "ticks"),
+    [
+        ([318.2], ["280", "300", "320", "340", "360"]),
+        ([330.0, 640.0], ["300", "400", "500", "600", "700"]),
+        ([173.0, 2054.0], ["200", "500", "1000", "2000"]),
+        ([12.0, 4416.0], ["10", "100", "1000"]),
+    ],
+)
+def test_a_logarithmic_axis_has_readable_ticks(times_us, ticks):
+    pytest.importorskip("matplotlib")
+    curve = Series("a curve", [1 << (20 + at) for at in range(len(times_us))], times_us)
+    chart = Lines("key", "Title", "-", "message size", "time", [curve], y_log=True)
+    tree = ET.fromstring(picture(chart, "svg"))
+    texts = [
+        "".join(one.itertext()).strip() for one in tree.iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert [one for one in texts if re.fullmatch(r"[\d.]+", one)] == ticks
+    assert not [one for one in texts if "10^" in one or "×" in one]
 
 
 def test_pictures_have_names_of_their_own():

@@ -56,8 +56,25 @@
   const extremes = (values) => values.reduce(
     ([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
 
+  // At most seven multiples of 1, 2 or 5 times a power of ten from low to high.
+  function roundTicks(low, high, leastStep = 0) {
+    const power = 10 ** Math.floor(Math.log10((high - low) / 4));
+    const found = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= (high - low) / 6);
+    const step = Math.max(leastStep, found);
+    const ticks = [];
+    for (let at = Math.ceil(low / step); at * step <= high; at += 1) ticks.push(Number((at * step).toPrecision(12)));
+    return ticks;
+  }
+
   function byteTicks(values) {
     const [least, most] = extremes(values);
+    if (least === most) return { tickvals: [least], ticktext: [formatSize(least)] };
+    if (most / least < 4 && !values.every((value) => Number.isInteger(Math.log2(value)))) {
+      // Powers of two would be one or two ticks: round sizes instead.
+      const unit = 1024 ** Math.floor(Math.log2(least) / 10);
+      const ticks = roundTicks(least / unit, most / unit, 1 / unit).map((tick) => Math.round(tick * unit));
+      return { tickvals: ticks, ticktext: ticks.map(formatSize) };
+    }
     const low = Math.floor(Math.log2(least));
     const high = Math.ceil(Math.log2(most));
     const step = Math.max(1, Math.ceil((high - low) / 8));
@@ -79,10 +96,7 @@
     }
     const low = least / 1.15;
     const high = most * 1.15;
-    const wide = 10 ** Math.floor(Math.log10((high - low) / 4));
-    const step = [1, 2, 5, 10].map((factor) => factor * wide).find((one) => one >= (high - low) / 6);
-    const ticks = [];
-    for (let at = Math.ceil(low / step); at * step <= high; at += 1) ticks.push(Number((at * step).toPrecision(12)));
+    const ticks = roundTicks(low, high);
     return { range: [Math.log10(low), Math.log10(high)], tickvals: ticks, ticktext: ticks.map(String) };
   }
 
