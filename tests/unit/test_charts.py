@@ -432,6 +432,16 @@ def test_markers_at_the_ends_of_the_axes_are_drawn_in_full():
     assert not [one for one in line.iter() if "clip-path" in one.attrib]
 
 
+def test_equal_values_are_not_at_the_upper_end_of_the_axis():
+    axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
+    curve = Series("a curve", [1024, 1 << 20], [613.7, 613.7], colour=0)
+    chart = Lines("key", "Title", "It is about.", "message size", "GB/s", [curve])
+    pictures.draw_lines(axes, chart)
+    low, high = axes.get_ylim()
+    assert low == 0
+    assert 630 < high < 700
+
+
 @pytest.mark.parametrize(
     ("sizes", "ticks"),
     [

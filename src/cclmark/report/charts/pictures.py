@@ -30,6 +30,7 @@ _NOTE = 110  # characters of a line below the axes
 _DPI = 160
 _MOST_TICKS = 9
 _WIDE, _NARROW = 100, 4  # the largest over the smallest value of a logarithmic axis
+_HEADROOM = 1.04  # above the highest value of an axis that begins at 0, a factor
 _MARGIN = 1.15  # of a narrow logarithmic axis, a factor
 _MOST_CELLS_WITH_TEXT = (32, 16)
 
@@ -119,7 +120,9 @@ def draw_lines(axes: Any, chart: Lines) -> None:
         axes.set_yscale("log")
         _dress_logarithmic(axes, chart)
     elif chart.zero_based:
-        axes.set_ylim(bottom=0)
+        # Chosen for values that are nearly equal, the upper end could be at the values themselves.
+        highest = max((value for one in chart.series for value in one.y), default=0.0)
+        axes.set_ylim(0, max(axes.get_ylim()[1], highest * _HEADROOM))
     _dress(axes, chart.x_title, chart.y_title)
     _legend(axes, len(chart.series))
 
