@@ -11,7 +11,7 @@ from cclmark.analysis.statistics import median
 from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.references.match import Match
+from cclmark.references.match import Match, tool_difference
 from cclmark.references.reference import P2P, Reference
 from cclmark.references.reference_curves import SATURATED_BYTES
 from cclmark.results.kinds import TransferResult
@@ -29,6 +29,7 @@ class CopyReferences:
 
     def __init__(self, references: Iterable[Reference], header: Header) -> None:
         """``header``: of the run's journal."""
+        self._header = header
         self._groups: dict[Reference, _Group] = {}
         for one in references:
             if one.operation == P2P and one.hosts <= 1:
@@ -63,7 +64,7 @@ class CopyReferences:
             return None
         relation = self._relations.get(pair)
         groups = self._groups_for(transfer, kinds, relation)
-        found = [_match(group, pair, transfer, summary, relation) for group in groups]
+        found = [_match(group, pair, transfer, summary, relation, self._header) for group in groups]
         ranked = [match for match in found if match is not None]
         if not on_one_host:
             ranked = [replace(match, differences=(*match.differences, _HOSTS)) for match in ranked]
@@ -175,6 +176,7 @@ def _match(
     transfer: Transfer,
     summary: TransferSummary,
     relation: Relation | None,
+    header: Header,
 ) -> Match | None:
     latency = transfer.measure == "latency"
     known = group.of(pair, latency=latency)
@@ -196,7 +198,7 @@ def _match(
         time_s=time_s,
         size=_what(one, cells),
         alike=True,
-        differences=tuple(_differences(one, transfer, relation)),
+        differences=(*_differences(one, transfer, relation), *tool_difference(one, header)),
     )
 
 
