@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from cclmark.importing.cleaned_text import Figure, Line, Text, read_decimal
+from cclmark.importing.notices import left_out
 from cclmark.importing.printed_matrix import PrintedMatrix, read_matrix
 from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
 from cclmark.plan.transfers import DEFAULT_KERNEL, KERNELS, LATENCY_BYTES, Transfer
@@ -83,6 +84,7 @@ class _Reader:
         self._names: list[str] = []
         self._lines_of: dict[Transfer, int] = {}
         self._latencies: dict[Transfer, ImportedTransfer] = {}
+        self._zeros: list[int] = []
 
     def read(self) -> None:
         """Reads all lines."""
@@ -90,6 +92,8 @@ class _Reader:
         while place < len(self._lines):
             place = self._take(place)
         self.run.copies += self._latencies.values()
+        if self._zeros:
+            self.run.notices.append(left_out("figures of 0", self._zeros))
         self.run.devices = [_device(number, name) for number, name in enumerate(self._names)]
         self.run.on_one_host = not any(":" in name for name in self._names)
         if not self.run.on_one_host:
@@ -324,7 +328,7 @@ class _Reader:
                 if figure.value > 0:
                     found.append(((number, column), figure, row.line))
                 elif number != column:
-                    self._notice(row.line, "a figure of 0 is left out")
+                    self._zeros.append(row.line)
         return found
 
     def _notice(self, line: int, words: str) -> None:
