@@ -12,6 +12,10 @@ from cclmark.errors import UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
 from cclmark.importing.nvbandwidth_tests import test_of as meaning_of
+from cclmark.references.copy_matching import CopyReferences
+from cclmark.references.reference_store import shipped_references
+from cclmark.report.replay import replayed
+from cclmark.results.journal import read_journal
 
 TEXTS = Path(__file__).parents[1] / "foreign"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
@@ -460,6 +464,12 @@ class TestPccl:
                 pytest.approx(cells)
             )
 
+    def test_matrices_of_shares_are_left_out_with_a_notice(self):
+        assert "line 17: matrices of shares of the limit are left out" in notices(
+            stored("pccl-p2p.txt")
+        )
+        assert "matrices of shares" not in notices(stored("pccl-p2p-processes.txt"))
+
     def test_devices_of_processes(self):
         journal = stored("pccl-p2p-processes.txt")
         assert [one.index for one in journal.header.devices] == [0, 1, 2]
@@ -471,9 +481,6 @@ class TestPccl:
         assert journal.header.imported.hosts == 0
 
     def test_text_of_ours_comes_back(self):
-        from cclmark.report.replay import replayed
-        from cclmark.results.journal import read_journal
-
         ours = read_journal(TEXTS.parents[1] / "benchmarks" / "results" / "h200x4" / "p2p.jsonl")
         back = read("".join(replayed(ours, "pccl")))
         were = {
@@ -516,8 +523,67 @@ class TestPccl:
             read(damaged)
 
     def test_the_same_matrix_again_is_another_run(self):
-        with pytest.raises(UsageError, match=r"^a\.txt:\d+: .* so this is another run"):
+        again = self.text.count("\n") + 12  # its first row of figures
+        with pytest.raises(UsageError, match=rf"^a\.txt:{again}: .* 256 MiB .*is another run"):
             read(self.text + self.text)
+        latencies = self.text[self.text.rindex("(EnabledP2P CE WRITE) GPU") :]
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: latency write CE device 0 to 1 is on"):
+            read(latencies + latencies)
+
+    def test_the_length_of_paths_selects_the_reference(self):
+        for hops, usual in ((1, 89.555), (2, 176.975)):
+            text = self.text.replace("DEV0      0         1  ", f"DEV0      0         {hops}  ", 1)
+            journal = read(text.replace("--kernel=ncCopy", "--kernel=bulkCopy"), device="PPU")
+            assert journal.header.imported.hosts == 1
+            known = CopyReferences(shipped_references(), journal.header)
+            (one,) = [
+                one
+                for one in journal.transfers
+                if (one.transfer.measure, one.transfer.engine) == ("bidirectional", "CE")
+                and one.transfer.flows[0] == (0, 1)
+            ]
+            match = known.nearest(one.transfer, one.summary)
+            assert match.exact, match.differences
+            assert match.bandwidth / 1e9 == pytest.approx(usual, abs=0.01)
+            assert {one.hops for one in journal.header.relations} == {1, hops}
+        with pytest.raises(UsageError, match=r"^a\.txt:4: 'far' is not the length of a path"):
+            read(self.text.replace("DEV0      0         1  ", "DEV0      0         far", 1))
+
+    def test_devices_of_unknown_hosts_are_not_compared_with_those_of_one(self):
+        text = (TEXTS / "pccl-p2p-processes.txt").read_text()
+        match = {}
+        for hosts in (None, 1, 3):
+            journal = read(text, device="PPU", hosts=hosts)
+            assert journal.header.imported.hosts == (hosts or 0)
+            known = CopyReferences(shipped_references(), journal.header)
+            one = journal.transfers[0]
+            match[hosts] = known.nearest(one.transfer, one.summary)
+        words = "whether the two devices are on one host is unknown"
+        assert match[None].differences == (*match[1].differences, words)
+        assert match[3] is None
+        with pytest.raises(UsageError, match="lists 1 host, not --hosts 2"):
+            read(self.text, hosts=2)
+
+    def test_the_kernels_of_a_text_of_ours(self):
+        head = "P2P Unidirectional Bandwidth Transport Bandwidth Matrix (64 Bytes) (GB/s)\n"
+        rows = "DEV0 DEV1\nDEV0 x 1.00\nDEV1 1.00 x\n"
+        matrix = "(EnabledP2P SM WRITE Unidirectional)\n" + head + rows
+        named = matrix.join(["", "kernel ncCopy, 4 blocks\n", "kernel bulkCopy, 1 block\n", ""])
+        for text, kernels in (
+            (matrix, [("", 0)]),  # of another program, perhaps with -k
+            (named, [("bulkCopy", 0), ("ncCopy", 4), ("bulkCopy", 1)]),
+        ):
+            found = [(one.transfer.kernel, one.transfer.blocks) for one in read(text).transfers]
+            assert list(dict.fromkeys(found)) == kernels
+        journal = read(named)
+        again = "".join(replayed(journal, "pccl"))
+        assert [line for line in again.splitlines() if line.startswith("kernel")] == [
+            "kernel ncCopy, 4 blocks",
+            "kernel bulkCopy, 1 block",
+        ]
+        assert [one.transfer for one in read(again).transfers] == [
+            one.transfer for one in journal.transfers
+        ]
 
 
 class TestPerftest:

@@ -23,7 +23,7 @@ from cclmark.report.replay import exporter_of
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Footer, Summary, Verification
-from conftest import examples
+from examples import examples
 from patience import scaled
 
 TESTS = Path(__file__).parents[1]

@@ -11,6 +11,7 @@ import pytest
 from cclmark.errors import UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
+from cclmark.report.kinds.matrix import MatrixCollector
 
 TEXTS = Path(__file__).parents[1] / "foreign"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
@@ -233,6 +234,28 @@ class TestSuperBench:
         (latency,) = [one for one in by_verbs if one.transfer.measure == "latency"]
         assert latency.summary.time_s == pytest.approx(3.61e-6)
         assert latency.transfer.method == "round-trip"
+
+    def test_every_figure_is_in_the_cell_of_its_devices(self):
+        """GPU 0, adapter 0 and process 0 of a host are three devices."""
+        journal = read(self.copies)
+        collector = MatrixCollector(journal.header, shares=False)
+        matrices = [one for result in journal.transfers for one in collector.add(result)]
+        matrices += collector.finish()
+        cells = {
+            (matrix.series.means, matrix.series.direction, matrix.series.measure, *place): cell
+            for matrix in matrices
+            for place, cell in matrix.cells.items()
+        }
+        assert len(cells) == len(journal.transfers)
+        alone = "unidirectional"
+        gpus = cells["SM", "write", alone, "HOST0:GPU0", "HOST0:GPU1"]
+        assert gpus.value == pytest.approx(383.397)
+        loop = cells["RDMA write", "write", alone, "local", "HOST0:adapter1"]
+        assert loop.value == pytest.approx(48.34286)
+        hosts = cells["RDMA write gpu-to-gpu", "write", alone, "HOST0:process0", "HOST1:process0"]
+        assert hosts.value == pytest.approx(48.9125)
+        (local,) = [one for one in matrices if one.series.means == "RDMA read"]
+        assert local.columns == ["HOST0:adapter0", "HOST0:adapter1"]
 
     def test_the_size_of_copies_that_lack_one(self):
         journal = read(self.copies, size_bytes=1 << 20)

@@ -96,6 +96,7 @@ class _Reader:
             place = self._take(place)
         self._close(at_end=True)
         run = self.run
+        run.on_one_host = True
         if not run.devices:
             run.devices = unnamed_devices(self._devices, "cuda")
         if self._doubled:

@@ -87,6 +87,7 @@ class _Reader:
                 run.notices.append(f"{key} of the tool: {content[key][:200]}")
         if isinstance(content.get("error"), str):
             run.failed, run.exit_code, run.message = True, 1, content["error"][:200]
+        run.on_one_host = True
         if not run.devices:
             run.devices = unnamed_devices(self._devices, "cuda")
         cuda = content.get("CUDA Runtime Version")

@@ -83,6 +83,7 @@ class _Reader:
         self._close(at_end=True)
         if not self.run.devices:
             self.run.devices = unnamed_devices(self._devices, "cuda")
+        self.run.on_one_host = not self._several
         for device in self.run.devices:
             device.driver_version = self._cuda
         settle(self.run, 'no line "nvbandwidth Version: …" with a number is in the text')
