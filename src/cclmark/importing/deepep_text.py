@@ -34,7 +34,7 @@ _BEST_FIGURES = re.compile(
 )
 # Every version prints times in both of these lines, or in none of them.
 _TIMED = re.compile(r"\[tuning\] .{1,300}\d us\b")
-_UNIT = re.compile(rf"(?<![\w.]){_NUMBER} ?(?P<unit>[a-zµ]{{0,2}}s|[KMGT]i?[Bb](?:/s)?)\b")
+_UNIT = re.compile(rf"(?<![\w.]){_NUMBER} ?(?P<unit>[munpµ]?s|[mun]?sec|[KMGT]i?[Bb](?:/s)?)\b")
 _UNITS = ("us", "GB/s", "GB")
 _TIMES = ("sum", "transmit", "total")
 _BEST_HEAD = "[tuning] Best "
