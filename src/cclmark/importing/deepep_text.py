@@ -20,7 +20,7 @@ _FIGURE = (
 _CONFIG = re.compile(r"\[config\] num_tokens=(\d{1,9}), hidden=(\d{1,9}),? .{1,200}")
 _BEST = re.compile(
     r"\[tuning\] Best (?P<phase>dispatch|combine)(?: \((?P<type>FP8|BF16)\))?: SMs \d{1,4}, "
-    r"NVL chunk \d{1,4}(?:, RDMA chunk \d{1,4})?[,:] (?P<figures>.{1,200})"
+    r"NVL chunk \d{1,4}(?P<both>, RDMA chunk \d{1,4})?[,:] (?P<figures>.{1,200})"
 )
 _NUMBER = r"\d[\d.]{0,15}"
 _BANDWIDTH = rf"{_NUMBER} GB/s \((?:RDMA|NVL)\)"
@@ -190,7 +190,13 @@ class _Reader:
         shown = [] if figures is None else [one for one in figures.group(*_TIMES) if one]
         times = [read_decimal(one) for one in shown]
         links = {link for _, link in rates}
-        if len(links) < max(1, len(rates)) or len(times) > 1 or None in [*times, *dict(rates)]:
+        lacks_link = best["both"] is not None and len(rates) == 1 and line is self.lines[-1]
+        if (
+            lacks_link
+            or len(links) < max(1, len(rates))
+            or len(times) > 1
+            or None in [*times, *dict(rates)]
+        ):
             self._unreadable(line)
             return
         if not times and self._timed_line:
