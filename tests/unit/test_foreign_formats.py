@@ -351,6 +351,22 @@ class TestNcclTests:
         assert header.imported.source == "nccl-tests 2.20.0"
         assert header.libraries[0].version == "2.31.2"
 
+    def test_rows_without_any_figure_are_counted(self):
+        nothing = "  8  2  float  sum  -1  N/A  N/A  N/A  N/A  N/A  N/A  N/A  N/A\n"
+        half = "  16  4  float  sum  -1  5.70  0.00  0.00  0  N/A  N/A  N/A  N/A\n"
+        journal = read(START + DEVICES + HEAD + nothing + half + ROW)
+        assert len(journal.results) == 3
+        assert "rows without a figure are left out: 1, on line 7" in notices(journal)
+        document = json.loads((TEXTS / "nccl-tests.json").read_text())
+        whole = len(read(json.dumps(document)).results)
+        lost = sum(
+            document["results"][0].get(name) is not None for name in ("out_of_place", "in_place")
+        )
+        document["results"][0] |= {"out_of_place": None, "in_place": None}
+        journal = read(json.dumps(document))
+        assert len(journal.results) == whole - lost
+        assert "results without a figure are left out: 1, on line 1" in notices(journal)
+
     def test_sizes_that_round_to_nothing_are_left_out(self):
         nothing = "  0  0  float  sum  -1  5.70  0.00  0.00  0  5.54  0.00  0.00  0\n"
         journal = read(START + DEVICES + HEAD + nothing + ROW)

@@ -10,6 +10,7 @@ from typing import Any
 
 from cclmark.importing.cleaned_text import MOST_RANKS, Figure, Text, read_count
 from cclmark.importing.nccl_head import FIGURE, nccl_version
+from cclmark.importing.notices import left_out
 from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount, Spread
 from cclmark.importing.spelling import dtype_of, operation_in, reduction_of
 from cclmark.results.machine import kept_environment
@@ -50,8 +51,13 @@ def read_nccl_tests_json(text: Text) -> ForeignRun:
     operation = operation_in(run.command[0]) if run.command else None
     ranks = _ranks(config, len(run.devices))
     told = None if ranks is None else RankCount(ranks, _line_of(text, '"devices"'))
+    untimed: list[int] = []
     for line, result in zip(numbers, _list(document.get("results")), strict=False):
-        run.rows += _rows(text, line, result, operation, told)
+        rows = _rows(text, line, result, operation, told)
+        untimed += [] if rows else [line]
+        run.rows += rows
+    if untimed:
+        run.notices.append(left_out("results without a figure", untimed))
     if ranks is not None and ranks != len(run.devices):
         run.notices.append(f"the document lists {len(run.devices)} of the {ranks} devices")
     if any(row.spread is not None for row in run.rows):

@@ -20,6 +20,7 @@ from cclmark.importing.nccl_rows import (
     out_of_bounds,
     read_half,
 )
+from cclmark.importing.notices import left_out
 from cclmark.importing.ours import read_ending, read_problem, with_problem
 from cclmark.importing.run import ForeignRun, RankCount
 from cclmark.importing.spelling import operation_in
@@ -91,6 +92,7 @@ class _Reader:
         self._pending_line = 0
         self._processes: dict[str, int] = {}
         self._left_out: dict[str, int] = {}
+        self._untimed: list[int] = []
 
     def take(self, line: Line) -> None:
         """Reads the next line."""
@@ -132,6 +134,8 @@ class _Reader:
             f"line {number}: rows of {name} are omitted: not an operation of cclmark"
             for name, number in self._left_out.items()
         ]
+        if self._untimed:
+            run.notices.append(left_out("rows without a figure", self._untimed))
         if run.tool == "cclmark":
             run.figure = "the median of cclmark's samples"
             run.clock = ""
@@ -304,6 +308,7 @@ class _Reader:
         lead = dict(zip(layout.lead, tokens, strict=False))
         figures = tokens[len(layout.lead) :]
         self._block.rows += 1
+        known = len(self._run.rows)
         for place, in_place in enumerate(halves):
             cells = figures[place * len(layout.part) : (place + 1) * len(layout.part)]
             told = dict(zip(layout.part, cells, strict=True))
@@ -322,6 +327,8 @@ class _Reader:
                     begins=block.begins,
                 )
             )
+        if len(self._run.rows) == known:  # one placement may lack, as of alltoall
+            self._untimed.append(number)
 
     def _out_of_bounds(self, number: int) -> None:
         """Marks wrong rows of a failed table, by their counts or deviations, if these are known."""
