@@ -15,7 +15,7 @@ from cclmark.report.charts.chart_model import Heat, Lines, Series
 from cclmark.report.charts.naming import Run
 from cclmark.report.comparison import Comparison
 from cclmark.report.page.comparison_page import comparison_page
-from cclmark.report.page.page import Section, render
+from cclmark.report.page.page import PageTable, Rows, Section, render
 from cclmark.report.page.run_page import page_of
 from cclmark.results.journal import Journal, read_journal
 from patience import scaled
@@ -415,6 +415,41 @@ def test_on_paper_the_table_is_as_wide_as_a_sheet_and_breaks_no_number(seen, pag
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("#cases thead th:visible").all_text_contents() == heads
     assert not page.locator("#alike").is_visible()
+
+
+def _wide_page():
+    """A page with tables that are wider than a sheet, however small their type."""
+    page = page_of([Run("run", COPIES)])
+    words = "unidirectional bandwidth of a pair"
+    table = PageTable(
+        "Wide", [f"column {n}" for n in range(20)], [[words] * 10 + ["12345678901"] * 10], 10
+    )
+    rows = Rows(
+        [f"column_{n}" for n in range(40)],
+        [[f"{words} {row}"] * 20 + [12345678901 + row] * 20 for row in range(3)],
+        "cases.csv",
+    )
+    listing = Section("listing", "Listing", listing="a long line of words " * 30)
+    return dataclasses.replace(page, peaks=table, rows=rows, sections=[listing])
+
+
+def test_on_paper_no_table_is_wider_than_a_sheet(seen, tmp_path):
+    (tmp_path / "wide.html").write_text(render(_wide_page()))
+    page = seen.open(tmp_path / "wide.html").page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.evaluate(
+        "[...document.querySelectorAll('.scroll > table, .scroll > pre')].map((one) => "
+        "Math.max(one.offsetWidth, one.scrollWidth) <= 1010)"
+    ) == [True, True, True]
+    numbers = page.locator("td.number").evaluate_all(
+        "(cells) => cells.map((cell) => getComputedStyle(cell).whiteSpace)"
+    )
+    assert set(numbers) == {"nowrap"}
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator(".wrapped").count() == 0
+    assert page.locator(".scroll > [style*=font-size]").count() == 0
 
 
 def test_slower_cases_come_first_and_are_red(drawn):

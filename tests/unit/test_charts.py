@@ -1,5 +1,6 @@
 """Charts hold what the journal says, and say it in a sentence too."""
 
+import re
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from cclmark.analysis.compare import Side, compare
 from cclmark.errors import MissingError
+from cclmark.plan.sizes import format_size
 from cclmark.report.charts import pictures
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.chart_model import Boxes, Chart, Heat, Lines, Series
@@ -422,6 +424,65 @@ def test_a_missing_matplotlib_is_reported_with_the_extra_that_installs_it(monkey
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingError, match=r"pip install 'cclmark\[pictures\]'"):
         picture(Lines("k", "t", "", "x", "y", []), "svg")
+
+
+def test_markers_at_the_ends_of_the_axes_are_drawn_in_full():
+    pytest.importorskip("matplotlib")
+    curve = Series("a curve", [1024, 1 << 20], [0.0, 40.0], colour=0)
+    chart = Lines("key", "Title", "It is about.", "message size", "GB/s", [curve])
+    tree = ET.fromstring(picture(chart, "svg"))
+    svg = "{http://www.w3.org/2000/svg}"
+    (line,) = [
+        one
+        for one in tree.iter(f"{svg}g")
+        if len(one.findall(f".//{svg}use")) == 2 and one.find(f"{svg}path") is not None
+    ]
+    assert not [one for one in line.iter() if "clip-path" in one.attrib]
+
+
+def test_equal_values_are_not_at_the_upper_end_of_the_axis():
+    axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
+    curve = Series("a curve", [1024, 1 << 20], [613.7, 613.7], colour=0)
+    chart = Lines("key", "Title", "It is about.", "message size", "GB/s", [curve])
+    pictures.draw_lines(axes, chart)
+    low, high = axes.get_ylim()
+    assert low == 0
+    assert 630 < high < 700
+
+
+@pytest.mark.parametrize(
+    ("sizes", "ticks"),
+    [
+        ([120_061_952], ["114.5 MiB"]),
+        ([8, 8 << 10], ["8 B", "32 B", "128 B", "512 B", "2 KiB", "8 KiB"]),
+        ([1 << 20, 2 << 20], ["1 MiB", "2 MiB"]),
+        ([181 << 20, 370 << 20], ["200 MiB", "250 MiB", "300 MiB", "350 MiB"]),
+        ([1000, 1002], ["1000 B", "1001 B", "1002 B"]),
+    ],
+)
+def test_sizes_have_round_ticks_also_in_a_narrow_range(sizes, ticks):
+    assert [format_size(tick) for tick in pictures.byte_ticks(sizes)] == ticks
+
+
+@pytest.mark.parametrize(
+    ("times_us", "ticks"),
+    [
+        ([318.2], ["280", "300", "320", "340", "360"]),
+        ([330.0, 640.0], ["300", "400", "500", "600", "700"]),
+        ([173.0, 2054.0], ["200", "500", "1000", "2000"]),
+        ([12.0, 4416.0], ["10", "100", "1000"]),
+    ],
+)
+def test_a_logarithmic_axis_has_readable_ticks(times_us, ticks):
+    pytest.importorskip("matplotlib")
+    curve = Series("a curve", [1 << (20 + at) for at in range(len(times_us))], times_us)
+    chart = Lines("key", "Title", "-", "message size", "time", [curve], y_log=True)
+    tree = ET.fromstring(picture(chart, "svg"))
+    texts = [
+        "".join(one.itertext()).strip() for one in tree.iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert [one for one in texts if re.fullmatch(r"[\d.]+", one)] == ticks
+    assert not [one for one in texts if "10^" in one or "×" in one]
 
 
 def test_pictures_have_names_of_their_own():

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from cclmark.plan.libraries import title_of
 from cclmark.plan.operations import OPERATIONS
 from cclmark.references.reference import Reference, devices_text
+from cclmark.results.schema import Header
 
 # Below this size a reference depends on processors as much as on devices: it decides nothing.
 LEAST_JUDGED_BYTES = 1 << 20
+_OWN_TOOL = "cclmark"
+# All of them print the mean over their iterations.
+_LIKE_NCCL_TESTS = frozenset({"nccl-tests", "rccl-tests", "hccl_test", "flagcx"})
+_COMMON_WORDS = frozenset({"of", "the", "perf", "benchmarks", "micro-benchmarks"})
 _LEAST_BUSBW = 1e9  # below, two decimals are less precise than the time
 
 
@@ -86,6 +92,27 @@ def reference_name(reference: Reference, *, with_source: bool = True) -> str:
         reference.source.title if with_source and not reference.tool and not own else "",
     ]
     return ", ".join(word for word in words if word)
+
+
+def tool_difference(reference: Reference, header: Header) -> list[str]:
+    """Returns the two tools of figures that different tools measured, none if this is unknown.
+
+    Only for imported runs: another tool defines its figures in another way, except for programs
+    derived from nccl-tests. The names of one tool may differ in their versions and additions, so
+    one common word is enough.
+    """
+    imported = header.imported
+    if imported is None or not reference.tool or imported.tool == _OWN_TOOL:
+        return []
+    there, here = _words_of(reference.tool), _words_of(imported.tool)
+    if there & here or (there & _LIKE_NCCL_TESTS and here & _LIKE_NCCL_TESTS):
+        return []
+    return [f"a figure of {reference.tool} there, of {imported.source} here"]
+
+
+def _words_of(tool: str) -> set[str]:
+    words = re.findall(r"[\w.-]+", tool.lower())
+    return {word for word in words if re.search(r"[a-z]", word)} - _COMMON_WORDS
 
 
 def bandwidth_of(reference: Reference) -> float | None:

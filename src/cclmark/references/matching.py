@@ -16,7 +16,7 @@ from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.libraries import title_of
 from cclmark.plan.operations import OPERATIONS, info_of
 from cclmark.plan.setting_lists import allows
-from cclmark.references.match import LEAST_JUDGED_BYTES, Match
+from cclmark.references.match import LEAST_JUDGED_BYTES, Match, tool_difference
 from cclmark.references.reference import Reference
 from cclmark.references.reference_curves import SATURATED_BYTES, CurveGroup, groups_of
 from cclmark.results.method import is_of_method, unusual_method
@@ -215,6 +215,7 @@ class _Wanted:
             found.append("it is rounded or read off a plot")
         if not self.hosts_are_known:
             found.append("the number of hosts here is unknown")
+        found += tool_difference(series, self.run.header)
         found += self._method(series)
         found += self._elements(series)
         if series.launch == "one thread" and case.size_bytes < _LAUNCH_BOUND_BYTES:

@@ -25,7 +25,8 @@ from cclmark.report.charts.chart_model import (
 )
 from cclmark.report.charts.naming import Curve, Group, Run, colours, curve_names
 from cclmark.report.charts.spread import Box, beyond, spread_limits
-from cclmark.report.insights.insight_words import on_host_alone
+from cclmark.report.insights.insight_words import listed, on_host_alone
+from cclmark.report.wording.definitions import definitions_of
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Summary
@@ -150,8 +151,11 @@ class _Draft:
         return Lines(
             key=f"{self._group.key}-bandwidth",
             title=f"{self._title}: bus bandwidth",
-            says=f"Bus bandwidth of {self._title} against message size. The highest is "
-            f"{best[0]:.2f} GB/s at {format_size(int(best[2]))} ({best[1]})."
+            says=f"Bus bandwidth of {self._title} against message size. "
+            + (
+                self._definitions_in_words
+                or f"The highest is {best[0]:.2f} GB/s at {format_size(int(best[2]))} ({best[1]})."
+            )
             + "".join(f" The {level.name} is drawn." for level in levels)
             + self._marks_in_words,
             x_title="message size",
@@ -160,6 +164,16 @@ class _Draft:
             levels=levels,
             marks=self._marks,
         )
+
+    @cached_property
+    def _definitions_in_words(self) -> str:
+        """The tools if their definitions of a time differ, so that no curve is the best of all."""
+        headers = [self._runs[number].journal.header for number, *_ in self._points]
+        definitions = definitions_of(headers)
+        if len(definitions) < 2:
+            return ""
+        tools = "; ".join(listed(tools) for tools in definitions.values())
+        return f"The curves have {len(definitions)} definitions of a time: those of {tools}."
 
     @cached_property
     def _marks(self) -> list[Mark]:
@@ -231,9 +245,12 @@ class _Draft:
         return Lines(
             key=f"{self._group.key}-time",
             title=f"{self._title}: time",
-            says=f"Time of one {self._title} against message size, both on logarithmic axes. The "
-            f"shortest at the smallest size is {first[0]:.2f} µs at {format_size(int(first[2]))} "
-            f"({first[1]})."
+            says=f"Time of one {self._title} against message size, both on logarithmic axes. "
+            + (
+                self._definitions_in_words
+                or f"The shortest at the smallest size is {first[0]:.2f} µs at "
+                f"{format_size(int(first[2]))} ({first[1]})."
+            )
             + (" The time of the device is drawn where launches set it." if devices else "")
             + self._marks_in_words,
             x_title="message size",

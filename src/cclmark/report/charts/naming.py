@@ -11,6 +11,7 @@ from cclmark.plan.operations import moves_data
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Header
 
 # The properties of a curve: the number of its run, its library, the number of ranks, whether it is
 # in place.
@@ -85,25 +86,32 @@ def group_titles(groups: Sequence[Group]) -> list[str]:
 
 
 def curve_names(curves: Iterable[Curve], runs: Sequence[Run]) -> dict[Curve, str]:
-    """Names curves by run if there are several, and by library, ranks and placement if these
-    distinguish curves of a run.
+    """Names curves by run, tool, ranks and placement, as far as the curves differ in them.
+
+    The library is named if a run has curves of several. A run whose name contains its tool is not
+    named by it again.
     """
     all_curves = list(curves)
-    numbers = len({curve[0] for curve in all_curves})
-
-    def tells(part: int) -> bool:
-        return len({(curve[0], curve[part]) for curve in all_curves}) > numbers
-
-    library, ranks = tells(1), tells(2)
-    placed = len({curve[3] for curve in all_curves}) > 1
+    numbers, ranks, placed = ({curve[part] for curve in all_curves} for part in (0, 2, 3))
+    library = len({curve[:2] for curve in all_curves}) > len(numbers)
+    tools = {number: _tool(runs[number].journal.header) for number, *_ in all_curves}
+    by_tool = len(set(tools.values())) > 1
     names = {}
     for curve in all_curves:
         number, ccl, count, in_place = curve
-        words = [runs[number].name if numbers > 1 else "", ccl if library else ""]
-        words.append(f"{count} ranks" if ranks else "")
-        words.append(("in-place" if in_place else "out-of-place") if placed else "")
+        name = runs[number].name
+        words = [name if len(numbers) > 1 else ""]
+        words.append(f"({tools[number]})" if by_tool and tools[number] not in name else "")
+        words.append(ccl if library else "")
+        words.append(f"{count} ranks" if len(ranks) > 1 else "")
+        words.append(("in-place" if in_place else "out-of-place") if len(placed) > 1 else "")
         names[curve] = " ".join(filter(None, words)) or ccl
     return names
+
+
+def _tool(header: Header) -> str:
+    """Returns the tool without its version."""
+    return "cclmark" if header.imported is None else header.imported.tool
 
 
 def colours(curves: Iterable[Curve]) -> dict[Curve, tuple[int, bool]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import textwrap
 import warnings
 from typing import Any
@@ -28,6 +29,9 @@ _LEGEND_COLUMNS, _LEGEND_NAME, _LEGEND_LINE = 3, 30, 0.17  # below the axes; cha
 _NOTE = 110  # characters of a line below the axes
 _DPI = 160
 _MOST_TICKS = 9
+_WIDE, _NARROW = 100, 4  # the largest over the smallest value of a logarithmic axis
+_HEADROOM = 1.04  # above the highest value of an axis that begins at 0, a factor
+_MARGIN = 1.15  # of a narrow logarithmic axis, a factor
 _MOST_CELLS_WITH_TEXT = (32, 16)
 
 
@@ -93,12 +97,14 @@ def draw_lines(axes: Any, chart: Lines) -> None:
             markersize=3.2 if one.dashed else 4.5,
             markerfacecolor="white" if one.dashed else colour,
             linewidth=1.6,
+            # Markers at the ends of the axes, for example at 0, are drawn in full.
+            clip_on=False,
             zorder=1.5 if one.faint else 2.1 if one.dashed else 2,
             label=_literal(one.name),
         )
     if chart.x_kind == "bytes":
         axes.set_xscale("log", base=2)
-        ticks = _byte_ticks([size for one in chart.series for size in one.x])
+        ticks = byte_ticks([size for one in chart.series for size in one.x])
         axes.set_xticks(ticks, [format_size(tick) for tick in ticks])
         axes.minorticks_off()
     for level in chart.levels:
@@ -113,8 +119,11 @@ def draw_lines(axes: Any, chart: Lines) -> None:
     _draw_marks(axes, chart)
     if chart.y_log:
         axes.set_yscale("log")
+        _dress_logarithmic(axes, chart)
     elif chart.zero_based:
-        axes.set_ylim(bottom=0)
+        # Chosen for values that are nearly equal, the upper end could be at the values themselves.
+        highest = max((value for one in chart.series for value in one.y), default=0.0)
+        axes.set_ylim(0, max(axes.get_ylim()[1], highest * _HEADROOM))
     _dress(axes, chart.x_title, chart.y_title)
     _legend(axes, len(chart.series))
 
@@ -185,7 +194,70 @@ def _band(axes: Any, one: Series, colour: str) -> None:
             axes.vlines(x, low[place], high[place], color=colour, alpha=0.5, linewidth=1.2)
 
 
-def _byte_ticks(sizes: list[float]) -> list[int]:
+def _dress_logarithmic(axes: Any, chart: Lines) -> None:
+    """Sets ticks with plain numbers, also if the values are less than a power of ten apart."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    values = [
+        value
+        for one in chart.series
+        for value in (*one.y, *one.low, *one.high)
+        if value is not None and value > 0
+    ]
+    if not values:
+        return
+    found = log_ticks(values)
+    if found is None:
+        axes.yaxis.set_major_locator(LogLocator(numticks=_MOST_TICKS))
+    else:
+        ticks, limits = found
+        if limits is not None:
+            axes.set_ylim(*limits)
+        low, high = axes.get_ylim()
+        axes.set_yticks([tick for tick in ticks if low <= tick <= high])
+        axes.yaxis.minorticks_off()
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.12g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def log_ticks(values: list[float]) -> tuple[list[float], tuple[float, float] | None] | None:
+    """Returns the ticks of a logarithmic axis, and its ends if the ticks need them.
+
+    None if powers of ten are enough. ``values``: at least one, all positive. As on the page.
+    """
+    least, most = min(values), max(values)
+    if most / least >= _WIDE:
+        return None
+    if most / least >= _NARROW:
+        powers = range(math.floor(math.log10(least)), math.floor(math.log10(most)) + 1)
+        return [digit * 10.0**power for power in powers for digit in (1, 2, 5)], None
+    limits = least / _MARGIN, most * _MARGIN
+    return _round_ticks(*limits), limits
+
+
+def _round_ticks(low: float, high: float, least_step: float = 0.0) -> list[float]:
+    """Returns at most seven multiples of 1, 2 or 5 times a power of ten from low to high.
+
+    ``low`` < ``high``. ``least_step``: the smallest distance of two ticks.
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / 4))
+    steps = (factor * power for factor in (1, 2, 5, 10))
+    step = max(least_step, next(one for one in steps if one >= (high - low) / 6))
+    return [at * step for at in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def byte_ticks(sizes: list[float]) -> list[int]:
+    """Returns the ticks of an axis of sizes: powers of two, or round sizes in a narrow range.
+
+    ``sizes``: at least one, all positive. As on the page.
+    """
+    least, most = min(sizes), max(sizes)
+    if least == most:
+        return [round(least)]
+    if most / least < _NARROW and not all(math.log2(size).is_integer() for size in sizes):
+        unit = 1024.0 ** math.floor(math.log(least, 1024))
+        ticks = _round_ticks(least / unit, most / unit, least_step=1 / unit)
+        return [round(tick * unit) for tick in ticks]
     low = int(min(sizes)).bit_length() - 1
     high = (int(max(sizes)) - 1).bit_length()
     step = max(1, -(-(high - low) // (_MOST_TICKS - 1)))

@@ -6,6 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cclmark.report.insights.insight_words import MOST_NAMED, Insight, listed
+from cclmark.report.wording.definitions import (
+    Definitions,
+    definition_lines,
+    definition_of,
+    definitions_of,
+)
 from cclmark.results.imported import told_by_both
 from cclmark.results.journal import Journal
 from cclmark.results.resume import differing_settings
@@ -43,13 +49,17 @@ def together(
 def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
     """Reports runs that measured the same items with another method than the first run that did.
 
-    The names of ``runs`` must be safe to print.
+    Only runs with the same definition of a time are compared, see ``of_definitions``. The names of
+    ``runs`` must be safe to print.
     """
-    firsts: dict[tuple[str, str], tuple[str, Header]] = {}
+    firsts: dict[tuple[str, str, str], tuple[str, Header]] = {}
     unlike: dict[tuple[str, str], list[str]] = {}
     for name, run in runs:
         here = run.header
-        own = [firsts.setdefault(thing, (name, here)) for thing in sorted(_things(run))]
+        own = [
+            firsts.setdefault((*thing, definition_of(here)), (name, here))
+            for thing in sorted(_things(run))
+        ]
         if not own:
             continue
         first, there = own[0]
@@ -66,6 +76,39 @@ def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
         )
         for (first, differences), names in unlike.items()
     ]
+
+
+def of_definitions(runs: Sequence[Journal]) -> list[Insight]:
+    """Reports items that tools with different definitions of a time measured.
+
+    Few definitions are in the text; of many, the notice of each run has its own.
+    """
+    headers: dict[tuple[str, str], list[Header]] = {}
+    for run in runs:
+        for thing in sorted(_things(run)):
+            headers.setdefault(thing, []).append(run.header)
+    alike: dict[tuple[str, ...], tuple[Definitions, list[str]]] = {}
+    for (work, _), of in headers.items():
+        definitions = definitions_of(of)
+        if len(definitions) > 1:
+            key = tuple(definition_lines(definitions))
+            alike.setdefault(key, (definitions, []))[1].append(work)
+    return [
+        Insight(
+            "look",
+            f"Times of {listed(works)} have {len(definitions)} definitions{_defined(definitions)}.",
+            "Compare only figures of one definition.",
+        )
+        for definitions, works in alike.values()
+    ]
+
+
+def _defined(definitions: Definitions) -> str:
+    """Returns the definitions if they are few, otherwise the tools."""
+    if len(definitions) <= MOST_NAMED:
+        return f": {'; '.join(definition_lines(definitions))}"
+    tools = dict.fromkeys(tool for of in definitions.values() for tool in of)
+    return f", which are in the notes on each run ({listed([*tools])})"
 
 
 def _things(journal: Journal) -> set[tuple[str, str]]:

@@ -13,8 +13,10 @@ from cclmark.report.charts.pair_charts import pair_charts
 from cclmark.report.columns import Cell
 from cclmark.report.kinds.case_columns import COLUMNS, case_cells
 from cclmark.report.page.page import Section
+from cclmark.report.wording.definitions import definition_lines, definitions_of
 from cclmark.report.wording.staging import STAGED_NOTE, staged_mark
 from cclmark.results.kinds import CaseResult
+from cclmark.results.schema import Header
 
 _SLUG = str.maketrans({" ": "-", ".": "-"})
 
@@ -65,8 +67,20 @@ def collective_sections(runs: Sequence[Run]) -> list[Section]:
             curves = group.curves.values()
             results = (one for curve in curves for ones in curve.values() for one in ones)
             words = [f"In place, {STAGED_NOTE}."] if any(map(staged_mark, results)) else []
+            words += _mixed([runs[number].journal.header for number, *_ in group.curves])
             sections.append(Section(group.key.translate(_SLUG), title, words, charts))
     return sections
+
+
+def _mixed(headers: Iterable[Header]) -> list[str]:
+    """Returns the definitions of the curves' times if there are several."""
+    definitions = definitions_of(headers)
+    if len(definitions) < 2:
+        return []
+    return [
+        "The curves have different definitions of a time: compare only curves of one definition.",
+        *(f"{line}." for line in definition_lines(definitions)),
+    ]
 
 
 def pair_sections(runs: Sequence[Run]) -> list[Section]:

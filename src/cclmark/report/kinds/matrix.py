@@ -12,7 +12,7 @@ from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, 
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
 from cclmark.printable import plain
-from cclmark.report.wording.device_labels import labels
+from cclmark.report.wording.device_labels import labels, of_several_kinds
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Header
@@ -177,6 +177,7 @@ class MatrixCollector:
         self._names = labels(header.devices, hosts=hosts)
         self._numbers = {name: number for number, name in enumerate(self._names)}
         self._is_triangle = header.settings.triangle
+        self._is_mixed = of_several_kinds(header.devices)
         self._limits = LinkLimits(header.relations)
         self._shares = shares
         self._on_host = is_on_host(header)
@@ -253,7 +254,7 @@ class MatrixCollector:
 
     def _matrices_of(self, results: Sequence[TransferResult]) -> list[Matrix]:
         series = series_of(results[0])
-        rows, columns = self._axes(series)
+        rows, columns = self._axes(series, results)
         wanted = ["bandwidth"] if series.measure != "latency" else ["latency"]
         if series.measure == "latency" and series.method == "copy":
             wanted.append("call")
@@ -270,12 +271,19 @@ class MatrixCollector:
                         self._percents.append(value)
         return matrices
 
-    def _axes(self, series: Transfer) -> tuple[list[str], list[str]]:
+    def _axes(
+        self, series: Transfer, results: Sequence[TransferResult]
+    ) -> tuple[list[str], list[str]]:
+        """Returns the names of rows and columns: all devices, of several kinds only those used."""
+        names = self._names
+        if self._is_mixed:
+            flows = [flow for result in results for flow in result.transfer.flows]
+            names = [names[number] for number in sorted({end for flow in flows for end in flow})]
         if series.scope in ("pairs", "all-pairs"):
-            return self._names, self._names
+            return names, names
         if series.scope == "host":
-            return [], self._names  # rows are added as results arrive
-        return [_row_of(series)], self._names
+            return [], names  # rows are added as results arrive
+        return [_row_of(series)], names
 
     def _values(
         self, figure: str, result: TransferResult

@@ -25,7 +25,7 @@ from cclmark.report.wording.remarks import planned_results
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Footer, Header, Relation
-from cclmark.results.topology import LEGEND
+from cclmark.results.topology import LEGEND, UNKNOWN_LINK
 
 _CELL = 9
 _GAP = "  "
@@ -104,17 +104,19 @@ class TransferTable:
             hops = by_pair[row, column].hops
             return "?" if hops is None else str(hops)
 
-        lines = ["", self._paint("Connections", "bold")]
-        lines += self._grid(
-            self._names, self._names, [[sign(a, b) for b in numbers] for a in numbers]
-        )
         signs = {one.kind for one in relations}
-        shown = {"X", *("NV#" if kind.startswith("NV") else kind for kind in signs)}
-        lines += [
-            self._paint(f"  {name:<5} {text}", "dim")
-            for name, text in LEGEND.items()
-            if name in shown
-        ]
+        lines = []
+        if signs != {UNKNOWN_LINK}:
+            lines += ["", self._paint("Connections", "bold")]
+            lines += self._grid(
+                self._names, self._names, [[sign(a, b) for b in numbers] for a in numbers]
+            )
+            shown = {"X", *("NV#" if kind.startswith("NV") else kind for kind in signs)}
+            lines += [
+                self._paint(f"  {name:<5} {text}", "dim")
+                for name, text in LEGEND.items()
+                if name in shown
+            ]
         memory = max((one.limit_bytes_per_s for one in relations if one.kind == "MEM"), default=0)
         if memory:
             limit = f"{figure(memory / BYTES_PER_GB)} GB/s"

@@ -35,7 +35,7 @@
   };
   const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
   // Sizes on paper, in CSS pixels: two charts side by side, and two rows of them on a sheet.
-  const PAPER = { half: 488, whole: 996, height: 228, most: 560, largest: 10, smallest: 5.5 };
+  const PAPER = { half: 488, whole: 996, height: 228, most: 560, usual: 13, largest: 10, smallest: 5.5 };
   const logged = new Set(); // charts whose vertical axis the user switched
   const hidden = new Map(); // the curves that the user hid, by chart
 
@@ -56,8 +56,25 @@
   const extremes = (values) => values.reduce(
     ([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
 
+  // At most seven multiples of 1, 2 or 5 times a power of ten from low to high.
+  function roundTicks(low, high, leastStep = 0) {
+    const power = 10 ** Math.floor(Math.log10((high - low) / 4));
+    const found = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= (high - low) / 6);
+    const step = Math.max(leastStep, found);
+    const ticks = [];
+    for (let at = Math.ceil(low / step); at * step <= high; at += 1) ticks.push(Number((at * step).toPrecision(12)));
+    return ticks;
+  }
+
   function byteTicks(values) {
     const [least, most] = extremes(values);
+    if (least === most) return { tickvals: [least], ticktext: [formatSize(least)] };
+    if (most / least < 4 && !values.every((value) => Number.isInteger(Math.log2(value)))) {
+      // Powers of two would be one or two ticks: round sizes instead.
+      const unit = 1024 ** Math.floor(Math.log2(least) / 10);
+      const ticks = roundTicks(least / unit, most / unit, 1 / unit).map((tick) => Math.round(tick * unit));
+      return { tickvals: ticks, ticktext: ticks.map(formatSize) };
+    }
     const low = Math.floor(Math.log2(least));
     const high = Math.ceil(Math.log2(most));
     const step = Math.max(1, Math.ceil((high - low) / 8));
@@ -79,10 +96,7 @@
     }
     const low = least / 1.15;
     const high = most * 1.15;
-    const wide = 10 ** Math.floor(Math.log10((high - low) / 4));
-    const step = [1, 2, 5, 10].map((factor) => factor * wide).find((one) => one >= (high - low) / 6);
-    const ticks = [];
-    for (let at = Math.ceil(low / step); at * step <= high; at += 1) ticks.push(Number((at * step).toPrecision(12)));
+    const ticks = roundTicks(low, high);
     return { range: [Math.log10(low), Math.log10(high)], tickvals: ticks, ticktext: ticks.map(String) };
   }
 
@@ -171,7 +185,7 @@
       const band = one.low && one.high ? bandOf(one, look) : { x: [] };
       if (band.x.length) traces.push(Object.assign(band, { visible }));
       traces.push({
-        x: one.x, y: one.y, type: "scatter", name: group, visible, legendrank: at,
+        x: one.x, y: one.y, type: "scatter", name: group, visible, legendrank: at, cliponaxis: false,
         mode: one.faint ? "lines" : "lines+markers", line: { color: look.colour, width: 2, dash: look.dash },
         marker: !look.mark ? {} : {
           size: one.dashed ? 5 : 8, symbol: look.mark[0], color: look.fill, opacity: 1,
@@ -544,12 +558,27 @@
     return { alike, starts };
   }
 
-  // Sets the largest font size with which the table fits the width of a sheet.
-  function fitTable() {
-    const cases = document.getElementById("cases");
-    cases.style.fontSize = `${PAPER.largest}px`;
-    const share = (PAPER.whole + 12) / cases.offsetWidth;
-    cases.style.fontSize = `${Math.max(PAPER.smallest, PAPER.largest * Math.min(1, share * 0.99))}px`;
+  const wide = () => document.querySelectorAll(".scroll > table, .scroll > pre");
+
+  // Sets the largest font size with which a table or listing fits the width of a sheet. Texts in
+  // cells are wrapped if it would become too small; numbers are not.
+  function fitOnPaper(one) {
+    const largest = one.id === "cases" ? PAPER.largest : PAPER.usual;
+    const fit = (size, smallest) => {
+      one.style.fontSize = `${size}px`;
+      const share = (PAPER.whole + 12) / Math.max(one.offsetWidth, one.scrollWidth);
+      const fitting = size * Math.min(1, share * 0.99);
+      one.style.fontSize = `${Math.max(smallest, fitting)}px`;
+      return fitting >= smallest;
+    };
+    if (fit(largest, PAPER.smallest)) return;
+    one.classList.add("wrapped");
+    fit(PAPER.smallest, 1);
+  }
+
+  function unfit(one) {
+    one.style.fontSize = "";
+    one.classList.remove("wrapped");
   }
 
   function matching() {
@@ -707,10 +736,8 @@
     root.dataset.theme = "light";
     root.dataset.paper = "yes";
     table.all = true;
-    if (document.querySelector("#cases")) {
-      fillTable();
-      fitTable();
-    }
+    if (document.querySelector("#cases")) fillTable();
+    wide().forEach(fitOnPaper);
     runPlotly();
     for (const figure of figures) draw(figure);
   });
@@ -718,10 +745,8 @@
     if (!before) return;
     delete root.dataset.paper;
     table.all = before.all;
-    if (document.querySelector("#cases")) {
-      document.getElementById("cases").style.fontSize = "";
-      fillTable();
-    }
+    wide().forEach(unfit);
+    if (document.querySelector("#cases")) fillTable();
     applyTheme(before.theme);
   });
 

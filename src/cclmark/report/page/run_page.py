@@ -10,8 +10,8 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights.insight_words import amount
-from cclmark.report.insights.several_runs import of_methods, together
+from cclmark.report.insights.insight_words import amount, listed
+from cclmark.report.insights.several_runs import of_definitions, of_methods, together
 from cclmark.report.kinds import report_kind
 from cclmark.report.overview import headline, insights, measured_words
 from cclmark.report.page.machine_section import machine_sections
@@ -19,6 +19,7 @@ from cclmark.report.page.page import Page, PageTable, Section
 from cclmark.report.page.page_rows import rows_of
 from cclmark.report.page.ran_section import ran_sections
 from cclmark.report.page.trace_section import trace_sections
+from cclmark.report.wording.definitions import definitions_of
 from cclmark.report.wording.head import origin_of
 from cclmark.report.wording.reference_notes import share_text
 from cclmark.report.wording.staging import staged_legend, staged_mark
@@ -29,6 +30,7 @@ from cclmark.results.schema import Header, Summary
 _MOST_NOTES = 12
 _SHARES = ("link limit", "reference")
 _DEVICE = "device µs"
+_MOST_DETAILED = 2  # kinds of work described in a title
 _MOST_LED = 3  # runs described one by one above the table of peaks
 _MOST_RUNS = 12  # listed in a note
 _MOST_CONNECTED = 32
@@ -44,7 +46,10 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
         lead=_lead(runs),
         insights=together(
             [(run.name if several else "", insights(run)) for run in runs],
-            of_methods([(run.name, run.journal) for run in runs]),
+            [
+                *of_definitions([run.journal for run in runs]),
+                *of_methods([(run.name, run.journal) for run in runs]),
+            ],
         ),
         sections=[
             *chart_sections(runs),
@@ -96,9 +101,19 @@ def chart_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def _title(runs: Sequence[Run]) -> str:
-    what = report_kind(runs[0].journal.kind).titled(runs)
+    what = _work(runs)
     places = {_place(run.journal.header) for run in runs}
     return f"{what} on {places.pop()}" if len(places) == 1 else what
+
+
+def _work(runs: Sequence[Run]) -> str:
+    """Returns the work of all runs: in detail for few kinds, the names of the kinds for more."""
+    by_kind: dict[str, list[Run]] = {}
+    for run in runs:
+        by_kind.setdefault(run.journal.kind, []).append(run)
+    if len(by_kind) <= _MOST_DETAILED:
+        return "; ".join(report_kind(kind).titled(of_kind) for kind, of_kind in by_kind.items())
+    return listed([report_kind(kind).title for kind in by_kind])
 
 
 def _place(header: Header) -> str:
@@ -179,6 +194,7 @@ def peaks_of(runs: Sequence[Run]) -> PageTable | None:
         len(kept) - 1,
         [
             *staged_legend(named),
+            *_mixed_peaks([run.journal.header for run in runs if run.findings]),
             *(
                 ["device µs: the time of the device alone, where launches set the cost of a call."]
                 if shown[_DEVICE]
@@ -190,6 +206,16 @@ def peaks_of(runs: Sequence[Run]) -> PageTable | None:
             ),
         ],
     )
+
+
+def _mixed_peaks(headers: Sequence[Header]) -> list[str]:
+    """Returns a note if the tools of the runs define a time in different ways."""
+    if len(definitions_of(headers)) < 2:
+        return []
+    return [
+        "These tools have different definitions of a time, from which bandwidths are computed: "
+        "compare only lines with the same definition, which each operation's section lists."
+    ]
 
 
 def _smallest(result: CaseResult, summary: Summary, device: str) -> list[str]:
