@@ -25,6 +25,7 @@ from statistics import median
 
 from fidelity import mpirun
 
+from cclmark.plan.variants import Variant
 from cclmark.recording.trial_measuring import compared_time
 from cclmark.results.journal import read_journal
 
@@ -39,22 +40,7 @@ def variables_of(path: Path) -> dict[str, str]:
 
 def times(args: argparse.Namespace, operation: str, more: dict[str, str]) -> dict[int, float]:
     """Out-of-place microseconds by size."""
-    flags = [
-        "-b",
-        args.begin,
-        "-e",
-        args.end,
-        "-f",
-        "2",
-        "-n",
-        "20",
-        "-w",
-        "5",
-        "-c",
-        "0",
-        "-a",
-        "3",
-    ]
+    flags = f"-b {args.begin} -e {args.end} -f 2 -n 20 -w 5 -c 0 -a 3".split()
     command = mpirun(args.ranks, args.nccl_tests / f"{operation}_perf", flags)
     done = subprocess.run(
         command, env={**os.environ, **more}, capture_output=True, text=True, timeout=120, check=True
@@ -64,17 +50,27 @@ def times(args: argparse.Namespace, operation: str, more: dict[str, str]) -> dic
 
 
 def proven(path: Path) -> dict[tuple[str, int], float]:
-    """The median over the rounds of the proof of the default's time over the tuned one."""
-    ratios: dict[tuple[str, int], list[float]] = defaultdict(list)
+    """The median over the rounds of the proof of the default's time over the tuned one.
+
+    Of a proof that was repeated without some rules only the rounds with the last files count, at
+    each size the last that were measured.
+    """
     rounds: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
+    files: dict[tuple[str, int, int], Variant] = {}
     for one in read_journal(path).trials:
         time_s = compared_time(one)
         if one.trial.stage == "proof" and time_s is not None and not one.trial.variant.control:
             name = "default" if one.trial.variant.is_default else "tuned"
             key = (one.trial.case.operation, one.trial.case.size_bytes, one.trial.round)
             rounds[key][name] = time_s
-    for (operation, size, _), pair in rounds.items():
-        if len(pair) == 2:
+            if name == "tuned":
+                files[key] = one.trial.variant
+    last: dict[tuple[str, int], Variant] = {}
+    for operation, size, number in sorted(files):
+        last[operation, size] = files[operation, size, number]
+    ratios: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for (operation, size, number), pair in rounds.items():
+        if len(pair) == 2 and files[operation, size, number] == last[operation, size]:
             ratios[operation, size].append(pair["default"] / pair["tuned"])
     return {key: median(values) for key, values in ratios.items()}
 

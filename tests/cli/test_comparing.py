@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PROGRAM
+from commands import PROGRAM
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 

@@ -50,6 +50,17 @@ def test_every_variant_is_measured_next_to_the_default(cclmark):
     assert "2 variants, 2 cases, 2 rounds; 16 of 16 trials checked, 0 wrong" in run.out
 
 
+def test_a_variable_of_another_library_is_not_ranked_on_the_host(cclmark):
+    run = cclmark("experiment", "broadcast", *ON_HOST, "--vary", "HCCL_BUFFSIZE=10")
+    reason = "HCCL_BUFFSIZE is a setting of HCCL: shm does not read it"
+    assert {(one.effect, one.reason) for one in effects(run.journal).values()} == {
+        ("no effect", reason)
+    }
+    assert f"  notice     {reason}\n" in run.out
+    assert f"HCCL_BUFFSIZE=10: no effect: {reason}" in run.out
+    assert "Geometric mean" not in run.out
+
+
 def test_ranks_are_started_with_the_variables_of_a_variant(cclmark, fake_cuda):
     """The fake's wrong elements appear with the variable only."""
     run = cclmark(

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path, read_plugin_log
-from conftest import wait_until
+from commands import wait_until
 
 RUN = ("-g", "2", "-b", "1K", "-e", "4M", "-f", "64", "-n", "1", "-w", "0")
 EAGER = (*RUN, "-c", "0", "--timing", "throughput", "--placement", "out-of-place")

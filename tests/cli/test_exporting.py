@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PROGRAM
+from commands import PROGRAM
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 RUN = str(RESULTS / "all_reduce.jsonl")

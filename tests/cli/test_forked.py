@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.results.journal import read_journal
-from conftest import environment, is_alive, launch, wait_until
+from commands import environment, is_alive, launch, wait_until
 from forked import FAKES, Sources
 from patience import scaled
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import PROGRAM, environment
+from commands import PROGRAM, environment
 from patience import scaled, waits
 
 SWEEP = ("all_reduce", "--devices", "host:3", "-b", "64", "-e", "256", "-n", "10", "-w", "2")

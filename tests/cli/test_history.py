@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from cclmark.printable import plain
-from conftest import PROGRAM
+from commands import PROGRAM
 from patience import scaled
 from postgres import PASSWORD
 

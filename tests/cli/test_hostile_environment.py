@@ -12,7 +12,7 @@ import pytest
 
 from cclmark.printable import plain
 from cclmark.results.journal import read_journal
-from conftest import PROGRAM, environment
+from commands import PROGRAM, environment
 from patience import scaled
 
 SWEEP = ("all_reduce", "-b", "64", "-e", "64", "-n", "1", "-w", "0")

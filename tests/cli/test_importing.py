@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.results.journal import read_journal
-from conftest import PROGRAM
+from commands import PROGRAM
 
 TESTS = Path(__file__).parents[1]
 TEXTS = TESTS / "foreign"

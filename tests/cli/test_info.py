@@ -140,6 +140,22 @@ class TestHelp:
     def test_of_a_command(self, cclmark, command):
         assert cclmark(command, "--help").out == cclmark(command, "-h").out
 
+    @pytest.mark.parametrize(
+        ("asked", "same"),
+        [
+            (("help",), ("--help",)),
+            (("help", "help"), ("--help",)),
+            (("help", "all_reduce"), ("all_reduce", "--help")),
+            (("help", "p2p", "-b"), ("p2p", "--help")),
+            (("help", "history", "list"), ("history", "list", "--help")),
+        ],
+    )
+    def test_is_a_command_too(self, cclmark, asked, same):
+        assert cclmark(*asked).out == cclmark(*same).out
+
+    def test_of_an_unknown_command(self, cclmark):
+        assert "'all-reduce': did you mean all_reduce?" in cclmark("help", "all-reduce", code=2).err
+
     def test_version(self, cclmark):
         assert cclmark("--version").out == f"cclmark {__version__}\n"
 

@@ -224,7 +224,8 @@ class TestHost:
         ),
         (("--devices", "host:2", "--format", "pccl", "--scope", "local"), 2, "pccl"),
         (("--devices", "host:2", "--block-size", "2000"), 2, "--block-size"),
-        (("--devices", "host:2", "-a", "1", "-t", "SM"), 2, "nothing to measure"),
+        (("--devices", "host:2", "-a", "1", "-t", "SM"), 2, "between accelerators: use -a 0"),
+        (("--devices", "host:2", "-a", "1", "-t", "CE"), 2, "between accelerators: use -a 0"),
         (("--devices", "host:2", "--inject", "delay:pair=0-5,ms=1"), 2, "numbered 0 to 1"),
         (("--devices", "host:2", "-l", "0,1"), 2, "--dev_list exclude each other"),
         (("-l", "0,1", "-g", "3"), 2, "--dev_list lists 2 devices, but -g requests 3"),
@@ -485,6 +486,40 @@ def test_pccls_f_limits_the_matrix(cclmark):
     assert "DEV1" in run.out
     assert "DEV2" not in run.out
     assert "1 of 3 devices is not shown" in run.out
+
+
+@pytest.mark.parametrize("form", ["pccl", "markdown"])
+def test_a_text_without_place_for_it_is_followed_by_the_reason(cclmark, form):
+    sizes = ("--begin", "64K", "--end", "900G", "--factor", "1e7")
+    run = cclmark(
+        *("p2pBandwidthLatencyTest", "--devices", "host:2", "-t", "CE", *sizes, "--format", form)
+    )
+    printed = run.err if form == "pccl" else run.out
+    assert "n/a: 2 of 4 transfers: requires 1.192 TiB of memory per device" in printed
+    assert ("n/a" in run.out) and ("requires" in run.out) == (form == "markdown")
+    again = cclmark("export", run.journal_path, "--format", form)
+    printed = again.err if form == "pccl" else again.out
+    assert "n/a: 2 of 4 transfers: requires 1.192 TiB of memory per device" in printed
+
+
+def test_a_latency_of_host_devices_by_copy_is_described_as_calls_in_a_row(cclmark):
+    latency = ("--devices", "host:2", "-p", "latency", "-t", "CE", "--max-time", "0.01")
+    told = "mean time of a call that copies 16 bytes, many calls in a row, by the host's clock"
+    table = cclmark("p2p", *latency)
+    assert f"\n  {told}\n" in table.out
+    assert "by the device's clock" not in table.out
+    assert told not in table.err
+    assert f"latency: {told}" in cclmark("p2p", *latency, "--format", "pccl").err
+
+
+def test_a_latency_of_accelerators_by_copy_is_by_their_clock(cclmark, fake_cuda):
+    run = cclmark(
+        *("p2p", "-g", "2", "-p", "latency", "-t", "CE", "--format", "markdown"),
+        *("--max-time", "0.01"),
+        env=fake_cuda.env(),
+    )
+    assert "by the device's clock" in run.out
+    assert "calls in a row" not in run.out + run.err
 
 
 def test_sizes_between_the_bounds_are_whole_elements(cclmark):

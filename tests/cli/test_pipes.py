@@ -15,7 +15,7 @@ import pytest
 
 from cclmark.errors import UsageError
 from cclmark.recording import atomic
-from conftest import wait_until
+from commands import wait_until
 from patience import scaled
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"

@@ -15,7 +15,7 @@ import pytest
 
 from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path
 from cclmark.tune.table_file import Rule, Table, written
-from conftest import wait_until
+from commands import wait_until
 from patience import scaled
 
 PROGRAM = Path(__file__).parent / "programs" / "nccl_job.py"

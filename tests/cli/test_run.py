@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cclmark.results.journal import read_journal
-from conftest import PROGRAM, environment, tagged_processes, wait_until
+from commands import PROGRAM, environment, tagged_processes, wait_until
 from patience import scaled
 
 TINY = "--devices host:2 -b 1K -e 1K -n 5 -w 1"

@@ -259,7 +259,7 @@ def test_a_library_that_reports_nothing_is_an_error(cclmark, fake_cuda, tmp_path
         (("all_reduce", "-O", "/nowhere/t"), "cannot write the trace /nowhere/t: No such file"),
         (("all_reduce", "-O", "/dev/null"), "/dev/null exists already"),
         (("all_reduce", "-e", "2M"), "No such option '-e'"),
-        (("all_reduce", "-n", "0"), "0 is not in the range"),
+        (("all_reduce", "-n", "0"), "'0' is not a whole number from 1 to 100000"),
     ],
 )
 def test_invalid_requests(cclmark, arguments, message):

@@ -218,7 +218,7 @@ class TestRuns:
         (("--inject", "corrupt:rank=0,index=1", "-c", "0"), "would not be detected"),
         (("--parallel", "tp", "--inject", "corrupt:rank=0,index=1"), "would not be detected"),
         (("--artifact", "absent.sh"), "does not exist"),
-        (("--batch", "0"), "is not in the range"),
+        (("--batch", "0"), "is not a whole number from 1"),
         (("--precision", "0"), "--precision"),
     ],
 )

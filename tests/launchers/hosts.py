@@ -22,7 +22,7 @@ DEVICE = "eth0"
 #: A directory that is the host's own, as /tmp is not: for files named after process numbers, which
 #: the hosts of other tests have too.
 OWN_DIRECTORY = "/run"
-_PATIENCE = float(os.environ.get("CCLMARK_TEST_PATIENCE", "1"))  # as in tests/conftest.py
+_PATIENCE = float(os.environ.get("CCLMARK_TEST_PATIENCE", "1"))  # as in tests/patience.py
 _PATIENCE_S = 20.0 * _PATIENCE
 # The first process reaps whoever loses its parent, for it ignores how its children end, and ends
 # with its standard input.

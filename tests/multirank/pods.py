@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from conftest import PROGRAM, default_signals, environment, tagged_processes
+from commands import PROGRAM, default_signals, environment, tagged_processes
 from patience import scaled
 
 SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-e", "64", "-n", "5", "-w", "1")

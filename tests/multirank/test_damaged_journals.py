@@ -13,7 +13,7 @@ from cclmark.plan.items import COLLECTIVE
 from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.replay import exporter_of, formats_of
 from cclmark.results.journal import Journal, parse_journal, read_journal
-from conftest import examples
+from examples import examples
 
 MANY = settings(
     max_examples=examples(300),

@@ -17,7 +17,7 @@ import pytest
 
 from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.rendezvous.board import PHASES
-from conftest import default_signals
+from commands import default_signals
 from holding import held
 from patience import deadline_s, scaled, waits
 

@@ -12,7 +12,7 @@ from pods import SWEEP, pods_in
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.meeting import find_meeting, open_meeting
 from cclmark.launch.placement import Placement
-from conftest import wait_until
+from commands import wait_until
 from patience import scaled, waits
 
 

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from cclmark.results.journal import read_journal
-from conftest import PROGRAM, environment
+from commands import PROGRAM, environment
 from patience import scaled
 
 SWEEP = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "1K", "-f", "2", "-n", "5")

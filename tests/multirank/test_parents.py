@@ -18,7 +18,7 @@ import pytest
 from pods import SWEEP, pods_in
 
 from cclmark.results.journal import read_journal
-from conftest import PROGRAM, default_signals, environment, tagged_processes, wait_until
+from commands import PROGRAM, default_signals, environment, tagged_processes, wait_until
 from patience import scaled
 
 SOON_S = 20.0

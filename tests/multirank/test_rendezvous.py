@@ -30,7 +30,7 @@ from cclmark.rendezvous.messages import (
 )
 from cclmark.rendezvous.server import Server
 from cclmark.rendezvous.strangers import Strangers
-from conftest import examples
+from examples import examples
 from patience import scaled
 from samples import usual_job, usual_settings
 

@@ -12,7 +12,7 @@ from cclmark.errors import MissingError
 from cclmark.launch.coordinator import gather_processes
 from cclmark.launch.devices import DeviceChoice
 from cclmark.rendezvous.messages import Hello
-from conftest import REPOSITORY
+from commands import REPOSITORY
 from patience import scaled
 
 PEERS = 64

@@ -12,7 +12,7 @@ import pytest
 from pods import pods_in
 
 from cclmark.results.journal import read_journal
-from conftest import PROGRAM, environment, wait_until
+from commands import PROGRAM, environment, wait_until
 from patience import scaled
 
 SWEEP = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1", "-w", "0")

@@ -24,7 +24,7 @@ from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.messages import Job, encoded_plan
 from cclmark.rendezvous.server import Server
 from cclmark.signals import STACK_SIGNAL
-from conftest import environment, is_alive, wait_until
+from commands import environment, is_alive, wait_until
 from patience import scaled
 from samples import usual_settings
 

@@ -8,7 +8,7 @@ import time
 import pytest
 from pods import pods_in
 
-from conftest import wait_until
+from commands import wait_until
 
 SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-n", "5", "-w", "1")
 SOON_S = 20.0

@@ -45,7 +45,7 @@ from cclmark.rendezvous.server import Server
 from cclmark.results.kinds import CaseResult
 from cclmark.results.machine import describe_host
 from cclmark.results.schema import Condition, DeviceDescription, LibraryDescription, Link
-from conftest import wait_until
+from commands import wait_until
 from patience import deadline_s, scaled
 
 STREAMS = 5000

@@ -12,7 +12,7 @@ import sys
 import pytest
 from test_signals import waits_to_write
 
-from conftest import wait_until
+from commands import wait_until
 from patience import scaled
 
 PROGRAM = """

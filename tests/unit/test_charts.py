@@ -1,6 +1,7 @@
 """Charts hold what the journal says, and say it in a sentence too."""
 
 import re
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 
 from cclmark.analysis.compare import Side, compare
+from cclmark.errors import MissingError
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts import pictures
 from cclmark.report.charts.cells import key_of
@@ -416,6 +418,12 @@ def test_the_legend_of_many_curves_takes_no_room_from_the_plot():
         ends = [float(word) for word in patch.replace("\n", " ").split() if word[0].isdigit()]
         heights.append(max(ends[1::2]) - min(ends[1::2]))
     assert heights[1] > heights[0] * 0.9
+
+
+def test_a_missing_matplotlib_is_reported_with_the_extra_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingError, match=r"pip install 'cclmark\[pictures\]'"):
+        picture(Lines("k", "t", "", "x", "y", []), "svg")
 
 
 def test_markers_at_the_ends_of_the_axes_are_drawn_in_full():

@@ -10,7 +10,7 @@ from cclmark.analysis.meaning import TIMES_MEAN_LITTLE
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.charts.naming import Run
 from cclmark.report.kinds.pair_table import PairTable
-from cclmark.report.kinds.transfer_formats import TransferMarkdown
+from cclmark.report.kinds.transfer_formats import TransferMarkdown, TransferPccl
 from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.deviations import deviation_text, relative
@@ -115,3 +115,31 @@ def test_no_pair_of_collectives_stands_out_where_times_say_little():
 def test_what_has_no_output_is_not_counted_as_a_copy():
     checks = checks_of(COPIES.transfers)
     assert (checks.copies, checks.checked, checks.wrong, checks.unverifiable) == (120, 120, 0, 24)
+
+
+def limited(runtime, limit_bytes_per_s):
+    """The run with another limit of the links, on devices of ``runtime``."""
+    header = COPIES.header
+    return replace(
+        header,
+        devices=[replace(one, runtime=runtime) for one in header.devices],
+        relations=[replace(one, limit_bytes_per_s=limit_bytes_per_s) for one in header.relations],
+    )
+
+
+@pytest.mark.parametrize(
+    ("runtime", "reason"),
+    [("host", "caches of the processors are copied faster"), ("cuda", "too few for these pairs")],
+)
+@pytest.mark.parametrize("form", [TransferTable, TransferMarkdown, TransferPccl])
+def test_shares_above_the_limit_are_counted_and_explained(form, runtime, reason):
+    for limit, above in ((1e9, True), (1e13, False)):
+        exporter = form(shares=True)
+        text = export(exporter, limited(runtime, limit), COPIES.transfers)
+        if isinstance(exporter, TransferPccl):
+            assert "exceed" not in text, "programs parse it"
+            text = "\n".join(exporter.notices())
+        assert (reason in text) == above
+        assert ("shares of the link limit exceed 100 %, up to " in text) == above
+    exporter = form(shares=False)
+    assert "exceed 100 %" not in export(exporter, limited(runtime, 1e9), COPIES.transfers)

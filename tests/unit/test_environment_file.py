@@ -19,7 +19,7 @@ from cclmark.tune.environment_file import (
     read_shell,
     shell_text,
 )
-from conftest import examples
+from examples import examples
 
 CONDITIONS = Conditions("NCCL 2.28.9", "NVIDIA H200", 2, 1)
 TEXT = """\

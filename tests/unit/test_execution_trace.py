@@ -16,7 +16,7 @@ from cclmark.errors import UsageError
 from cclmark.importing.execution_trace import is_execution_trace, read_execution_trace
 from cclmark.importing.header import Origin
 from cclmark.importing.traces import TraceFile, import_traces, trace_format
-from conftest import examples
+from examples import examples
 
 ROOM = Path(__file__).parent / "traces"
 GLOO = [(ROOM / f"execution-{rank}.json.gz").read_bytes() for rank in (0, 1)]

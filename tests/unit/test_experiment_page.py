@@ -9,6 +9,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.trials import PROOF, SEARCH, Trial
 from cclmark.plan.variants import CONTROL, DEFAULT, Assignment, Variant
 from cclmark.report.charts.naming import Run
+from cclmark.report.kinds.experiment_table import ExperimentMarkdown, ExperimentTable
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
@@ -35,8 +36,13 @@ def numbered(value):
     return Variant((Assignment("NCCL_MAX_CTAS", str(value)),))
 
 
-def page(times_s, *, stage="", conclusion=(), ran=None):
-    """The page of trials. ``times_s``: for each variant its times by case, a list by round."""
+def page(times_s, **settings):
+    """The page of trials."""
+    return page_of([Run("", journal_of(times_s, **settings), ReferenceNotes())])
+
+
+def journal_of(times_s, *, stage="", conclusion=(), ran=None):
+    """A journal of trials. ``times_s``: for each variant its times by case, a list by round."""
     results = []
     for variant, by_case in times_s.items():
         for case, own in zip(CASES, by_case, strict=True):
@@ -58,8 +64,7 @@ def page(times_s, *, stage="", conclusion=(), ran=None):
                 )
     header = msgspec.structs.replace(HEADER, planned_cases=len(results))
     footer = Footer("", 0, 1.0, conclusion=list(conclusion))
-    journal = Journal(header, results, footer=footer)
-    return page_of([Run("", journal, ReferenceNotes())])
+    return Journal(header, results, footer=footer)
 
 
 QUIET = {
@@ -79,6 +84,36 @@ def test_only_certain_differences_have_a_colour_in_percent():
     assert heat.values[0][0] == pytest.approx(100, abs=1)
     assert heat.values[0][1] == 0.0
     assert heat.texts[0][0] == "1.999"
+
+
+def looks(found):
+    return [one for _, of in found.insights for one in of if one.kind == "look"]
+
+
+NOISY = {DEFAULT: ([1.0, 1.0, 1.0], [1.0, 2.0, 1.0]), CONTROL: ([1.0, 1.0, 1.0], [9.0, 1.0, 1.0])}
+
+
+def test_sizes_at_which_nothing_could_be_decided_are_reported_with_advice():
+    (look,) = looks(page({**NOISY, numbered(8): ([0.9, 0.9, 0.9], [0.5, 1.0, 0.5])}))
+    assert look.text.startswith("Too noisy: the default differs from itself by up to ±")
+    assert "(all_reduce 64 KiB)" in look.text
+    assert "--rounds" in look.advice
+
+
+def test_noise_that_a_variant_exceeds_is_not_reported():
+    fast = ([0.9, 0.9, 0.9], [1e-4, 1.1e-4, 1e-4])
+    assert looks(page({**NOISY, numbered(8): fast})) == []
+    assert looks(page({**QUIET, numbered(8): QUIET[DEFAULT]})) == []
+    assert looks(page(NOISY)) == [], "there is nothing to decide"
+
+
+@pytest.mark.parametrize("table", [ExperimentTable(), ExperimentMarkdown()])
+def test_text_formats_report_that_nothing_could_be_decided(table):
+    journal = journal_of({**NOISY, numbered(8): ([0.9, 0.9, 0.9], [0.5, 1.0, 0.5])})
+    text = table.begin(journal.header) + "".join(map(table.add, journal.trials))
+    lines = (text + table.end(journal.footer)).splitlines()
+    place = next(place for place, line in enumerate(lines) if "oo noisy: the default" in line)
+    assert "end other work on the machine" in lines[place + 1].lower()
 
 
 def test_values_of_a_bisection_are_in_order_and_its_result_is_shown():

@@ -16,7 +16,7 @@ from cclmark.report.exports.prometheus import METRICS, prometheus
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import CheckResult
 from cclmark.results.schema import Verification
-from conftest import examples
+from examples import examples
 
 openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser")
 text_format = pytest.importorskip("prometheus_client.parser")

@@ -12,6 +12,10 @@ from cclmark.errors import UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
 from cclmark.importing.nvbandwidth_tests import test_of as meaning_of
+from cclmark.references.copy_matching import CopyReferences
+from cclmark.references.reference_store import shipped_references
+from cclmark.report.replay import replayed
+from cclmark.results.journal import read_journal
 
 TEXTS = Path(__file__).parents[1] / "foreign"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
@@ -191,7 +195,9 @@ class TestNvbandwidth:
         sizes = {one.transfer.size_bytes for one in given.transfers if not one.transfer.method}
         assert sizes == {1 << 20}
         unknown = self.text.partition("\n")[2]
-        with pytest.raises(UsageError, match=r"a\.txt:\d+: the size of a copy is unknown: set it"):
+        with pytest.raises(
+            UsageError, match=r"a\.txt:\d+: the size of a copy is unknown, because no line"
+        ):
             read(unknown)
 
     def test_of_version_0_10(self):
@@ -221,6 +227,31 @@ class TestNvbandwidth:
             journal
         )
 
+    def test_json_without_its_version(self):
+        """The default size depends on it: 64 MiB before 0.7, and the document has no other size."""
+        text = (TEXTS / "nvbandwidth.json").read_text()
+        without = text.replace('],\n\t\t"version" : "v0.8"', "]")
+        assert without != text
+        journal = read(without)
+        assert journal.transfers == read(text).transfers
+        assert 'the document has no "version": "git_version" is v0.8' in notices(journal)
+        old = read(without.replace('"git_version" : "v0.8"', '"git_version" : "v0.6"'))
+        sizes = {one.transfer.size_bytes for one in old.transfers if not one.transfer.method}
+        assert sizes == {64 << 20}
+        message = (
+            "the size of a copy is unknown, because the document that begins on line 1 has no "
+            '"version" with a number: the tool\'s default is 64 MiB before version 0.7 and 512 MiB '
+            "since: set it with --size SIZE"
+        )
+        for unknown in ('"git_version" : "v0.6-12-g0a45985"', '"git_version" : "0a45985"'):
+            less = without.replace('"git_version" : "v0.8"', unknown)
+            with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}$"):
+                read(less)
+            sized = read(less, size_bytes=512 << 20)
+            assert [one.summary for one in sized.transfers] == [
+                one.summary for one in journal.transfers
+            ]
+
     def test_json_within_other_lines(self):
         text = (TEXTS / "nvbandwidth.json").read_text()
         noisy = f"WARNING: {{ a lock\n{text}\nWARNING: }}}}\n"
@@ -233,6 +264,17 @@ class TestNvbandwidth:
         wrong = text.replace('"142.117"', '"fast"')
         with pytest.raises(UsageError, match=r"a\.txt:40: 'fast' in the matrix of .* not a number"):
             read(wrong)
+
+    def test_figures_of_0_are_counted(self):
+        text = (TEXTS / "nvbandwidth.json").read_text()
+        zero = text.replace('"55.2984"', '"0"').replace('"142.117"', '"0"')
+        assert len(read(zero).transfers) == len(read(text).transfers) - 2
+        number = 1 + text[: text.index('"host_to_device_memcpy_ce"')].count("\n")
+        said = notices(read(zero))
+        assert (
+            f"figures of 0 of host_to_device_memcpy_ce are left out: 1, on line {number}\n" in said
+        )
+        assert "figures of 0 of device_to_device_memcpy_read_ce are left out: 1, on line " in said
 
     def test_a_failed_check_fails_the_run(self):
         cut = self.text[: self.text.index("SUM device_to_device_memcpy_write_ce")]
@@ -422,6 +464,12 @@ class TestPccl:
                 pytest.approx(cells)
             )
 
+    def test_matrices_of_shares_are_left_out_with_a_notice(self):
+        assert "line 17: matrices of shares of the limit are left out" in notices(
+            stored("pccl-p2p.txt")
+        )
+        assert "matrices of shares" not in notices(stored("pccl-p2p-processes.txt"))
+
     def test_devices_of_processes(self):
         journal = stored("pccl-p2p-processes.txt")
         assert [one.index for one in journal.header.devices] == [0, 1, 2]
@@ -433,9 +481,6 @@ class TestPccl:
         assert journal.header.imported.hosts == 0
 
     def test_text_of_ours_comes_back(self):
-        from cclmark.report.replay import replayed
-        from cclmark.results.journal import read_journal
-
         ours = read_journal(TEXTS.parents[1] / "benchmarks" / "results" / "h200x4" / "p2p.jsonl")
         back = read("".join(replayed(ours, "pccl")))
         were = {
@@ -478,8 +523,67 @@ class TestPccl:
             read(damaged)
 
     def test_the_same_matrix_again_is_another_run(self):
-        with pytest.raises(UsageError, match=r"^a\.txt:\d+: .* so this is another run"):
+        again = self.text.count("\n") + 12  # its first row of figures
+        with pytest.raises(UsageError, match=rf"^a\.txt:{again}: .* 256 MiB .*is another run"):
             read(self.text + self.text)
+        latencies = self.text[self.text.rindex("(EnabledP2P CE WRITE) GPU") :]
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: latency write CE device 0 to 1 is on"):
+            read(latencies + latencies)
+
+    def test_the_length_of_paths_selects_the_reference(self):
+        for hops, usual in ((1, 89.555), (2, 176.975)):
+            text = self.text.replace("DEV0      0         1  ", f"DEV0      0         {hops}  ", 1)
+            journal = read(text.replace("--kernel=ncCopy", "--kernel=bulkCopy"), device="PPU")
+            assert journal.header.imported.hosts == 1
+            known = CopyReferences(shipped_references(), journal.header)
+            (one,) = [
+                one
+                for one in journal.transfers
+                if (one.transfer.measure, one.transfer.engine) == ("bidirectional", "CE")
+                and one.transfer.flows[0] == (0, 1)
+            ]
+            match = known.nearest(one.transfer, one.summary)
+            assert match.exact, match.differences
+            assert match.bandwidth / 1e9 == pytest.approx(usual, abs=0.01)
+            assert {one.hops for one in journal.header.relations} == {1, hops}
+        with pytest.raises(UsageError, match=r"^a\.txt:4: 'far' is not the length of a path"):
+            read(self.text.replace("DEV0      0         1  ", "DEV0      0         far", 1))
+
+    def test_devices_of_unknown_hosts_are_not_compared_with_those_of_one(self):
+        text = (TEXTS / "pccl-p2p-processes.txt").read_text()
+        match = {}
+        for hosts in (None, 1, 3):
+            journal = read(text, device="PPU", hosts=hosts)
+            assert journal.header.imported.hosts == (hosts or 0)
+            known = CopyReferences(shipped_references(), journal.header)
+            one = journal.transfers[0]
+            match[hosts] = known.nearest(one.transfer, one.summary)
+        words = "whether the two devices are on one host is unknown"
+        assert match[None].differences == (*match[1].differences, words)
+        assert match[3] is None
+        with pytest.raises(UsageError, match="lists 1 host, not --hosts 2"):
+            read(self.text, hosts=2)
+
+    def test_the_kernels_of_a_text_of_ours(self):
+        head = "P2P Unidirectional Bandwidth Transport Bandwidth Matrix (64 Bytes) (GB/s)\n"
+        rows = "DEV0 DEV1\nDEV0 x 1.00\nDEV1 1.00 x\n"
+        matrix = "(EnabledP2P SM WRITE Unidirectional)\n" + head + rows
+        named = matrix.join(["", "kernel ncCopy, 4 blocks\n", "kernel bulkCopy, 1 block\n", ""])
+        for text, kernels in (
+            (matrix, [("", 0)]),  # of another program, perhaps with -k
+            (named, [("bulkCopy", 0), ("ncCopy", 4), ("bulkCopy", 1)]),
+        ):
+            found = [(one.transfer.kernel, one.transfer.blocks) for one in read(text).transfers]
+            assert list(dict.fromkeys(found)) == kernels
+        journal = read(named)
+        again = "".join(replayed(journal, "pccl"))
+        assert [line for line in again.splitlines() if line.startswith("kernel")] == [
+            "kernel ncCopy, 4 blocks",
+            "kernel bulkCopy, 1 block",
+        ]
+        assert [one.transfer for one in read(again).transfers] == [
+            one.transfer for one in journal.transfers
+        ]
 
 
 class TestPerftest:
@@ -560,13 +664,42 @@ class TestPerftest:
             ("RDMA_Write BW Test", "", "the title of this table (for example RDMA_Write BW Test)"),
             ("46484.", "46x84.", "cannot read the row"),
             (" 5000 ", " ", "4 figures in this row, but the header has 5"),
+            ("46484.74", "46684.74", "BW average 46684.7 is above BW peak 46670.7"),
+            ("46484.74", "46284.74", "BW average 46284.7 does not fit MsgRate 0.023242, which wit"),
+            ("4177.03", "4176.99", "BW average 4176.99 does not fit MsgRate 8.55456, which with "),
+            ("BW average[MiB", "BW average[Gb", "the units of BW peak[MiB/sec] and BW average[Gb/"),
+            (
+                "MiB/sec",
+                "Gb/sec",
+                "BW average 17.92 does not fit MsgRate 9.39324, which with messa",
+            ),
         ],
     )
     def test_damage_is_refused_with_its_line(self, old, new, message):
         text = (TEXTS / "perftest-write-bw.txt").read_text()
         assert old in text
+        count = -1 if old == "MiB/sec" else 1
         with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
-            read(text.replace(old, new, 1))
+            read(text.replace(old, new, count))
+
+    def test_averages_above_peaks_that_tools_print(self):
+        """A peak that was not measured, and one without the last messages, which is an old one."""
+        text = (TEXTS / "perftest-write-bw.txt").read_text()
+        row = next(line for line in text.splitlines() if "46484.74" in line)
+        found = read(text).transfers
+        assert read(text.replace("46670.68", "0.00")).transfers == found
+        uneven = row.replace("5000", "5050").replace("46670.68", "46370.68")
+        assert read(text.replace(row, uneven)).transfers == found
+        each = text.replace("CQ Moderation   : 100", "CQ Moderation   : 1")
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: BW average 46484\.7 is above BW peak"):
+            read(each.replace(row, uneven))
+
+    def test_old_versions_count_the_messages_of_one_direction(self):
+        text = (TEXTS / "perftest-gbit.txt").read_text()
+        old = text.replace("7.257080", "3.628540")
+        assert read(old).transfers == read(text).transfers
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: BW average 122\.04 does not fit Msg"):
+            read(text.replace("3.724365", "1.862183"))
 
     def test_another_device_is_another_run(self):
         text = (TEXTS / "perftest-write-bw.txt").read_text()

@@ -176,6 +176,30 @@ class TestLines:
         with pytest.raises(UsageError, match=r"cannot read the columns of this header"):
             read(text_of(WHOLE).replace("  time", "  xcputime"))
 
+    @pytest.mark.parametrize("sign", ["#", " ", "> #"])
+    @pytest.mark.parametrize(
+        ("old", "new", "unit", "due"),
+        [
+            ("(us)", "(ms)", "ms", "us"),
+            ("(us)", "(s)", "s", "us"),
+            ("(GB/s)", "(MB/s)", "MB/s", "GB/s"),
+            ("(GB/s)", "(Gb/s)", "Gb/s", "GB/s"),
+            ("(GB/s)", "(GiB/s)", "GiB/s", "GB/s"),
+            ("(B)", "(KiB)", "KiB", "B"),
+        ],
+    )
+    def test_other_units_below_the_head_are_refused(self, sign, old, new, unit, due):
+        text = text_of(WHOLE)
+        units = f"{sign} (B) (elements)" + "  (us)  (GB/s)  (GB/s)" * 2 + "\n"
+        printed = text.replace(HEAD, HEAD + units)
+        assert printed != text
+        assert read(printed).results == read(text).results
+        assert read(printed.replace("(us)", "(µs)")).results == read(text).results
+        with pytest.raises(
+            UsageError, match=rf"^a\.txt:22: the unit \({unit}\), but .* prints \({due}\): copy"
+        ):
+            read(printed.replace(old, new))
+
     def test_a_table_without_any_sign(self):
         text = text_of(WHOLE)
         end = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 44.2368\n"

@@ -273,12 +273,32 @@ class TestImb:
             ("MPI_SUM", "MPI_MAX", "the reduction MPI_MAX is not supported"),
             ("MPI_FLOAT", "MPI_C_BOOL", "the element type MPI_C_BOOL is not supported"),
             ("\n           64", "\n            8", "size 8 follows 8: a title is missing above"),
+            (
+                "2.73         3.00",
+                "2.93         3.00",
+                "t_min[usec] 2.93 is above t_avg[usec] 2.88",
+            ),
+            (
+                "2.73         3.00",
+                "2.73         2.80",
+                "t_avg[usec] 2.88 is above t_max[usec] 2.8:",
+            ),
+            ("3.00         2.88", "3.00         3.08", "t_avg[usec] 3.08 is above t_max[usec] 3:"),
+            ("  t_min[usec]", "  t_min[msec]", "t_min[msec]: IMB prints times in usec."),
+            ("  t_avg[usec]", "   t_avg[sec]", "t_avg[sec]: IMB prints times in usec."),
+            ("      t[usec]", "      t[msec]", "t[msec]: IMB prints times in usec."),
         ],
     )
     def test_damage_is_refused_with_its_line(self, old, new, message):
         assert old in self.text
         with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
             read(self.text.replace(old, new, 1))
+
+    def test_times_that_are_equal_when_they_are_rounded(self):
+        text = self.text.replace("2.73         3.00         2.88", "2.89         2.88         2.88")
+        journal = read(text)
+        assert times_us(journal, "all_reduce", 4)[4] == 2.88
+        assert len(journal.cases) == len(read(self.text).cases)
 
     def test_another_run(self):
         with pytest.raises(UsageError, match=r"^a\.txt:\d+: another run starts here"):
@@ -416,6 +436,15 @@ class TestNccom:
             read(rows)
         assert {one.case.ranks for one in read(rows, operation="all_reduce").cases} == {8}
 
+    def test_sizes_of_no_whole_number_of_elements(self):
+        text = self.text.replace(
+            "     1024             256     fp32", "     1026             256     fp32"
+        )
+        assert text != self.text
+        assert 1026 in times_us(read(text), "all_reduce", 8)
+        unknown = self.text.replace("bf16", "fp4x")
+        assert "cclmark does not support this element type" in notices(read(unknown))
+
     def test_a_failure(self):
         row = self.text.splitlines()[2]
         broken = self.text.replace(row, f"{row.split()[0]}    Failure running neuron-bench - log")
@@ -437,6 +466,21 @@ class TestNccom:
                 "5 figures in this row, but the header has 6",
             ),
             ("fp32          61", "fp32          6l", "cannot read the row"),
+            (
+                "     1024    ",
+                "     2048    ",
+                "size(B) 2048 does not fit count(elems) 256 of fp32, ",
+            ),
+            (
+                "  256     fp32",
+                "  512     fp32",
+                "size(B) 1024 does not fit count(elems) 512 of fp3",
+            ),
+            (
+                "  256     fp32",
+                "  256     bf16",
+                "size(B) 1024 does not fit count(elems) 256 of bf1",
+            ),
             ("-n 50 -w 5 allg", "-n 40 -w 5 allg", "the settings are not those of the table above"),
             ("-r 8", "-r 0", "0 ranks: expected 1 to"),
         ],

@@ -23,7 +23,7 @@ from cclmark.report.replay import exporter_of
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Footer, Summary, Verification
-from conftest import examples
+from examples import examples
 from patience import scaled
 
 TESTS = Path(__file__).parents[1]
@@ -98,6 +98,46 @@ def exported(format, header, results, footer=None):
     exporter = exporter_of(COLLECTIVE, format)
     lines = [exporter.begin(header), *(exporter.add(one) for one in results), exporter.end(footer)]
     return "".join(lines).encode()
+
+
+FIGURE = re.compile(r"(?<![\w.:])\d+\.(\d+)(?=GBps|[^\w.:]|$)")
+WITH_LINES = {
+    path.name: path.read_text()
+    for path in sorted((TESTS / "foreign").glob("*.txt"))
+    if path.name != "nccl-tests-debug.txt"  # whose rows are split into several lines
+}
+
+
+def imported(text):
+    """The journal, with the least information that the text requires."""
+    for told in (Given(), Given("all_reduce"), Given(ranks=16), Given(ranks=1024), ALL):
+        try:
+            return read(text.encode(), None, told), told
+        except UsageError as error:
+            refused = error
+    raise refused
+
+
+@pytest.mark.parametrize("name", sorted(WITH_LINES))
+def test_figures_of_0_are_refused_or_counted(name):
+    text = WITH_LINES[name]
+    journal, told = imported(text)
+    lines = text.split("\n")
+    tried = 0
+    for number, line in enumerate(lines, start=1):
+        zero = FIGURE.sub(lambda found: f"0.{'0' * len(found[1])}", line)
+        if zero == line:
+            continue
+        tried += 1
+        changed = "\n".join([*lines[: number - 1], zero, *lines[number:]])
+        try:
+            less = read(changed.encode(), None, told)
+        except UsageError:
+            continue
+        if len(less.results) < len(journal.results):
+            new = {*less.header.notices} - {*journal.header.notices}
+            assert any(re.search(rf"\b{number}\b", one) for one in new), (number, zero, new)
+    assert tried
 
 
 @settings(max_examples=examples(60), deadline=None)

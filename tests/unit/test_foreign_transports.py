@@ -11,6 +11,7 @@ import pytest
 from cclmark.errors import UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
+from cclmark.report.kinds.matrix import MatrixCollector
 
 TEXTS = Path(__file__).parents[1] / "foreign"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
@@ -234,6 +235,28 @@ class TestSuperBench:
         assert latency.summary.time_s == pytest.approx(3.61e-6)
         assert latency.transfer.method == "round-trip"
 
+    def test_every_figure_is_in_the_cell_of_its_devices(self):
+        """GPU 0, adapter 0 and process 0 of a host are three devices."""
+        journal = read(self.copies)
+        collector = MatrixCollector(journal.header, shares=False)
+        matrices = [one for result in journal.transfers for one in collector.add(result)]
+        matrices += collector.finish()
+        cells = {
+            (matrix.series.means, matrix.series.direction, matrix.series.measure, *place): cell
+            for matrix in matrices
+            for place, cell in matrix.cells.items()
+        }
+        assert len(cells) == len(journal.transfers)
+        alone = "unidirectional"
+        gpus = cells["SM", "write", alone, "HOST0:GPU0", "HOST0:GPU1"]
+        assert gpus.value == pytest.approx(383.397)
+        loop = cells["RDMA write", "write", alone, "local", "HOST0:adapter1"]
+        assert loop.value == pytest.approx(48.34286)
+        hosts = cells["RDMA write gpu-to-gpu", "write", alone, "HOST0:process0", "HOST1:process0"]
+        assert hosts.value == pytest.approx(48.9125)
+        (local,) = [one for one in matrices if one.series.means == "RDMA read"]
+        assert local.columns == ["HOST0:adapter0", "HOST0:adapter1"]
+
     def test_the_size_of_copies_that_lack_one(self):
         journal = read(self.copies, size_bytes=1 << 20)
         sizes = {one.transfer.engine: set() for one in journal.transfers}
@@ -393,6 +416,47 @@ class TestDeepEp:
         with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
             read(whole[:place] + new + whole[place + len(old) :] + "\nend", ranks=4)
 
+    one_node = (
+        "[tuning] SMs 24, NVL chunk 4: 301.25 GB/s (NVL), 560.20 us\n"
+        "[tuning] Best combine: SMs 24, NVL chunk 6: 321.50 GB/s (NVL), t: 547.10 us"
+    )
+
+    def test_a_cut_line_is_not_one_of_a_version_without_times(self):
+        best = self.one_node.splitlines()[1]
+        assert list(self.figures(read(best, ranks=8)).values()) == [(547.1, 321.5)]
+        for text, last in ((self.one_node, 2), (best, 1)):
+            for end in (", t: 547.10", ", t: 5", ", t:", ","):
+                cut = text[: text.index(", t: 547") + len(end)]
+                with pytest.raises(UsageError, match=rf"^a\.txt:{last}: this line is cut: copy"):
+                    read(cut, ranks=8)
+                with pytest.raises(UsageError, match=rf"^a\.txt:{last}: cannot read '"):
+                    read(f"{cut}\n{best}", ranks=8)
+        cut = self.one_node[: self.one_node.index(", t: 547")]
+        with pytest.raises(
+            UsageError, match=r"^a\.txt:2: this line has no time, but line 1 has one, so it is cut"
+        ):
+            read(cut, ranks=8)
+
+    @pytest.mark.parametrize("unit", ["ms", "s", "ns"])
+    def test_other_units_are_refused(self, unit):
+        for text, old in (
+            (self.one_node, "547.10 us"),
+            (self.between, "4416.37 us"),
+            (self.low_latency, "315.50 us"),
+            (self.elastic, "187.500 us"),
+        ):
+            head = text[: text.index(old)]
+            other = f"{head}{old.replace('us', unit)}"
+            number = head.count("\n") + 1
+            for changed in (f"{other}{text[len(head) + len(old) :]}", other):
+                with pytest.raises(
+                    UsageError, match=rf"^a\.txt:{number}: a figure in {unit}, but "
+                ):
+                    read(changed, ranks=8)
+        rate = self.one_node.replace("GB/s (NVL), t", "MB/s (NVL), t")
+        with pytest.raises(UsageError, match=r"^a\.txt:2: a figure in MB/s, but DeepEP prints us"):
+            read(rate, ranks=8)
+
     def test_other_tokens_are_another_run(self):
         other = self.between.replace("num_tokens=4096", "num_tokens=128")
         with pytest.raises(UsageError, match=r"^a\.txt:\d+: other numbers of tokens than above"):
@@ -477,6 +541,34 @@ class TestNixlbench:
         with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
             read(self.text.replace(old, new, 1))
 
+    def test_bandwidths_fit_the_times_of_blocks(self):
+        found = read(self.text).transfers
+        row = next(
+            line for line in self.text.splitlines() if line.startswith("16777216            16")
+        )
+        number = self.text.splitlines().index(row) + 1
+        many = re.sub(r"(Num threads .*): 1\n", r"\1: 4\n", self.text)
+        assert many != self.text
+        since = row.replace("359.8 ", "1439.0")  # the time of one of four threads
+        assert [one.summary for one in read(many).transfers] == [one.summary for one in found]
+        assert [one.summary for one in read(many.replace(row, since)).transfers] == [
+            one.summary for one in found
+        ]
+        for text, old, new in (
+            (self.text, "46.635095", "46.535095"),
+            (self.text, "46.635095", "47.635095"),
+            (self.text, " 359.8", " 395.8"),
+            (self.text, " 359.8 ", " 1439.0"),
+            (many, "46.635095", "46.535095"),
+        ):
+            damaged = text.replace(row, row.replace(old, new))
+            with pytest.raises(
+                UsageError, match=rf"^a\.txt:{number}: B/W \(GB/Sec\) 4\S+ does not fit Avg Lat\. "
+            ):
+                read(damaged)
+        unknown = self.old.replace("90.2656", "91.2656")  # the number of threads is not printed
+        assert read(unknown).transfers[-1].summary.bytes_per_s == pytest.approx(91.2656e9)
+
 
 class TestPerftestJson:
     bandwidth = (TEXTS / "perftest-bw.json").read_text()
@@ -493,7 +585,7 @@ class TestPerftestJson:
             ((0, 1),),
             1 << 20,
         )
-        mebibytes = self.bandwidth.replace("386.13", "46030.24")
+        mebibytes = self.bandwidth.replace("386.13", "46030.24").replace("386.42", "46065.12")
         assert read(mebibytes).transfers[0].summary.bytes_per_s == pytest.approx(46030.24 * 2**20)
         assert journal.header.devices[0].name == "mlx5_4"
         assert "Number of qps 4, Connection type RC" in notices(journal)
@@ -535,6 +627,8 @@ class TestPerftestJson:
             ("bandwidth", '"results": {', '"other": {', "cannot read '\"other\": {'"),
             ("bandwidth", '"BW_average": 386.13,\n', "", "BW_average is missing, not a figure"),
             ("bandwidth", '"MsgSize": 1048576,\n', "", "the results have no MsgSize"),
+            ("bandwidth", "386.42", "385.42", "BW average 386.13 is above BW peak 385.42: copy"),
+            ("bandwidth", "386.13", "384.13", "BW average 384.13 does not fit MsgRate 0.04603, wh"),
             ("latency", "t_typical: 5.02,\n", "tps_average: 9,\n", "the test has no typical laten"),
             ("latency", "t_typical: 5.02", "t_typical: 1.02", "the typical latency is not between"),
             ("latency", "Mtu: 1024,\n", "Mtu: 1024,\nMtu: 4096,\n", "Mtu is twice in this documen"),
@@ -577,6 +671,13 @@ class TestNccomJson:
             ('"time:avg(us)": 43.77', '"time(us)": 43.77', "12: times of two kinds, medians and"),
             (": 43.77", ': "43.77"', "4: time:avg(us) is 43.77, not a figure"),
             ('"size(B)": 65536', '"size(B)": 0.5', "4: size(B) is 0.5, not a number of bytes"),
+            (
+                '"size(B)": 65536',
+                '"size(B)": 131072',
+                "4: size(B) 131072 does not fit count(elems)",
+            ),
+            (": 32768", ': "many"', "4: count(elems) is many, not a number of elements"),
+            ('"bf16"', '"fp32"', "4: size(B) 65536 does not fit count(elems) 32768 of fp32, which"),
             ('"results": [', '"results": ', "11: this JSON is truncated or damaged"),
         ],
     )

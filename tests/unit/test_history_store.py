@@ -34,7 +34,7 @@ from cclmark.importing.importers import import_text
 from cclmark.report.lists.trend_lines import context_of, trend_markdown
 from cclmark.report.lists.trend_steps import trends_of
 from cclmark.results.journal import read_journal
-from conftest import examples
+from examples import examples
 from patience import scaled
 
 REPOSITORY = Path(__file__).parents[2]

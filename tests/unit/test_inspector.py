@@ -14,7 +14,7 @@ from cclmark.importing import inspector
 from cclmark.importing.header import Origin
 from cclmark.importing.inspector import is_inspector
 from cclmark.importing.traces import TraceFile, import_traces, trace_format
-from conftest import examples
+from examples import examples
 
 WORLD, PAIR = "0x7f8c496ae9f661", "0x51dd0c2a88b1"
 BEGIN_US = 1752867229235059

@@ -18,7 +18,7 @@ from cclmark.importing.header import Origin
 from cclmark.importing.kineto import is_kineto, read_kineto
 from cclmark.importing.trace_events import read_events
 from cclmark.importing.traces import TraceFile, import_traces, trace_format
-from conftest import examples
+from examples import examples
 
 ROOM = Path(__file__).parent / "traces"
 GLOO = [(ROOM / f"gloo-{rank}.json.gz").read_bytes() for rank in (0, 1)]

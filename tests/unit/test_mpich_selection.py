@@ -20,7 +20,7 @@ from cclmark.tune.mpich_selection import (
     selection,
 )
 from cclmark.tune.mpich_tree import Call, algorithm_of, builtin_trees, leaves_of, read, resolved
-from conftest import examples
+from examples import examples
 
 COLLECTIVES = {
     **{"all_gather": "allgather", "all_reduce": "allreduce", "alltoall": "alltoall"},

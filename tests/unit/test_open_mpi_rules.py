@@ -10,7 +10,7 @@ from cclmark.errors import UsageError
 from cclmark.tune.algorithm_rule import AlgorithmRule
 from cclmark.tune.open_mpi_rules import algorithms_of, read, written
 from cclmark.tune.table_file import MOST_BYTES, MOST_RANKS
-from conftest import examples
+from examples import examples
 
 NUMBERS = {
     **{"all_gather": 0, "all_reduce": 2, "alltoall": 3, "alltoallv": 4, "barrier": 6},

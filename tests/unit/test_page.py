@@ -25,7 +25,7 @@ from cclmark.report.page.page import render
 from cclmark.report.page.run_page import page_of, peaks_of
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
-from conftest import examples
+from examples import examples
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")

@@ -28,7 +28,7 @@ from cclmark.serve.app import make_app
 from cclmark.serve.guard import Access
 from cclmark.serve.journals import names_of
 from cclmark.serve.parameters import MOST_TOGETHER
-from conftest import examples
+from examples import examples
 from patience import scaled
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"

@@ -1,5 +1,8 @@
 """Which settings of a variant had no effect, by what the library reports."""
 
+import msgspec
+import pytest
+
 from cclmark.analysis.experiments import without_effect
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import Assignment, Variant
@@ -22,3 +25,24 @@ def test_a_setting_that_the_library_ignores_has_no_effect():
 def test_a_setting_that_selects_proves_nothing():
     explanation = Explanation(0, source="variables", kernel="ring", algorithm="ring")
     assert without_effect(RING, CASE, explanation, explanation) == ""
+
+
+@pytest.mark.parametrize(
+    ("ccl", "name", "reason"),
+    [
+        ("shm", "HCCL_BUFFSIZE", "HCCL_BUFFSIZE is a setting of HCCL: shm does not read it"),
+        ("shm", "CCLMARK_SHM_STREAM_BYTES", ""),
+        ("shm", "SOME_NAME", ""),
+        ("mpi", "HCCL_BUFFSIZE", ""),
+        ("hccl", "HCCL_BUFFSIZE", ""),
+    ],
+)
+def test_a_variable_of_other_libraries_has_no_effect_on_the_built_in_one(ccl, name, reason):
+    case = msgspec.structs.replace(CASE, ccl=ccl)
+    assert without_effect(Variant((Assignment(name, "10"),)), case, None, None) == reason
+
+
+def test_a_variable_of_another_library_may_have_an_effect_where_that_library_runs():
+    case = msgspec.structs.replace(CASE, ccl="shm")
+    both = (Assignment("OMPI_MCA_coll", "^han"), Assignment("library", "mpi"))
+    assert without_effect(Variant(both), case, None, None) == ""

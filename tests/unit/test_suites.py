@@ -214,7 +214,7 @@ def test_ranges_of_sizes_are_read(one, other):
 
 
 MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
-PLACEMENTS = {"both": (False, True), "out-of-place": (False,), "in-place": (True,)}
+PLACEMENTS = {"auto": (), "both": (False, True), "out-of-place": (False,), "in-place": (True,)}
 
 
 def planned(operation, *arguments, kind):

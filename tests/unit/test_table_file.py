@@ -24,7 +24,7 @@ from cclmark.tune.table_file import (
     read,
     written,
 )
-from conftest import examples
+from examples import examples
 
 LOGGER = ctypes.CFUNCTYPE(
     *(None, ctypes.c_int, ctypes.c_ulong, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p),

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from cclmark.tune.bisection import NEIGHBOURS, bisect
-from conftest import examples
+from examples import examples
 
 
 def run(

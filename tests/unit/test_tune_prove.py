@@ -8,7 +8,7 @@ import pytest
 from cclmark.analysis.paired import LEAST_ROUNDS
 from cclmark.tune.prove import FALSE_SHARE, Trio, prove
 from cclmark.tune.rules import Rule
-from conftest import examples
+from examples import examples
 
 SIZES = (1024, 2048, 4096, 8192)
 WHOLE = Rule(1024, 8192, 7)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cclmark.tune.rules import LARGEST_LOSS, Rule, rules_of
 from cclmark.tune.search import Found, Score
-from conftest import examples
+from examples import examples
 
 SIZES = [1 << (10 + place) for place in range(6)]
 NOISE = 0.005

@@ -12,7 +12,7 @@ from test_table_file import RULES, TABLE
 from cclmark.errors import UsageError
 from cclmark.tune.table_file import MOST_BYTES, OPERATIONS, PROTOCOLS, Rule
 from cclmark.tune.tuner_csv import nccl_csv, rccl_csv, read_csv
-from conftest import examples
+from examples import examples
 
 TEXT = """\
 # for nccl 2.28.9 on NVIDIA H200, 18 NVLinks

@@ -17,7 +17,7 @@ from cclmark.analysis.paired import (
 from cclmark.analysis.ratio import RatioEstimate, geometric_mean
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
-from cclmark.plan.library_settings import find_setting
+from cclmark.plan.library_settings import find_setting, foreign_setting
 from cclmark.plan.trials import PROOF
 from cclmark.plan.variants import LIBRARY, PLACEMENT, Assignment, Variant
 from cclmark.results.figures import AUTO
@@ -25,6 +25,7 @@ from cclmark.results.kinds import TrialResult
 from cclmark.results.schema import Explanation
 
 MARGIN = 0.02  # a smaller difference does not matter
+MOST_NOISE = 0.25  # above: settings that are worth using would not be found
 _LEAST_ROUNDS = 2
 
 Effect = Literal[
@@ -108,6 +109,14 @@ class Experiment:
     def fastest(self, case: Case) -> VariantResult | None:
         """The fastest variant that is certainly faster than the default; None without one."""
         return next((one for one in self.ranked(case) if one.effect == "faster"), None)
+
+    def is_too_noisy(self, case: Case) -> bool:
+        """Whether the default differs too much from itself to decide about any variant."""
+        control = self.controls.get(case)
+        if control is None or noise_floor(control) <= MOST_NOISE:
+            return False
+        ranked = self.ranked(case)
+        return bool(ranked) and all(one.effect not in ("faster", "slower") for one in ranked)
 
     def overall(self, variant: Variant) -> float | None:
         """The geometric mean of the speed-ups over the cases; None unless it counts in all."""
@@ -284,10 +293,14 @@ def without_effect(
 ) -> str:
     """Why the settings did not take effect, by what the library ran; empty if they may have.
 
-    Only a library's statement that it ignores a setting, or an observation of all ranks counts: a
-    setting that selects (source ``variables``) proves nothing, nor does an explanation on which the
-    ranks do not agree.
+    Only a variable that the library certainly does not read, a library's statement that it ignores
+    a setting, or an observation of all ranks counts: a setting that selects (source ``variables``)
+    proves nothing, nor does an explanation on which the ranks do not agree.
     """
+    ccl = variant.applied_to(case).ccl
+    for one in variant.assignments:
+        if one.is_variable and (text := foreign_setting(ccl, one.name)):
+            return text
     if explanation is None or not _is_observed(explanation):
         return "" if explanation is None else _ignored(variant, explanation)
     for one in variant.assignments:

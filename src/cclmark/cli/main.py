@@ -35,6 +35,13 @@ _FIRST_WORD_S = 1.0
 class _TableOfContents(SaysHelp, click.Group):
     """Lists the commands in the order of their table, and loads only the one that is called."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the arguments; ``help COMMAND`` is ``COMMAND --help``, as in git."""
+        if args[:1] == ["help"]:
+            names = (word for word in args if word != "help" and not word.startswith("-"))
+            args = [*names, "--help"]
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 

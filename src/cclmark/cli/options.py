@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from cclmark.cli import like
+from cclmark.cli.numbers import RealNumber, WholeNumber
 from cclmark.cli.printed_help import SaysHelp
 from cclmark.report.case_formats import CASE_FORMATS
 
@@ -174,7 +175,7 @@ class Flags(LibraryFlags):
         SIZES, "-i", "--step", "--stepbytes", default="", metavar="SIZE", help="Grow by SIZE."
     )
     factor: float | None = option(
-        SIZES, "-f", "--factor", "--stepfactor", type=float, help="Grow by this factor [2]."
+        SIZES, "-f", "--factor", "--stepfactor", type=RealNumber(), help="Grow by this factor [2]."
     )
     dtype: str = option(
         OPERATION,
@@ -264,14 +265,14 @@ class Flags(LibraryFlags):
         "-g",
         "--ngpus",
         "--npus",
-        type=click.IntRange(min=1),
+        type=WholeNumber(least=1),
         metavar="N",
         help="Number of devices, one rank each [all].",
     )
     npus: int | None = option(
         WHERE,
         "-p",
-        type=click.IntRange(min=0),
+        type=WholeNumber(least=0),
         metavar="N",
         help="Like -g, for users of hccl_test, from 2 on; 0 and 1 have another meaning in other "
         "tools and are ignored.",
@@ -296,7 +297,7 @@ class Flags(LibraryFlags):
         "-R",
         "--local-register",
         "--local_register",
-        type=click.IntRange(0, 2),
+        type=WholeNumber(0, 2),
         metavar="0|1|2",
         help="The same with the numbers of nccl-tests: 0 none, 1 local, 2 symmetric.",
     )
@@ -319,7 +320,7 @@ class Flags(LibraryFlags):
         METHOD,
         "-n",
         "--iters",
-        type=click.IntRange(min=1),
+        type=WholeNumber(least=1),
         metavar="N",
         help="Fixed iterations instead of --precision.",
     )
@@ -329,7 +330,7 @@ class Flags(LibraryFlags):
         "--warmup",
         "--warmup-iters",
         "--warmup_iters",
-        type=click.IntRange(min=0),
+        type=WholeNumber(least=0),
         metavar="N",
         help="Fixed warm-up iterations instead of warm-up until batches agree.",
     )
@@ -339,7 +340,7 @@ class Flags(LibraryFlags):
         "--agg-iters",
         "--agg_iters",
         default=1,
-        type=click.IntRange(min=1),
+        type=WholeNumber(least=1),
         metavar="N",
         help="Operations launched as one group [1].",
     )
@@ -347,7 +348,7 @@ class Flags(LibraryFlags):
         METHOD,
         "-z",
         "--blocking",
-        type=click.IntRange(0, 3),
+        type=WholeNumber(0, 3),
         metavar="N",
         help="As nccl-tests: above 0 is --timing blocking.",
     )
@@ -355,7 +356,7 @@ class Flags(LibraryFlags):
         METHOD,
         "-G",
         "--cudagraph",
-        type=click.IntRange(min=0),
+        type=WholeNumber(least=0),
         metavar="N",
         help="Launches of a captured graph per sample: --timing graph.",
     )
@@ -374,7 +375,7 @@ class Flags(LibraryFlags):
         "--run-cycles",
         "--run_cycles",
         default=1,
-        type=click.IntRange(min=0),
+        type=WholeNumber(least=0),
         metavar="N",
         help="Repeat the sweep, 0: until Ctrl-C [1].",
     )
@@ -397,7 +398,7 @@ class Flags(LibraryFlags):
         "-c",
         "--check",
         default=1,
-        type=click.IntRange(min=0),
+        type=WholeNumber(least=0),
         metavar="N",
         help="Checks of every output, 0: none [1].",
     )
@@ -436,7 +437,7 @@ class Flags(LibraryFlags):
         METHOD,
         "--precision",
         default=2.0,
-        type=float,
+        type=RealNumber(),
         metavar="PERCENT",
         help="Sampling stops when the 95 % interval of the median is within ± this percentage [2].",
     )
@@ -444,7 +445,7 @@ class Flags(LibraryFlags):
         METHOD,
         "--max-time",
         default=1.0,
-        type=float,
+        type=RealNumber(),
         metavar="SECONDS",
         help="Maximum time for sampling one case [1].",
     )
@@ -453,7 +454,7 @@ class Flags(LibraryFlags):
         "-T",
         "--timeout",
         default=60.0,
-        type=float,
+        type=RealNumber(),
         metavar="SECONDS",
         help="Maximum time for one phase before the run is ended [60].",
     )
@@ -461,7 +462,7 @@ class Flags(LibraryFlags):
         METHOD,
         "--seed",
         default=1,
-        type=click.IntRange(0, 2**32 - 1),
+        type=WholeNumber(0, 2**32 - 1),
         metavar="N",
         help="Seed of the input data [1].",
     )
@@ -602,7 +603,7 @@ class TraceFlags(Flags):
     iterations: int | None = changed(
         Flags.__dataclass_fields__["iterations"],
         20,
-        type=click.IntRange(min=1, max=100_000),
+        type=WholeNumber(least=1, most=100_000),
         help="How many operations are traced [20].",
     )
     warmup: int | None = changed(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.options import METHOD, OPERATION, Flags, changed, option
 
 _SHARED = Flags.__dataclass_fields__
@@ -48,7 +49,7 @@ class StepFlags(VariedFlags):
         "-n",
         "--steps",
         "--iters",
-        type=click.IntRange(1, 100_000),
+        type=WholeNumber(1, 100_000),
         metavar="N",
         help="Timed steps instead of --precision.",
     )
@@ -60,12 +61,12 @@ class StepFlags(VariedFlags):
     rounds: int | None = option(
         METHOD,
         "--rounds",
-        type=click.IntRange(1, 1000),
+        type=WholeNumber(1, 1000),
         metavar="N",
         help="Rounds, each in new processes, in which all variants are measured in turn "
         f"[{USUAL_ROUNDS} with variants, else 1].",
     )
-    check: int = changed(_SHARED["check"], type=click.IntRange(0, 1), metavar="0|1")
+    check: int = changed(_SHARED["check"], type=WholeNumber(0, 1), metavar="0|1")
     precision_percent: float = changed(_SHARED["precision_percent"])
     max_time_s: float = changed(_SHARED["max_time_s"])
     timeout_s: float = changed(_SHARED["timeout_s"])

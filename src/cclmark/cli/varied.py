@@ -12,6 +12,7 @@ from cclmark.plan.libraries import MPI, torch_backend_of
 from cclmark.plan.library_settings import (
     check_value,
     find_setting,
+    foreign_setting,
     is_kept,
     requires_new_processes,
     unknown_setting_notice,
@@ -70,7 +71,8 @@ def check_settings(varied: Sequence[Varied], ccl: str) -> list[str]:
                     "cclmark does not override it"
                 )
         if setting is None:
-            notices.append(unknown_setting_notice(ccl, name))
+            foreign = foreign_setting(ccl, name)
+            notices.append(foreign or unknown_setting_notice(ccl, name))
             continue
         for value in values:
             check_value(setting, value, _UNKNOWN_VERSION, os.environ)

@@ -10,7 +10,7 @@ from cclmark.errors import UsageError
 from cclmark.importing.assemble_transfers import assemble_transfers
 from cclmark.importing.cleaned_text import Figure, Text
 from cclmark.importing.header import Given, Origin, footer_of, header_of
-from cclmark.importing.notices import Notices
+from cclmark.importing.notices import Notices, left_out
 from cclmark.importing.plausible import (
     bus_factor,
     disagreement,
@@ -50,7 +50,7 @@ def assemble(run: ForeignRun, text: Text, format: str, given: Given, origin: Ori
     notices = Notices(found)
     results = _results(run, operations, ranks, text, given, notices)
     if not results:
-        left = "; ".join(notices.sentences())
+        left = "; ".join([*run.notices, *notices.sentences()])
         raise UsageError(f"{text.name}: none of its {len(run.rows)} rows can be used: {left}")
     said = [f"a time is {run.figure}", *run.notices, *notices.sentences()]
     header = header_of(run, format, given, origin, results, said)
@@ -80,6 +80,7 @@ def _results(
     results: list[CaseResult] = []
     places: dict[Case, int] = {}
     seen: dict[Case, int] = {}
+    empty: list[int] = []
     doubtful = 0
     for printed, operation, number in zip(run.rows, operations, ranks, strict=True):
         if printed.is_part and OPERATIONS[operation].spans_ranks:
@@ -89,8 +90,11 @@ def _results(
             continue
         row = replace(printed, size_bytes=case.size_bytes)
         time = time_of(row)
-        if time is None or time.value <= 0 or row.size_bytes <= 0:
-            notices.add("omitted: no time, or no data", row.line)
+        if row.size_bytes <= 0:
+            notices.add("omitted: no data", row.line)
+            continue
+        if time is None or time.value <= 0:
+            empty.append(row.line)
             continue
         if case.count <= 0:
             notices.add("omitted: less than one element for each rank", row.line)
@@ -111,6 +115,8 @@ def _results(
         seen[case] = cycle + 1
         index = places.setdefault(case, len(places))
         results.append(_result(row, case, time, index, cycle, run.clock))
+    if empty:
+        run.notices.append(left_out("rows without a figure", empty))
     if doubtful > len(results) / 2 and (given.operation or given.ranks):
         words = next(kind for kind in notices.found if kind.startswith("does not fit"))
         raise UsageError(

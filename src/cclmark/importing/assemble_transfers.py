@@ -90,7 +90,10 @@ def _sized(
                 row.line,
             )
     if size_bytes is None:
-        raise text.refuse(row.line, "the size of a copy is unknown: set it with --size SIZE")
+        reason = f", because {run.no_usual_size}" if run.no_usual_size else ""
+        raise text.refuse(
+            row.line, f"the size of a copy is unknown{reason}: set it with --size SIZE"
+        )
     return msgspec.structs.replace(row.transfer, size_bytes=size_bytes)
 
 

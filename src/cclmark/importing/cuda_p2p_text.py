@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cclmark.importing.cleaned_text import Figure, Line, Text, read_decimal
+from cclmark.importing.notices import left_out
 from cclmark.importing.nvbandwidth_text import unnamed_devices
 from cclmark.importing.printed_matrix import PrintedMatrix, read_matrix, require_numbers
 from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer, UsualSize
@@ -86,6 +87,7 @@ class _Reader:
         self._size_bytes: int | None = None
         self._devices = 0
         self._doubled: list[int] = []
+        self._zeros: list[int] = []
 
     def read(self) -> None:
         """Reads all lines."""
@@ -94,6 +96,7 @@ class _Reader:
             place = self._take(place)
         self._close(at_end=True)
         run = self.run
+        run.on_one_host = True
         if not run.devices:
             run.devices = unnamed_devices(self._devices, "cuda")
         if self._doubled:
@@ -101,6 +104,8 @@ class _Reader:
                 f"line {self._doubled[0]}: on the diagonal the tool counts the bytes twice, read "
                 "and written; the bandwidths here are half of them"
             )
+        if self._zeros:
+            run.notices.append(left_out("figures of 0", self._zeros))
         if self._by_kernel is None and run.copies:
             run.notices.append(
                 "the text does not contain whether --sm_copy was given: copies by the copy engine, "
@@ -261,7 +266,7 @@ class _Reader:
                 if title.common.peer_access and (number, column) in self._closed:
                     staged += 1
                 elif figure.value <= 0:
-                    self._notice(row.line, "a figure of 0 is left out")
+                    self._zeros.append(row.line)
                 else:
                     found[number, column] = (figure, row.line)
         if staged:

@@ -22,10 +22,22 @@ _BEST = re.compile(
     r"\[tuning\] Best (?P<phase>dispatch|combine)(?: \((?P<type>FP8|BF16)\))?: SMs \d{1,4}, "
     r"NVL chunk \d{1,4}(?:, RDMA chunk \d{1,4})?[,:] (?P<figures>.{1,200})"
 )
-_RATE = re.compile(r"(?:^|[ :])(\d[\d.]{0,15}) GB/s \((RDMA|NVL)\)")
-_TIME = re.compile(
-    r"(?:transmit: |(?<![\w])t: |\d[\d.]{0,15} \+ )(?P<time>\d[\d.]{0,15}) us(?=,|$)"
+_NUMBER = r"\d[\d.]{0,15}"
+_BANDWIDTH = rf"{_NUMBER} GB/s \((?:RDMA|NVL)\)"
+_RATE = re.compile(rf"({_NUMBER}) GB/s \((RDMA|NVL)\)")
+# The time is before or behind the bandwidths, and versions before July 2025 print none.
+_BEST_FIGURES = re.compile(
+    rf"(?:{_NUMBER} \+ (?P<sum>{_NUMBER}) us, "
+    rf"|transmit: (?P<transmit>{_NUMBER}) us, notify: {_NUMBER} us, BW: )?"
+    rf"(?P<rates>{_BANDWIDTH}(?:, {_BANDWIDTH})?)"
+    rf"(?:, t: (?P<total>{_NUMBER}) us)?"
 )
+# Every version prints times in both of these lines, or in none of them.
+_TIMED = re.compile(r"\[tuning\] .{1,300}\d us\b")
+_UNIT = re.compile(rf"(?<![\w.]){_NUMBER} ?(?P<unit>[a-zµ]{{0,2}}s|[KMGT]i?[Bb](?:/s)?)\b")
+_UNITS = ("us", "GB/s", "GB")
+_TIMES = ("sum", "transmit", "total")
+_BEST_HEAD = "[tuning] Best "
 _LATENCY_HEAD = "Dispatch bandwidth: "
 _LATENCY = re.compile(
     r"\[rank (?P<rank>\d{1,6})\] Dispatch bandwidth: (?P<dispatch>\d[\d.]{0,15}) GB/s, "
@@ -90,6 +102,7 @@ class _Reader:
         self._tokens = ""
         self._shape = (4096, 7168)  # the tests' default
         self._untimed = 0
+        self._timed_line = next((line.number for line in self.lines if _TIMED.search(line.text)), 0)
 
     def take(self, line: Line) -> None:
         """Reads the next line."""
@@ -147,28 +160,49 @@ class _Reader:
         return tokens * per_token
 
     def _unreadable(self, line: Line) -> None:
+        """Omits a last line that is truncated. Raises UsageError for any other.
+
+        A truncated line of the best configuration is refused: it may look like that of a version
+        without times.
+        """
+        words = line.text.strip()
+        other = next(
+            (one["unit"] for one in _UNIT.finditer(words) if one["unit"] not in _UNITS), ""
+        )
+        if other:
+            raise self._text.refuse(
+                line.number, f"a figure in {other}, but DeepEP prints us and GB/s: {words[:80]!r}"
+            )
         if line is not self.lines[-1]:
-            raise self._text.refuse(line.number, f"cannot read {line.text.strip()[:80]!r}")
+            raise self._text.refuse(line.number, f"cannot read {words[:80]!r}")
+        if _BEST_HEAD in words:
+            raise self._text.refuse(
+                line.number, "this line is cut: copy the text again, or remove this line"
+            )
         self._run.notices.append(f"line {line.number}: truncated, omitted")
         self._run.whole = False
 
     def _tuned(self, line: Line, best: re.Match[str]) -> None:
         """Reads the best configuration of test_intranode.py or test_internode.py."""
-        rates = _RATE.findall(best["figures"])
-        time = _TIME.search(best["figures"])
-        names = [link for _, link in rates]
-        if not rates or len({*names}) < len(names) or best["figures"].count("GB/s") > len(rates):
+        figures = _BEST_FIGURES.fullmatch(best["figures"].strip())
+        found = [] if figures is None else _RATE.findall(figures["rates"])
+        rates = [(read_decimal(rate), link) for rate, link in found]
+        shown = [] if figures is None else [one for one in figures.group(*_TIMES) if one]
+        times = [read_decimal(one) for one in shown]
+        links = {link for _, link in rates}
+        if len(links) < max(1, len(rates)) or len(times) > 1 or None in [*times, *dict(rates)]:
             self._unreadable(line)
             return
-        parsed = None if time is None else read_decimal(time["time"])
-        figures = [(read_decimal(rate), link) for rate, link in rates]
-        is_timed = time is not None or " us" in best["figures"]
-        if (is_timed and parsed is None) or any(rate is None for rate, _ in figures):
-            self._unreadable(line)
-            return
+        if not times and self._timed_line:
+            raise self._text.refuse(
+                line.number,
+                f"this line has no time, but line {self._timed_line} has one, so it is cut. Copy "
+                "the text again; import texts of several versions one by one",
+            )
         dtype = _BITS[best["type"] or "BF16"]
-        self._untimed += not is_timed
-        for rate, link in figures:
+        self._untimed += not times
+        parsed = times[0] if times else None
+        for rate, link in rates:
             assert rate is not None
             self._add(
                 _Found(
@@ -178,7 +212,7 @@ class _Reader:
                     dtype,
                     rate.times(_GIGA),
                     None if parsed is None else parsed.times(1e-6),
-                    0 if is_timed else self._bytes_of_tokens(dtype),
+                    0 if times else self._bytes_of_tokens(dtype),
                 ),
                 None,
             )

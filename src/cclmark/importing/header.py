@@ -89,6 +89,7 @@ def header_of(
         machine=_machine(hosts[0] if hosts else "", run.vendor_driver),
         devices=devices,
         links=[],
+        relations=run.relations,
         libraries=run.libraries,
         environment=run.environment,
         settings=_settings(run.facts, results),
@@ -107,15 +108,17 @@ def header_of(
             command=run.command,
             figure=run.figure,
             ranks=ranks,
-            hosts=_number_of_hosts(devices, given, origin),
+            hosts=_number_of_hosts(run, devices, given, origin),
         ),
     )
 
 
-def _number_of_hosts(devices: Sequence[DeviceDescription], given: Given, origin: Origin) -> int:
+def _number_of_hosts(
+    run: ForeignRun, devices: Sequence[DeviceDescription], given: Given, origin: Origin
+) -> int:
     """Returns the number of hosts from the text's devices, else from the user; 0 if unknown."""
     told = {device.host for device in devices}
-    known = len(told) if told and all(told) else 0
+    known = len(told) if told and all(told) else int(run.on_one_host)
     if known and given.hosts not in (None, known):
         raise UsageError(
             f"{origin.file or 'the text'} lists {known} host{'s' * (known > 1)}, not --hosts "

@@ -41,9 +41,12 @@ _ROOTED = ("broadcast", "reduce", "gather", "scatter")
 _DTYPES = {"MPI_FLOAT": "float32", "MPI_DOUBLE": "float64", "MPI_BYTE": "uint8", "MPI_INT": "int32"}
 _DTYPES |= {"MPI_CHAR": "int8", "MPI_INT8_T": "int8"}
 _SIZE, _TIMES, _RATE = "#bytes", ("t[usec]", "t_max[usec]"), "Mbytes/sec"
+_LEAST, _MEAN, _MOST = "t_min[usec]", "t_avg[usec]", "t_max[usec]"
+_TIME = re.compile(r"t(?:_\w{1,8})?\[(?P<unit>\w{1,8})\]")
 _DEFECTS, _REPETITIONS = "defects", "#repetitions"
 _FAILURES = ("out-of-mem.", "int-overflow", "time-out.")
 _MOST_OF_SLOWEST = 1.02  # rounding of the tool's bandwidth
+_SLACK = 1.02  # of what rounding allows
 
 
 def is_imb(lines: list[Line]) -> int | None:
@@ -160,6 +163,12 @@ class _Reader:
             raise self._text.refuse(
                 line.number, f"the number of processes of {self._name} is missing above"
             )
+        for name in columns:
+            time = _TIME.fullmatch(name)
+            if time is not None and time["unit"] != "usec":
+                raise self._text.refuse(
+                    line.number, f"{name}: IMB prints times in usec. Copy the text again"
+                )
         if columns[0] != _SIZE or len({*_TIMES} & {*columns}) != 1:
             raise self._text.refuse(line.number, "cannot read the columns of this table")
         self._columns = columns
@@ -189,8 +198,23 @@ class _Reader:
                 line.number, f"size {size} follows {self._last_bytes}: a title is missing above"
             )
         self._last_bytes = size
+        self._order(line, shown)
         self._compare(line, size, time, shown.get(_RATE))
         self._run.rows.append(self._imported(line, size, time, defects))
+
+    def _order(self, line: Line, shown: dict[str, str]) -> None:
+        """Raises UsageError for times of ranks that are not in their order, beyond rounding."""
+        for low, high in ((_LEAST, _MEAN), (_MEAN, _MOST), (_LEAST, _MOST)):
+            if low not in shown or high not in shown:
+                continue
+            one, other = read_decimal(shown[low]), read_decimal(shown[high])
+            if one is None or other is None:
+                raise self._text.refuse(line.number, "cannot read the times of this row")
+            if one.value - other.value > (one.error + other.error) * _SLACK:
+                raise self._text.refuse(
+                    line.number,
+                    f"{low} {one.value:g} is above {high} {other.value:g}: copy the text again",
+                )
 
     def _imported(self, line: Line, size: int, time: Figure, defects: Figure | None) -> ImportedRow:
         operation, is_part = _OPERATIONS[self._name]

@@ -17,7 +17,10 @@ _HEAD = re.compile(
 )
 _PLACEMENTS = re.compile(r"\b(out-of-place|in-place)\b")
 _GAP = re.compile(r"\s{24,}")  # in place of a missing out-of-place half
+_MILLISECOND_S = 1e-3
 _TAIL = ("algo", "proto", "nchannels")
+_UNITS = re.compile(r"#?\s*(?:\([^()]{1,24}\)\s*)+")
+_UNIT = re.compile(r"\((?P<unit>[a-zµμ]{0,2}s|[mun]?sec|[KMGT]i?B|[KMGT]?i?[Bb](?:/s|ps))\)")
 _NAMES = {"bytes": "size", "N": "count", "op": "redop", "cputime": "time", "#wrong": "wrong"}
 
 
@@ -56,6 +59,22 @@ class Layout:
         return self.in_place
 
 
+def other_unit(line: str, layout: Layout) -> tuple[str, str] | None:
+    """Returns a unit on the line below a head, and the unit that the rows are read with.
+
+    Returns None if all units are the same, and for any other line.
+    """
+    if _UNITS.fullmatch(line.strip()) is None:
+        return None
+    time = "ms" if layout.time_unit_s == _MILLISECOND_S else "us"
+    for found in _UNIT.finditer(line):
+        unit = found["unit"].replace("µ", "u").replace("μ", "u")
+        due = "GB/s" if unit.endswith(("/s", "ps")) else "B" if unit.endswith("B") else time
+        if unit != due:
+            return unit, due
+    return None
+
+
 def read_layout(line: str, before: str) -> Layout | None:
     """Reads the layout from the head on ``line``, with the placements from the line before it.
 
@@ -82,5 +101,5 @@ def read_layout(line: str, before: str) -> Layout | None:
     placements = [found == "in-place" for found in _PLACEMENTS.findall(before)]
     if len(placements) != len(starts):
         placements = [False, True][: len(starts)]
-    unit_s = 1e-3 if "res" in part else 1e-6
+    unit_s = _MILLISECOND_S if "res" in part else 1e-6
     return Layout(tuple(lead), part, tuple(placements), unit_s, len(names) - end)

@@ -9,7 +9,7 @@ import msgspec
 
 from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_figure
 from cclmark.importing.nccl_head import FIGURE, nccl_version, read_device, read_facts
-from cclmark.importing.nccl_layout import Layout, read_layout
+from cclmark.importing.nccl_layout import Layout, other_unit, read_layout
 from cclmark.importing.nccl_lines import is_ellipsis, is_head, plain_line
 from cclmark.importing.nccl_noise import without_noise
 from cclmark.importing.nccl_preamble import Preamble
@@ -99,11 +99,23 @@ class _Reader:
             self._library(line.number, "nccl" if noise[1] == "N" else "rccl", noise[2])
         quiet = without_noise(line.text, {device.host for device in self._preamble.devices})
         text = plain_line(quiet)
+        self._check_units(line.number, text)
         if "#" in text and not text.lstrip()[:1].isdigit():
             self._comment(Line(line.number, text[text.index("#") :], line.process))
         elif text.strip():
             self._plain(Line(line.number, text, line.process))
         self._before = line.text if line.text.strip() else self._before
+
+    def _check_units(self, number: int, text: str) -> None:
+        """Raises UsageError if the line below a head has other units than those read."""
+        layout = self._block.layout
+        other = None if layout is None or self._block.rows else other_unit(text, layout)
+        if other is not None:
+            raise self._text.refuse(
+                number,
+                f"the unit ({other[0]}), but the columns of this table are those of a version that "
+                f"prints ({other[1]}): copy the text again",
+            )
 
     def finish(self) -> ForeignRun:
         """Returns the complete run."""

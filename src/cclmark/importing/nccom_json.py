@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from cclmark.importing.cleaned_text import Figure, Text, read_count, read_figure
-from cclmark.importing.nccom_text import ALGBW, BUSBW, COUNT, SIZE, TIMES, TYPE
+from cclmark.importing.nccom_text import ALGBW, BUSBW, COUNT, SIZE, TIMES, TYPE, check_count
 from cclmark.importing.run import Facts, ForeignRun, ImportedRow
 from cclmark.importing.spelling import dtype_of
 
@@ -69,16 +69,19 @@ def _add(text: Text, line: int, row: Any, run: ForeignRun) -> None:
         raise text.refuse(line, "times of two kinds, medians and means, are in this document")
     run.figure = figure
     time, algbw, busbw = (_figure(text, line, row, name) for name in (times[0], ALGBW, BUSBW))
-    size_bytes = read_count(str(row[SIZE]))
+    size_bytes, count = (read_count(str(row[name])) for name in (SIZE, COUNT))
     if size_bytes is None:
         raise text.refuse(line, f"{SIZE} is {str(row[SIZE])[:40]}, not a number of bytes")
-    shown = str(row[TYPE])
+    if count is None:
+        raise text.refuse(line, f"{COUNT} is {str(row[COUNT])[:40]}, not a number of elements")
+    shown = str(row[TYPE])[:20]
+    check_count(text, line, size_bytes, count, shown)
     run.rows.append(
         ImportedRow(
             line=line,
             size_bytes=size_bytes,
             in_place=False,
-            dtype=dtype_of(shown) or shown[:20],
+            dtype=dtype_of(shown) or shown,
             reduction="sum",
             time=time.times(1e-6),
             algbw=algbw.times(unit),

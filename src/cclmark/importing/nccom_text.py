@@ -7,6 +7,7 @@ import re
 from cclmark.importing.cleaned_text import Line, Text, read_count, read_decimal
 from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
 from cclmark.importing.spelling import dtype_of, operation_of
+from cclmark.plan.operations import DTYPE_BYTES
 
 _MEDIAN = "the median of the tool's operations (time(us))"
 _MEAN = "the mean of the tool's operations (time:avg(us))"
@@ -40,6 +41,20 @@ def read_nccom(text: Text) -> ForeignRun:
     for line in reader.lines:
         reader.take(line)
     return reader.run
+
+
+def check_count(text: Text, line: int, size_bytes: int, count: int, type_name: str) -> None:
+    """Raises UsageError if a size is not that of its number of elements.
+
+    Both are of the whole operation, for all operations (the tool's user guide).
+    """
+    width = DTYPE_BYTES.get(dtype_of(type_name) or "", 0)
+    if width and not 0 <= size_bytes - count * width < width:
+        raise text.refuse(
+            line,
+            f"{SIZE} {size_bytes} does not fit {COUNT} {count} of {type_name}, which have "
+            f"{count * width} bytes: copy the text again",
+        )
 
 
 class _Reader:
@@ -138,6 +153,8 @@ class _Reader:
         if None in (size, count, time, algbw, busbw):
             raise self._text.refuse(line.number, f"cannot read the row {words[:80]!r}")
         assert size is not None and time is not None and algbw is not None and busbw is not None
+        assert count is not None
+        check_count(self._text, line.number, size, count, shown[TYPE])
         self._shown.append(busbw.value)
         self.run.rows.append(
             ImportedRow(

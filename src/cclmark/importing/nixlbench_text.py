@@ -6,7 +6,8 @@ import re
 
 import msgspec
 
-from cclmark.importing.cleaned_text import Line, Text, read_count, read_figure
+from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_figure
+from cclmark.importing.notices import left_out
 from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import DeviceDescription
@@ -17,10 +18,10 @@ _FIGURE = (
 )
 _LATENCY = "; a latency is the mean time of a request (Avg Tx), from its post to its completion"
 _BLOCK, _BATCH, _RATE = "Block Size (B)", "Batch Size", "B/W (GB/Sec)"
-_ALL, _TIME = "Aggregate B/W (GB/Sec)", "Avg Tx (us)"
+_ALL, _TIME, _PER_BLOCK = "Aggregate B/W (GB/Sec)", "Avg Tx (us)", "Avg Lat. (us)"
 _NAMES = (
     *(_BLOCK, _BATCH, _ALL, _RATE, "B/W (MiB/Sec)", "B/W (GiB/Sec)", "Network Util (%)"),
-    *("Avg Lat. (us)", "Avg Prep (us)", "P99 Prep (us)", "Avg Post (us)", "P99 Post (us)"),
+    *(_PER_BLOCK, "Avg Prep (us)", "P99 Prep (us)", "Avg Post (us)", "P99 Post (us)"),
     *(_TIME, "P99 Tx (us)"),
 )
 _COLUMN = re.compile("|".join(re.escape(name) for name in _NAMES))
@@ -63,6 +64,7 @@ class _Reader:
         self._known: dict[str, str] | None = None  # those of the rows
         self._columns: list[str] = []
         self._is_left_out = False
+        self._untimed: list[int] = []
 
     def take(self, line: Line) -> None:
         """Reads the next line."""
@@ -87,6 +89,8 @@ class _Reader:
         ]
         if any(row.transfer.measure == "latency" for row in run.copies):
             run.figure += _LATENCY
+        if self._untimed:
+            run.notices.append(left_out(f"{_TIME} figures of 0", self._untimed))
         if self._known:
             shown = ", ".join(f"{name} {value}" for name, value in self._known.items())
             run.notices.append(f"settings of the tool: {shown}")
@@ -149,15 +153,37 @@ class _Reader:
         if not size or not batch or rate.value * _GB < 1:
             self._run.notices.append(f"line {line.number}: omitted: no figure, or no data")
             return
+        self._compare(line, size, rate, read_figure(shown.get(_PER_BLOCK, "")))
         self._known = self._known or dict(self._settings)
         common = self._transfer(batch)
         value = rate.value * _GB
         self._run.copies.append(ImportedTransfer(line.number, common, size, (value,), value))
-        time = read_figure(shown.get(_TIME, "0"))
-        if time is not None and time.value > 0:
+        time = read_figure(shown[_TIME]) if _TIME in shown else None
+        if time is not None and time.value <= 0:
+            self._untimed.append(line.number)
+        elif time is not None:
             latency = msgspec.structs.replace(common, measure="latency", method="request")
             self._run.copies.append(
                 ImportedTransfer(line.number, latency, size, time_s=time.value * 1e-6)
+            )
+
+    def _compare(self, line: Line, size: int, rate: Figure, per_block: Figure | None) -> None:
+        """Raises UsageError if a bandwidth is not that of the mean time of a block.
+
+        nixlbench computes both from one duration (printStats): the bandwidth is the size of a block
+        over its time, times the number of threads in versions since May 2026.
+        """
+        threads = read_count(self._settings.get("Num threads", ""))
+        if per_block is None or threads is None:
+            return
+        given = size / 1e3  # microseconds of a block at one GB/s
+        least = (rate.value - rate.error) * (per_block.value - per_block.error) * (1 - 1e-9)
+        most = (rate.value + rate.error) * (per_block.value + per_block.error) * (1 + 1e-9)
+        if not any(least <= given * number <= most for number in (1, threads)):
+            raise self._text.refuse(
+                line.number,
+                f"{_RATE} {rate.value:g} does not fit {_PER_BLOCK} {per_block.value:g} of a block "
+                f"of {size} bytes: copy the text again",
             )
 
     def _transfer(self, batch: int) -> Transfer:

@@ -5,6 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+_MOST_NAMED = 8
+
+
+def left_out(what: str, lines: Sequence[int]) -> str:
+    """Returns the notice about figures that are left out, one for each of ``lines``.
+
+    A matrix has several on a line. ``what``: for example ``figures of 0``.
+    """
+    distinct = sorted(set(lines))
+    shown = ", ".join(str(number) for number in distinct[:_MOST_NAMED])
+    if len(distinct) > _MOST_NAMED:
+        shown += f" and {len(distinct) - _MOST_NAMED} more"
+    place = "lines" if len(distinct) > 1 else "line"
+    return f"{what} are left out: {len(lines)}, on {place} {shown}"
+
 
 @dataclass
 class Notices:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from cclmark.importing.cleaned_text import Text, read_figure
+from cclmark.importing.notices import left_out
 from cclmark.importing.nvbandwidth_tests import (
     FIGURE,
     CellFigure,
@@ -28,6 +29,7 @@ _NAME = re.compile(r'"name"\s{0,20}:')
 _DEVICE = re.compile(
     r"(\d{1,4}): (.{1,80}?)(?: \(([0-9a-f]{8}:[0-9a-f]{2}:[0-9a-f]{2})\))?(?:: \(([^()]{1,255})\))?"
 )
+_TAG = re.compile(r"v(\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)")  # of git describe, without commits behind
 _FAILED = ("Error", "ERROR")
 
 
@@ -67,6 +69,10 @@ class _Reader:
             raise self._text.refuse(self._line, '"nvbandwidth" is not an object')
         run = self.run
         run.version = str(content.get("version", ""))[:20].removeprefix("v")
+        tag = _TAG.fullmatch(str(content.get("git_version", "")))
+        if "version" not in content and tag is not None:
+            run.version = tag[1]
+            run.notices.append(f'the document has no "version": "git_version" is {tag[0]}')
         run.vendor_driver = str(content.get("Driver Version", ""))[:30]
         cases = content.get("testcases")
         if not isinstance(cases, list):
@@ -81,13 +87,14 @@ class _Reader:
                 run.notices.append(f"{key} of the tool: {content[key][:200]}")
         if isinstance(content.get("error"), str):
             run.failed, run.exit_code, run.message = True, 1, content["error"][:200]
+        run.on_one_host = True
         if not run.devices:
             run.devices = unnamed_devices(self._devices, "cuda")
         cuda = content.get("CUDA Runtime Version")
         if isinstance(cuda, int) and 1000 <= cuda < 1_000_000:
             for device in run.devices:
                 device.driver_version = f"{cuda // 1000}.{cuda % 1000 // 10}"
-        settle(run)
+        settle(run, f'the document that begins on line {self._line} has no "version" with a number')
         return run
 
     def _list_devices(self, listed: Any) -> None:
@@ -168,11 +175,12 @@ class _Reader:
         self.run.copies += both_ways(test, parts, self.run.notices)
 
     def _cells(self, line: int, test: NvbandwidthTest, rows: list[list[Any]]) -> list[CellFigure]:
-        found, closed = [], 0
+        found, closed, zeros = [], 0, 0
         for number, row in enumerate(rows):
             for column, cell in enumerate(row):
+                is_shown = test.common.scope != "pairs" or number != column
                 if cell == "N/A":
-                    closed += test.common.scope != "pairs" or number != column
+                    closed += is_shown
                     continue
                 # Without a fixed notation: large figures have an exponent.
                 figure = read_figure(str(cell).replace("e+", "e").replace("e-", "?"))
@@ -182,6 +190,10 @@ class _Reader:
                     )
                 if figure.value > 0:
                     found.append(CellFigure(number, column, figure, line))
+                else:
+                    zeros += is_shown
+        if zeros:
+            self.run.notices.append(left_out(f"figures of 0 of {test.name}", [line] * zeros))
         if closed:
             self.run.notices.append(
                 f"line {line}: {closed} figures are N/A: not measured, for example without peer "

@@ -209,9 +209,16 @@ def both_ways(
     return found
 
 
-def settle(run: ForeignRun) -> None:
-    """Adds what holds for all figures of a run: the default size, and notices about definitions."""
+def settle(run: ForeignRun, missing: str) -> None:
+    """Adds what holds for all figures of a run: the default size, and notices about definitions.
+
+    ``missing``: describes where the version is due, if it is unknown.
+    """
     run.usual_size = usual_size(run.version)
+    if run.usual_size is None:
+        run.no_usual_size = (
+            f"{missing}: the tool's default is 64 MiB before version 0.7 and 512 MiB since"
+        )
     transfers = [row.transfer for row in run.copies]
     if any(one.scope in ("all-to-one", "one-to-all") for one in transfers):
         run.notices.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from cclmark.importing.cleaned_text import Line, Text, read_decimal
+from cclmark.importing.notices import left_out
 from cclmark.importing.nvbandwidth_tests import (
     FIGURE,
     CellFigure,
@@ -39,6 +40,7 @@ _ROW = re.compile(r"\d{1,4}", re.ASCII)
 _UNIT = re.compile(r"\(([KMGT]?i?B/s|[mun]?s)\)$")
 _UNITS = ("GB/s", "ns")  # of bandwidths and latencies
 _HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,254}", re.ASCII)
+_ZERO = "figures of 0"
 _SLACK = 0.005  # half of the last of two decimals
 
 
@@ -81,9 +83,10 @@ class _Reader:
         self._close(at_end=True)
         if not self.run.devices:
             self.run.devices = unnamed_devices(self._devices, "cuda")
+        self.run.on_one_host = not self._several
         for device in self.run.devices:
             device.driver_version = self._cuda
-        settle(self.run)
+        settle(self.run, 'no line "nvbandwidth Version: …" with a number is in the text')
 
     def _take(self, place: int) -> int:
         """Reads the line at ``place`` and returns the place of the next one."""
@@ -250,6 +253,7 @@ class _Reader:
 
     def _figures(self, matrix: PrintedMatrix, *, diagonal: bool) -> list[CellFigure]:
         found, closed = [], 0
+        zeros: list[int] = []
         for number, row in enumerate(matrix.rows):
             for column, word in enumerate(row.cells):
                 if word == "N/A":
@@ -258,8 +262,12 @@ class _Reader:
                 figure = read_decimal(word)
                 if figure is None:
                     raise self._text.refuse(row.line, f"{word[:40]!r} is not a number")
-                if figure.value > 0:  # older versions print 0 for copies that are not measured
+                if figure.value > 0:
                     found.append(CellFigure(number, column, figure, row.line))
+                elif diagonal or number != column:  # of older versions the diagonal is 0
+                    zeros.append(row.line)
+        if zeros:
+            self.run.notices.append(left_out(_ZERO, zeros))
         if closed:
             self.run.notices.append(
                 f"line {matrix.line}: {closed} figures are N/A: not measured, for example without "

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from cclmark.importing.cleaned_text import Line, Text, read_count, read_decimal
+from cclmark.importing.notices import left_out
 from cclmark.importing.nvbandwidth_text import unnamed_devices
 from cclmark.importing.run import Facts, ForeignRun, ImportedRow, ImportedTransfer, RankCount
 from cclmark.plan.transfers import Transfer
@@ -95,6 +96,7 @@ class _Reader:
         self._is_due = False  # the columns, after a title or an element type
         self._last_bytes = -1
         self._decimals: list[int] = []  # of the cells of the row before
+        self._empty: list[int] = []
         self._ranks: RankCount | None = None
 
     def take(self, line: Line) -> None:
@@ -128,6 +130,8 @@ class _Reader:
     def finish(self) -> ForeignRun:
         """Returns the complete run."""
         run = self._run
+        if self._empty:
+            run.notices.append(left_out("rows without a bandwidth or data", self._empty))
         if run.copies:
             run.figure = _WINDOW
             run.clock, run.facts = "", Facts(timing="")
@@ -259,7 +263,7 @@ class _Reader:
         table = self._table
         assert table is not None
         if not size_bytes or rate <= 0:
-            self._notice(line, "omitted: no bandwidth, or no data")
+            self._empty.append(line.number)
             return
         both = table.measure == "bidirectional"
         transfer = Transfer(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from cclmark.importing.cleaned_text import Figure, Line, Text, read_decimal
+from cclmark.importing.notices import left_out
 from cclmark.importing.printed_matrix import PrintedMatrix, read_matrix
 from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
-from cclmark.plan.transfers import KERNELS, LATENCY_BYTES, Transfer
-from cclmark.results.schema import DeviceDescription
+from cclmark.plan.transfers import DEFAULT_KERNEL, KERNELS, LATENCY_BYTES, Transfer
+from cclmark.results.schema import DeviceDescription, Relation
+from cclmark.results.topology import UNKNOWN_LINK
 
 _FIGURE = (
     "the size over the tool's bandwidth, of both directions together if it is bidirectional; or a "
@@ -28,11 +30,13 @@ _BANDWIDTH = re.compile(
     r"\((?:GB/s|%)\)"
 )
 _LATENCY = re.compile(r"(?P<clock>GPU|CPU) P2P Transmission Latency Matrix \(US\)")
+_CHOSEN = re.compile(r"kernel (?P<kernel>[\w-]{1,40})(?:, (?P<blocks>\d{1,6}) blocks?)?")
 _PATHS = "P2P Connectivity & minPath Matrix"
 _NAME = re.compile(r"(?:HOST\d{1,5}:)?DEV\d{1,5}", re.ASCII)
 _COMMAND = re.compile(r"p2pBandwidthLatencyTest -")
 _ENGINE = re.compile(r"(?:--p2p_type[= ]|-t )(CE|SM)(?= |$)")
 _KERNEL = re.compile(r"(?:--kernel[= ]|-k )([\w-]{1,40})(?= |$)")
+_HOPS = re.compile(r"\d{1,4}", re.ASCII)
 _NONE = ("x", "n/a", "hung", "WRONG", "-", "?")
 
 
@@ -63,6 +67,7 @@ class _Command:
 
     engine: str = ""
     kernel: str = ""
+    blocks: int = 0
 
 
 class _Reader:
@@ -73,9 +78,13 @@ class _Reader:
             "PCCL p2pBandwidthLatencyTest", _FIGURE, "device", "", facts=Facts(timing="")
         )
         self._how: re.Match[str] | None = None
-        self._command = _Command()
+        # A text of cclmark names the kernel where it is another than the default or the last one.
+        is_named = any(_CHOSEN.fullmatch(line.text.strip()) for line in self._lines)
+        self._command = _Command(kernel=DEFAULT_KERNEL if is_named else "")
         self._names: list[str] = []
+        self._lines_of: dict[Transfer, int] = {}
         self._latencies: dict[Transfer, ImportedTransfer] = {}
+        self._zeros: list[int] = []
 
     def read(self) -> None:
         """Reads all lines."""
@@ -83,21 +92,21 @@ class _Reader:
         while place < len(self._lines):
             place = self._take(place)
         self.run.copies += self._latencies.values()
+        if self._zeros:
+            self.run.notices.append(left_out("figures of 0", self._zeros))
         self.run.devices = [_device(number, name) for number, name in enumerate(self._names)]
-        if any(":" in name for name in self._names):
+        self.run.on_one_host = not any(":" in name for name in self._names)
+        if not self.run.on_one_host:
             self.run.notices.append(
                 f"devices of several processes: {self._names[0]} is DEV0, {self._names[-1]} is "
-                f"DEV{len(self._names) - 1}; the text does not contain their hosts"
+                f"DEV{len(self._names) - 1}; the text does not contain their hosts: --hosts sets "
+                "their number"
             )
 
     def _take(self, place: int) -> int:
         """Reads the line at ``place`` and returns the place of the next one."""
         words = self._lines[place].text.strip()
-        if _COMMAND.search(words) is not None:
-            engine, kernel = _ENGINE.search(words), _KERNEL.search(words)
-            self._command = _Command(
-                engine[1] if engine else "SM", kernel[1] if kernel else "bulkCopy"
-            )
+        if self._is_command(words):
             return place + 1
         if (how := _HOW.match(words)) is not None:
             self._how = how
@@ -105,8 +114,7 @@ class _Reader:
             if not words:
                 return place + 1
         if words == _PATHS:
-            matrix = self._matrix(place)
-            return place + 1 if matrix is None else matrix.after
+            return self._paths(place)
         if (bandwidth := _BANDWIDTH.fullmatch(words)) is not None:
             return self._bandwidths(place, bandwidth)
         if (latency := _LATENCY.fullmatch(words)) is not None:
@@ -116,6 +124,21 @@ class _Reader:
                 self._lines[place].number, "a row of a matrix without its title and columns"
             )
         return place + 1
+
+    def _is_command(self, words: str) -> bool:
+        """Whether a line contains the command, or the kernel, of the matrices that follow."""
+        if _COMMAND.search(words) is not None:
+            engine, kernel = _ENGINE.search(words), _KERNEL.search(words)
+            self._command = _Command(
+                engine[1] if engine else "SM", kernel[1] if kernel else DEFAULT_KERNEL
+            )
+            return True
+        if (chosen := _CHOSEN.fullmatch(words)) is None:
+            return False
+        self._command = replace(
+            self._command, kernel=chosen["kernel"], blocks=int(chosen["blocks"] or 0)
+        )
+        return True
 
     def _matrix(self, title: int) -> PrintedMatrix | None:
         """Reads the matrix after the title; None if the text ends there."""
@@ -153,6 +176,23 @@ class _Reader:
             self._cut()
         return matrix
 
+    def _paths(self, place: int) -> int:
+        """Reads the matrix of the lengths of paths."""
+        matrix = self._matrix(place)
+        if matrix is None:
+            return place + 1
+        relations = []
+        for number, row in enumerate(matrix.rows):
+            for column, word in enumerate(row.cells):
+                if word not in _NONE and not _HOPS.fullmatch(word):
+                    raise self._text.refuse(row.line, f"{word[:40]!r} is not the length of a path")
+                if number != column:
+                    hops = None if word in _NONE else int(word)
+                    relations.append(Relation(number, column, UNKNOWN_LINK, hops))
+        if not matrix.cut and any(one.hops is not None for one in relations):
+            self.run.relations = relations
+        return matrix.after
+
     def _bandwidths(self, place: int, title: re.Match[str]) -> int:
         """Reads a matrix of bandwidths."""
         line = self._lines[place]
@@ -172,11 +212,14 @@ class _Reader:
             if row == column and both:
                 self._notice(number, "two copies at once within a device are left out")
                 continue
+            size_bytes = int(title["size"])
+            transfer = _placed(common, row, column)
+            self._refuse_repeated(msgspec.structs.replace(transfer, size_bytes=size_bytes), number)
             self.run.copies.append(
                 ImportedTransfer(
                     number,
-                    _placed(common, row, column),
-                    int(title["size"]),
+                    transfer,
+                    size_bytes,
                     () if both else (rate,),
                     rate,
                 )
@@ -186,6 +229,7 @@ class _Reader:
     def _skipped(self, place: int) -> int:
         """Skips a matrix of shares, whose bandwidths the text contains too."""
         self._how = None
+        self._notice(self._lines[place].number, "matrices of shares of the limit are left out")
         after = place + 1
         while after < len(self._lines):
             first = self._lines[after].text.split()[0]
@@ -211,16 +255,23 @@ class _Reader:
                         known.line, transfer, LATENCY_BYTES, time_s=known.time_s, call_s=call_s
                     )
                 continue
-            if known is not None:
-                raise self._text.refuse(
-                    number,
-                    f"{transfer.describe()} is on line {known.line} already, so this is another "
-                    "run. Split the text before this matrix and import the parts one by one",
-                )
+            self._refuse_repeated(
+                msgspec.structs.replace(transfer, size_bytes=LATENCY_BYTES), number
+            )
             self._latencies[transfer] = ImportedTransfer(
                 number, transfer, LATENCY_BYTES, time_s=figure.value * 1e-6
             )
         return matrix.after
+
+    def _refuse_repeated(self, transfer: Transfer, line: int) -> None:
+        """Raises UsageError for a copy that the text contains twice."""
+        first = self._lines_of.setdefault(transfer, line)
+        if first != line:
+            raise self._text.refuse(
+                line,
+                f"{transfer.describe()} is on line {first} already, so this is another run. Split "
+                "the text before this matrix and import the parts one by one",
+            )
 
     def _common(self, line: Line, measure: str | None) -> Transfer:
         """Returns the properties of the cells of a matrix, from its title and the command."""
@@ -259,6 +310,7 @@ class _Reader:
             flows=(),
             size_bytes=0,
             kernel=kernel,
+            blocks=command.blocks if kernel else 0,
             peer_access=how["access"] == "Enabled",
         )
 
@@ -276,7 +328,7 @@ class _Reader:
                 if figure.value > 0:
                     found.append(((number, column), figure, row.line))
                 elif number != column:
-                    self._notice(row.line, "a figure of 0 is left out")
+                    self._zeros.append(row.line)
         return found
 
     def _notice(self, line: int, words: str) -> None:

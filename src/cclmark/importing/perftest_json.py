@@ -14,6 +14,7 @@ from cclmark.importing.perftest_text import (
     LATENCIES,
     SETTINGS,
     UNITS,
+    check_bandwidth,
     devices_of,
     latency_of,
     transfer_of,
@@ -114,7 +115,19 @@ class _Reader:
             )
         else:
             average = self._figure(line, fields, "BW_average")
-            rate = average.value * self._unit(line, size, average, fields)
+            unit = self._unit(line, size, average, fields)
+            if unit:
+                check_bandwidth(
+                    self._text,
+                    line,
+                    common,
+                    size,
+                    average,
+                    unit=unit,
+                    peak=read_decimal(fields.get("BW_peak", "")),
+                    messages=self._figure(line, fields, "MsgRate"),
+                )
+            rate = average.value * unit
             rates = (rate,) if len(common.flows) == 1 else ()
             found = ImportedTransfer(line, common, size, rates, rate) if rate and size else None
         if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from cclmark.importing.cleaned_text import Line, Text, read_count, read_decimal
+from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_decimal
 from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import DeviceDescription
@@ -28,6 +28,11 @@ _COLUMN = re.compile(
     r"#\w+|BW \w+(?: \w+)?\[[\w/]+\]|MsgRate(?: \w+)?\[\w+\]|t_\w+\[\w+\]"
     r"|[\d.]+% percentile\[\w+\]|tps average|CPU_Util\[%+\]"
 )
+_PEAK = re.compile(r"BW peak\[(?:MB/sec|MiB/sec|Gb/sec)\]")
+_MESSAGES = "MsgRate[Mpps]"
+_MODERATION = re.compile(r"CQ Moderation\s{0,20}: (\d{1,9})(?=\s|$)")
+_USUAL_MODERATION = 100
+_SLACK = 1.02  # of what rounding allows
 _AVERAGE = re.compile(r"BW average\[(MB/sec|MiB/sec|Gb/sec)\]")
 # MB is 2^20 bytes in old versions too: only its name was corrected later.
 UNITS = {"MB/sec": float(1 << 20), "MiB/sec": float(1 << 20), "Gb/sec": 1.25e8}
@@ -79,6 +84,7 @@ class _Table:
     common: Transfer | None = None
     columns: tuple[str, ...] = ()
     unit: float = 0.0
+    moderation: int = _USUAL_MODERATION
 
 
 class _Reader:
@@ -89,6 +95,7 @@ class _Reader:
         self._table: _Table | None = None
         self._device = ""
         self._settings: dict[str, str] = {}
+        self._moderation = _USUAL_MODERATION
 
     def take(self, line: Line) -> None:
         """Reads the next line."""
@@ -127,6 +134,8 @@ class _Reader:
                     "before this table and import the parts one by one",
                 )
             self._device = device[1]
+        if (moderation := _MODERATION.search(words)) is not None:
+            self._moderation = max(1, int(moderation[1]))
         for name, value in _SETTING.findall(words):
             known = self._settings.setdefault(name, value)
             if known != value and self._run.copies:
@@ -167,8 +176,13 @@ class _Reader:
         due = {"#bytes", _ITERATIONS, *((_TYPICAL, _LEAST, _MOST) if is_latency else ())}
         if due - {*columns} or len({*columns}) < len(columns) or len(averages) != (not is_latency):
             raise self._text.refuse(line.number, "cannot read the columns of this table")
+        peaks = [name for name in columns if _PEAK.fullmatch(name)]
+        if averages and peaks and averages[0] not in peaks[0]:
+            raise self._text.refuse(
+                line.number, f"the units of {peaks[0]} and BW average[{averages[0]}] differ"
+            )
         unit = UNITS[averages[0]] if averages else 0.0
-        self._table = replace(table, columns=columns, unit=unit)
+        self._table = replace(table, columns=columns, unit=unit, moderation=self._moderation)
 
     def _row(self, line: Line, words: str) -> None:
         table = self._table
@@ -194,7 +208,7 @@ class _Reader:
             count = read_count(shown[_ITERATIONS]) or 0
             found = latency_of(self._text, line, table.common, size, (least, typical, most), count)
         else:
-            found = _bandwidth(line, table, size, shown)
+            found = _bandwidth(self._text, line, table, size, shown)
         if found is None:
             self._run.notices.append(f"line {line.number}: omitted: no figure, or no data")
         else:
@@ -269,13 +283,73 @@ def _flows(direction: str, *, both: bool) -> tuple[tuple[int, int], ...]:
     return (there, (there[1], there[0])) if both else (there,)
 
 
+def check_bandwidth(
+    text: Text,
+    line: int,
+    common: Transfer,
+    size: int,
+    average: Figure,
+    *,
+    unit: float,
+    peak: Figure | None,
+    messages: Figure | None,
+) -> None:
+    """Compares an average bandwidth with the other figures of its row.
+
+    ``unit``: bytes per second. ``messages``: million per second, which times the size is the
+    average (perftest's print_report_bw computes both from the same cycles). Before August 2013
+    messages were those of one direction, bandwidths of both. ``peak``: the largest average of any
+    part of the messages, 0 if it was not measured. Raises UsageError for figures that do not fit
+    beyond their rounding.
+    """
+    if peak is not None and peak.value and average.value - average.error > peak.value + peak.error:
+        raise text.refuse(
+            line,
+            f"BW average {average.value:g} is above BW peak {peak.value:g}: copy the text again",
+        )
+    if messages is None or not size:
+        return
+    # In units of the average: the rate that the messages give, and its rounding.
+    given = messages.times(size * 1e6 / unit)
+    directions = (1, 2) if len(common.flows) > 1 else (1,)
+    if all(
+        abs(average.value - given.value * number)
+        > (average.error + given.error * number) * _SLACK + 1e-9 * average.value
+        for number in directions
+    ):
+        raise text.refuse(
+            line,
+            f"BW average {average.value:g} does not fit MsgRate {messages.value:g}, which with "
+            f"messages of {size} bytes gives {given.value:.6g}: copy the text again",
+        )
+
+
 def _bandwidth(
-    line: Line, table: _Table, size: int, shown: dict[str, str]
+    text: Text, line: Line, table: _Table, size: int, shown: dict[str, str]
 ) -> ImportedTransfer | None:
+    """Returns a bandwidth; None if there is no figure.
+
+    Raises UsageError if it does not fit the other figures of the row.
+    """
     assert table.common is not None
-    name = next(name for name in table.columns if _AVERAGE.fullmatch(name))
-    rate = float(shown[name]) * table.unit
+    average = read_decimal(next(shown[name] for name in table.columns if _AVERAGE.fullmatch(name)))
+    assert average is not None  # all cells of a row are numbers
+    rate = average.value * table.unit
     if not size or rate <= 0:
         return None
+    # The peak of versions before December 2019 lacks messages behind a multiple of the moderation.
+    iterations = read_count(shown[_ITERATIONS]) or 1
+    peak = next((shown[name] for name in table.columns if _PEAK.fullmatch(name)), None)
+    has_peak = peak is not None and iterations % table.moderation == 0
+    check_bandwidth(
+        text,
+        line.number,
+        table.common,
+        size,
+        average,
+        unit=table.unit,
+        peak=read_decimal(peak) if peak is not None and has_peak else None,
+        messages=read_decimal(shown[_MESSAGES]) if _MESSAGES in shown else None,
+    )
     rates = (rate,) if len(table.common.flows) == 1 else ()
     return ImportedTransfer(line.number, table.common, size, rates, rate)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from cclmark.importing.cleaned_text import Figure
 from cclmark.plan.transfers import Transfer
-from cclmark.results.schema import DeviceDescription, LibraryDescription
+from cclmark.results.schema import DeviceDescription, LibraryDescription, Relation
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,10 @@ class ForeignRun:
     the tool's default type and reduction, for texts that contain neither. ``whole``: whether the
     text appears complete. ``failed``: whether it reports wrong data anywhere; ``exit_code`` (0:
     unknown) and ``message``: how the run ended. ``device_of_each_rank``: whether ``devices`` are of
-    ranks, not of processes. ``usual_size``: the size of copies that a text does not contain.
-    ``vendor_driver``: the version of the devices' driver.
+    ranks, not of processes. ``usual_size``: the size of copies that a text does not contain;
+    ``no_usual_size``: the reason why it is unknown. ``vendor_driver``: the version of the devices'
+    driver. ``on_one_host``: whether all devices are of one host, which the tool does not name.
+    ``relations``: of every two devices, or empty.
     """
 
     tool: str
@@ -145,7 +147,10 @@ class ForeignRun:
     started_at: str = ""
     usual: tuple[str, str] | None = None
     usual_size: UsualSize | None = None
+    no_usual_size: str = ""
     vendor_driver: str = ""
+    on_one_host: bool = False
+    relations: list[Relation] = field(default_factory=list)
     whole: bool = True
     failed: bool = False
     exit_code: int = 0

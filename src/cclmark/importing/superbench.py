@@ -370,7 +370,7 @@ class _Reader:
                     host=self._node if is_local else kind,
                     runtime="",
                     index=number,
-                    name=f"{kind} {number}" if is_local else "",
+                    name=f"{kind if is_local else 'process'} {number}",
                     memory_bytes=0,
                 )
             )

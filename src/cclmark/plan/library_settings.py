@@ -12,6 +12,7 @@ import msgspec
 
 from cclmark.plan.libraries import (
     MPI,
+    all_libraries,
     library_called,
     listed_settings,
     title_of,
@@ -37,6 +38,7 @@ __all__ = [
     "check_value",
     "configuration_files_of",
     "find_setting",
+    "foreign_setting",
     "is_kept",
     "missing_requirements",
     "number_of",
@@ -51,6 +53,7 @@ __all__ = [
 
 _ANY_VERSION = "0.0"
 _CLOSE = 0.85
+_BUILT_IN = "shm"  # a shape
 
 
 def settings_of(ccl: str) -> list[LibrarySetting]:
@@ -188,6 +191,25 @@ def requires_new_processes(ccl: str, name: str) -> bool:
 def unknown_setting_notice(ccl: str, name: str) -> str:
     """A notice about a variable that is not among the library's settings; empty if it is."""
     return _unknown_setting(ccl, name, "its values are not checked")
+
+
+def foreign_setting(ccl: str, name: str) -> str:
+    """The reason why a variable of other libraries cannot have an effect; empty if it may have one.
+
+    Only the built-in library is certain to read its own variables alone: other libraries may work
+    below any library that is loaded from a file.
+    """
+    library = library_called(ccl)
+    if library is None or library.shape != _BUILT_IN or find_setting(ccl, name) is not None:
+        return ""
+    owners = [
+        title_of(other.name)
+        for other in all_libraries().values()
+        if any(setting.name == name for setting in listed_settings(other))
+    ]
+    if not owners:
+        return ""
+    return f"{name} is a setting of {' and '.join(owners)}: {title_of(ccl)} does not read it"
 
 
 def unknown_setting_refusal(ccl: str, name: str) -> str:

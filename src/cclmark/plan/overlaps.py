@@ -9,6 +9,7 @@ import msgspec
 from cclmark.plan.cases import Case
 from cclmark.plan.counts import Count
 from cclmark.plan.items import OVERLAP
+from cclmark.plan.of_case import OfCase
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import Variant
 from cclmark.plan.work_beside import MATMUL
@@ -41,7 +42,7 @@ class Compute(msgspec.Struct, frozen=True):
         return f"triad on arrays of {format_size(self.extent)}"
 
 
-class Overlap(msgspec.Struct, frozen=True):
+class Overlap(msgspec.Struct, OfCase, frozen=True):
     """One case with one variant beside a compute in one round.
 
     ``case`` has the placement and library of the variant.
@@ -57,41 +58,12 @@ class Overlap(msgspec.Struct, frozen=True):
         """The kind of work, see plan.items."""
         return OVERLAP
 
-    @property
-    def work(self) -> str:
-        """The operation."""
-        return self.case.operation
-
-    @property
-    def library(self) -> str:
-        """The library that performs it."""
-        return self.case.ccl
-
-    @property
-    def ccl(self) -> str:
-        """The CCL that performs it."""
-        return self.case.ccl
-
-    @property
-    def size_bytes(self) -> int:
-        """The size to which the figures refer."""
-        return self.case.size_bytes
-
-    @property
-    def ranks(self) -> int:
-        """The number of ranks that take part."""
-        return self.case.ranks
-
     def describe(self) -> str:
         """The overlap in words, for messages."""
         return (
             f"{self.case.describe()} beside {self.compute.describe()} with "
             f"{self.variant.describe()} (round {self.round + 1})"
         )
-
-    def is_within(self, devices: int) -> bool:
-        """True: all ranks take part."""
-        return self.case.is_within(devices)
 
     def series(self) -> Overlap:
         """The overlap without round and size."""

@@ -16,6 +16,7 @@ from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.counts import AtLeastOne
 from cclmark.plan.items import PIECES
+from cclmark.plan.of_case import OfCase
 from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.plan.sizes import format_size
 
@@ -53,7 +54,7 @@ class Division(msgspec.Struct, frozen=True):
         return f"{self.pieces} {'grouped calls' if self.form == GROUPED else 'calls'}"
 
 
-class PieceCase(msgspec.Struct, frozen=True):
+class PieceCase(msgspec.Struct, OfCase, frozen=True):
     """A case with its divisions, of which the first one is ONE."""
 
     case: Case
@@ -64,38 +65,9 @@ class PieceCase(msgspec.Struct, frozen=True):
         """The kind of work, see plan.items."""
         return PIECES
 
-    @property
-    def work(self) -> str:
-        """The operation."""
-        return self.case.operation
-
-    @property
-    def library(self) -> str:
-        """The library that performs it."""
-        return self.case.ccl
-
-    @property
-    def ccl(self) -> str:
-        """The CCL that performs it."""
-        return self.case.ccl
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of the whole message."""
-        return self.case.size_bytes
-
-    @property
-    def ranks(self) -> int:
-        """The number of ranks that take part."""
-        return self.case.ranks
-
     def describe(self) -> str:
         """The case in words, for messages."""
         return f"{self.case.describe()} in pieces"
-
-    def is_within(self, devices: int) -> bool:
-        """True: all ranks take part."""
-        return self.case.is_within(devices)
 
     def series(self) -> PieceCase:
         """The case without its size and its divisions."""

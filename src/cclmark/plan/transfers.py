@@ -15,6 +15,7 @@ from cclmark.plan.sizes import format_size
 
 ENGINES = ("CE", "SM")
 KERNELS = ("cacheCopy", "ncCopy", "bulkCopy")
+DEFAULT_KERNEL = "bulkCopy"  # of PCCL's tool, too
 DIRECTIONS = ("write", "read")
 MEASURES = ("unidirectional", "bidirectional", "latency")
 SCOPES = ("pairs", "local", "host", "all-to-one", "one-to-all", "all-pairs")
@@ -154,7 +155,7 @@ class TransferPlan:
     measures: Sequence[str] = ("unidirectional",)
     directions: Sequence[str] = ("write",)
     engines: Sequence[str] = ("CE",)
-    kernels: Sequence[str] = ("bulkCopy",)
+    kernels: Sequence[str] = (DEFAULT_KERNEL,)
     scopes: Sequence[str] = ("pairs",)
     blocks: Sequence[int] = (0,)
     threads: int = 0

@@ -9,12 +9,13 @@ import msgspec
 from cclmark.plan.cases import Case
 from cclmark.plan.counts import Count
 from cclmark.plan.items import EXPERIMENT
+from cclmark.plan.of_case import OfCase
 from cclmark.plan.variants import Variant
 
 SEARCH, PROOF = "search", "proof"
 
 
-class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
+class Trial(msgspec.Struct, OfCase, frozen=True, omit_defaults=True):
     """One case with one variant in one round. ``case`` has the placement and library of it.
 
     ``stage``: the part of a tuning run (SEARCH or PROOF), empty in an experiment.
@@ -30,38 +31,9 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
         """The kind of work, see plan.items."""
         return EXPERIMENT
 
-    @property
-    def work(self) -> str:
-        """The operation."""
-        return self.case.operation
-
-    @property
-    def library(self) -> str:
-        """The library that performs it."""
-        return self.case.ccl
-
-    @property
-    def ccl(self) -> str:
-        """The CCL that performs it."""
-        return self.case.ccl
-
-    @property
-    def size_bytes(self) -> int:
-        """The size to which the figures refer."""
-        return self.case.size_bytes
-
-    @property
-    def ranks(self) -> int:
-        """The number of ranks that take part."""
-        return self.case.ranks
-
     def describe(self) -> str:
         """The trial in words, for messages."""
         return f"{self.case.describe()} with {self.variant.describe()} (round {self.round + 1})"
-
-    def is_within(self, devices: int) -> bool:
-        """True: all ranks take part."""
-        return self.case.is_within(devices)
 
     def series(self) -> Trial:
         """The trial without round and size."""

@@ -34,7 +34,7 @@ from cclmark.recording.progress import Progress
 from cclmark.recording.repetition import Repetition
 from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.report.formats.exporter import Connects, Explains, Exporter, Observer
+from cclmark.report.formats.exporter import Connects, Explains, Exporter, Notices, Observer
 from cclmark.report.wording.text import counted
 from cclmark.results.journal import JournalWriter
 from cclmark.results.kinds import CaseResult, Result, VariedCaseResult
@@ -249,6 +249,7 @@ class Recorder:
         messages = [outcome.message, *problems, *self._hung, self._output.failure]
         if code == EXIT_MISSING and not self.measured:
             messages += [f"nothing was measured: {reason}" for reason in self._reasons]
+        messages += self._unshown()
         for message in dict.fromkeys(messages):
             if message:
                 print(f"cclmark: {plain_lines(message)}", file=sys.stderr)
@@ -268,6 +269,17 @@ class Recorder:
         more = len(texts) - _MOST_DOUBTS
         return texts[:_MOST_DOUBTS] + ([f"and {more} more: see the table"] if more > 0 else [])
 
+    def _unshown(self) -> list[str]:
+        """Returns the notices of the exporter, except reasons that are printed already."""
+        if not self._introduced:
+            return []
+        printed = [*self._hung, *(self._reasons if not self.measured else [])]
+        return [
+            text
+            for text in _notices_of(self._exporter)
+            if not any(reason and reason in text for reason in printed)
+        ]
+
     def close(self) -> None:
         """Closes the journal; removes it if it has no header."""
         self._progress.clear()
@@ -277,6 +289,11 @@ class Recorder:
         if text:
             self._progress.clear()
             self._output.write(text)
+
+
+def _notices_of(exporter: Exporter[Any]) -> list[str]:
+    """Returns the findings for which the printed text has no place."""
+    return exporter.notices() if isinstance(exporter, Notices) else []
 
 
 def _now() -> str:
@@ -358,6 +375,8 @@ def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> i
     for result in resumed.in_plan().rest():
         output.write(exporter.add(printable(result)))
     output.write(exporter.end(printable(resumed.footer)))
+    for text in _notices_of(exporter):
+        print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
     print(f"cclmark: {resumed.path} is already complete; nothing to measure", file=sys.stderr)
     return EXIT_MISSING if output.failure else resumed.exit_code()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -16,6 +17,7 @@ from cclmark.references.reference_curves import SATURATED_BYTES
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Header, Relation, TransferSummary
 
+_HOSTS = "whether the two devices are on one host is unknown"
 _SAME_LIMIT = 0.05  # of a link's specified rate, which sources round
 
 # The median time in seconds or bandwidth in bytes per second; one of the figures; their number.
@@ -34,6 +36,9 @@ class CopyReferences:
                 common = msgspec.structs.replace(one.series(), pair=None, size_bytes=one.size_bytes)
                 self._groups.setdefault(common, _Group(common)).add(one)
         self._relations = {(one.first, one.second): one for one in header.relations}
+        self._is_on_one_host: bool | None = None  # devices without hosts: whether they are on one
+        if header.imported is not None and header.imported.hosts:
+            self._is_on_one_host = header.imported.hosts == 1
         self._by_rank = {device.rank: device for device in header.devices}
         self._fair: dict[tuple[object, ...], list[_Group]] = {}
 
@@ -43,7 +48,9 @@ class CopyReferences:
         Both are copies between two devices of the same kinds on one host. Measure, engine,
         direction and kernel are the same as far as the source reports them, and so is the length of
         the path. Of a source with several pairs the median is used, of a user's own source the same
-        pair. Sizes are equal, or both are at least 256 MiB. Latencies have the same method.
+        pair. Sizes are equal, or both are at least 256 MiB. Latencies have the same method. Copies
+        of another tool whose text names no hosts are not compared if there are several, and if
+        their number is unknown that is a difference.
         """
         pair = _pair(transfer)
         if pair is None or not _is_comparable(transfer):
@@ -52,12 +59,15 @@ class CopyReferences:
         kinds = frozenset(kind_of(device.name) for device in own)
         if len(own) != 2 or len({device.host for device in own}) != 1:
             return None
-        if not all(map(is_known, kinds)):
+        on_one_host = bool(own[0].host) or self._is_on_one_host
+        if on_one_host is False or not all(map(is_known, kinds)):
             return None
         relation = self._relations.get(pair)
         groups = self._groups_for(transfer, kinds, relation)
         found = [_match(group, pair, transfer, summary, relation, self._header) for group in groups]
         ranked = [match for match in found if match is not None]
+        if not on_one_host:
+            ranked = [replace(match, differences=(*match.differences, _HOSTS)) for match in ranked]
         return min(ranked, key=_rank, default=None)
 
     def _groups_for(

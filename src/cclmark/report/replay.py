@@ -7,7 +7,13 @@ from typing import Any
 
 from cclmark.errors import UsageError
 from cclmark.report.formats.csv_format import CsvExporter
-from cclmark.report.formats.exporter import Connects, Exporter, Observer, Profiles
+from cclmark.report.formats.exporter import (
+    Connects,
+    Exporter,
+    Notices,
+    Observer,
+    Profiles,
+)
 from cclmark.report.formats.json_format import JsonExporter
 from cclmark.report.kinds import report_kind
 from cclmark.report.kinds.kind import View
@@ -58,6 +64,20 @@ def replayed(
             f"the journal of run {journal.header.run_id} cannot be shown as {format}: its "
             f"content is inconsistent ({type(error).__name__}: {error})"
         ) from None
+
+
+def unshown(journal: Journal, format: str) -> list[str]:
+    """Returns the findings for which the text in ``format`` has no place."""
+    if format in ("json", "csv") or format not in formats_of(journal.kind):
+        return []
+    exporter = exporter_of(journal.kind, format, View(journal))
+    if not isinstance(exporter, Notices):
+        return []
+    exporter.begin(journal.header)
+    for result in journal.results:
+        exporter.add(result)
+    exporter.end(journal.footer)
+    return exporter.notices()
 
 
 def _pieces(journal: Journal, view: View, format: str) -> Iterator[str]:

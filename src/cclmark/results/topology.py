@@ -8,6 +8,8 @@ from typing import Any
 
 from cclmark.results.schema import DeviceDescription, Link, Relation
 
+UNKNOWN_LINK = "?"
+
 # The meaning of each symbol, nearest first, in the words of nvidia-smi topo.
 LEGEND = {
     "X": "the device itself",
@@ -20,7 +22,7 @@ LEGEND = {
     "MEM": "the memory of one host",
     "NET": "the network between two hosts",
     "P2P": "peer access over an unknown path",
-    "?": "unknown",
+    UNKNOWN_LINK: "unknown",
 }
 
 Place = tuple[int, int, int]  # PCI domain, bus, device
@@ -44,7 +46,9 @@ def relations_between(
     try:
         relations = _from_nvml(devices, links)
     except Exception:  # the measurement can go on after any failure of NVML
-        relations = [Relation(*pair, "P2P" if pair in (reach or ()) else "?") for pair in pairs]
+        relations = [
+            Relation(*pair, "P2P" if pair in (reach or ()) else UNKNOWN_LINK) for pair in pairs
+        ]
     return relations if reach is None else with_hops(relations, reach)
 
 
@@ -62,7 +66,7 @@ def relations_across(
         if one.host != other.host:
             found.append(Relation(*pair, "NET", 0))
         else:
-            found.append(within.get(pair) or Relation(*pair, "?"))
+            found.append(within.get(pair) or Relation(*pair, UNKNOWN_LINK))
     return found
 
 
@@ -152,7 +156,7 @@ def _ancestor(nvml: Any, first: Any, second: Any) -> str:
         nvml.NVML_TOPOLOGY_NODE: "NODE",
         nvml.NVML_TOPOLOGY_SYSTEM: "SYS",
     }
-    return signs.get(level, "?")
+    return signs.get(level, UNKNOWN_LINK)
 
 
 def _limit(links: Sequence[Link], first: int, second: int, nvlinks: int) -> float:

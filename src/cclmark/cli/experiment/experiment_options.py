@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import click
 
+from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.options import (
     AUTO_PLACEMENT,
     METHOD,
@@ -83,7 +84,7 @@ class ExperimentFlags(Flags):
         METHOD,
         "--rounds",
         default=USUAL_ROUNDS,
-        type=click.IntRange(min=2, max=1000),
+        type=WholeNumber(least=2, most=1000),
         metavar="N",
         help=f"Rounds, in each of which everything is measured [{USUAL_ROUNDS}].",
     )

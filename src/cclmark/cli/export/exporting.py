@@ -11,6 +11,7 @@ from cclmark.errors import EXIT_OK, UsageError
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.report.exports.exports import EXPORTS, TABULAR
+from cclmark.report.replay import unshown
 from cclmark.report.wording.remarks import lacking
 from cclmark.results.journal import Journal, read_journal
 
@@ -32,6 +33,9 @@ def export_journals(journals: Sequence[Path], format: str, table: str, output: P
     refuse_to_lose(output, journals)
     named = [(str(path), _read(path)) for path in journals]
     write_whole(output or STANDARD_OUTPUT, EXPORTS[format](named, table, usual_references))
+    for name, journal in named:
+        for text in unshown(journal, format):
+            print(f"cclmark: {plain(name)}: {plain(text)}", file=sys.stderr)
     tell_written(output)
     return EXIT_OK
 

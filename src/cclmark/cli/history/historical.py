@@ -20,7 +20,7 @@ from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.recording.output import Output, print_out
 from cclmark.report.lists.history_lists import run_lines, runs_csv, runs_json, runs_table
-from cclmark.report.replay import replayed
+from cclmark.report.replay import replayed, unshown
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.text import counted
 
@@ -113,6 +113,8 @@ def show_runs(run: str, format: str, output: Path | None, db: str | None) -> int
         return [*head, *again]
 
     write_all(output, text, history)
+    for finding in unshown(journal, format):
+        print(f"cclmark: {plain(finding)}", file=sys.stderr)
     return EXIT_OK
 
 

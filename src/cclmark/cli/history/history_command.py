@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.printed_help import SaysHelp
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -124,7 +125,7 @@ def _list() -> click.Command:
             *_filters(),
             click.Option(
                 ["-n", "--limit"],
-                type=click.IntRange(0, 10**9),
+                type=WholeNumber(0, 10**9),
                 default=20,
                 metavar="N",
                 help="Maximum number of runs, 0: all [20].",
@@ -191,7 +192,7 @@ def _prune() -> click.Command:
             ),
             click.Option(
                 ["--keep"],
-                type=click.IntRange(0, 10**9),
+                type=WholeNumber(0, 10**9),
                 metavar="N",
                 help="All but the newest N.",
             ),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.printed_help import SaysHelp
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_data
 
@@ -48,7 +49,7 @@ def import_command(name: str) -> click.Command:
             ),
             click.Option(
                 ["--ranks"],
-                type=click.IntRange(1, 1 << 20),
+                type=WholeNumber(1, 1 << 20),
                 metavar="N",
                 help="Number of ranks, if the text does not contain it.",
             ),
@@ -72,7 +73,7 @@ def import_command(name: str) -> click.Command:
             click.Option(["--device"], metavar="NAME", help="Name of the devices."),
             click.Option(
                 ["--hosts"],
-                type=click.IntRange(1, 1 << 20),
+                type=WholeNumber(1, 1 << 20),
                 metavar="N",
                 help="Number of hosts, if the text does not contain it.",
             ),

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import click
 
+from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.options import (
     AUTO_PLACEMENT,
     METHOD,
@@ -52,7 +53,7 @@ class OverlapFlags(Flags):
     matrix: int | None = option(
         OPERATION,
         "--matrix",
-        type=click.IntRange(min=16, max=65536),
+        type=WholeNumber(least=16, most=65536),
         metavar="N",
         help="matmul: rows and columns of the matrices [8192, bfloat16; host: 256, float32].",
     )
@@ -76,7 +77,7 @@ class OverlapFlags(Flags):
         METHOD,
         "--rounds",
         default=USUAL_ROUNDS,
-        type=click.IntRange(min=2, max=1000),
+        type=WholeNumber(least=2, most=1000),
         metavar="N",
         help=f"Rounds, in each of which everything is measured [{USUAL_ROUNDS}].",
     )

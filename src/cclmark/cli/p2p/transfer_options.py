@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
+from cclmark.cli.numbers import RealNumber, WholeNumber
 from cclmark.cli.options import METHOD, OPERATION, OUTPUT, SIZES, WHERE, Flags, changed, option
 
 _MOST_ELEMENTS = 1 << 48
 
 _SWITCH: dict[str, Any] = {
-    "type": click.IntRange(0, 1),
+    "type": WholeNumber(0, 1),
     "is_flag": False,
     "flag_value": 1,
     "metavar": "[0|1]",
@@ -132,14 +133,14 @@ class TransferFlags:
         SIZES, "-e", "--end", "--maxbytes", default="", metavar="SIZE", help="Largest size [-b]."
     )
     factor: float = option(
-        SIZES, "-f", "--factor", "--stepfactor", default=2.0, type=float, help="Growth [2]."
+        SIZES, "-f", "--factor", "--stepfactor", default=2.0, type=RealNumber(), help="Growth [2]."
     )
     elements: int | None = option(
         SIZES,
         "-n",
         "--num-elems",
         "--num_elems",
-        type=click.IntRange(1, _MOST_ELEMENTS),
+        type=WholeNumber(1, _MOST_ELEMENTS),
         metavar="N",
         help="The size as a number of 4-byte integers.",
     )
@@ -149,7 +150,7 @@ class TransferFlags:
         "--num-iterations",
         "--num_iterations",
         default=1,
-        type=click.IntRange(1, 10_000),
+        type=WholeNumber(1, 10_000),
         metavar="N",
         help="Number of random sizes between -y and -x.",
     )
@@ -158,7 +159,7 @@ class TransferFlags:
         "-y",
         "--min-num-elems",
         "--min_num_elems",
-        type=click.IntRange(1, _MOST_ELEMENTS),
+        type=WholeNumber(1, _MOST_ELEMENTS),
         metavar="N",
         help="Minimum number of integers of a random size.",
     )
@@ -167,7 +168,7 @@ class TransferFlags:
         "-x",
         "--max-num-elems",
         "--max_num_elems",
-        type=click.IntRange(1, _MOST_ELEMENTS),
+        type=WholeNumber(1, _MOST_ELEMENTS),
         metavar="N",
         help="Maximum number of integers of a random size.",
     )
@@ -202,7 +203,7 @@ class TransferFlags:
         "--num-gpus",
         "--num_gpus",
         "--ngpus",
-        type=int,
+        type=WholeNumber(),
         metavar="N",
         help="Number of devices [all].",
     )
@@ -228,7 +229,7 @@ class TransferFlags:
         "--block-size",
         "--block_size",
         default=-1,
-        type=int,
+        type=WholeNumber(),
         metavar="N",
         help="Threads of a block [selected for the kernel].",
     )
@@ -236,7 +237,7 @@ class TransferFlags:
         METHOD,
         "-r",
         "--repeat",
-        type=click.IntRange(1, 1000),
+        type=WholeNumber(1, 1000),
         metavar="N",
         help="Number of consecutive copies in a sample [as many as last 5 ms].",
     )
@@ -282,7 +283,7 @@ class TransferFlags:
         "--max-display-num-elems",
         "--max_display_num_elems",
         default=32,
-        type=click.IntRange(min=1),
+        type=WholeNumber(least=1),
         metavar="N",
         help="Maximum number of devices in a matrix [32].",
     )

@@ -66,6 +66,7 @@ _MOST_BLOCKS = 65535
 _MOST_THREADS = 1024
 _MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
 _ACROSS = ("all-to-one", "one-to-all", "all-pairs")  # scopes of all devices at once
+_NO_PEER_ON_HOST = "copies without peer access are between accelerators: use -a 0"
 _MEANINGLESS = {
     "fake_driver": "--use_fake_driver",
     "virtual": "--disable_vm",
@@ -134,6 +135,8 @@ def _measure(
     messages = (one for plan in plans for one in plan.messages())
     transfers = list(dict.fromkeys((*copies, *messages)))
     if not transfers:
+        if flags.no_peer and devices.runtime == "host":
+            raise UsageError(_NO_PEER_ON_HOST)
         raise UsageError(
             "nothing to measure: peer access off requires --direction write and --engine CE; the "
             "host supports --direction write and uniBw; within a device uniBw and latency are "
@@ -264,7 +267,7 @@ def is_together(
     if together or all(one.peer_access for one in transfers):
         return together
     if runtime == "host":
-        raise UsageError("copies without peer access are between accelerators: use -a 0")
+        raise UsageError(_NO_PEER_ON_HOST)
     if several_hosts:
         raise UsageError(
             "copies without peer access require one process for all devices, but on several hosts "

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import click
 
+from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.options import (
     AUTO_PLACEMENT,
     METHOD,
@@ -73,7 +74,7 @@ class PairFlags(Flags):
         OUTPUT,
         "--max-display",
         default=32,
-        type=click.IntRange(min=2),
+        type=WholeNumber(least=2),
         metavar="N",
         help="Maximum number of devices in a matrix [32].",
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.printed_help import SaysHelp
 
 _USUAL_CALLS = 1 << 17
@@ -43,7 +44,7 @@ def profile_command(name: str) -> click.Command:
             ),
             click.Option(
                 ["--calls"],
-                type=click.IntRange(1, _MOST_CALLS),
+                type=WholeNumber(1, _MOST_CALLS),
                 default=_USUAL_CALLS,
                 metavar="N",
                 help="Calls of each process that are listed one by one, for medians, waiting and "

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.options import OPERATION, Flags, argument, changed, option
 from cclmark.cli.step_options import StepFlags
 from cclmark.plan.replay_choices import GAPS, KEEP
@@ -40,7 +41,7 @@ class ProgramFlags:
     matrix: int | None = option(
         OPERATION,
         "--matrix",
-        type=click.IntRange(min=16, max=65536),
+        type=WholeNumber(least=16, most=65536),
         metavar="N",
         help="matmul: rows and columns of the matrices [4096, bfloat16; host: 128, float32]. "
         "Calls wait for the blocks of a product, the longer the larger it is.",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.printed_help import SaysHelp
 
 
@@ -29,7 +30,7 @@ def serve_command(name: str) -> click.Command:
             ),
             click.Option(
                 ["--port"],
-                type=click.IntRange(0, 65535),
+                type=WholeNumber(0, 65535),
                 default=8321,
                 metavar="N",
                 help="Port to listen on, 0 for any that is free [8321].",

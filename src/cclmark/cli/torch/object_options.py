@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.options import OPERATION, Flags, changed, option
 from cclmark.cli.torch.torch_options import TorchFlags
 
@@ -50,7 +51,7 @@ class ObjectFlags:
     count: int | None = changed(_SHARED["count"])
     check: int = changed(
         _SHARED["check"],
-        type=click.IntRange(0, 1),
+        type=WholeNumber(0, 1),
         metavar="0|1",
         help="Whether received objects and tensors are compared with the sent ones [1].",
     )

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import click
 
+from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.options import METHOD, OPERATION, changed, option
 from cclmark.cli.p2p.transfer_options import TransferFlags
 
@@ -83,7 +84,7 @@ class TraceCopiesFlags(TransferFlags):
         _OF_P2P["repeat"],
         20,
         add=("-n",),
-        type=click.IntRange(1, 100_000),
+        type=WholeNumber(1, 100_000),
         help="How many copies of each flow are traced [20].",
     )
     warmup: int = option(
@@ -91,7 +92,7 @@ class TraceCopiesFlags(TransferFlags):
         "-w",
         "--warmup",
         default=5,
-        type=click.IntRange(0, 100),
+        type=WholeNumber(0, 100),
         metavar="N",
         help="Copies before them [5].",
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from cclmark.cli.numbers import RealNumber, WholeNumber
 from cclmark.cli.options import METHOD, OPERATION, Flags, changed, option
 from cclmark.cli.step_options import StepFlags
 from cclmark.plan.training_choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
@@ -30,14 +31,14 @@ class ModelFlags:
     layers: int | None = option(
         OPERATION,
         "--layers",
-        type=click.IntRange(1, 1000),
+        type=WholeNumber(1, 1000),
         metavar="N",
         help="Another number of layers [the model's].",
     )
     vocabulary: int | None = option(
         OPERATION,
         "--vocabulary",
-        type=click.IntRange(2, 1 << 24),
+        type=WholeNumber(2, 1 << 24),
         metavar="N",
         help="Another number of tokens [the model's]; gpt2's 50257 padded to 50304, a multiple of "
         "64, is faster on tensor cores.",
@@ -53,21 +54,21 @@ class ModelFlags:
         OPERATION,
         "--batch",
         default=4,
-        type=click.IntRange(1, 1 << 20),
+        type=WholeNumber(1, 1 << 20),
         metavar="N",
         help="Sequences of each rank in a step; with tp and pp of all ranks together [4].",
     )
     sequence: int | None = option(
         OPERATION,
         "--sequence",
-        type=click.IntRange(2, 1 << 24),
+        type=WholeNumber(2, 1 << 24),
         metavar="N",
         help=f"Tokens of a sequence [{USUAL_SEQUENCE}, or the model's context if it is shorter].",
     )
     microbatches: int | None = option(
         OPERATION,
         "--microbatches",
-        type=click.IntRange(1, 4096),
+        type=WholeNumber(1, 4096),
         metavar="N",
         help="pp: parts of the batch that pass the pipeline [one for each sequence of the batch].",
     )
@@ -90,14 +91,14 @@ class ModelFlags:
     learning_rate: float | None = option(
         OPERATION,
         "--learning-rate",
-        type=click.FloatRange(0, 1e3),
+        type=RealNumber(0, 1e3),
         metavar="RATE",
         help=f"Learning rate [{', '.join(f'{k}: {v:g}' for k, v in LEARNING_RATES.items())}].",
     )
     balance_loss: float | None = option(
         OPERATION,
         "--balance-loss",
-        type=click.FloatRange(0, 1e3),
+        type=RealNumber(0, 1e3),
         metavar="WEIGHT",
         help=f"Weight of the auxiliary loss that balances experts, 0 for none "
         f"[{USUAL_BALANCE_WEIGHT:g} for models with experts].",
@@ -141,7 +142,7 @@ class TrainFlags(StepFlags, ModelFlags):
     peak_teraflops: float | None = option(
         METHOD,
         "--peak",
-        type=click.FloatRange(0, 1e6, min_open=True),
+        type=RealNumber(0, 1e6, above=True),
         metavar="TFLOPS",
         help="Peak rate of a device for the MFU, in 10^12 operations per second [the dense "
         "bfloat16 peak of its datasheet].",

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import click
 
+from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.options import (
     AUTO_PLACEMENT,
     METHOD,
@@ -51,7 +52,7 @@ class TuneFlags(Flags):
         METHOD,
         "--proof-rounds",
         default=LEAST_ROUNDS,
-        type=click.IntRange(min=LEAST_ROUNDS, max=1000),
+        type=WholeNumber(least=LEAST_ROUNDS, most=1000),
         metavar="N",
         help=f"Rounds of the proof, each in fresh processes [{LEAST_ROUNDS}].",
     )
@@ -83,7 +84,7 @@ class TuneFlags(Flags):
         METHOD,
         "--sm-cost",
         default=USUAL_ROWS,
-        type=click.IntRange(min=0, max=65536),
+        type=WholeNumber(least=0, most=65536),
         metavar="N",
         help="On CUDA devices, measure the slow-down of an N x N matrix product beside the tuned "
         f"collectives, before and after; 0: not [{USUAL_ROWS}].",

@@ -45,7 +45,8 @@ def picture(chart: Chart, format: str) -> bytes:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingError(
-            "pictures need matplotlib: pip install 'cclmark[pictures]', or pip install matplotlib"
+            "pictures require matplotlib, which is not installed: pip install 'cclmark[pictures]', "
+            "or pip install matplotlib"
         ) from None
     height = _HEIGHT
     if isinstance(chart, Lines | Boxes):

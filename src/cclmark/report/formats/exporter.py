@@ -57,6 +57,15 @@ class Observer(Protocol):
 
 
 @runtime_checkable
+class Notices(Protocol):
+    """An exporter whose text has no place for some findings: they are printed as notices."""
+
+    def notices(self) -> list[str]:
+        """Returns these findings after the end of the text."""
+        ...
+
+
+@runtime_checkable
 class Profiles(Protocol):
     """An exporter that shows what a profile contains besides its operations."""
 

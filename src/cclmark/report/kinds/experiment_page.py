@@ -21,6 +21,7 @@ from cclmark.report.wording.variant_words import (
     groups_of,
     interval_text,
     noise_text,
+    noise_warning,
     remarks_of,
     size_text,
     speed_up_text,
@@ -84,6 +85,8 @@ def insights_on_experiment(run: Run) -> list[Insight]:
         lines = [line.strip() for line in best_lines(experiment, cases)]
         text = f"Fastest for {cases[0].series().group_words()}: {'; '.join(lines)}."
         found.append(Insight("note", text))
+    if warning := noise_warning(experiment):
+        found.append(Insight("look", *map(sentence, warning)))
     found += [Insight("look", sentence(line)) for line in remarks_of(experiment)]
     return [*found, *of_completeness(run.journal, [])]
 

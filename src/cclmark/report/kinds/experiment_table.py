@@ -9,6 +9,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.variants import Variant
 from cclmark.printable import plain
 from cclmark.report.grid import grid_lines, usual_width
+from cclmark.report.insights.insight_words import sentence
 from cclmark.report.wording.head import method_of, opening_lines
 from cclmark.report.wording.paint import HEAT_STEPS, Paint, unpainted
 from cclmark.report.wording.remarks import ending_line
@@ -17,6 +18,7 @@ from cclmark.report.wording.variant_words import (
     default_time_text,
     groups_of,
     noise_text,
+    noise_warning,
     outcome_text,
     overall_lines,
     remarks_of,
@@ -87,6 +89,8 @@ class ExperimentTable(GatheredTrials):
         if overall and len(experiment.cases) > 1:
             lines += ["", self._paint("  Geometric mean of the speed-ups of all cases", "bold")]
             lines += [f"    {line}" for line in overall]
+        if warning := noise_warning(experiment):
+            lines += ["", *(self._paint(f"  {line}", "yellow") for line in warning)]
         remarks = remarks_of(experiment)
         if remarks:
             lines += ["", self._paint("  Not ranked", "bold")]
@@ -196,6 +200,8 @@ class ExperimentMarkdown(GatheredTrials):
             lines += ["", "The fastest variant of each size, with the 95 % interval:", ""]
             lines += [f"- {line.strip()}" for line in best_lines(experiment, cases)]
             lines.append("")
+        if warning := noise_warning(experiment):
+            lines += [*map(sentence, warning), ""]
         remarks = remarks_of(experiment)
         if remarks:
             lines += ["Not ranked:", "", *(f"- {line}" for line in remarks), ""]

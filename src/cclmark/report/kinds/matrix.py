@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,8 +11,9 @@ import msgspec
 from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, wrong_flows
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
-from cclmark.report.wording.device_labels import labels
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
+from cclmark.printable import plain
+from cclmark.report.wording.device_labels import labels, of_several_kinds
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Header
 
@@ -26,6 +28,18 @@ _LATENCY_MEANING = {
     "half-round-trip": "half the time of a message and its answer",
     "round-trip": "the time of a read until its data has arrived",
 }
+# A host device copies within the call, and 16 bytes stay in the caches.
+LATENCY_OF_HOST_COPIES = (
+    "mean time of a call that copies 16 bytes, many calls in a row, by the host's clock; a host "
+    "device copies within the call, and the data stay in its caches: -t SM --latency-method "
+    "ping-pong measures the latency between processors"
+)
+_CALL_MEANING_ON_HOST = "the same calls: a host device copies within the call"
+_ABOVE_MEMORY = (
+    "the limit is the bandwidth of the host's memory, and data that stay in the caches of the "
+    "processors are copied faster: increase the size (-b)"
+)
+_ABOVE_LINKS = "the limit is that of the links that the driver reports, too few for these pairs"
 NOT_MEASURED = "-"  # because another pair hung
 CALL_MEANING = "what the host spends in the call that starts one copy"
 
@@ -50,7 +64,7 @@ class Matrix:
     """A matrix of one figure. ``figure``: bandwidth, utilisation, latency or call.
 
     ``between_hosts``: what measured the pairs on different hosts, if the matrix has such cells
-    besides those of ``series``.
+    besides those of ``series``. ``on_host``: the devices are processors.
     """
 
     series: Transfer
@@ -59,6 +73,7 @@ class Matrix:
     columns: list[str]
     cells: dict[Place, Cell] = field(default_factory=dict)
     between_hosts: str = ""
+    on_host: bool = False
 
     @property
     def unit(self) -> str:
@@ -104,10 +119,12 @@ class Matrix:
     def _meaning(self) -> str:
         series = self.series
         if self.figure == "call":
-            return CALL_MEANING
+            return _CALL_MEANING_ON_HOST if self.on_host else CALL_MEANING
         if series.measure == "latency":
             is_mutual = series.method in ("ping-pong", MESSAGE_LATENCY)
             way = "" if is_mutual else f"; {_way(series)}"
+            if self.on_host and series.method == "copy":
+                return LATENCY_OF_HOST_COPIES + way
             return _LATENCY_MEANING.get(series.method, series.method) + way
         if series.measure == "bidirectional" and series.scope == "pairs":
             verb = "write to" if series.direction == "write" else "read from"
@@ -160,10 +177,24 @@ class MatrixCollector:
         self._names = labels(header.devices, hosts=hosts)
         self._numbers = {name: number for number, name in enumerate(self._names)}
         self._is_triangle = header.settings.triangle
+        self._is_mixed = of_several_kinds(header.devices)
         self._limits = LinkLimits(header.relations)
         self._shares = shares
+        self._on_host = is_on_host(header)
         self._is_across_hosts = len({device.host for device in header.devices}) > 1
         self._results: list[TransferResult] = []
+        self._percents: list[float] = []
+
+    def above_limit(self) -> str:
+        """Returns the reason for shares above 100 % in the finished matrices; empty for none."""
+        above = [one for one in self._percents if one > 100]
+        if not above:
+            return ""
+        text = (
+            f"{len(above)} of {counted(len(self._percents), 'share')} of the link limit exceed "
+            f"100 %, up to {figure(max(above))} %: "
+        )
+        return text + (_ABOVE_MEMORY if self._on_host else _ABOVE_LINKS)
 
     def add(self, result: TransferResult) -> list[Matrix]:
         """Adds a result; returns the previous matrices if it belongs to another one."""
@@ -223,25 +254,36 @@ class MatrixCollector:
 
     def _matrices_of(self, results: Sequence[TransferResult]) -> list[Matrix]:
         series = series_of(results[0])
-        rows, columns = self._axes(series)
+        rows, columns = self._axes(series, results)
         wanted = ["bandwidth"] if series.measure != "latency" else ["latency"]
         if series.measure == "latency" and series.method == "copy":
             wanted.append("call")
         if self._shares and series.measure != "latency" and series.scope in ("pairs", "all-pairs"):
             wanted.append("utilisation")
-        matrices = [Matrix(series, figure, rows, columns) for figure in wanted]
+        matrices = [
+            Matrix(series, figure, rows, columns, on_host=self._on_host) for figure in wanted
+        ]
         for matrix in matrices:
             for result in results:
                 for place, pair, value in self._values(matrix.figure, result):
                     matrix.cells[place] = Cell(value, pair, result, note_of_flow(result, pair))
+                    if matrix.figure == "utilisation" and value is not None:
+                        self._percents.append(value)
         return matrices
 
-    def _axes(self, series: Transfer) -> tuple[list[str], list[str]]:
+    def _axes(
+        self, series: Transfer, results: Sequence[TransferResult]
+    ) -> tuple[list[str], list[str]]:
+        """Returns the names of rows and columns: all devices, of several kinds only those used."""
+        names = self._names
+        if self._is_mixed:
+            flows = [flow for result in results for flow in result.transfer.flows]
+            names = [names[number] for number in sorted({end for flow in flows for end in flow})]
         if series.scope in ("pairs", "all-pairs"):
-            return self._names, self._names
+            return names, names
         if series.scope == "host":
-            return [], self._names  # rows are added as results arrive
-        return [_row_of(series)], self._names
+            return [], names  # rows are added as results arrive
+        return [_row_of(series)], names
 
     def _values(
         self, figure: str, result: TransferResult
@@ -301,6 +343,11 @@ class MatrixCollector:
         return None if share is None else share * 100
 
 
+def is_on_host(header: Header) -> bool:
+    """Whether all devices are processors."""
+    return bool(header.devices) and all(one.runtime == "host" for one in header.devices)
+
+
 def series_of(result: TransferResult) -> Transfer:
     """Returns the common properties of all results of one matrix."""
     series = result.transfer.series()
@@ -312,6 +359,15 @@ def series_of(result: TransferResult) -> Transfer:
 def figure(value: float) -> str:
     """Formats two decimals, or three significant digits for values below 1."""
     return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:#.3g}"
+
+
+def missing_figures(results: Sequence[TransferResult]) -> list[str]:
+    """Returns why cells have no figure: their text, the number of such transfers, the reason."""
+    counts = Counter((note(one), one.reason) for one in results if one.summary is None)
+    return [
+        f"{text}: {number} of {counted(len(results), 'transfer')}: {plain(reason)}"
+        for (text, reason), number in counts.items()
+    ]
 
 
 def note_of_flow(result: TransferResult, flow: Pair) -> str:

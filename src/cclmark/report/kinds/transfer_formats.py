@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cclmark.analysis.copies import checks_of, outliers_of
+from cclmark.plan.transfers import DEFAULT_KERNEL, Transfer
 from cclmark.references.copy_matching import slowest_matches
 from cclmark.report.formats.markdown import escape
 from cclmark.report.grid import hidden_line
-from cclmark.report.kinds.matrix import Matrix, MatrixCollector, figure
+from cclmark.report.kinds.matrix import (
+    LATENCY_OF_HOST_COPIES,
+    Matrix,
+    MatrixCollector,
+    figure,
+    is_on_host,
+    missing_figures,
+)
 from cclmark.report.wording.deviations import checks_text, deviation_text, series_title
 from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.head import origin_of
 from cclmark.report.wording.paint import unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_text
+from cclmark.report.wording.text import counted
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Footer, Header
 
@@ -104,6 +113,9 @@ class TransferMarkdown(_ByMatrix):
             for series, match in matches.items()
             if (text := verdict_text(match))
         ]
+        lines += [f"- {escape(text)}" for text in missing_figures(results)]
+        if above := self._collector.above_limit():
+            lines.append(f"- {escape(above)}")
         checks = checks_text(checks_of(results))
         return "\n" + "\n".join([*lines, f"\n{len(results)} transfers; {checks}.", ""])
 
@@ -115,6 +127,7 @@ class TransferPccl(_ByMatrix):
         """``most_devices``: matrices show at most that many devices."""
         super().__init__(shares=shares, hosts=hosts)
         self._most = most_devices
+        self._kernel = (DEFAULT_KERNEL, 0)
 
     def opening(self) -> str:
         """Returns the matrix of shortest paths."""
@@ -124,7 +137,7 @@ class TransferPccl(_ByMatrix):
             ["0" if row == column else _steps(steps.get((row, column))) for column in numbers]
             for row in numbers
         ]
-        return "P2P Connectivity & minPath Matrix\n" + self._lines(rows) + "\n"
+        return "P2P Connectivity & minPath Matrix\n" + self._lines(rows, self._names) + "\n"
 
     def matrix(self, matrix: Matrix) -> str:
         """Returns the head in PCCL's words and the values with two decimals."""
@@ -153,7 +166,7 @@ class TransferPccl(_ByMatrix):
             ]
             for row in matrix.rows
         ]
-        return head + self._lines(rows)
+        return self._kernel_line(series) + head + self._lines(rows, matrix.columns)
 
     def closing(self, footer: Footer | None) -> str:
         """Returns the number of devices that are not shown, and the duration."""
@@ -162,8 +175,27 @@ class TransferPccl(_ByMatrix):
         lines += [f"Total: {footer.duration_s:6.2f} s"] if footer is not None else []
         return "".join(f"{line}\n" for line in lines)
 
-    def _lines(self, rows: list[list[str]]) -> str:
-        names = self._names[: self._most]
+    def _kernel_line(self, series: Transfer) -> str:
+        """Returns a line with kernel and blocks where they change: PCCL's tool has one of them."""
+        kernel = (series.kernel, series.blocks)
+        if series.engine != "SM" or not series.kernel or kernel == self._kernel:
+            return ""
+        self._kernel = kernel
+        blocks = f", {counted(series.blocks, 'block')}" if series.blocks else ""
+        return f"kernel {series.kernel}{blocks}\n"
+
+    def notices(self) -> list[str]:
+        """Returns what would disturb programs that parse: reasons, and meanings of figures."""
+        found = missing_figures(self._results)
+        methods = {one.transfer.method for one in self._results if one.summary is not None}
+        if "copy" in methods and is_on_host(self._header):
+            found.append(f"latency: {LATENCY_OF_HOST_COPIES}")
+        if above := self._collector.above_limit():
+            found.append(above)
+        return found
+
+    def _lines(self, rows: list[list[str]], names: list[str]) -> str:
+        names = names[: self._most]
         width = max(_PCCL_WIDTH, *(len(name) + 2 for name in names))
         lines = [" " * width + "".join(f"{name:<{width}}" for name in names)]
         lines += [

@@ -16,7 +16,7 @@ from cclmark.report.page.page import PageTable, Section
 from cclmark.report.wording.reference_notes import share_text
 from cclmark.report.wording.text import BYTES_PER_GB
 from cclmark.results.kinds import TransferResult
-from cclmark.results.topology import LEGEND
+from cclmark.results.topology import LEGEND, UNKNOWN_LINK
 
 _MOST_CONNECTED = 32
 
@@ -75,7 +75,7 @@ def _connections(run: Run) -> PageTable | None:
     """Returns the connection of each pair of devices; None if unknown, or with too many devices."""
     header = run.journal.header
     names = device_names(header)
-    if not header.relations or len(names) > _MOST_CONNECTED:
+    if len(names) > _MOST_CONNECTED or {one.kind for one in header.relations} <= {UNKNOWN_LINK}:
         return None
     by_pair = {(one.first, one.second): one for one in header.relations}
     numbers = range(len(names))

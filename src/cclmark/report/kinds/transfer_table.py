@@ -15,7 +15,7 @@ from cclmark.printable import plain
 from cclmark.references.copy_matching import slowest_matches
 from cclmark.references.match import Match
 from cclmark.report.grid import grid_lines, hidden_line, usual_width
-from cclmark.report.kinds.matrix import Cell, Matrix, MatrixCollector, figure, note
+from cclmark.report.kinds.matrix import Cell, Matrix, MatrixCollector, figure, is_on_host, note
 from cclmark.report.wording.deviations import checks_text, deviation_text
 from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.head import opening_lines
@@ -25,7 +25,7 @@ from cclmark.report.wording.remarks import planned_results
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Footer, Header, Relation
-from cclmark.results.topology import LEGEND
+from cclmark.results.topology import LEGEND, UNKNOWN_LINK
 
 _CELL = 9
 _GAP = "  "
@@ -83,6 +83,8 @@ class TransferTable:
         lines += self._ranges()
         lines += self._contention()
         lines += self._standing_out()
+        if above := self._collector.above_limit():
+            lines += ["", self._paint(f"  {above}", "yellow")]
         lines += self._checks()
         if footer is not None and footer.message:
             ended = f"  ended early: {footer.message.splitlines()[0]}"
@@ -102,17 +104,19 @@ class TransferTable:
             hops = by_pair[row, column].hops
             return "?" if hops is None else str(hops)
 
-        lines = ["", self._paint("Connections", "bold")]
-        lines += self._grid(
-            self._names, self._names, [[sign(a, b) for b in numbers] for a in numbers]
-        )
         signs = {one.kind for one in relations}
-        shown = {"X", *("NV#" if kind.startswith("NV") else kind for kind in signs)}
-        lines += [
-            self._paint(f"  {name:<5} {text}", "dim")
-            for name, text in LEGEND.items()
-            if name in shown
-        ]
+        lines = []
+        if signs != {UNKNOWN_LINK}:
+            lines += ["", self._paint("Connections", "bold")]
+            lines += self._grid(
+                self._names, self._names, [[sign(a, b) for b in numbers] for a in numbers]
+            )
+            shown = {"X", *("NV#" if kind.startswith("NV") else kind for kind in signs)}
+            lines += [
+                self._paint(f"  {name:<5} {text}", "dim")
+                for name, text in LEGEND.items()
+                if name in shown
+            ]
         memory = max((one.limit_bytes_per_s for one in relations if one.kind == "MEM"), default=0)
         if memory:
             limit = f"{figure(memory / BYTES_PER_GB)} GB/s"
@@ -335,8 +339,7 @@ def method_of_transfers(header: Header) -> str:
     if header.imported is not None:
         return "one figure for each transfer"
     settings = header.settings
-    on_host = all(device.runtime == "host" for device in header.devices)
-    clock = "host clock after a barrier" if on_host else "device events behind a gate"
+    clock = "host clock after a barrier" if is_on_host(header) else "device events behind a gate"
     copies = f"samples of {settings.iterations} copies, " if settings.iterations else ""
     length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
     check = "every last sample checked" if settings.check else "copies not checked"

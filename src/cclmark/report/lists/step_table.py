@@ -11,6 +11,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.report.wording.connections import ring_lines, tree_lines
 from cclmark.report.wording.text import counted
 from cclmark.results.schema import Ring, Tree
+from cclmark.results.topology import UNKNOWN_LINK
 from cclmark.trace.case_steps import DERIVED, OBSERVED, PLANNED, SELECTED, UNKNOWN, CaseSteps
 
 _MOST_LISTED = 24  # steps; more are summarised
@@ -58,7 +59,7 @@ class Links:
         if step.is_local or step.source is None:
             return ""
         kind = self._relations.get((step.source, step.destination), "")
-        return "" if kind in ("?", "MEM") else kind
+        return "" if kind in (UNKNOWN_LINK, "MEM") else kind
 
     def words(self, step: Step) -> str:
         """Both, for a table."""

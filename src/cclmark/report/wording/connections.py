@@ -12,6 +12,7 @@ from cclmark.printable import plain
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import counted
 from cclmark.results.schema import Header, Paths, Ring, Tree
+from cclmark.results.topology import UNKNOWN_LINK
 
 _MOST_NAMED = 6  # pairs of one line
 _MOST_RANKS = 16  # of a ring or tree in full
@@ -89,7 +90,7 @@ def _routes(header: Header, paths: Paths) -> list[str]:
         if channels := _channels(of):
             parts.append(channels)
         kinds = dict.fromkeys(relations.get(pair, "") for pair in pairs)
-        if known := [kind for kind in kinds if kind not in ("", "?", "MEM")]:
+        if known := [kind for kind in kinds if kind not in ("", UNKNOWN_LINK, "MEM")]:
             parts.append(f"devices connected by {', '.join(known)}")
         devices = dict.fromkeys(name for route in of for name in route.devices)
         if devices:

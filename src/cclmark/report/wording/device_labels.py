@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from cclmark.plan.cases import Case
@@ -9,17 +10,30 @@ from cclmark.results.schema import DeviceDescription, Header
 
 
 def labels(devices: Sequence[DeviceDescription], *, hosts: bool = False) -> list[str]:
-    """Returns the name of each device: ``DEV2``, or ``HOST0:DEV2``.
+    """Returns the name of each device, which no other one has: ``DEV2``, or ``HOST0:DEV2``.
 
+    Where numbers alone do not distinguish devices, as those of adapters and GPUs of one host, names
+    are those of the devices, ``HOST0:adapter1``, with the rank if several have the same.
     ``hosts``: also name the host if there is only one.
     """
     names = list(dict.fromkeys(device.host for device in devices))
-    return [
-        f"HOST{names.index(device.host)}:DEV{device.index}"
-        if hosts or len(names) > 1
-        else f"DEV{device.index}"
-        for device in devices
+    places = [f"HOST{names.index(one.host)}:" * (hosts or len(names) > 1) for one in devices]
+    if not of_several_kinds(devices):
+        return [f"{place}DEV{one.index}" for place, one in zip(places, devices, strict=True)]
+    found = [
+        place + (one.name.replace(" ", "") or f"DEV{one.index}")
+        for place, one in zip(places, devices, strict=True)
     ]
+    count = Counter(found)
+    return [
+        f"{label}#{one.rank}" if count[label] > 1 else label
+        for label, one in zip(found, devices, strict=True)
+    ]
+
+
+def of_several_kinds(devices: Sequence[DeviceDescription]) -> bool:
+    """Whether two devices of a host have the same number, as a GPU and an adapter can."""
+    return len({(one.host, one.index) for one in devices}) < len(devices)
 
 
 def device_labels(header: Header) -> list[str]:

@@ -113,6 +113,23 @@ def remarks_of(experiment: Experiment) -> list[str]:
     return lines
 
 
+def noise_warning(experiment: Experiment) -> tuple[str, str] | None:
+    """Returns where the machine was too noisy, and what to do; None if it was not."""
+    noisy = [case for case in experiment.cases if experiment.is_too_noisy(case)]
+    if not noisy:
+        return None
+    named = list(dict.fromkeys(f"{case.operation} {size_text(case)}" for case in noisy))
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    worst = max(noise_floor(experiment.controls[case]) for case in noisy)
+    return (
+        f"too noisy: the default differs from itself by up to ±{worst * 100:.1f} % "
+        f"({', '.join(named[:_MOST_NAMED])}{more}): speed-ups of these sizes, and means that "
+        "contain them, decide nothing",
+        "end other work on the machine, use at most as many host ranks as processors, or measure "
+        "longer with more --rounds and --max-time",
+    )
+
+
 def overall_lines(experiment: Experiment) -> list[str]:
     """The geometric mean of each variant over all cases, the fastest first."""
     found: list[tuple[float, Variant]] = []
