@@ -114,6 +114,21 @@ class TestListsOfRanks:
         with pytest.raises(UsageError, match=r"are of 32, not of --ranks 64"):
             read(text, ranks=64)
 
+    def test_tables_of_other_numbers_without_lists(self):
+        """Each part of the text is imported with its own head and settings."""
+        parts = [text_of([], factor=2 * (ranks - 1) / ranks) for ranks in (2, 4)]
+        plain = [part.partition("\n")[2] for part in parts]  # without the program's name
+        for first, second in (parts, plain):
+            line = first.count("\n") + 1
+            with pytest.raises(
+                UsageError,
+                match=rf"^a\.txt:{line}: the bandwidths above are of 2 ranks of all_reduce, those "
+                rf"here of 4, so the text has several runs: split it before line {line} and import",
+            ):
+                read(first + second, operation="all_reduce")
+            journals = [read(part, operation="all_reduce") for part in (first, second)]
+            assert [one.results[0].case.ranks for one in journals] == [2, 4]
+
     def test_a_repeated_line_counts_once(self):
         assert read(text_of([*WHOLE, WHOLE[3]])).results == read(text_of(WHOLE)).results
         other = WHOLE[3].replace("node0", "node9")

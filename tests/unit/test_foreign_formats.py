@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from datetime import datetime
 from pathlib import Path
@@ -517,6 +518,59 @@ class TestFlagcx:
         assert first.time_s == pytest.approx(131072 / 8.731905e9)
         assert first.algbw_bytes_per_s == pytest.approx(8.731905e9)
 
+    @staticmethod
+    def rows_of(ranks, first=1 << 20):
+        lines = []
+        for step in range(5):
+            size, time_us = first << step, 20 + 10 * step
+            rate = size / time_us / 1e3
+            lines.append(
+                f"Comm size: {size} bytes; Elapsed time: {time_us / 1e6:.6f} sec; Algo bandwidth: "
+                f"{rate:.6f} GB/s; Bus bandwidth: {rate * 2 * (ranks - 1) / ranks:.6f} GB/s"
+            )
+        return lines
+
+    @pytest.mark.parametrize(
+        ("between", "first", "line"),
+        [
+            ([], 1 << 20, 6),  # sizes start again
+            (["another run"], 1 << 20, 7),
+            (["", "./test_allreduce -b 1M", ""], 1 << 20, 7),  # before the command
+            ([], 1 << 25, 6),  # sizes go on
+        ],
+    )
+    def test_several_runs_in_one_text(self, between, first, line):
+        text = "\n".join([*self.rows_of(2), *between, *self.rows_of(4, first)])
+        with pytest.raises(
+            UsageError,
+            match=rf"^a\.txt:{line}: the bandwidths above are of 2 ranks of all_reduce, those here "
+            rf"of 4, so the text has several runs: split it before line {line} and import the pa",
+        ):
+            read(text, operation="all_reduce")
+        above, below = (
+            "\n".join(part) for part in (text.split("\n")[: line - 1], text.split("\n")[line - 1 :])
+        )
+        for part, ranks in ((above, 2), (below, 4)):
+            journal = read(part, operation="all_reduce")
+            assert {one.case.ranks for one in journal.results} == {ranks}
+
+    def test_several_runs_in_one_line(self):
+        text = " ".join([*self.rows_of(2), *self.rows_of(4), *self.rows_of(8)])
+        with pytest.raises(
+            UsageError, match=r"^a\.txt:1: .* of 2 ranks .* of 4, so this line has s"
+        ):
+            read(text, operation="all_reduce")
+
+    @pytest.mark.parametrize("place", range(5))
+    def test_the_row_that_disagrees(self, place):
+        lines = self.rows_of(4)
+        lines[place] = self.rows_of(8)[place]
+        with pytest.raises(
+            UsageError,
+            match=rf"^a\.txt:{place + 1}: bus bandwidth .* of 4 ranks .* of 4 other rows: ",
+        ):
+            read("\n".join(lines), operation="all_reduce")
+
     def test_the_command_tells_the_operation(self):
         line = (TEXTS / "flagcx-a800.txt").read_text()
         text = f"mpirun -np 2 ./test_allgather -b 128K -e 4G -f 2 -p 1\n{line}"
@@ -652,6 +706,22 @@ class TestMlEngineering:
         assert journal.header.devices == []
         assert journal.header.settings.barrier == "library"  # torch's, before each operation
 
+    @pytest.mark.parametrize("place", [3, 10, 18, 22])
+    def test_the_row_that_disagrees(self, place):
+        lines = (TEXTS / "all-reduce-bench.txt").read_text().split("\n")
+        busbw = float(re.findall(r"([\d.]+)GBps", lines[place - 1])[0])
+        lines[place - 1] = lines[place - 1].replace(f"{busbw:.2f}GBps", f"{busbw * 0.9:.2f}GBps", 1)
+        message = (
+            f"bus bandwidth {busbw * 0.9:.2f} and algorithm bandwidth [\\d.]+ GB/s are not of 32 "
+            "ranks of all_reduce, as those of 19 other rows: copy the text again, or set --ranks 32"
+        )
+        with pytest.raises(UsageError, match=rf"^a\.txt:{place}: {message}$"):
+            read("\n".join(lines))
+        journal = read("\n".join(lines), ranks=32)
+        assert f"line {place}: does not fit: bus bandwidth {busbw * 0.9:.2f} GB/s" in notices(
+            journal
+        )
+
     def test_the_names_of_the_newest_version(self):
         text = """\
  32KiB: 1\r 32KiB: 20
@@ -762,6 +832,14 @@ class TestWhatItIs:
         assert hosts("all-reduce-bench.txt", **bench) == 0
         assert hosts("all-reduce-bench.txt", **bench, hosts=4) == 4
         assert hosts("nccl-tests-2.19.txt") == hosts("nccl-tests-2.19.txt", hosts=1) == 1
+        for number in (5, 64):
+            with pytest.raises(
+                UsageError, match=rf"is of 32 ranks, which --hosts {number} does not d"
+            ):
+                hosts("all-reduce-bench.txt", **bench, hosts=number)
+        with pytest.raises(UsageError, match="is of 2 devices, which --hosts 3 does not divide"):
+            hosts("nixlbench.txt", hosts=3)
+        assert hosts("nixlbench.txt", hosts=2) == 2
         with pytest.raises(UsageError, match="lists 1 host, not --hosts 3"):
             hosts("nccl-tests-2.19.txt", hosts=3)
 

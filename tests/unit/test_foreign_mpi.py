@@ -516,6 +516,11 @@ class TestMscclpp:
         ("old", "new", "message"),
         [
             ('"time":6.8', '"time":"6.8"', "time is 6.8, not a figure"),
+            ('"time":6.8', '"time":NaN', "time is nan, not a figure"),
+            ('"time":6.8', '"time":6.8e99', "time is 6.8e99, not a figure"),
+            ('"time":6.8', '"time":-6.8', "time is -6.8, not a figure"),
+            ('"time":6.8', f'"time":1e-{"9" * 20}', "time is 1e-9999999"),
+            ('"time":6.8', '"time":null', "time is None, not a figure"),
             ('"ranks":8', '"ranks":0', "ranks is 0: expected a number from 1"),
             ('"kernel":2', '"kernel":true', "kernel is True: expected a number from 0"),
             ('"size":8192', '"sizes":8192', "this line lacks size"),
@@ -526,6 +531,37 @@ class TestMscclpp:
         assert old in self.text
         with pytest.raises(UsageError, match=rf"^a\.txt:[12]: {re.escape(message)}"):
             read(self.text.replace(old, new, 1))
+
+    @pytest.mark.parametrize("format", [".6g", ".5g", ".4g", ".3g", ".3f", ".2f", ".1f"])
+    def test_rounded_figures(self, format):
+        rounded = re.sub(
+            r'"(time|algBw|busBw)":([\d.]+)',
+            lambda found: f'"{found[1]}":{float(f"{float(found[2]):{format}}")}',
+            self.text,
+        )
+        assert rounded != self.text
+        journal = read(rounded)
+        assert "fit" not in notices(journal)
+        assert [one.case for one in journal.cases] == [one.case for one in read(self.text).cases]
+        found = [one.summary.time_s for one in journal.cases]
+        whole = [one.summary.time_s for one in read(self.text).cases]
+        assert found == pytest.approx(whole, rel=6e-3)
+
+    @pytest.mark.parametrize("format", ["", ".6g", ".5g", ".2f"])
+    def test_changed_figures_do_not_fit(self, format):
+        rounded = re.sub(
+            r'"(time|algBw|busBw)":([\d.]+)',
+            lambda found: f'"{found[1]}":{float(f"{float(found[2]):{format}}")}',
+            self.text,
+        )
+        lines = rounded.splitlines()
+        changed = re.sub(r'"time":[\d.]+', '"time":7900.5', lines[2])
+        assert "line 3: does not fit: algorithm bandwidth 137.47" in notices(
+            read("\n".join([*lines[:2], changed, *lines[3:]]))
+        )
+        other = re.sub(r'"busBw":[\d.]+', '"busBw":241.9', lines[2])
+        with pytest.raises(UsageError, match=r"^a\.txt:3: 8 ranks on this line, but its"):
+            read("\n".join([*lines[:2], other, *lines[3:]]))
 
     def test_a_cut_last_line(self):
         journal = read(self.text[:-20])

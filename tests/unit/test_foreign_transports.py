@@ -437,6 +437,13 @@ class TestDeepEp:
         ):
             read(cut, ranks=8)
 
+    @pytest.mark.parametrize("end", ["(RDMA)", "(RDMA),", "(RDMA), 106.69 GB/s"])
+    def test_a_cut_line_lacks_a_link(self, end):
+        cut = self.between[: self.between.rindex(" (RDMA)") + 1] + end
+        number = cut.count("\n") + 1
+        with pytest.raises(UsageError, match=rf"^a\.txt:{number}: this line is cut: copy the text"):
+            read(cut, ranks=16)
+
     @pytest.mark.parametrize("unit", ["ms", "s", "ns"])
     def test_other_units_are_refused(self, unit):
         for text, old in (

@@ -20,7 +20,7 @@ _FIGURE = (
 _CONFIG = re.compile(r"\[config\] num_tokens=(\d{1,9}), hidden=(\d{1,9}),? .{1,200}")
 _BEST = re.compile(
     r"\[tuning\] Best (?P<phase>dispatch|combine)(?: \((?P<type>FP8|BF16)\))?: SMs \d{1,4}, "
-    r"NVL chunk \d{1,4}(?:, RDMA chunk \d{1,4})?[,:] (?P<figures>.{1,200})"
+    r"NVL chunk \d{1,4}(?P<both>, RDMA chunk \d{1,4})?[,:] (?P<figures>.{1,200})"
 )
 _NUMBER = r"\d[\d.]{0,15}"
 _BANDWIDTH = rf"{_NUMBER} GB/s \((?:RDMA|NVL)\)"
@@ -34,7 +34,7 @@ _BEST_FIGURES = re.compile(
 )
 # Every version prints times in both of these lines, or in none of them.
 _TIMED = re.compile(r"\[tuning\] .{1,300}\d us\b")
-_UNIT = re.compile(rf"(?<![\w.]){_NUMBER} ?(?P<unit>[a-zµ]{{0,2}}s|[KMGT]i?[Bb](?:/s)?)\b")
+_UNIT = re.compile(rf"(?<![\w.]){_NUMBER} ?(?P<unit>[munpµ]?s|[mun]?sec|[KMGT]i?[Bb](?:/s)?)\b")
 _UNITS = ("us", "GB/s", "GB")
 _TIMES = ("sum", "transmit", "total")
 _BEST_HEAD = "[tuning] Best "
@@ -190,7 +190,13 @@ class _Reader:
         shown = [] if figures is None else [one for one in figures.group(*_TIMES) if one]
         times = [read_decimal(one) for one in shown]
         links = {link for _, link in rates}
-        if len(links) < max(1, len(rates)) or len(times) > 1 or None in [*times, *dict(rates)]:
+        lacks_link = best["both"] is not None and len(rates) == 1 and line is self.lines[-1]
+        if (
+            lacks_link
+            or len(links) < max(1, len(rates))
+            or len(times) > 1
+            or None in [*times, *dict(rates)]
+        ):
             self._unreadable(line)
             return
         if not times and self._timed_line:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from cclmark.importing.cleaned_text import Line, Text, read_count, read_figure
 from cclmark.importing.ours import Shown, read_ending
@@ -33,6 +34,7 @@ def read_flagcx(text: Text) -> ForeignRun:
         usual=("float32", "sum"),
     )
     series, shown = Series(), Shown(run)
+    begins = 0  # the line of the command before the rows
     lines = [line for line in text.lines() if line.text.strip()]
     for line in lines:
         ours = read_series(text, line)
@@ -45,8 +47,10 @@ def read_flagcx(text: Text) -> ForeignRun:
         elif _BEGIN not in line.text:
             operation = operation_in(line.text)
             series = series if operation is None else Series(operation=operation)
+            begins = line.number if operation is not None else begins
         else:
-            run.rows += _rows(text, line, series, run, last=line is lines[-1])
+            rows = _rows(text, line, series, run, last=line is lines[-1])
+            run.rows += [replace(row, begins=begins) for row in rows]
             shown.added()
     return run
 

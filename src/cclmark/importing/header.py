@@ -108,21 +108,35 @@ def header_of(
             command=run.command,
             figure=run.figure,
             ranks=ranks,
-            hosts=_number_of_hosts(run, devices, given, origin),
+            hosts=_number_of_hosts(run, devices, ranks, given, origin),
         ),
     )
 
 
 def _number_of_hosts(
-    run: ForeignRun, devices: Sequence[DeviceDescription], given: Given, origin: Origin
+    run: ForeignRun,
+    devices: Sequence[DeviceDescription],
+    ranks: int,
+    given: Given,
+    origin: Origin,
 ) -> int:
-    """Returns the number of hosts from the text's devices, else from the user; 0 if unknown."""
+    """Returns the number of hosts from the text's devices, else from the user; 0 if unknown.
+
+    Raises UsageError for a given number that is not the text's, or that does not divide ``ranks``:
+    references are of hosts with equal numbers of ranks.
+    """
     told = {device.host for device in devices}
     known = len(told) if told and all(told) else int(run.on_one_host)
     if known and given.hosts not in (None, known):
         raise UsageError(
             f"{origin.file or 'the text'} lists {known} host{'s' * (known > 1)}, not --hosts "
             f"{given.hosts}"
+        )
+    what = "devices" if run.copies else "ranks"
+    if given.hosts is not None and ranks % given.hosts and not known:
+        raise UsageError(
+            f"{origin.file or 'the text'} is of {ranks} {what}, which --hosts {given.hosts} does "
+            f"not divide: set a number of hosts with equal numbers of {what}, or leave --hosts out"
         )
     return known or given.hosts or 0
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
-from cclmark.importing.cleaned_text import Figure, Line, Text
+from cclmark.importing.cleaned_text import Figure, Line, Text, read_figure
 from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
 from cclmark.importing.spelling import operation_of
 
@@ -17,8 +18,16 @@ _KEYS = {"name", "kernel", "ranks", "ranksPerNode", "size", "time", "algBw", "bu
 _REDUCING = ("all_reduce", "reduce_scatter")
 _OUT_OF_PLACE = ("alltoall", "sendrecv")
 _OUT_OF_PLACE_KERNELS = (2, 6, 7)  # of all_reduce; all other operations have one placement
-_DIGIT = 5e-7  # of a share: six digits are written
+_FIGURES = ("time", "algBw", "busBw")
+_COMPUTED = (
+    5e-7  # of a share: the tool writes all digits, and computes the bandwidths from the time
+)
 _MOST_RANKS = 1 << 20
+_MOST = 1e12
+
+
+class _Printed(str):
+    """A number as it is written in a line."""
 
 
 def is_mscclpp(lines: list[Line]) -> int | None:
@@ -44,7 +53,7 @@ def read_mscclpp(text: Text) -> ForeignRun:
         if not line.text.lstrip().startswith("{"):
             continue
         try:
-            found = json.loads(line.text)
+            found = json.loads(line.text, parse_float=_Printed)
         except (ValueError, RecursionError):
             if line is lines[-1]:
                 run.notices.append(f"line {line.number}: truncated, omitted")
@@ -77,7 +86,7 @@ def _add(text: Text, line: Line, found: dict[str, Any], run: ForeignRun) -> None
     size = _whole(text, line, found, "size", 1 << 50)
     ranks = _whole(text, line, found, "ranks", _MOST_RANKS)
     kernel = _whole(text, line, found, "kernel", 10_000, least=0)
-    time, algbw, busbw = (_number(text, line, found, key) for key in ("time", "algBw", "busBw"))
+    time, algbw, busbw = _figures(text, line, found)
     run.rows.append(
         ImportedRow(
             line=line.number,
@@ -112,8 +121,42 @@ def _whole(
     return value
 
 
-def _number(text: Text, line: Line, found: dict[str, Any], key: str) -> Figure:
-    value = found[key]
-    if type(value) not in (int, float) or not 0 <= value < 1e12:
-        raise text.refuse(line.number, f"{key} is {str(value)[:40]}, not a figure")
-    return Figure(float(value), float(value) * _DIGIT)
+def _figures(text: Text, line: Line, found: dict[str, Any]) -> list[Figure]:
+    """Returns time and bandwidths with their rounding errors.
+
+    The tool writes all digits, but lines of documents are rounded, to a number of decimals or of
+    digits. A number does not show it, because zeros at its end are not written: the figure of the
+    line with the most does.
+    """
+    printed = []
+    for key in _FIGURES:
+        value = found[key]
+        figure = read_figure(str(value)) if type(value) in (int, _Printed) else None
+        if figure is None or figure.value >= _MOST:
+            raise text.refuse(line.number, f"{key} is {str(value)[:40]}, not a figure")
+        printed.append(Decimal(str(value).removesuffix(".0")))
+    decimals = max(_decimals(one) for one in printed)
+    digits = max(_digits(one) for one in printed)
+    return [
+        Figure(
+            float(one),
+            max(
+                float(one) * _COMPUTED,
+                0.5 * 10.0**-decimals,
+                0.5 * 10.0 ** (one.adjusted() - digits + 1) if one else 0.0,
+            ),
+        )
+        for one in printed
+    ]
+
+
+def _digits(number: Decimal) -> int:
+    """Returns the written digits, without the zeros that a whole number may have for its size."""
+    whole = number == number.to_integral_value()
+    return len((number.normalize() if whole else number).as_tuple().digits)
+
+
+def _decimals(number: Decimal) -> int:
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int)  # of every finite number
+    return max(0, -exponent)

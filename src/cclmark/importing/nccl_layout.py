@@ -20,7 +20,7 @@ _GAP = re.compile(r"\s{24,}")  # in place of a missing out-of-place half
 _MILLISECOND_S = 1e-3
 _TAIL = ("algo", "proto", "nchannels")
 _UNITS = re.compile(r"#?\s*(?:\([^()]{1,24}\)\s*)+")
-_UNIT = re.compile(r"\((?P<unit>[a-zµμ]{0,2}s|[mun]?sec|[KMGT]i?B|[KMGT]?i?[Bb](?:/s|ps))\)")
+_UNIT = re.compile(r"\((?P<unit>[munpµμ]?s|[mun]?sec|[KMGT]i?B|[KMGT]?i?[Bb](?:/s|ps))\)")
 _NAMES = {"bytes": "size", "N": "count", "op": "redop", "cputime": "time", "#wrong": "wrong"}
 
 

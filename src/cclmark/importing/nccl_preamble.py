@@ -21,13 +21,18 @@ class Preamble:
     def __init__(self, text: Text, run: ForeignRun) -> None:
         self._text = text
         self._run = run
-        self._begins = 0  # the line by which a run began since the last table, 0 if none did
+        self._begins = 0
         self._set_up: Facts | None = None
         self._told: Told | None = None
         self._libraries: dict[str, LibraryDescription] = {}
         self._tool = ""  # with its version
         self.devices: list[DeviceDescription] = []
         self.devices_open = False  # whether devices were listed since the last table
+
+    @property
+    def begins(self) -> int:
+        """The line by which a run began since the last table, 0 if none did."""
+        return self._begins
 
     @property
     def set_up(self) -> bool:

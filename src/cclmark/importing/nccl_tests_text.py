@@ -61,7 +61,8 @@ class _Block:
     """The state of the table that is being read.
 
     ``unknown``: its operation, if cclmark does not support it. ``ranks``: from the list above it,
-    or from cclmark's own text (``told_ranks``). ``rows``: the rows read so far, the first of which
+    or from cclmark's own text (``told_ranks``).
+    ``begins``: the first line about the table. ``rows``: the rows read so far, the first of which
     is row ``first`` of the run. ``busbw``: the printed bandwidths that its average must match.
     """
 
@@ -74,6 +75,7 @@ class _Block:
     ranks: RankCount | None = None
     rows: int = 0
     first: int = 0
+    begins: int = 0
     busbw: list[Figure] = field(default_factory=list)
 
 
@@ -246,6 +248,7 @@ class _Reader:
         if self._block.layout is not None:  # another run, of a version that does not name itself
             listed = self._block.listed if self._preamble.devices_open else RankList()
             self._block = _Block(listed=listed)
+        self._block.begins = self._preamble.begins or line.number
         self._preamble.open_table(line.number)
         self._block.ranks = self._block.told_ranks or self._block.listed.count(
             self._run.facts.ranks_per_process
@@ -316,6 +319,7 @@ class _Reader:
                     operation=block.operation,
                     ranks=block.ranks,
                     ccl=block.ccl,
+                    begins=block.begins,
                 )
             )
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import Text
+from cclmark.importing.disagreeing_ranks import described, no_number
 from cclmark.importing.header import Given
 from cclmark.importing.plausible import bandwidths_fit, possible_ranks
 from cclmark.importing.run import ImportedRow, RankCount
 from cclmark.plan.operations import info_of
-
-_MOST_NAMED = 4
 
 
 def rank_counts(
@@ -52,10 +50,16 @@ def _of_table(
         number = _derived(operation, told, rows, text)
         return number, f"{_notice(number)}; the list of ranks on line {told.line} {told.gap}"
     if excluded(operation, told.number, rows):
+        if all(row.line == told.line for row in rows):
+            raise text.refuse(
+                told.line,
+                f"{told.number} ranks on this line, but its bandwidths are of "
+                f"{described(operation, rows)}: copy the text again",
+            )
         raise text.refuse(
             told.line,
             f"{told.number} ranks in this list, but the bandwidths from line {rows[0].line} on are "
-            f"of {_described(operation, rows)}: check the list of ranks, or set --ranks N",
+            f"of {described(operation, rows)}: check the list of ranks, or set --ranks N",
         )
     return told.number, ""
 
@@ -84,7 +88,7 @@ def _refuse_given(
         if excluded(operation, number, rows):
             raise text.refuse(
                 line,
-                f"these bandwidths are of {_described(operation, rows)}, not of --ranks {number}",
+                f"these bandwidths are of {described(operation, rows)}, not of --ranks {number}",
             )
         return
     at_least = "at least " if told.gap else ""
@@ -103,28 +107,12 @@ def _derived(
         raise text.refuse(line, f"{problem}, and parts of alltoallv may be uneven: set --ranks N")
     possible = possible_ranks(operation, rows)
     if not possible:
-        raise _no_number(operation, rows[0], text)
+        raise no_number(operation, rows, text)
     possible = range(max(least, possible.start), possible.stop)
     if len(possible) != 1:
         raise text.refuse(line, f"{problem}: set --ranks N")
     return possible[0]
 
 
-def _no_number(operation: str, row: ImportedRow, text: Text) -> UsageError:
-    return text.refuse(
-        row.line, f"no number of ranks of {operation} gives these bandwidths: check --operation"
-    )
-
-
 def _notice(number: int) -> str:
     return f"{number} ranks: the only number that fits the bus bandwidths and algorithm bandwidths"
-
-
-def _described(operation: str, rows: Sequence[ImportedRow]) -> str:
-    """Describes the numbers of ranks that the bandwidths allow."""
-    possible = possible_ranks(operation, rows)
-    if not possible:
-        return "no number of ranks that they agree on"
-    if len(possible) <= _MOST_NAMED:
-        return " or ".join(str(number) for number in possible)
-    return f"{possible[0]} to {possible[-1]}"

@@ -44,6 +44,7 @@ class ImportedRow:
     any element, for tools that print it. ``ranks``: the number of ranks, from the text.
     ``rounds_up``: the tool measured the next size that gives each rank the same number of elements.
     ``is_part``: ``size_bytes`` is the part of one rank, where cclmark's size is that of all ranks.
+    ``begins``: the first line of its table and of what the text says about it, 0 if unknown.
     """
 
     line: int
@@ -64,6 +65,7 @@ class ImportedRow:
     ccl: str | None = None
     rounds_up: bool = False
     is_part: bool = False
+    begins: int = 0
     spread: Spread | None = None
 
 
