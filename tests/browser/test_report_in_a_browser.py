@@ -452,6 +452,38 @@ def test_on_paper_no_table_is_wider_than_a_sheet(seen, tmp_path):
     assert page.locator(".scroll > [style*=font-size]").count() == 0
 
 
+def test_on_paper_each_kind_of_work_has_a_table_with_its_own_columns(seen, tmp_path):
+    (tmp_path / "two.html").write_text(
+        render(page_of([Run("copies", COPIES), Run("cases", COLLECTIVES)]))
+    )
+    page = seen.open(tmp_path / "two.html").page
+    heads = page.locator("#cases thead th").all_text_contents()
+    assert {"operation", "measure"} <= set(heads)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    tables = page.locator("table.cases")
+    assert [tables.nth(at).locator("tbody tr").count() for at in range(tables.count())] == [
+        len(COPIES.results),
+        len(COLLECTIVES.results),
+    ]
+    shown = [
+        set(tables.nth(at).locator("thead th:not([hidden])").all_text_contents()) for at in range(2)
+    ]
+    assert "measure" in shown[0] - shown[1]
+    assert "operation" in shown[1] - shown[0]
+    assert not page.locator(".wrapped").count()
+    alike = page.locator("#table .remark:not([hidden])").all_text_contents()
+    assert [one.split(";")[0] for one in alike[-2:]] == [
+        "The same in all rows: run copies",
+        "The same in all rows: run cases",
+    ]
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("table.cases").count() == 1
+    assert page.locator("#cases thead th:visible").all_text_contents() == heads
+    assert seen.said == []
+
+
 def test_slower_cases_come_first_and_are_red(drawn):
     page = drawn("comparison").page
     rows = page.locator("#cases tbody tr")

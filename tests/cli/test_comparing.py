@@ -12,6 +12,13 @@ from commands import PROGRAM
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 
 
+NCCL_TESTS = (
+    "# nThread 1 nGpus 2 minBytes 8 maxBytes 8192 step: 2(factor) warmup iters: 5 iters: 20 agg",
+    "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong",
+    "#   (B)  (elements)  (us)  (GB/s)  (GB/s)  (us)  (GB/s)  (GB/s)",
+)
+
+
 def run(name):
     return str(RUNS / f"{name}.jsonl")
 
@@ -38,6 +45,50 @@ def test_no_difference_is_told_as_none(cclmark):
     three = several("default-4", "default-5", "default-6")
     told = cclmark("compare", several("default-1", "default-2", "default-3"), three)
     assert "  noise      assumed: 20%" not in told.out
+
+
+def imported(cclmark, tmp_path, sizes, time_us):
+    """The journal of a text of nccl-tests on two ranks with these sizes."""
+    rows = [
+        f"{size} {size // 4} float sum -1 {time_us} {size / time_us / 1e3:.2f} "
+        f"{size / time_us / 1e3:.2f} 0 {time_us} {size / time_us / 1e3:.2f} "
+        f"{size / time_us / 1e3:.2f} 0"
+        for size in sizes
+    ]
+    text = tmp_path / f"{min(sizes)}-{max(sizes)}-{time_us}.txt"
+    text.write_text(
+        "\n".join(
+            [*NCCL_TESTS, *rows, "# Out of bounds values : 0 OK", "# Avg bus bandwidth : 0.1", ""]
+        )
+    )
+    journal = text.with_suffix(".jsonl")
+    cclmark("import", str(text), "--operation", "all_reduce", "--ranks", "2", "-o", str(journal))
+    return str(journal)
+
+
+def test_sizes_that_only_one_side_measured_are_told(cclmark, tmp_path):
+    before = imported(cclmark, tmp_path, (128, 256, 512), 20.0)
+    after = imported(cclmark, tmp_path, (256, 512, 1024), 20.5)
+    told = cclmark("compare", before, after)
+    assert (
+        "  differs    sizes of all_reduce float32 sum out-of-place · nccl, 2 ranks: 128 B, 256 B "
+        "and 512 B before, 256 B, 512 B and 1 KiB after, 2 sizes in common"
+    ) in told.out
+    same = cclmark("compare", before, imported(cclmark, tmp_path, (128, 512, 256), 21.0))
+    assert " in common" not in same.out
+    found = json.loads(cclmark("compare", before, after, "--format", "json").out)
+    assert [one for one in found[0]["differences"] if "sizes in common" in one]
+
+
+def test_operations_that_only_one_side_measured_are_told(cclmark, tmp_path):
+    def drop(entry):
+        is_large = entry.get("case", {}).get("size_bytes", 0) > 1 << 20
+        return None if is_large or entry.get("case", {}).get("in_place") else entry
+
+    told = cclmark("compare", run("default-1"), str(changed(tmp_path, "default-2", drop)))
+    assert "nothing that the journals record" not in told.out
+    assert "differs    all_reduce float32 sum in-place · nccl, 4 ranks: only before, " in told.out
+    assert "differs    sizes of all_reduce float32 sum out-of-place · nccl, 4 ranks: " in told.out
 
 
 def test_ci_fails_where_something_is_slower_by_so_much(cclmark):
@@ -337,6 +388,18 @@ class TestWrongInput:
         message = self.refused(cclmark, run("ctas8"), str(there))
         assert "ctas8.jsonl holds collectives, and" in message
         assert "p2p.jsonl holds copies between devices (p2p): these are not compared" in message
+
+    def test_runs_that_share_no_size(self, cclmark, tmp_path):
+        before = imported(cclmark, tmp_path, (128, 256), 20.0)
+        after = imported(cclmark, tmp_path, (512, 1024, 2048, 4096, 8192), 30.0)
+        for more in ((), ("--fail-if-slower", "5%", "--allow-inconclusive")):
+            message = self.refused(cclmark, before, after, *more)
+            assert (
+                "have no case in common that both measured: sizes of all_reduce float3" in message
+            )
+            assert (
+                "2 ranks: 128 B and 256 B before, 512 B to 8 KiB (5 sizes) after, no size in common"
+            ) in message
 
     def test_runs_of_one_side_with_different_settings(self, cclmark, tmp_path):
         text = Path(run("ctas8")).read_text().replace('"timing":"throughput"', '"timing":"graph"')

@@ -115,7 +115,9 @@ def test_figures_with_different_definitions_are_not_compared_in_silence():
     assert section.words[1] == f"nccl-tests 2.19.6 and hccl_test: a time is {means}."
     for chart in section.charts:
         assert "The highest" not in chart.says and "The shortest" not in chart.says
-        assert "have 2 definitions of a time: those of nccl-tests 2.19.6 and hcc" in chart.says
+        (note,) = chart.notes
+        assert "have 2 definitions of a time: those of nccl-tests 2.19.6 and hccl_test; O" in note
+        assert f"{note}." in chart.says
     assert any("different definitions" in note for note in page.peaks.notes)
 
 

@@ -15,6 +15,7 @@ from cclmark.results.schema import TransferSummary, Verification
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 OUT, IN, OUT_NEXT, WRONG, SKIPPED = SAMPLE.results[:5]
+NAMES = ("barrier", OUT.case.operation)
 
 
 def header(*, planned_cases=0, **settings):
@@ -197,3 +198,23 @@ def test_a_placement_that_was_left_out_says_why_below_its_row():
     )
     text = export(TableExporter(), [OUT, left_out])
     assert "in-place skipped: needs more memory" in text
+
+
+def test_a_barrier_has_no_columns_of_gbit_per_second():
+    replace = msgspec.structs.replace
+    barrier = replace(
+        OUT, case=replace(OUT.case, operation="barrier", size_bytes=0, reduction=None)
+    )
+    shown = TableExporter(in_place=False, gbps=True)
+    own = export(shown, [barrier, OUT]).split("\n\n")
+    of_barrier, of_all_reduce = (next(one for one in own if f"{name} ·" in one) for name in NAMES)
+    assert "Gbps" not in of_barrier
+    assert of_barrier == next(
+        one
+        for one in export(TableExporter(in_place=False), [barrier]).split("\n\n")
+        if "barrier ·" in one
+    )
+    head, *rows = [line for line in of_all_reduce.splitlines() if line.strip()][2:]
+    assert head.endswith("  alg Gbps  bus Gbps")
+    rate = OUT.summary.busbw_bytes_per_s * 8 / 1e9
+    assert float(rows[0].split()[-1]) == pytest.approx(rate, abs=0.05)

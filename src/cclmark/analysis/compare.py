@@ -32,6 +32,7 @@ from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Summary, TransferSummary
 
+_ABSENT = "not measured "  # before or after: the reason of a case without a result there
 MARGIN = 0.05  # the default of the smallest difference that matters
 
 
@@ -118,6 +119,11 @@ class Compared(WithInterval):
     def by_device(self) -> bool:
         """Whether the device's time is judged because launches determine the cost of a call."""
         return self.calls is not None
+
+    @property
+    def absent(self) -> str:
+        """The side that has no result of it: before or after, empty if both have one."""
+        return self.reason.removeprefix(_ABSENT) if self.reason.startswith(_ABSENT) else ""
 
     @property
     def differs(self) -> bool:
@@ -339,7 +345,7 @@ def _judged(key: Case | Transfer, first: _Found, second: _Found, margin: float) 
     for found, words in ((first, "before"), (second, "after")):
         lost = found is second
         if found.thing is None:
-            return Compared(thing, "not comparable", reason=f"not measured {words}", lost=lost)
+            return Compared(thing, "not comparable", reason=f"{_ABSENT}{words}", lost=lost)
         if found.problem:
             reason = f"{found.problem} {words}"
             return Compared(thing, "not comparable", reason=reason, lost=lost)

@@ -32,6 +32,7 @@ PHASES = (
     "tracing more batches",
     "waiting for other pairs",
     "waiting for other hosts",
+    "releasing buffers",
     "shutdown",
     "finished",
 )

@@ -59,13 +59,7 @@ class Comparison:
     @cached_property
     def libraries(self) -> tuple[str, str] | None:
         """The library of each side, if each measured a single one and they differ."""
-        names = [
-            {result.case.ccl for run in side.runs for result in run.cases}
-            for side in (self.before, self.after)
-        ]
-        if names[0] == names[1] or any(len(each) != 1 for each in names):
-            return None
-        return names[0].pop(), names[1].pop()
+        return libraries_of(self.before, self.after)
 
     def group_of(self, one: Compared) -> str:
         """Returns the heading of the case's table, with both libraries if they differ."""
@@ -73,6 +67,16 @@ class Comparison:
         if self.libraries is not None and one.ratio is not None and thing.ccl:
             thing = msgspec.structs.replace(thing, ccl=" → ".join(self.libraries))
         return thing.group_words()
+
+
+def libraries_of(before: Side, after: Side) -> tuple[str, str] | None:
+    """Returns the library of each side; None unless each measured a single one and they differ."""
+    names = [
+        {result.case.ccl for run in side.runs for result in run.cases} for side in (before, after)
+    ]
+    if names[0] == names[1] or any(len(each) != 1 for each in names):
+        return None
+    return names[0].pop(), names[1].pop()
 
 
 def comparison_lines(comparison: Comparison, paint: Paint = unpainted) -> list[str]:

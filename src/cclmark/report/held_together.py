@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from cclmark.analysis.compare import MARGIN, Side, compare
 from cclmark.errors import UsageError
-from cclmark.report.comparison import Comparison
+from cclmark.report.comparison import Comparison, libraries_of
 from cclmark.report.kinds import report_kind
+from cclmark.report.wording.coverage import coverage_lines
 from cclmark.report.wording.remarks import lacking
 from cclmark.results.imported import differences_told
 from cclmark.results.journal import Journal
 from cclmark.results.resume import differing_settings
 from cclmark.results.surroundings import surroundings_changed
+
+_MOST_SAID = 4  # reasons, and kinds of cases, in a message
 
 
 def require_figures(run: Journal, name: str) -> None:
@@ -36,19 +39,21 @@ def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparis
         )
     found = compare(before, after, margin)
     if all(one.before_s is None or one.after_s is None for one in found):
-        reasons = {one.reason for one in found}
-        said = f": {reasons.pop()}" if len(reasons) == 1 else ""
+        reasons = list(dict.fromkeys(one.reason for one in found if not one.absent))
+        said = "; ".join([*reasons[:_MOST_SAID], *coverage_lines(found, None, _MOST_SAID)])
         raise UsageError(
-            f"{before.name} and {after.name} have no case in common that both measured{said}. "
+            f"{before.name} and {after.name} have no case in common that both measured: {said}. "
             "Cases are the same where operation, size, type, reduction, root, placement and number "
             "of ranks are"
         )
+    measured = coverage_lines(found, libraries_of(before, after))
     then, now = before.runs[0].header, after.runs[0].header
     if then.imported is not None or now.imported is not None:
-        return Comparison(before, after, differences_told(then, now), found, margin)
+        return Comparison(before, after, [*differences_told(then, now), *measured], found, margin)
     differences = [
         *differing_settings(then.settings, now.settings, sides=("before", "after")),
         *surroundings_changed(then, now, "after"),
+        *measured,
     ]
     return Comparison(before, after, differences, found, margin)
 

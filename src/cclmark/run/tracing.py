@@ -43,7 +43,7 @@ class CaseTracer:
         enter: Callable[[str, int], None],
     ) -> None:
         self._rank = rank
-        self._session = session
+        self._session: engine.Session | None = session
         self._communicator = communicator
         self._device = device
         self._instruments = instruments
@@ -63,7 +63,7 @@ class CaseTracer:
 
         ``communicator``: that of the session.
         """
-        rank, session, trace = self._rank, self._session, self._trace
+        rank, session, trace = self._rank, self._opened_session, self._trace
         settings, agreement = rank.job.settings, rank.agreement
         send_bytes, receive_bytes = room_for(case)
         self._enter("filling inputs", 0)
@@ -162,11 +162,12 @@ class CaseTracer:
         return in_step(self._rank.agreement, partial(self._recorded, operations))
 
     def _recorded(self, operations: int) -> engine.TracedOperations:
+        session = self._opened_session
         if self._slots is None:
-            return self._session.trace(operations, self._by_events)
+            return session.trace(operations, self._by_events)
         self._communicator.record_slots(self._slots)
         try:
-            return self._session.trace(operations, self._by_events)
+            return session.trace(operations, self._by_events)
         finally:
             self._communicator.record_slots(None)
 
@@ -189,6 +190,15 @@ class CaseTracer:
         readings, reason = read_clock(self._device)
         self._trace.clock_reason = reason or self._trace.clock_reason
         return readings
+
+    @property
+    def _opened_session(self) -> engine.Session:
+        assert self._session is not None
+        return self._session
+
+    def release(self) -> None:
+        """Drops the session, whose buffers are released with the caller's reference."""
+        self._session = None
 
     def send(self) -> None:
         """Sends the trace, with the stages so far, to the first process."""

@@ -60,7 +60,8 @@ class Chart:
 class Lines(Chart):
     """Curves over one axis. ``x_kind``: bytes (logarithmic) or number.
 
-    ``zero_based``: whether a linear value axis begins at 0.
+    ``zero_based``: whether a linear value axis begins at 0. ``notes``: below the axes, phrases
+    without a full stop.
     """
 
     x_title: str
@@ -71,6 +72,7 @@ class Lines(Chart):
     levels: Sequence[Level] = ()
     marks: Sequence[Mark] = ()
     zero_based: bool = True
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

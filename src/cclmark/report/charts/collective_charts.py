@@ -153,7 +153,7 @@ class _Draft:
             title=f"{self._title}: bus bandwidth",
             says=f"Bus bandwidth of {self._title} against message size. "
             + (
-                self._definitions_in_words
+                "".join(f"{note}." for note in self._definition_notes)
                 or f"The highest is {best[0]:.2f} GB/s at {format_size(int(best[2]))} ({best[1]})."
             )
             + "".join(f" The {level.name} is drawn." for level in levels)
@@ -163,17 +163,18 @@ class _Draft:
             series=series,
             levels=levels,
             marks=self._marks,
+            notes=self._definition_notes,
         )
 
     @cached_property
-    def _definitions_in_words(self) -> str:
+    def _definition_notes(self) -> list[str]:
         """The tools if their definitions of a time differ, so that no curve is the best of all."""
         headers = [self._runs[number].journal.header for number, *_ in self._points]
         definitions = definitions_of(headers)
         if len(definitions) < 2:
-            return ""
+            return []
         tools = "; ".join(listed(tools) for tools in definitions.values())
-        return f"The curves have {len(definitions)} definitions of a time: those of {tools}."
+        return [f"The curves have {len(definitions)} definitions of a time: those of {tools}"]
 
     @cached_property
     def _marks(self) -> list[Mark]:
@@ -247,7 +248,7 @@ class _Draft:
             title=f"{self._title}: time",
             says=f"Time of one {self._title} against message size, both on logarithmic axes. "
             + (
-                self._definitions_in_words
+                "".join(f"{note}." for note in self._definition_notes)
                 or f"The shortest at the smallest size is {first[0]:.2f} µs at "
                 f"{format_size(int(first[2]))} ({first[1]})."
             )
@@ -258,6 +259,7 @@ class _Draft:
             series=[*series, *devices],
             y_log=True,
             marks=self._marks,
+            notes=self._definition_notes,
         )
 
     def _device_series(self) -> list[Series]:

@@ -26,7 +26,7 @@ _FAINT_COLOURS = ("#56606e", "#1c2430")
 _WIDTH, _HEIGHT = 7.0, 4.4  # inches
 _MOST_WITHIN = 9  # names inside the axes
 _LEGEND_COLUMNS, _LEGEND_NAME, _LEGEND_LINE = 3, 30, 0.17  # below the axes; characters, inches
-_NOTE = 110  # characters of a line below the axes
+_NOTE = 98  # characters of a line below the axes
 _DPI = 160
 _MOST_TICKS = 9
 _WIDE, _NARROW = 100, 4  # the largest over the smallest value of a logarithmic axis
@@ -51,6 +51,7 @@ def picture(chart: Chart, format: str) -> bytes:
     height = _HEIGHT
     if isinstance(chart, Lines | Boxes):
         height += _legend_inches(chart)
+        height += _LEGEND_LINE * sum(note.count("\n") + 1 for note in _notes(chart))
     if isinstance(chart, Heat):
         height = min(14.0, max(3.0, 1.6 + 0.32 * len(chart.rows)))
     settings: Any = {"svg.hashsalt": "cclmark", "font.size": 9, "svg.fonttype": "none"}
@@ -124,8 +125,13 @@ def draw_lines(axes: Any, chart: Lines) -> None:
         # Chosen for values that are nearly equal, the upper end could be at the values themselves.
         highest = max((value for one in chart.series for value in one.y), default=0.0)
         axes.set_ylim(0, max(axes.get_ylim()[1], highest * _HEADROOM))
-    _dress(axes, chart.x_title, chart.y_title)
+    _dress(axes, "\n".join([chart.x_title, *_notes(chart)]), chart.y_title)
     _legend(axes, len(chart.series))
+
+
+def _notes(chart: Lines | Boxes) -> list[str]:
+    """Returns the notes as sentences, with line breaks."""
+    return [textwrap.fill(f"{note[0].upper()}{note[1:]}.", _NOTE) for note in chart.notes]
 
 
 def _draw_marks(axes: Any, chart: Lines) -> None:
@@ -296,8 +302,7 @@ def _boxes(axes: Any, chart: Boxes) -> None:
     step = max(1, -(-len(chart.columns) // _MOST_TICKS))
     places = list(range(0, len(chart.columns), step))
     axes.set_xticks(places, [_literal(chart.columns[place]) for place in places])
-    notes = [textwrap.fill(f"{note[0].upper()}{note[1:]}.", _NOTE) for note in chart.notes]
-    _dress(axes, "\n".join([chart.x_title, *notes]), chart.y_title)
+    _dress(axes, "\n".join([chart.x_title, *_notes(chart)]), chart.y_title)
     if chart.limits:
         axes.set_ylim(*chart.limits)
     _legend(axes, number)

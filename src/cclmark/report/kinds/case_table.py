@@ -147,24 +147,29 @@ class TableExporter:
         self._section = section
         return text + self._cells(row) + "\n"
 
-    @property
-    def _part_width(self) -> int:
+    def _part_width(self, *, gbps: bool) -> int:
+        """Returns the width of a placement's figures, with or without Gbit/s."""
         device = len(_DEVICE.format("")) if self._with_device else 0
-        gbps = len(_GBPS.format("", "")) if self._gbps else 0
-        return _PART_WIDTH + device + gbps + (len(_SHARE.format("")) if self._shares else 0)
+        return (
+            _PART_WIDTH
+            + device
+            + len(_GBPS.format("", "")) * gbps
+            + (len(_SHARE.format("")) if self._shares else 0)
+        )
 
     def _layout(self, settings: Settings | None) -> tuple[dict[str, int], bool]:
         """Returns the columns before the figures, and whether each placement has its own line."""
         columns = _lead_columns(settings)
         most = self._terminal_columns
-        if most is None or _width(columns) + self._part_width * len(self._placements) <= most:
+        width = self._part_width(gbps=self._gbps)
+        if most is None or _width(columns) + width * len(self._placements) <= most:
             return columns, False
         stacked = len(self._placements) > 1
         columns |= _NARROW_COLUMNS
         if stacked:
             columns["place"] = max(map(len, _SHORT_PLACEMENTS.values()))
         for name in _DISPENSABLE_COLUMNS:
-            if _width(columns) + self._part_width > most:
+            if _width(columns) + width > most:
                 del columns[name]
         return columns, stacked
 
@@ -176,16 +181,16 @@ class TableExporter:
         names = _TIME.format("time µs")
         names += _DEVICE.format("device") if self._with_device else ""
         names += _PART.format("algbw", "busbw", "wrong", "spread")
-        names += _GBPS.format("alg Gbps", "bus Gbps") if self._gbps else ""
+        gbps = self._shows_gbps(row.case)
+        names += _GBPS.format("alg Gbps", "bus Gbps") if gbps else ""
         names += _SHARE.format("of ref") if self._shares else ""
         columns = self._aligned({name: name for name in self._lead} | {"place": ""})
         title = f"\n{self._paint(title, 'bold')}"
         if self._stacked:
             legend = ", ".join(f"{short}: {name}" for name, short in _SHORT_PLACEMENTS.items())
             return f"{title}  {self._paint(legend, 'dim')}\n{self._paint(columns + names, 'dim')}\n"
-        heads = "".join(
-            f"{name:─^{self._part_width - 2}}".rjust(self._part_width) for name in self._placements
-        )
+        width = self._part_width(gbps=gbps)
+        heads = "".join(f"{name:─^{width - 2}}".rjust(width) for name in self._placements)
         return (
             f"{title}\n"
             f"{' ' * len(columns)}{self._paint(heads, 'dim')}\n"
@@ -203,27 +208,33 @@ class TableExporter:
         shown = {"out-of-place": row.out_of_place, "in-place": row.in_place}
         if not moves_data(row.case.operation):
             shown = dict.fromkeys(self._placements[:1], row.results[0])
-        parts = "".join(self._part(shown.get(name)) for name in self._placements)
+        width = self._part_width(gbps=self._shows_gbps(row.case))
+        parts = "".join(self._part(shown.get(name), width) for name in self._placements)
         return (self._aligned(lead) + parts).rstrip() + self._mismatch(row)
 
     def _stack(self, row: PlacementRow, lead: dict[str, str]) -> str:
         """Returns a line for each placement; the case is described only in the first one."""
         lines = []
+        width = self._part_width(gbps=self._shows_gbps(row.case))
         for result in row.results:
             if moves_data(row.case.operation):
                 lead["place"] = _SHORT_PLACEMENTS[result.case.placement]
-            lines.append(self._aligned(lead) + self._part(result))
+            lines.append(self._aligned(lead) + self._part(result, width))
             lead = dict.fromkeys(lead, "")
         return "\n".join(lines)
 
     def _aligned(self, cells: Mapping[str, str]) -> str:
         return _GAP.join(f"{cells.get(name, ''):>{width}}" for name, width in self._lead.items())
 
-    def _part(self, result: CaseResult | None) -> str:
+    def _shows_gbps(self, case: Case) -> bool:
+        """Whether the rows of a case have bandwidths in Gbit/s: a barrier has no bandwidth."""
+        return self._gbps and moves_data(case.operation)
+
+    def _part(self, result: CaseResult | None, width: int) -> str:
         if result is None:
-            return " " * self._part_width
+            return " " * width
         if result.summary is None:
-            return self._paint(f"  {result.status:>{self._part_width - 2}}", "yellow")
+            return self._paint(f"  {result.status:>{width - 2}}", "yellow")
         summary = result.summary
         checked = result.verification
         bad = result.status == "wrong"
@@ -237,7 +248,7 @@ class TableExporter:
             f"  {_bandwidth(summary.busbw_bytes_per_s, result.case):>7}"
             f"  {self._if_bad(f'{wrong:>5}', bad, 'red')}"
             f"  {self._if_bad(f'{spread:>6}', summary.cv > _NOISY, 'yellow')}"
-            f"{_in_gbps(summary, result.case) if self._gbps else ''}"
+            f"{_in_gbps(summary) if self._shows_gbps(result.case) else ''}"
             f"{self._of_reference(result) if self._shares else ''}"
         )
 
@@ -407,11 +418,9 @@ def _bandwidth(bytes_per_s: float, case: Case) -> str:
     return _gigabytes(bytes_per_s) if moves_data(case.operation) else "-"
 
 
-def _in_gbps(summary: Summary, case: Case) -> str:
+def _in_gbps(summary: Summary) -> str:
     rates = (summary.algbw_bytes_per_s, summary.busbw_bytes_per_s)
-    return _GBPS.format(
-        *(f"{rate * 8 / 1e9:.1f}" if moves_data(case.operation) else "-" for rate in rates)
-    )
+    return _GBPS.format(*(f"{rate * 8 / 1e9:.1f}" for rate in rates))
 
 
 def _lead_columns(settings: Settings | None) -> dict[str, int]:

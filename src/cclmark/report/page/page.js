@@ -552,10 +552,7 @@
         }
       });
     }
-    const line = document.getElementById("alike");
-    line.hidden = !said.length;
-    line.textContent = `The same in all rows: ${said.join("; ")}.`;
-    return { alike, starts };
+    return { alike, starts, said };
   }
 
   const wide = () => document.querySelectorAll(".scroll > table, .scroll > pre");
@@ -563,7 +560,7 @@
   // Sets the largest font size with which a table or listing fits the width of a sheet. Texts in
   // cells are wrapped if it would become too small; numbers are not.
   function fitOnPaper(one) {
-    const largest = one.id === "cases" ? PAPER.largest : PAPER.usual;
+    const largest = one.classList.contains("cases") ? PAPER.largest : PAPER.usual;
     const fit = (size, smallest) => {
       one.style.fontSize = `${size}px`;
       const share = (PAPER.whole + 12) / Math.max(one.offsetWidth, one.scrollWidth);
@@ -598,30 +595,68 @@
     return rows;
   }
 
+  // The rows of each kind of work, each of which has its own table on paper: a table with the columns
+  // of all kinds is mostly empty, and too wide for a sheet.
+  function partsOf(rows) {
+    if (!root.dataset.paper || !data.parts) return [rows];
+    const kinds = new Map(data.rows.map((row, at) => [row, data.parts[at]]));
+    const parts = new Map();
+    for (const row of rows) {
+      const kind = kinds.get(row);
+      if (!parts.has(kind)) parts.set(kind, []);
+      parts.get(kind).push(row);
+    }
+    return parts.size ? [...parts.values()] : [rows];
+  }
+
+  // Adds an empty copy of the table and of the line above it.
+  function addPart() {
+    const made = document.createElement("div");
+    made.className = "scroll part";
+    const line = document.createElement("p");
+    line.className = "remark";
+    const copy = document.getElementById("cases").cloneNode(true);
+    copy.removeAttribute("id");
+    made.append(line, copy);
+    const last = [...document.querySelectorAll("#table > .scroll")].pop();
+    last.after(made);
+    return [copy, line];
+  }
+
   function fillTable() {
     const rows = matching();
     const some = table.all ? rows : rows.slice(0, FIRST_ROWS);
-    const body = document.createElement("tbody");
-    const { alike, starts } = tellAlike(rows);
-    for (const row of some) {
-      const line = body.insertRow();
-      const verdict = row[data.columns.indexOf("verdict")];
-      if (COLOURED.includes(verdict)) line.className = verdict;
-      row.forEach((content, at) => {
-        if (alike.has(at)) return;
-        const made = line.insertCell();
-        if (content !== null && content.length - (starts.get(at) || 0) > LONG) made.className = "long";
-        if (typeof content === "number") made.className = "number";
-        made.textContent = content === null ? "" : starts.has(at) ? content.slice(starts.get(at)) : content;
-      });
-    }
-    document.querySelector("#cases tbody").replaceWith(body);
+    document.querySelectorAll(".part").forEach((part) => part.remove());
+    partsOf(some).forEach((part, number) => {
+      const [cases, line] = number ? addPart() : [document.getElementById("cases"), document.getElementById("alike")];
+      fillRows(cases, line, part);
+    });
     document.getElementById("count").textContent =
       rows.length === data.rows.length ? `${rows.length} rows` : `${rows.length} of ${data.rows.length} rows`;
     const more = document.getElementById("more");
     more.hidden = some.length === rows.length;
     more.textContent = `Show all ${rows.length}`;
-    document.querySelectorAll("#cases thead th").forEach((head, at) => {
+  }
+
+  function fillRows(cases, line, rows) {
+    const body = document.createElement("tbody");
+    const { alike, starts, said } = tellAlike(rows);
+    line.hidden = !said.length;
+    line.textContent = `The same in all rows: ${said.join("; ")}.`;
+    for (const row of rows) {
+      const added = body.insertRow();
+      const verdict = row[data.columns.indexOf("verdict")];
+      if (COLOURED.includes(verdict)) added.className = verdict;
+      row.forEach((content, at) => {
+        if (alike.has(at)) return;
+        const made = added.insertCell();
+        if (content !== null && content.length - (starts.get(at) || 0) > LONG) made.className = "long";
+        if (typeof content === "number") made.className = "number";
+        made.textContent = content === null ? "" : starts.has(at) ? content.slice(starts.get(at)) : content;
+      });
+    }
+    cases.querySelector("tbody").replaceWith(body);
+    cases.querySelectorAll("thead th").forEach((head, at) => {
       head.hidden = alike.has(at);
       head.setAttribute("aria-sort", at !== table.sort ? "none" : table.down ? "descending" : "ascending");
     });

@@ -72,13 +72,15 @@ class Section:
 class Rows:
     """The table of raw results: a cell for each of ``columns``, strings, numbers or None.
 
-    ``notes`` are shown above it.
+    ``notes`` are shown above it. ``parts``: the number of each row's kind of work, empty if it is
+    the same for all rows.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str | int | float | None]]
     file_name: str = "cclmark.csv"
     notes: Sequence[str] = ()
+    parts: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ def render(page: Page) -> str:
     data: dict[str, Value] = {
         "charts": charts,
         "columns": list(page.rows.columns),
+        **({"parts": list(page.rows.parts)} if len(set(page.rows.parts)) > 1 else {}),
         "rows": [encoder.cells(row) for row in page.rows.rows],
         "fileName": page.rows.file_name,
         "texts": encoder.texts,

@@ -79,12 +79,17 @@ class _Runner:
         registration = getattr(engine.Registration, job.settings.registration)
         cases = [self.cases[index] for index in indices]
         free_bytes = free_on_all(device, self._rank.rank_group, job.ranks)
+        buffer_bytes = max(sum(room_for(case)) for case in cases)
         if job.traced_operations:
-            self._rank.stage_bytes = max(sum(room_for(case)) for case in cases)
+            self._rank.stage_bytes = buffer_bytes
         too_large = reserve_for(cases, session, self._rank.rank_group, registration, free_bytes)
         if self._context.instruments is not None and job.traced_operations:
             tracer = self._trace(session, communicator, indices[0], too_large)
+            self._rank.enter("releasing buffers")
+            self._rank.stage_bytes = buffer_bytes
+            tracer.release()
             del session
+            self._rank.enter("shutdown")
             communicator.leave()
             self._rank.enter("finished")
             tracer.send()
@@ -141,7 +146,6 @@ class _Runner:
         except engine.UnsupportedError as error:
             raise engine.MissingError(str(error)) from None
         self._rank.case_index = -1
-        self._rank.enter("shutdown")
         return tracer
 
     def _explain(
