@@ -25,7 +25,9 @@ constexpr size_t kBatches = 5;
 constexpr size_t kBatchOperations = 16;
 constexpr double kLongComputeS = 0.05;
 constexpr double kLeastComputeS = 1e-7;  // of a clock that is too coarse for these batches
-constexpr double kAheadS = 1e-3;  // of the compute that is enqueued at once at the end of a step
+// Of the compute that is enqueued at once. The number limits how long a call waits for launches.
+constexpr double kAheadS = 1e-3;
+constexpr size_t kMostAhead = 16;
 
 /// As in kernels/clock.cu.
 struct PauseArguments {
@@ -232,8 +234,10 @@ void StepReplay::measure_compute() {
 
 /// Enqueues the compute for a short time.
 void StepReplay::compute_ahead() {
-  auto operations = std::max<size_t>(1, static_cast<size_t>(kAheadS / compute_s_));
+  auto begin = Clock::now();
+  auto operations = std::clamp<size_t>(static_cast<size_t>(kAheadS / compute_s_), 1, kMostAhead);
   for (size_t i = 0; i < operations; ++i) compute_->enqueue(compute_stream_->get());
+  ahead_s_ += seconds_between(begin, Clock::now());
 }
 
 /// Enqueues more of the compute if it is complete.
@@ -323,6 +327,7 @@ StepTimes StepReplay::run(double delay_s) {
   if (compute_ != nullptr && compute_s_ == 0) measure_compute();
   counter_.begin_batch();
   rank_group_.barrier();
+  ahead_s_ = 0;
   auto begin = Clock::now();
   begin_step(delay_s, true);
   for (size_t i = 0; i < calls_.size(); ++i) {
@@ -335,7 +340,7 @@ StepTimes StepReplay::run(double delay_s) {
     device_.record(ends_[i].get(), stream_of(call));
   }
   StepTimes times;
-  times.enqueue_s = seconds_between(begin, Clock::now());
+  times.enqueue_s = seconds_between(begin, Clock::now()) - ahead_s_;
   compute_until_idle();
   wait_until_idle();
   times.host_s = seconds_between(begin, Clock::now());

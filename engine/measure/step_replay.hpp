@@ -43,8 +43,9 @@ struct StepCall {
 struct StepTimes {
   /// Of every call on the device's clock, after the begin of the step.
   std::vector<double> begin_s, end_s;
-  double enqueue_s = 0;  ///< from the barrier until the last call had returned
-  double host_s = 0;     ///< from the barrier until all calls were complete
+  /// From the barrier until the last call had returned, without the time to enqueue the compute.
+  double enqueue_s = 0;
+  double host_s = 0;  ///< from the barrier until the calls and the compute were complete
 };
 
 /// A communicator with the place of this rank in it. `number`: differs between the communicators of
@@ -67,8 +68,8 @@ struct Membership {
 class StepReplay {
  public:
   /// `rank_group`: of all ranks, which begin each step together. Raises Error for a call with an
-  /// unknown communicator or one that begins after a compute without `compute`, UnsupportedError if
-  /// a library or the device does not support a call or a gap, OutOfMemoryError.
+  /// unknown communicator, UnsupportedError if a library or the device does not support a call or a
+  /// gap, OutOfMemoryError.
   StepReplay(Device& device, RankGroup& rank_group, std::vector<Membership> memberships,
              std::vector<StepCall> calls, uint32_t seed, OperationCounter* counter = nullptr,
              Compute* compute = nullptr);
@@ -125,6 +126,7 @@ class StepReplay {
   Compute* compute_;
   std::optional<Stream> compute_stream_;
   double compute_s_ = 0;  ///< of one operation of the compute alone; 0: not measured yet
+  double ahead_s_ = 0;    ///< of the host in a step, to enqueue the compute
   std::vector<Event> begins_, ends_;
   std::map<std::pair<size_t, size_t>, std::unique_ptr<Lane>> lanes_;  ///< communicator, stream
   std::vector<Bound> calls_;

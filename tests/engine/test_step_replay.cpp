@@ -164,8 +164,10 @@ TEST_CASE("a compute goes on while calls are still enqueued") {
     Slow() : LazyDevice(0, 1, -1) {}
     double elapsed_s(void*, void*) override { return 0.06; }
   };
+  constexpr unsigned kLaunchUs = 100'000;
   struct Empty final : Compute {
     void enqueue(void* stream) override {
+      usleep(kLaunchUs);
       used = static_cast<LazyStream*>(stream);
       used->push([] {});
       ++enqueued;
@@ -205,7 +207,9 @@ TEST_CASE("a compute goes on while calls are still enqueued") {
   run_ranks(1, [&](RankGroup& rank_group) {
     std::vector<StepCall> calls(3, call_of(0, 0, Collective::all_reduce, 16));
     StepReplay step(device, rank_group, {{&communicator, 0, 1}}, calls, 1, nullptr, &compute);
-    step.run(0.0);
+    StepTimes times = step.run(0.0);
+    CHECK(times.enqueue_s < times.host_s / 2);
+    CHECK(times.host_s > 3e-6 * kLaunchUs);
   });
   REQUIRE(communicator.seen.size() == 3);
   CHECK(communicator.seen[0] < communicator.seen[1]);

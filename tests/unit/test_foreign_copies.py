@@ -564,6 +564,20 @@ class TestPccl:
         with pytest.raises(UsageError, match="lists 1 host, not --hosts 2"):
             read(self.text, hosts=2)
 
+    def test_messages_between_hosts_of_one_device_each(self):
+        text = (
+            "p2pBandwidthLatencyTest --is_multi_proc=1 --p2p_type=SM\n"
+            "(EnabledP2P CCL WRITE Unidirectional)\n"
+            "P2P Unidirectional Bandwidth Transport Bandwidth Matrix (64 Bytes) (GB/s)\n"
+            "           HOST0:DEV0 HOST1:DEV0\n"
+            "HOST0:DEV0 x          2.00\n"
+            "HOST1:DEV0 3.00       x\n"
+        )
+        journal = read(text)
+        assert gbps(chosen(journal, engine="CCL", kernel="")) == {(0, 1): 2.0, (1, 0): 3.0}
+        again = "".join(replayed(journal, "pccl"))
+        assert "(EnabledP2P CCL WRITE Unidirectional)\n" in again
+
     def test_the_kernels_of_a_text_of_ours(self):
         head = "P2P Unidirectional Bandwidth Transport Bandwidth Matrix (64 Bytes) (GB/s)\n"
         rows = "DEV0 DEV1\nDEV0 x 1.00\nDEV1 1.00 x\n"

@@ -11,7 +11,7 @@ from cclmark.importing.cleaned_text import Figure, Line, Text, read_decimal
 from cclmark.importing.notices import left_out
 from cclmark.importing.printed_matrix import PrintedMatrix, read_matrix
 from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
-from cclmark.plan.transfers import DEFAULT_KERNEL, KERNELS, LATENCY_BYTES, Transfer
+from cclmark.plan.transfers import CCL, DEFAULT_KERNEL, KERNELS, LATENCY_BYTES, Transfer
 from cclmark.results.schema import DeviceDescription, Relation
 from cclmark.results.topology import UNKNOWN_LINK
 
@@ -21,7 +21,7 @@ _FIGURE = (
 )
 # Parts of a title, on one line or on two.
 _HOW = re.compile(
-    r"\((?P<access>Enabled|Disabled)P2P (?P<engine>CE|SM) (?P<way>WRITE|READ)"
+    r"\((?P<access>Enabled|Disabled)P2P (?P<engine>CE|SM|CCL) (?P<way>WRITE|READ)"
     r"(?: (?P<measure>Unidirectional|Bidirectional))?\)\s*"
 )
 _BANDWIDTH = re.compile(
@@ -285,7 +285,8 @@ class _Reader:
         if told is None or (measure is not None and measure != told):
             raise self._text.refuse(line.number, "the title does not contain the direction")
         engine, command = how["engine"], self._command
-        if command.engine and command.engine != engine:
+        # cclmark prints messages of a library for pairs on different hosts, whatever -t is.
+        if command.engine and engine not in (command.engine, CCL):
             self._notice(
                 line.number,
                 f"the title says {engine}, but the command before it says {command.engine}, which "

@@ -173,9 +173,14 @@ def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
         text += f", step {change_text(one.step_error)}"
     found = [text]
     if abs(one.communication_error) > _LARGE_ERROR:
+        beside = (
+            "compute beside communication, which it leaves out"
+            if one.replay.compute is None
+            else "a compute unlike that of the program"
+        )
         found.append(
-            "the replay differs by more than 5 % from the program: compute beside communication, "
-            "which it leaves out, or another machine, library or setting changes the time"
+            f"the replay differs by more than 5 % from the program: {beside}, or another machine, "
+            "library or setting changes the time"
         )
     return found
 
