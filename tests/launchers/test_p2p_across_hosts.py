@@ -99,14 +99,18 @@ def test_the_triangle_has_each_pair_once_in_every_matrix(measured):
         }
 
 
-def test_one_device_on_each_host_has_messages_only(request, hosts, tmp_path, background):
-    mpi = request.getfixturevalue("mpich_wheel")
+def alone_on(mpi, hosts):
+    """An mpirun of one process on each host."""
     words = [word.replace(":2", ":1") for word in mpi.across(hosts)]
     words[words.index("4")] = "2"
+    return words
+
+
+def test_one_device_on_each_host_has_messages_only(request, hosts, tmp_path, background):
+    mpi = request.getfixturevalue("mpich_wheel")
     env = {**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)}
-    run = background("p2p", *SHORT, prefix=[*hosts.first.at(tmp_path), *words], env=env).finish(
-        PATIENCE_S
-    )
+    prefix = [*hosts.first.at(tmp_path), *alone_on(mpi, hosts)]
+    run = background("p2p", *SHORT, prefix=prefix, env=env).finish(PATIENCE_S)
     assert run.code == 0, run.err
     assert {one.transfer.ccl for one in run.journal.transfers} == {"mpi"}
     assert {one.status for one in run.journal.transfers} == {"ok"}
@@ -223,17 +227,43 @@ def test_a_delay_within_the_second_host_concerns_its_pair_only(measured):
     assert slow == {(2, 3)}
 
 
-def test_a_killed_rank_ends_all(started, hosts):
-    begun = started("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "2", "-t", "CE")
+def killed_while(begun, hosts, condition, what):
+    """Kills a rank of the second host as soon as the journal meets a condition; the run's end."""
     begun.wait_for_ranks(1)
+    wait_until(lambda: begun.ended() or condition(begun.read()), what)
     victims = [pid for pid, line in hosts.second.processes().items() if "run.worker" in line]
     os.kill(victims[0], signal.SIGKILL)
     run = begun.finish(PATIENCE_S)
-    assert run.code == 4
-    assert "was killed by" in run.err
     wait_until(
         lambda: not any("run.worker" in line for line in hosts.processes().values()), "all end"
     )
+    return run
+
+
+def test_a_rank_that_is_killed_in_copies_ends_all(started, hosts):
+    begun = started("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "2", "-t", "CE")
+    run = killed_while(begun, hosts, lambda journal: journal.transfers, "a copy is measured")
+    assert run.code == 4
+    assert "was killed by" in run.err
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_a_rank_that_is_killed_in_a_message_ends_all(request, hosts, tmp_path, background, mpi):
+    mpi = request.getfixturevalue(f"{mpi}_wheel")
+    begun = background(
+        *("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "3", "-t", "CE"),
+        prefix=[*hosts.first.at(tmp_path), *alone_on(mpi, hosts)],
+        env={**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)},
+    )
+    run = killed_while(begun, hosts, lambda journal: journal.transfers, "a message is measured")
+    footer = begun.read().footer
+    assert footer is not None, run.err
+    assert footer.exit_code == 4
+    assert re.match(r"rank 1 \(host:0 of beta, pid \d+\) was killed by SIGKILL", footer.message)
+    # The MPI of the other rank may end the job first, with a code of its own.
+    assert run.code == 4 or (mpi.name == "openmpi" and run.code == 14)
+    assert f"cclmark: {footer.message.splitlines()[0]}" in run.err
+    assert re.search(r"[123] of 4 transfers measured", run.out)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind,
 from cclmark.launch.ranks import kill_ranks
 from cclmark.launch.request import Outcome
 from cclmark.rendezvous.messages import Failed
+from cclmark.signals import noted
 
 _POLL_S = 0.02
 _GATHER_FAILURES_S = 1.5  # wait for the other ranks to report their state
@@ -97,13 +98,18 @@ class AttemptEnd:
         )
 
     def _abort_and_gather(self, stopped: set[int], patience_s: float) -> None:
-        """Ends the waits of all ranks and waits for the reports of those that can respond."""
+        """Ends the waits of all ranks and waits for the reports of those that can respond.
+
+        No longer than until a signal arrives: an mpirun that ends a job sends SIGKILL 0.25 s later.
+        """
         parts = self._parts
         for agent in parts.coordinator.agents:
             agent.abort()
         deadline_s = time.monotonic() + patience_s
-        while time.monotonic() < deadline_s and parts.ranks.any_can_report(
-            stopped | parts.processes.lost_ranks()
+        while (
+            time.monotonic() < deadline_s
+            and not noted()
+            and parts.ranks.any_can_report(stopped | parts.processes.lost_ranks())
         ):
             parts.messages.receive(_POLL_S)
             parts.ranks.look(closely=False)
