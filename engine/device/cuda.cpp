@@ -457,9 +457,10 @@ class CudaDevice final : public Device {
     if (code == kPeerAccessUnsupported) {
       throw UnsupportedError(cu_.describe(call, code) + ": these two devices have no peer access");
     }
-    throw UnsupportedError(cu_.describe(call, code) +
-                           ": this system does not permit processes to share device memory (a "
-                           "container may require --ipc=host); use one process for all devices");
+    throw UnsupportedError(
+        cu_.describe(call, code) +
+        ": this system does not permit processes to share device memory (a "
+        "container may require --ipc=host), which one process for all devices does not need");
   }
 
   /// Memory that has an identity beside its address.

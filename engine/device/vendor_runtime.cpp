@@ -534,9 +534,10 @@ class VendorDevice final : public Device {
   void require_shared(Status code, const char* call) const {
     if (code == 0) return;
     api_.forget_error();
-    throw UnsupportedError(api_.describe(call, code) +
-                           ": this system does not permit processes to share device memory (a "
-                           "container may require --ipc=host); use one process for all devices");
+    throw UnsupportedError(
+        api_.describe(call, code) +
+        ": this system does not permit processes to share device memory (a "
+        "container may require --ipc=host), which one process for all devices does not need");
   }
 
   void describe() {

@@ -358,11 +358,12 @@ ELSE = (
 )
 
 
-def on_fake_devices(fake_cuda, tmp_path, *arguments, of_second=()):
+def on_fake_devices(fake_cuda, tmp_path, *arguments, of_second=(), code=0):
     """Runs p2p on two devices of each host: its journal and output. ``of_second``: variables."""
     boot = tmp_path / "boot_id"
     boot.write_text("11111111-2222-3333-4444-555555555555\n")
     journal = tmp_path / "run.jsonl"
+    journal.unlink(missing_ok=True)
     command = (
         *(sys.executable, "-m", "cclmark", "p2p", *SHORT, *arguments, "-d", "write"),
         *("--journal", str(journal)),
@@ -383,7 +384,7 @@ def on_fake_devices(fake_cuda, tmp_path, *arguments, of_second=()):
     ]
     codes = [process.wait(scaled(PATIENCE_S)) for process in begun]
     said = "".join(path.read_text() for path in sorted(tmp_path.glob("out.*")))
-    assert codes == [0, 0], said
+    assert codes == [code, code], said
     return read_journal(journal), said
 
 
@@ -398,6 +399,35 @@ def test_nccl_between_devices_of_two_hosts(fake_cuda, tmp_path):
     for engine in ("CE", "SM bulkCopy"):
         cells = matrix(said, f"Unidirectional bandwidth, write, {engine}, 256 KiB")
         assert all(float(cell) > 0 for cell in cells.values())
+
+
+@pytest.mark.usefixtures("hosts")
+def test_messages_are_measured_where_copies_hang_or_are_not_possible(fake_cuda, tmp_path):
+    command = ("-p", "uniBw", "-t", "CE", "-T", "6")
+
+    def outcome(**of_second):
+        journal, said = on_fake_devices(
+            *(fake_cuda, tmp_path, *command), of_second=of_second, code=expected
+        )
+        return {one.transfer.flows[0]: (one.status, one.reason) for one in journal.transfers}, said
+
+    expected = 4
+    found, _ = outcome(CCLMARK_FAKE_COPY_HANG="0-1")
+    assert found.keys() == EVERY
+    assert found[2, 3] == ("timeout", "HOST1: no data arrived from DEV0 at DEV1 within 3 s")
+    left_out = {pair for pair in EVERY - HERE if set(pair) & {2, 3}}
+    assert {pair for pair, (status, _) in found.items() if status == "skipped"} == left_out
+    assert found[0, 2][1] == "a copy hangs on the device of rank 2"
+
+    expected = 0
+    found, said = outcome(CCLMARK_FAKE_NO_IPC="1", CCLMARK_FAKE_NO_EXPORT="1")
+    assert found.keys() == EVERY
+    skipped = {pair: reason for pair, (status, reason) in found.items() if status == "skipped"}
+    assert skipped.keys() == {(2, 3), (3, 2)}
+    assert skipped[2, 3].startswith("HOST1: ")
+    assert "does not permit processes to share device memory" in skipped[2, 3]
+    assert skipped[2, 3] in said
+    assert {status for status, _ in found.values()} == {"ok", "skipped"}
 
 
 @pytest.mark.usefixtures("hosts")

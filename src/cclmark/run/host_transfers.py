@@ -60,16 +60,20 @@ class HostTransfers:
             rank.enter("measuring the memory")
             limit = memory_bytes_per_s(self._context.devices, group, job.settings.seed)
         self._context.introduce([it for one in opened.values() for it in one.descriptions], limit)
-        self._copy_within_host(group)
+        hung = self._copy_within_host(group)
+        self._leave_out(hung)
         for library in opened.values():
             assert isinstance(library, NativeLibrary)
-            cases = MessageCases(self._transfers)
+            cases = MessageCases(self._transfers, without=hung)
             PairsRunner(rank, library.ccl, self._context.devices[0], None, cases).run()
         rank.case_index = -1
         rank.enter("finished")
 
-    def _copy_within_host(self, group: engine.RankGroup) -> None:
-        """Measures the copies of this host, and waits for the other hosts."""
+    def _copy_within_host(self, group: engine.RankGroup) -> set[int]:
+        """Measures the copies of this host, and waits for the other hosts.
+
+        Returns the ranks of all hosts on whose devices a copy hangs.
+        """
         rank, job = self._rank, self._job
         pending = list(job.pending or range(len(self._transfers)))
         own = {
@@ -77,21 +81,32 @@ class HostTransfers:
             for index in pending
             if self._is_here(self._transfers[index])
         }
-        if own:
-            self._measure(own, group)
+        hung = self._measure(own, group) if own else set()
         rank.case_index = -1
         rank.leave_subgroup()
         elsewhere = max(self._copies_of(host) for host in set(job.hosts))
         of_one_s = _PHASES_OF_A_TRANSFER * job.settings.timeout_s + job.settings.max_time_s
         rank.enter("waiting for other hosts", others_s=elsewhere * of_one_s)
-        rank.rank_group.barrier()
+        hangs = rank.rank_group.gather([float(rank.rank_group.rank in hung)])
+        return {number for number, flag in enumerate(hangs) if flag}
 
-    def _measure(self, own: Mapping[int, Transfer], group: engine.RankGroup) -> None:
-        """Measures the copies of this host, by index; the first rank of the host reports."""
+    def _leave_out(self, hung: set[int]) -> None:
+        """Reports the messages of devices on which a copy hangs: the first rank does."""
+        for index in self._job.pending or range(len(self._transfers)):
+            transfer = self._transfers[index]
+            affected = sorted(hung & {end for flow in transfer.flows for end in flow})
+            if transfer.ccl and affected and self._job.rank == 0:
+                reason = f"a copy hangs on the device of rank {affected[0]}"
+                self._rank.report(TransferResult(index, transfer, "skipped", reason))
+
+    def _measure(self, own: Mapping[int, Transfer], group: engine.RankGroup) -> set[int]:
+        """Measures the copies of this host, by index; the first rank of the host reports.
+
+        Returns the ranks on whose devices a copy hangs. If the devices of this host support no
+        copies between processes, all are skipped: the other hosts' and messages need not be.
+        """
         hosts = list(dict.fromkeys(self._job.hosts))
         host = f"HOST{hosts.index(self._job.hosts[self._job.rank])}"  # as in tables
-        runner = open_transfers(self._context, group, self._injections(), host)
-        self.runner = runner
 
         def report(result: TransferResult) -> None:
             result.transfer = self._transfers[result.index]
@@ -100,8 +115,16 @@ class HostTransfers:
             if group.rank == 0:
                 self._rank.report(result)
 
-        if not measure_transfers(self._context, runner, own, report):
+        try:
+            self.runner = open_transfers(self._context, group, self._injections(), host)
+            hung = measure_transfers(self._context, self.runner, own, report)
+        except engine.MissingError as error:
+            for index, transfer in own.items():
+                report(TransferResult(index, transfer, "skipped", str(error)))
+            hung = set()
+        if not hung:
             self.runner = None  # makes room for messages
+        return {self._members[device] for device in hung}
 
     def _copies_of(self, host: int) -> int:
         hosts = self._job.hosts

@@ -53,22 +53,22 @@ def measure_transfers(
     runner: TransferRunner,
     transfers: Mapping[int, Transfer],
     report: Callable[[TransferResult], None],
-) -> bool:
+) -> set[int]:
     """Measures transfers by their index in the run, and passes each result on.
 
-    Returns whether a copy hung. Raises MissingError.
+    Returns the devices of the copies that hung. Raises MissingError.
     """
     too_large = reserve(runner, list(transfers.values()))
     gc.collect()
     gc.disable()
-    hung = False
+    hung: set[int] = set()
     for index, transfer in transfers.items():
         context.rank.case_index = index
         if transfer in too_large:
             result = TransferResult(index, transfer, "skipped", too_large[transfer])
         else:
             result = runner.run(index, transfer)
-        hung |= bool(result.hung)
+        hung.update(device for number in result.hung for device in transfer.flows[number])
         report(result)
     context.rank.case_index = -1
     return hung

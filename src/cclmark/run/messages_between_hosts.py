@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -26,7 +27,10 @@ _OPERATIONS = {"unidirectional": "send", "bidirectional": "sendrecv", "latency":
 class MessageCases:
     """The cases of the messages among ``transfers``, see run.pair_measurement.CasesOfPairs."""
 
-    def __init__(self, transfers: Sequence[Transfer]) -> None:
+    def __init__(
+        self, transfers: Sequence[Transfer], without: AbstractSet[int] = frozenset()
+    ) -> None:
+        """``without``: the ranks whose messages are not measured."""
         self._transfers = transfers
         places: dict[Case, int] = {}
         self._indices: dict[tuple[Pair, int], int] = {}
@@ -34,7 +38,8 @@ class MessageCases:
             if transfer.ccl:
                 pair, case = _case_of(transfer)
                 place = places.setdefault(case, len(places))
-                self._indices[pair, place] = index
+                if without.isdisjoint(pair):
+                    self._indices[pair, place] = index
         self._of_two = list(places)
 
     @property
