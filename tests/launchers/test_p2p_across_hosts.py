@@ -211,11 +211,11 @@ def test_a_delay_between_hosts_concerns_its_direction_only(measured):
 
 def test_messages_are_sampled_until_their_median_is_known(measured):
     """Also with a number of repetitions, which is the least of a sample."""
-    run = measured("p2p", "-b", "256K", "-r", "3", "-p", "uniBw,latency", "-t", "CE")
+    run = measured("p2p", "-b", "4K", "-r", "900", "-p", "uniBw,latency", "-t", "CE")
     messages = [one for one in run.journal.transfers if one.transfer.ccl]
     assert {one.transfer.measure for one in messages} == {"unidirectional", "latency"}
     for one in messages:
-        assert one.samples.copies_per_sample >= 3
+        assert one.samples.copies_per_sample >= 900
         # Fewer samples where the machine was so slow that the time for sampling was over.
         assert len(one.samples.device_s) >= 6 or one.duration_s > 0.5
 

@@ -15,6 +15,7 @@ from cclmark.report.kinds.matrix import MatrixCollector
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Finding, TransferSummary, Verification
+from cclmark.run.measure import CaseRunner
 from cclmark.run.messages_between_hosts import MessageCases
 from reports import insights_on
 
@@ -82,6 +83,25 @@ def test_a_sample_of_messages_is_long_or_has_hundreds(time_s):
     messages = operations_per_batch(time_s, least_s)
     assert messages * time_s >= 5e-3 or messages == 1000
     assert operations_per_batch(14e-6) * 14e-6 < 5e-3  # as collectives are timed
+
+
+@pytest.mark.parametrize(
+    ("time_s", "iterations"),
+    [
+        (1e-6, 1000),  # as many as without -r, of the shortest
+        (1e-4, 900),
+        (0.01, 900),
+        (0.02, 750),  # as many as fit into a quarter of the deadline
+        (30.0, 1),
+    ],
+)
+def test_repeated_messages_fit_into_the_deadline_of_a_phase(time_s, iterations):
+    runner = object.__new__(CaseRunner)
+    runner._settings = msgspec.structs.replace(
+        COPIES.header.settings, iterations=900, timeout_s=60.0, timing="throughput"
+    )
+    runner._batches = MessageCases([]).batches
+    assert runner._iterations(time_s) == iterations
 
 
 @pytest.mark.parametrize("hosts", [(0, 1), (0, 1, 2), (0, 0, 1), (0, 1, 1)])

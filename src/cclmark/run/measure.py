@@ -36,6 +36,7 @@ _GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others 
 _REPLAYS = 3
 _LEAD_REPLAYS = 1  # launches before the timed ones
 _LEAST_CAPTURED = 20  # operations in a graph
+_MOST_OF_DEADLINE = 0.25  # for the repeated operations that the user requests in a batch
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,10 @@ class CaseRunner:
         fixed = self._settings.iterations
         if fixed is not None and not self._batches.repeated:
             return fixed
-        return max(fixed or 1, self._batch_size(time_s))
+        least = fixed or 1
+        if time_s > 0:  # a batch must end long before the deadline of its phase
+            least = min(least, max(1, int(_MOST_OF_DEADLINE * self._settings.timeout_s / time_s)))
+        return max(least, self._batch_size(time_s))
 
     def _warm_up(self) -> tuple[int, int]:
         """Returns the number of operations per batch and the number of warm-up batches."""
