@@ -7,18 +7,26 @@ from types import SimpleNamespace
 import pytest
 
 from cclmark.plan.transfers import TransferPlan
+from cclmark.rendezvous.messages import Job
 from cclmark.results.kinds import TransferResult
 from cclmark.run import host_transfers
 from cclmark.run.host_transfers import HostTransfers
 from cclmark.run.measuring_transfers import open_transfers
+from cclmark.run.memory import free_on_all
 
 HOSTS = [7, 7, 3, 3]  # by rank; the host with the smaller number has the later ranks
+
+
+class JobOfHosts(SimpleNamespace):
+    """The part of a job that copies within hosts need."""
+
+    ranks_here, host_name, _is_here = Job.ranks_here, Job.host_name, Job._is_here
 
 
 def context_of(rank):
     """A rank that remembers its results and notices instead of sending them."""
     sent = SimpleNamespace(results=[], notices=[])
-    job = SimpleNamespace(
+    job = JobOfHosts(
         rank=rank,
         ranks=len(HOSTS),
         hosts=HOSTS,
@@ -33,7 +41,7 @@ def context_of(rank):
         notice=sent.notices.append,
         enter=lambda *_, **__: None,
         leave_subgroup=lambda: None,
-        rank_group=SimpleNamespace(barrier=lambda: None),
+        rank_group=SimpleNamespace(rank=rank, gather=lambda values: values * len(HOSTS)),
     )
     return SimpleNamespace(rank=member, job=job, devices=[], inherited=set()), sent
 
@@ -46,7 +54,7 @@ def hung(monkeypatch):
         for index, transfer in transfers.items():
             assert {device for flow in transfer.flows for device in flow} == {0, 1}
             report(TransferResult(index, transfer, "timeout", "no data arrived from DEV0 at DEV1"))
-        return True
+        return {0, 1}
 
     monkeypatch.setattr(host_transfers, "open_transfers", lambda *_: None)
     monkeypatch.setattr(host_transfers, "measure_transfers", measure)
@@ -71,3 +79,20 @@ def test_the_notice_of_checks_on_the_host_names_it(monkeypatch, host, words):
     context, sent = context_of(2)
     assert open_transfers(context, SimpleNamespace(rank=0), [], host) is runner
     assert sent.notices == [f"{words} are checked on the host: no kernel"]
+
+
+def test_ranks_share_the_memory_of_their_own_host():
+    shares = {
+        rank: (context_of(rank)[0].job.ranks_here, context_of(rank)[0].job.host_name)
+        for rank in range(len(HOSTS))
+    }
+    assert shares == {
+        **dict.fromkeys((0, 1), ([0, 1], "HOST0")),
+        **dict.fromkeys((2, 3), ([2, 3], "HOST1")),
+    }
+    alone = JobOfHosts(rank=1, ranks=3, hosts=[])
+    assert (alone.ranks_here, alone.host_name) == ([0, 1, 2], "")
+    info = SimpleNamespace(runtime="host", memory_bytes=1000)
+    device = SimpleNamespace(info=info, free_memory_bytes=lambda: 420)
+    group = SimpleNamespace(gather=lambda values: values)
+    assert free_on_all(device, group, 4) == 100

@@ -80,6 +80,21 @@ class Job(msgspec.Struct):
     environment: dict[str, str] = {}
     attachment: bytes = b""
 
+    @property
+    def ranks_here(self) -> list[int]:
+        """The ranks on the host of this one."""
+        return [rank for rank in range(self.ranks) if not self.hosts or self._is_here(rank)]
+
+    @property
+    def host_name(self) -> str:
+        """The host as tables name it, ``HOST1``; empty for a single host."""
+        if not self.hosts:
+            return ""
+        return f"HOST{list(dict.fromkeys(self.hosts)).index(self.hosts[self.rank])}"
+
+    def _is_here(self, rank: int) -> bool:
+        return self.hosts[rank] == self.hosts[self.rank]
+
     def planned(self) -> list[Item]:
         """The items of the plan. Raises msgspec.ValidationError for items of another kind."""
         item: Any = KINDS[self.kind].item

@@ -21,7 +21,7 @@ def open_compute(context: RankContext, compute: Compute) -> engine.Compute:
     Raises MissingError if the memory or the library is missing, UnsupportedError.
     """
     rank, device = context.rank, context.devices[0]
-    free_bytes = free_on_all(device, rank.rank_group, context.job.ranks)
+    free_bytes = free_on_all(device, rank.rank_group, len(context.job.ranks_here))
     if compute.name == MATMUL:
         needed, option = engine.product_bytes(device, compute.extent), "--matrix"
     else:

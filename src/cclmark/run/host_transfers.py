@@ -36,9 +36,8 @@ class HostTransfers:
         self._rank = context.rank
         self._job = context.job
         self._transfers = items_of(context.rank.planned, Transfer)
-        own = self._job.hosts[self._job.rank]
         #: The ranks of this host, which are the numbers of their devices in the run.
-        self._members = [rank for rank, host in enumerate(self._job.hosts) if host == own]
+        self._members = self._job.ranks_here
         #: Kept until the process exits if a copy hangs, because releasing its memory would hang.
         self.runner: TransferRunner | None = None
 
@@ -105,8 +104,7 @@ class HostTransfers:
         Returns the ranks on whose devices a copy hangs. If the devices of this host support no
         copies between processes, all are skipped: the other hosts' and messages need not be.
         """
-        hosts = list(dict.fromkeys(self._job.hosts))
-        host = f"HOST{hosts.index(self._job.hosts[self._job.rank])}"  # as in tables
+        host = self._job.host_name
 
         def report(result: TransferResult) -> None:
             result.transfer = self._transfers[result.index]

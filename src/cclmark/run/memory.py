@@ -17,10 +17,13 @@ def room_for(case: Case) -> tuple[int, int]:
     return engine.room_for(operation_of(case), case.in_place, case.ranks)
 
 
-def free_on_all(device: engine.Device, rank_group: engine.RankGroup, ranks: int) -> int:
-    """The bytes that each of the group's ``ranks`` can allocate. Host ranks share their memory."""
+def free_on_all(device: engine.Device, rank_group: engine.RankGroup, here: int) -> int:
+    """The bytes that each rank of the group can allocate.
+
+    ``here``: the number of ranks on this host, which share its memory if they are host devices.
+    """
     kept_free = int(_KEPT_FREE * device.info.memory_bytes)
-    sharing = ranks if device.info.runtime == "host" else 1
+    sharing = here if device.info.runtime == "host" else 1
     return int(min(rank_group.gather([float((device.free_memory_bytes() - kept_free) // sharing)])))
 
 

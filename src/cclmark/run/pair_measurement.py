@@ -100,6 +100,7 @@ class PairsRunner:
         )
         self._patience_s = self._case_s
         self._finished = False
+        self._first_here = -1  # the rank of this host that reports for all of them
 
     def run(self) -> None:
         """Measures everything; the first rank of each pair sends the results.
@@ -109,10 +110,14 @@ class PairsRunner:
         self._rank.enter("communicator creation")
         self._ccl.start(self._rank.rank_group)
         self._rank.enter("allocating buffers")
-        self._free_bytes = free_on_all(self._device, self._rank.rank_group, self._job.ranks)
+        here = len(self._job.ranks_here)
+        self._free_bytes = free_on_all(self._device, self._rank.rank_group, here)
         gc.collect()
         gc.disable()
-        for every_pair in pair_rounds(self._job.ranks):
+        rounds = list(pair_rounds(self._job.ranks))
+        busy = {end for pairs in rounds for pair in pairs if self._pending(pair) for end in pair}
+        self._first_here = min(busy & set(self._job.ranks_here), default=-1)
+        for every_pair in rounds:
             pairs = [pair for pair in every_pair if self._pending(pair)]
             if not pairs:
                 continue
@@ -193,8 +198,9 @@ class PairsRunner:
         key = f"communicator id of {self._ccl.info.name} for ranks {pair[0]} and {pair[1]}"
         communicator = join_with_id(self._ccl, rank, self._device, subgroup, key)
         session = engine.Session(self._device, subgroup, communicator, rank.counter)
-        if session.checked_on_host and pair == (0, 1) and job.rank == 0:
-            rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
+        if session.checked_on_host and job.rank == self._first_here:
+            where = f"{job.host_name}: " if job.host_name else ""
+            rank.notice(f"{where}outputs are checked on the host: {session.checked_on_host}")
         rank.enter("allocating buffers")
         cases = [self._cases.of_two[place] for place in self._places]
         registration = getattr(engine.Registration, self._settings.registration)

@@ -56,6 +56,7 @@ class Rank:
         #: The phases that have ended, if the rank is traced, and the bytes of the current one.
         self.stages: list[Stage] = []
         self.stage_bytes = 0
+        self._noticed: set[str] = set()
 
     @property
     def board_bytes(self) -> int:
@@ -150,7 +151,10 @@ class Rank:
         self.client.send(Observed(self.job.rank, self.job.token, condition))
 
     def notice(self, text: str) -> None:
-        """Sends a notice for the user that does not end the run."""
+        """Sends a notice for the user that does not end the run, once."""
+        if text in self._noticed:
+            return
+        self._noticed.add(text)
         self.client.send(Notice(self.job.rank, self.job.token, text))
 
     def fail(self, kind: str, message: str) -> None:

@@ -95,7 +95,7 @@ class _VariantRunner:
         rank.enter("allocating buffers")
         name = variant.value_of(REGISTRATION) or job.settings.registration
         cases = [self._items[index].case for index in indices]
-        free_bytes = free_on_all(self._device, rank.rank_group, job.ranks)
+        free_bytes = free_on_all(self._device, rank.rank_group, len(job.ranks_here))
         too_large = reserve_for(
             cases, session, rank.rank_group, getattr(engine.Registration, name), free_bytes
         )

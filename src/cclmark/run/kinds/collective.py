@@ -78,7 +78,7 @@ class _Runner:
         self._rank.enter("allocating buffers")
         registration = getattr(engine.Registration, job.settings.registration)
         cases = [self.cases[index] for index in indices]
-        free_bytes = free_on_all(device, self._rank.rank_group, job.ranks)
+        free_bytes = free_on_all(device, self._rank.rank_group, len(job.ranks_here))
         buffer_bytes = max(sum(room_for(case)) for case in cases)
         if job.traced_operations:
             self._rank.stage_bytes = buffer_bytes

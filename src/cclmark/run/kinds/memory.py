@@ -136,7 +136,7 @@ class _Runner:
         """Allocates the buffers, and returns the reason if they do not fit on all ranks."""
         rank, settings = self._rank, self._job.settings
         registration = getattr(engine.Registration, settings.registration)
-        free_bytes = free_on_all(self._device, rank.rank_group, self._job.ranks)
+        free_bytes = free_on_all(self._device, rank.rank_group, len(self._job.ranks_here))
         try:
             too_large = reserve_for([case], session, rank.rank_group, registration, free_bytes)
         except engine.OutOfMemoryError as error:  # raised on all ranks

@@ -52,7 +52,7 @@ def run(context: RankContext) -> None:
         ) from None
     place = torch.device("cpu") if backend in _OF_HOST else device
     runner = ObjectRunner(rank, torch, device, place)
-    free_bytes = free_on_all(context.devices[0], rank.rank_group, job.ranks)
+    free_bytes = free_on_all(context.devices[0], rank.rank_group, len(job.ranks_here))
     gc.collect()
     gc.disable()
     for index in job.pending or range(len(calls)):

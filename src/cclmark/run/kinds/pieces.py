@@ -61,7 +61,7 @@ def _measure_on(
     rank.enter("allocating buffers")
     registration = getattr(engine.Registration, job.settings.registration)
     cases = [items[index].case for index in indices]
-    free_bytes = free_on_all(device, rank.rank_group, job.ranks)
+    free_bytes = free_on_all(device, rank.rank_group, len(job.ranks_here))
     too_large = reserve_for(cases, session, rank.rank_group, registration, free_bytes)
     parsed = [Injection.parse(text, job.ranks) for text in job.settings.inject]
     runner = PieceRunner(

@@ -68,7 +68,7 @@ class TrainingRunner:
         rank, job = self._rank, self._rank.job
         rank.enter("preparing")
         require_features(training.parallel)
-        free_bytes = free_on_all(self._engine_device, rank.rank_group, job.ranks)
+        free_bytes = free_on_all(self._engine_device, rank.rank_group, len(job.ranks_here))
         need = memory_of(training)
         if need.total > free_bytes:
             raise engine.MissingError(shortage(training, free_bytes))
