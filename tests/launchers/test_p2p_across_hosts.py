@@ -13,6 +13,7 @@ import sys
 import pytest
 from hosts import wait_until
 
+from cclmark.report.replay import replayed
 from cclmark.results.journal import read_journal
 from patience import scaled
 
@@ -81,7 +82,10 @@ def test_a_matrix_has_every_pair_of_all_hosts(measured):
     both = matrix(run.out, "Bidirectional bandwidth, write, CE, 256 KiB")
     assert all(both[a, b] == both[b, a] for a, b in EVERY - HERE)
     assert "\n  between hosts: mpi send/recv\n" in run.out
-    assert f"{len(results)} of {len(results)} copies checked, 0 wrong" in run.out
+    assert f"{len(results)} of {len(results)} copies and messages checked, 0 wrong" in run.out
+    assert "messages between hosts are measured and checked as by cclmark pairs\n" in run.out
+    described = "".join(replayed(run.journal, "markdown"))
+    assert re.search(r"\n2 x .+ on alpha, 2 x .+ on beta\.\n", described)
 
 
 def test_the_triangle_has_each_pair_once_in_every_matrix(measured):
@@ -194,6 +198,9 @@ def test_wrong_data_between_hosts_are_found_in_every_measure(measured):
         ("latency", ((1, 2),), 0, 2),
     }
     assert "HOST1:DEV1 → HOST0:DEV0: 1 wrong, first element 1" in run.out
+    for one in wrong:
+        for found in one.verification.findings:
+            assert int(found.expected, 16) ^ int(found.actual, 16) == 0xFFFFFFFF
 
 
 def test_a_delay_between_hosts_concerns_its_direction_only(measured):

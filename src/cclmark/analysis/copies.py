@@ -18,12 +18,14 @@ from cclmark.results.schema import Header
 
 @dataclass(frozen=True)
 class Checks:
-    """The numbers of transfers that are copies, that were checked, and that were wrong.
+    """The numbers of transfers with an output, that were checked, and that were wrong.
 
+    ``messages``: how many of the former are messages between hosts, the others are copies.
     ``unverifiable``: the number of latencies of loads and stores, which have no output to check.
     """
 
     copies: int
+    messages: int
     checked: int
     wrong: int
     unverifiable: int
@@ -34,6 +36,7 @@ def checks_of(results: Sequence[TransferResult]) -> Checks:
     copies = [one for one in results if one.transfer.has_output]
     return Checks(
         copies=len(copies),
+        messages=sum(bool(one.transfer.ccl) for one in copies),
         checked=sum(one.verification is not None for one in results),
         wrong=sum(one.status == "wrong" for one in results),
         unverifiable=len(results) - len(copies),

@@ -85,6 +85,7 @@ class MessageCases:
             found.verification = msgspec.structs.replace(
                 result.verification,
                 findings=[_of_flow(one, transfer) for one in result.verification.findings],
+                compare_s=0.0,
             )
         return found
 
@@ -117,10 +118,17 @@ def _case_of(transfer: Transfer) -> tuple[Pair, Case]:
 
 
 def _of_flow(finding: Finding, transfer: Transfer) -> Finding:
-    """A finding of a rank as one of the flow that ends there.
+    """A finding of a rank as one of the flow that ends there, its values in bits as of copies.
 
     A round trip has one flow, and wrong data on either rank belong to it.
     """
     ends = [end for _, end in transfer.flows]
     flow = ends.index(finding.rank) if len(ends) > 1 else 0
-    return msgspec.structs.replace(finding, rank=flow)
+    return msgspec.structs.replace(
+        finding, rank=flow, expected=_bits(finding.expected), actual=_bits(finding.actual)
+    )
+
+
+def _bits(value: str) -> str:
+    """The bits of a number of _DTYPE in hexadecimal."""
+    return f"0x{int(value) & 0xFFFFFFFF:08x}"

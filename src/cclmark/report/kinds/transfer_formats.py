@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from cclmark.analysis.copies import checks_of, outliers_of
@@ -82,10 +83,12 @@ class TransferMarkdown(_ByMatrix):
     def opening(self) -> str:
         """Describes the machine in a sentence."""
         header = self._header
-        name = header.devices[0].name
-        words = [f"{len(header.devices)} x {name}" if name else f"{len(header.devices)} devices"]
-        words += [f"on {header.machine.hostname}"] if header.machine.hostname else []
-        text = escape(" ".join(words))
+        groups = Counter((device.host, device.name) for device in header.devices)
+        found = []
+        for (host, name), number in groups.items():
+            what = f"{number} x {name}" if name else counted(number, "device")
+            found.append(f"{what} on {host}" if host else what)
+        text = escape(", ".join(found))
         if header.imported is not None:
             text += f", imported {escape(origin_of(header.imported))}"
         return f"## Transfers between devices\n\n{text}.\n"

@@ -37,8 +37,11 @@ def series_title(series: Transfer) -> str:
 
 
 def checks_text(checks: Checks) -> str:
-    """Returns the number of checked copies, and of results without an output to check."""
-    text = f"{checks.checked} of {checks.copies} copies checked, {checks.wrong} wrong"
+    """Returns the number of checked transfers, and of results without an output to check."""
+    what = "copies"
+    if checks.messages:
+        what = "messages" if checks.messages == checks.copies else "copies and messages"
+    text = f"{checks.checked} of {checks.copies} {what} checked, {checks.wrong} wrong"
     if not checks.unverifiable:
         return text
     latencies = "latency" if checks.unverifiable == 1 else "latencies"
