@@ -10,9 +10,10 @@ import msgspec
 from cclmark.plan.cases import Case
 from cclmark.plan.counts import Count
 from cclmark.plan.items import MEMORY
+from cclmark.plan.of_case import OfCase
 
 
-class RankMemory(msgspec.Struct, frozen=True):
+class RankMemory(msgspec.Struct, OfCase, frozen=True):
     """The memory of one rank for a case."""
 
     case: Case
@@ -27,26 +28,6 @@ class RankMemory(msgspec.Struct, frozen=True):
     def work(self) -> str:
         """The operation, or the command that performs the work."""
         return "memory"
-
-    @property
-    def library(self) -> str:
-        """The library, backend or engine that performs it."""
-        return self.case.ccl
-
-    @property
-    def ccl(self) -> str:
-        """The CCL that performs it, empty for none."""
-        return self.case.ccl
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of the operation."""
-        return self.case.size_bytes
-
-    @property
-    def ranks(self) -> int:
-        """The number of ranks that take part."""
-        return self.case.ranks
 
     def describe(self) -> str:
         """The case in words. The rank is left out: messages about ranks name it themselves."""
