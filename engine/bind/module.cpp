@@ -328,7 +328,8 @@ NB_MODULE(_engine, m) {
             return nb::bytes(id.data(), id.size());
           },
           "ranks"_a)
-      .def("start", &Ccl::start, "rank_group"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("start", &Ccl::start, "rank_group"_a, "device"_a,
+           nb::call_guard<nb::gil_scoped_release>())
       .def(
           "join",
           [](Ccl& ccl, Device& device, nb::bytes id, RankGroup& rank_group,

@@ -167,9 +167,9 @@ class Ccl {
   /// Opaque bytes that rank 0 creates and every rank requires to join.
   virtual std::vector<uint8_t> make_id(int ranks) = 0;
   /// Starts the library in all ranks of a run: a collective call, required before some of them join
-  /// a communicator of their own. Raises Error, MissingError if the library does not have these
-  /// ranks.
-  virtual void start(RankGroup&) {}
+  /// a communicator of their own. `device`: this rank's. Raises Error, MissingError if the library
+  /// does not have these ranks, UnsupportedError if it cannot access memory of the device.
+  virtual void start(RankGroup&, const Device& /*device*/) {}
   /// Joins the group: a collective call. It blocks as long as the library does; the launcher
   /// enforces the deadline. `rank_group` consists of the joining ranks.
   virtual std::unique_ptr<Communicator> join(Device& device, std::span<const uint8_t> id,

@@ -613,8 +613,9 @@ class MpiCcl final : public Ccl {
   /// Empty: mpirun has assigned the ranks.
   std::vector<uint8_t> make_id(int) override { return {}; }
 
-  void start(RankGroup& rank_group) override {
-    speaking<bool>(rank_group, []<typename Handle>(const Constants<Handle>&) {
+  void start(RankGroup& rank_group, const Device& device) override {
+    speaking<bool>(rank_group, [&]<typename Handle>(const Constants<Handle>&) {
+      require_aware_of(device);
       return std::make_unique<bool>(true);
     });
   }
@@ -623,8 +624,7 @@ class MpiCcl final : public Ccl {
                                      RankGroup& rank_group) override {
     return speaking<Communicator>(
         rank_group, [&]<typename Handle>(const Constants<Handle>& constants) {
-          // Only now: MPICH aborts a process that queries this before MPI_Init.
-          if (!device.synchronous()) require_aware_of(device);
+          require_aware_of(device);
           return std::make_unique<MpiCommunicator<Handle>>(library_, constants, device, rank_group);
         });
   }
@@ -686,8 +686,10 @@ class MpiCcl final : public Ccl {
   }
 
   /// Raises UnsupportedError unless the library reports support for buffers on such devices:
-  /// without it the library would read them as host memory, and crash.
+  /// without it the library would read them as host memory, and crash. To be called after
+  /// MPI_Init: before it MPICH aborts a process that queries this.
   void require_aware_of(const Device& device) const {
+    if (device.synchronous()) return;
     const std::string& runtime = device.info().runtime;
     std::string query = "MPIX_Query_" + runtime + "_support";
     auto ask = library_.optional<int()>(query.c_str());
@@ -700,7 +702,8 @@ class MpiCcl final : public Ccl {
         library_.path() +
         (ask != nullptr ? " was built without support for " : " does not report support for ") +
         "buffers on " + runtime + " devices (" + query +
-        "): use an MPI that was built with it, or --devices host");
+        "): use an MPI that was built with it, the library of the devices "
+        "(without --ccl mpi), or --devices host");
   }
 
   /// "Open MPI v5.0.11, package: …" and "MPICH Version:      5.0.2\n…" without what comes after.

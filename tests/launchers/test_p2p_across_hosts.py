@@ -337,6 +337,17 @@ def test_a_library_that_cannot_start_is_noticed_before_copies(started, mpich_whe
         assert "cclmark: journal" not in run.err
 
 
+@pytest.mark.parametrize("started", ["mpich"], indirect=True)  # passes all variables on
+def test_an_mpi_without_support_of_devices_is_refused_before_copies(started, fake_cuda):
+    more = fake_cuda.env(CCLMARK_FAKE_DEVICES="2")
+    begun = started("p2p", *SHORT, "-t", "CE", "-p", "uniBw", "--ccl", "mpi", more=more)
+    run = begun.finish(PATIENCE_S)
+    assert run.code == 3, run.err
+    assert "buffers on cuda devices (MPIX_Query_cuda_support)" in run.err
+    assert "(without --ccl mpi)" in run.err
+    assert "cclmark: journal" not in run.err
+
+
 def test_an_interrupted_run_continues(measured, tmp_path):
     begun = measured("p2p", *SHORT, "-p", "uniBw,latency", "-t", "CE")
     lines = begun.journal_path.read_text().splitlines(keepends=True)

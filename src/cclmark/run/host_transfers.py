@@ -51,7 +51,7 @@ class HostTransfers:
         for library in opened.values():
             assert isinstance(library, NativeLibrary)
             # Here, because a library that cannot start ends the run: not after minutes of copies.
-            library.ccl.start(rank.rank_group)
+            library.ccl.start(rank.rank_group, self._context.devices[0])
         before = sum(host < job.hosts[job.rank] for host in job.hosts)
         group = rank.form_subgroup(self._members, before)
         limit = 0.0

@@ -108,7 +108,7 @@ class PairsRunner:
         With instruments, both ranks of each pair send what they observed instead.
         """
         self._rank.enter("communicator creation")
-        self._ccl.start(self._rank.rank_group)
+        self._ccl.start(self._rank.rank_group, self._device)
         self._rank.enter("allocating buffers")
         here = len(self._job.ranks_here)
         self._free_bytes = free_on_all(self._device, self._rank.rank_group, here)
