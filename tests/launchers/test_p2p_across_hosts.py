@@ -449,6 +449,22 @@ def test_messages_are_measured_where_copies_hang_or_are_not_possible(fake_cuda, 
 
 
 @pytest.mark.usefixtures("hosts")
+def test_a_library_that_fails_for_one_pair_is_used_for_the_others(fake_cuda, tmp_path):
+    """The second device of the second host cannot send."""
+    journal, said = on_fake_devices(
+        *(fake_cuda, tmp_path, "-p", "uniBw", "-t", "CE"),
+        of_second={"CCLMARK_FAKE_NCCL_FAIL": "1:Send"},
+        code=4,
+    )
+    found = {one.transfer.flows[0]: one.status for one in journal.transfers}
+    there = {(sender, receiver) for receiver, sender in MUTUAL}
+    assert found == {**dict.fromkeys(EVERY, "ok"), **dict.fromkeys(there, "died")}
+    assert all("injected failure of Send" in one.report for one in journal.transfers if one.reason)
+    assert said.count("library    nccl") == 1
+    assert said.count("\n  died: ") == len(there)
+
+
+@pytest.mark.usefixtures("hosts")
 def test_each_host_reports_how_it_checks(fake_cuda, tmp_path):
     """The second one has no compiler of kernels."""
     _, said = on_fake_devices(

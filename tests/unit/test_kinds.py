@@ -129,6 +129,22 @@ def test_what_is_given_up_with_a_case_of_a_pair():
     assert not KINDS[COLLECTIVE].falls_with(CASE, CASE, "timing")
 
 
+def test_what_is_given_up_with_a_message_between_hosts():
+    first, other = (
+        msgspec.structs.replace(COPY, ccl="mpi", flows=(flow,)) for flow in ((0, 2), (1, 3))
+    )
+    larger = msgspec.structs.replace(first, size_bytes=2 * first.size_bytes)
+    back = msgspec.structs.replace(first, flows=((2, 0),))
+    kind = KINDS[P2P]
+    assert [kind.forgives(one) for one in (COPY, first)] == [False, True]
+    assert kind.falls_with(larger, first, "timing")
+    assert not kind.falls_with(back, first, "timing")
+    assert kind.falls_with(back, first, "communicator creation")
+    assert not kind.falls_with(other, first, "communicator creation")
+    copy = msgspec.structs.replace(COPY, flows=((0, 2),))
+    assert not kind.falls_with(copy, first, "communicator creation")
+
+
 @pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.by_ranks])
 def test_every_kind_that_ranks_measure_has_a_runner(kind):
     assert callable(runner_of(kind))

@@ -1,4 +1,4 @@
-"""Completes a run even if a case hangs or the library of a pair fails.
+"""Completes a run even if a case hangs or the library of a pair fails, also for messages of p2p.
 
 The state of a communicator that hangs is undefined, so the ranks are ended. The case is skipped, or
 for a pair the operation, and new ranks continue with the remaining cases.
@@ -11,9 +11,8 @@ from dataclasses import replace
 from cclmark.errors import EXIT_DIED, EXIT_OK
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
-from cclmark.plan.cases import Case
 from cclmark.rendezvous.messages import Failed, RankStatus
-from cclmark.results.kinds import CaseResult, Result
+from cclmark.results.kinds import Result, given_up
 from cclmark.results.schema import Condition, Explanation, Paths
 
 _STATUS = {"timeout": "timeout", "error": "died"}
@@ -48,11 +47,10 @@ class PersistentLaunch:
             left = [index for index in todo if index not in self._tally.done]
             pending = []
             for index in left:
-                case = items[index]
-                assert isinstance(case, Case)
-                if index == failure.case_index or kind.falls_with(case, culprit, failure.phase):
+                item = items[index]
+                if index == failure.case_index or kind.falls_with(item, culprit, failure.phase):
                     status, report = _STATUS[failure.kind], outcome.message
-                    self._tally.result(CaseResult(index, case, status, reason, report=report))
+                    self._tally.result(given_up(index, item, status, reason, report))
                 else:
                     pending.append(index)
             if len(pending) == len(left):
@@ -81,6 +79,7 @@ class PersistentLaunch:
             and outcome.exit_code == EXIT_DIED
             and failure.kind in request.traits.forgiven
             and failure.case_index in range(len(request.items))
+            and request.traits.forgives(request.items[failure.case_index])
             and (request.traits.independent or request.settings.cycles == 1)
         )
 

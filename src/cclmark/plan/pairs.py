@@ -8,7 +8,7 @@ from typing import overload
 import msgspec
 
 from cclmark.plan.cases import Case
-from cclmark.plan.transfers import disjoint_rounds
+from cclmark.plan.transfers import Transfer, disjoint_rounds
 
 Pair = tuple[int, int]
 
@@ -51,6 +51,18 @@ def falls_with_pair(case: Case, culprit: Case, phase: str) -> bool:
     if case.pair != culprit.pair:
         return False
     return phase in _BEGINNING or case.series() == culprit.series()
+
+
+def falls_with_message(message: Transfer, culprit: Transfer, phase: str) -> bool:
+    """Whether a message between hosts is skipped because ``culprit`` failed in ``phase``.
+
+    Skipped are the other sizes of the same measure and direction, and all messages between two
+    devices whose communicator or buffers could not be created.
+    """
+    if not message.ccl or set(message.flows[0]) != set(culprit.flows[0]):
+        return False
+    same = message.flows == culprit.flows and message.measure == culprit.measure
+    return same or phase in _BEGINNING
 
 
 class PairCases(Sequence[Case]):

@@ -28,7 +28,7 @@ from cclmark.plan.items import (
 )
 from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Overlap
-from cclmark.plan.pairs import PairCases, falls_with_pair
+from cclmark.plan.pairs import PairCases, falls_with_message, falls_with_pair
 from cclmark.plan.pieces import PieceCase
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemories, RankMemory
@@ -151,10 +151,10 @@ class CaseResult(ItemResult[Case], tag="case", omit_defaults=True):
 
 
 class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
-    """A transfer and its outcome. ``status``: ok, wrong, skipped or timeout, with the reason.
+    """A transfer and its outcome. ``status``: ok, wrong, skipped, timeout or died, with the reason.
 
-    A finding's ``rank`` is the number of the flow; ``hung``: the numbers of the flows that did not
-    complete in time.
+    ``report``: the state of every rank for a message that hung or failed. A finding's ``rank`` is
+    the number of the flow; ``hung``: the numbers of the flows that did not complete in time.
     """
 
     index: Count
@@ -168,6 +168,7 @@ class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
     summary: TransferSummary | None = None
     verification: Verification | None = None
     hung: list[int] = []
+    report: str = ""
 
     @property
     def is_checkable(self) -> bool:
@@ -491,6 +492,14 @@ Result = (
 Line = Header | Result | Condition | Explanation | Paths | Trace | Profile | Footer
 
 
+def given_up(index: int, item: Item, status: str, reason: str, report: str) -> Result:
+    """The result of a case, or of a message between hosts, that hung or failed."""
+    if isinstance(item, Transfer):
+        return TransferResult(index, item, status, reason, report=report)
+    assert isinstance(item, Case)
+    return CaseResult(index, item, status, reason, report=report)
+
+
 def _as_planned(planned: Sequence[Item], processes: int) -> Sequence[Item]:
     return planned
 
@@ -507,6 +516,20 @@ def _nothing_else(item: Item, culprit: Item, phase: str) -> bool:
     return False
 
 
+def _any(item: Item) -> bool:
+    return True
+
+
+def _is_message(item: Item) -> bool:
+    return isinstance(item, Transfer) and bool(item.ccl)
+
+
+def _of_the_message(item: Item, culprit: Item, phase: str) -> bool:
+    assert isinstance(item, Transfer)
+    assert isinstance(culprit, Transfer)
+    return falls_with_message(item, culprit, phase)
+
+
 def _of_the_pair(item: Item, culprit: Item, phase: str) -> bool:
     assert isinstance(item, Case)
     assert isinstance(culprit, Case)
@@ -520,7 +543,8 @@ class Kind:
     ``item``: the type of the planned items, ``result`` that of their results. ``listed_as``: the
     name of their list in JSON documents. ``between_devices``: the results include the connections
     between devices. ``forgiven``: the failures (see messages.Failed) after which new ranks continue
-    with the remaining items, empty where every failure ends the run.
+    with the remaining items, empty where every failure ends the run; ``forgives``: the items whose
+    failure is one of these.
     ``independent``: a hang in one item does not predict a hang in the next one.
     ``failures_are_results``: an item whose ranks fail has been measured like any other, so the run
     ends well. ``items``: returns
@@ -534,6 +558,7 @@ class Kind:
     listed_as: str
     between_devices: bool = False
     forgiven: tuple[str, ...] = ()
+    forgives: Callable[[Item], bool] = _any
     independent: bool = False
     failures_are_results: bool = False
     items: Callable[[Sequence[Item], int], Sequence[Item]] = _as_planned
@@ -554,7 +579,17 @@ KINDS: dict[str, Kind] = {
         items=_of_every_pair,
         falls_with=_of_the_pair,
     ),
-    P2P: Kind(Transfer, TransferResult, "transfers", between_devices=True),
+    P2P: Kind(
+        Transfer,
+        TransferResult,
+        "transfers",
+        between_devices=True,
+        # As for pairs. A copy that hangs is a result, and one that fails ends the run.
+        forgiven=("timeout", "error"),
+        forgives=_is_message,
+        independent=True,
+        falls_with=_of_the_message,
+    ),
     CHECK: Kind(Check, CheckResult, "checks"),
     MEMORY: Kind(Case, MemoryResult, "memory", items=_of_every_rank),
     EXPERIMENT: Kind(Trial, TrialResult, "trials", failures_are_results=True),
