@@ -12,9 +12,10 @@ from cclmark.analysis.copies import checks_of
 from cclmark.analysis.stopping import operations_per_batch
 from cclmark.plan.transfers import MEASURES, TransferPlan
 from cclmark.report.kinds.matrix import MatrixCollector
+from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
-from cclmark.results.schema import Finding, TransferSummary, Verification
+from cclmark.results.schema import Finding, Relation, TransferSummary, Verification
 from cclmark.run.measure import CaseRunner
 from cclmark.run.messages_between_hosts import MessageCases
 from reports import insights_on
@@ -147,3 +148,30 @@ def test_every_matrix_has_the_pairs_that_were_measured(hosts, local_too, triangl
     }
     for matrix in matrices:
         assert {place for place in matrix.cells if place[0] != place[1]} == wanted, matrix.title
+
+
+def test_both_cells_of_a_pair_that_stands_out_have_its_colour():
+    hosts = tuple(range(6))
+    plan = TransferPlan(
+        devices=6, sizes=[1 << 20], measures=("bidirectional",), hosts=hosts, ccl="mpi"
+    )
+    devices = [
+        msgspec.structs.replace(COPIES.header.devices[0], rank=rank, index=0, host=f"host{rank}")
+        for rank in hosts
+    ]
+    relations = [Relation(*pair, "NET", 0) for pair in permutations(hosts, 2)]
+    header = msgspec.structs.replace(COPIES.header, devices=devices, relations=relations)
+    table = TransferTable(paint=lambda text, style: f"<{text.strip()}>" if style == "red" else text)
+    text = table.begin(header)
+    for index, transfer in enumerate(plan.transfers()):
+        rate = 1e9 if transfer.flows[0] == (1, 4) else 10e9
+        summary = TransferSummary(1e-3, 1e-3, 1e-3, 6, bytes_per_s=rate)
+        text += table.add(TransferResult(index, transfer, "ok", summary=summary))
+    text += table.end(None)
+    begin = text.index("Bidirectional bandwidth")
+    lines = [line.split() for line in text[begin:].splitlines() if "HOST" in line[:8]]
+    rows = {line[0]: line[1:] for line in lines[1:7]}
+    assert "HOST1:DEV0 → HOST4:DEV0: 1.00 GB/s" in text
+    assert rows["HOST1:DEV0"][4] == "<1.00>"
+    assert rows["HOST4:DEV0"][1] == "<1.00>"
+    assert text.count("<1.00>") == 2

@@ -114,8 +114,7 @@ def _measure(
     ccl = ""
     if coordinator is not None and len(coordinator.hosts) > 1:
         _check_several_hosts(flags)
-        hosts = [coordinator.host_of[process] for process in coordinator.process_of_rank]
-        plans = [replace(plan, hosts=hosts) for plan in plans]
+        plans = [replace(plan, hosts=coordinator.host_of_rank) for plan in plans]
         if any(True for plan in plans for _ in plan.messages()):
             ccl = _library_between_hosts(flags, coordinator)
             plans = [replace(plan, ccl=ccl) for plan in plans]
