@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from test_copies import COPIES
 from cclmark.analysis.copies import checks_of
 from cclmark.analysis.stopping import operations_per_batch
 from cclmark.plan.transfers import MEASURES, TransferPlan
+from cclmark.report.charts.transfer_charts import transfer_charts
 from cclmark.report.kinds.matrix import MatrixCollector
 from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.results.journal import Journal
@@ -163,10 +165,12 @@ def test_both_cells_of_a_pair_that_stands_out_have_its_colour():
     header = msgspec.structs.replace(COPIES.header, devices=devices, relations=relations)
     table = TransferTable(paint=lambda text, style: f"<{text.strip()}>" if style == "red" else text)
     text = table.begin(header)
+    results = []
     for index, transfer in enumerate(plan.transfers()):
         rate = 1e9 if transfer.flows[0] == (1, 4) else 10e9
         summary = TransferSummary(1e-3, 1e-3, 1e-3, 6, bytes_per_s=rate)
-        text += table.add(TransferResult(index, transfer, "ok", summary=summary))
+        results.append(TransferResult(index, transfer, "ok", summary=summary))
+        text += table.add(results[-1])
     text += table.end(None)
     begin = text.index("Bidirectional bandwidth")
     lines = [line.split() for line in text[begin:].splitlines() if "HOST" in line[:8]]
@@ -175,3 +179,12 @@ def test_both_cells_of_a_pair_that_stands_out_have_its_colour():
     assert rows["HOST1:DEV0"][4] == "<1.00>"
     assert rows["HOST4:DEV0"][1] == "<1.00>"
     assert text.count("<1.00>") == 2
+    charts = transfer_charts(SimpleNamespace(header=header, transfers=results))
+    heat = next(one for one in charts if one.title.startswith("Bidirectional bandwidth"))
+    marked = {
+        (row, column)
+        for row, line in enumerate(heat.texts)
+        for column, cell in enumerate(line)
+        if "▼" in cell
+    }
+    assert marked == {(1, 4), (4, 1)}
