@@ -100,6 +100,11 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.method not in _WITHOUT_OUTPUT
 
     @property
+    def is_mutual(self) -> bool:
+        """Whether it is a message between hosts that concerns both directions alike."""
+        return bool(self.ccl) and self.measure != "unidirectional"
+
+    @property
     def means(self) -> str:
         """The engine and kernel that copy: ``CE``, or ``SM bulkCopy``; or ``nccl send/recv``."""
         if self.ccl:

@@ -60,9 +60,7 @@ def _transfer_heat(
     def far(cell: Cell) -> Deviation | None:
         if matrix.figure not in ("bandwidth", "latency"):
             return None
-        transfer = cell.result.transfer
-        is_mutual = bool(transfer.ccl) and transfer.measure != "unidirectional"
-        return usual.get((transfer.series(), transfer.flows[0] if is_mutual else cell.pair))
+        return usual.get((cell.result.transfer.series(), cell.judged_pair))
 
     def text(cell: Cell | None, place: tuple[str, str]) -> str:
         if cell is None:  # x on the diagonal, as for collectives of pairs

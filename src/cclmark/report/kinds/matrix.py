@@ -54,6 +54,12 @@ class Cell:
     note: str = ""
 
     @property
+    def judged_pair(self) -> Pair:
+        """The pair by which a deviation names the cell: both cells of a mutual message have one."""
+        transfer = self.result.transfer
+        return transfer.flows[0] if transfer.is_mutual else self.pair
+
+    @property
     def ccl(self) -> str:
         """The library whose message was measured, empty for a copy."""
         return self.result.transfer.ccl
@@ -293,8 +299,8 @@ class MatrixCollector:
         if transfer.scope in ("pairs", "all-pairs"):
             known = dict(figures(result))
             flows = transfer.flows
-            if transfer.ccl and transfer.measure != "unidirectional":
-                start, end = flows[0]  # concerns both alike
+            if transfer.is_mutual:
+                start, end = flows[0]
                 flows = ((start, end), (end, start))
             elif transfer.scope == "pairs":
                 flows = flows[:1]

@@ -176,9 +176,7 @@ class TransferTable:
         if cell.value is None:
             return "?".rjust(_CELL)
         text = figure(cell.value).rjust(_CELL)
-        transfer = cell.result.transfer
-        is_mutual = bool(transfer.ccl) and transfer.measure != "unidirectional"
-        deviation = usual.get(transfer.flows[0] if is_mutual else cell.pair)
+        deviation = usual.get(cell.judged_pair)
         if deviation is None or matrix.figure == "call":
             return text
         return self._paint(text, "red" if deviation.worse else "green")
