@@ -263,13 +263,18 @@ def test_a_rank_that_is_killed_in_a_message_ends_all(request, hosts, tmp_path, b
         env={**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)},
     )
     run = killed_while(begun, hosts, lambda journal: journal.transfers, "a message is measured")
-    footer = begun.read().footer
-    assert footer is not None, run.err
-    assert footer.exit_code == 4
-    assert re.match(r"rank 1 \(host:0 of beta, pid \d+\) was killed by SIGKILL", footer.message)
-    # The MPI of the other rank may end the job first, with a code of its own.
-    assert run.code == 4 or (mpi.name == "openmpi" and run.code == 14)
-    assert f"cclmark: {footer.message.splitlines()[0]}" in run.err
+    journal = begun.read()
+    assert journal.transfers[0].status == "ok"
+    if mpi.name == "openmpi" and run.code == 14:
+        # The MPI of the other rank has ended the job, and half a second later mpirun sends SIGKILL:
+        # on a busy machine there is no time to write the journal's end.
+        assert journal.footer is None or journal.footer.exit_code == 4
+        return
+    assert run.code == 4
+    assert journal.footer.exit_code == 4
+    cause = journal.footer.message.splitlines()[0]
+    assert re.match(r"rank 1 \(host:0 of beta, pid \d+\) was killed by SIGKILL", cause)
+    assert f"cclmark: {cause}" in run.err
     assert re.search(r"[123] of 4 transfers measured", run.out)
 
 
