@@ -47,7 +47,8 @@ def test_both_are_measured_alone_and_at_once_in_every_round(cclmark):
         assert one.figures == found
         assert (one.status == "ok") == (found is not None)
     assert "beside matmul 48 x 48 x 48 float32" in run.out
-    assert "blocked loop of the engine" in run.out
+    if any(one.status == "ok" for one in journal.overlaps):
+        assert "blocked loop of the engine" in run.out
     assert "slow-down (95 %)" in run.out
     assert "2 rounds; " in run.out
     assert ", 0 wrong" in run.out
