@@ -137,9 +137,9 @@ def piece_cases(cases: Sequence[Case], numbers: Sequence[int]) -> list[PieceCase
 def parse_pieces(text: str) -> list[int]:
     """Parses ``1,10,100`` to increasing numbers. Raises UsageError."""
     numbers = set()
-    for word in text.split(","):
-        if not (word.strip().isascii() and word.strip().isdecimal()) or not (
-            1 <= len(word.strip()) <= len(str(MOST_PIECES)) and 1 <= int(word) <= MOST_PIECES
+    for word in (one.strip() for one in text.split(",")):
+        if not (word.isascii() and word.isdecimal()) or not (
+            len(word) <= len(str(MOST_PIECES)) and 1 <= int(word) <= MOST_PIECES
         ):
             raise UsageError(
                 f"--pieces {text}: write numbers from 1 to {MOST_PIECES}, for example 1,10,100"
