@@ -74,7 +74,7 @@ class Run:
         return "\n".join(lines)
 
     def written(self) -> list[str]:
-        """Files that there are now in the directory of the run."""
+        """The files in the directory of the run."""
         return sorted(
             str(path.relative_to(self.directory))
             for path in self.directory.rglob("*")

@@ -543,14 +543,13 @@ class Kind:
     ``item``: the type of the planned items, ``result`` that of their results. ``listed_as``: the
     name of their list in JSON documents. ``between_devices``: the results include the connections
     between devices. ``forgiven``: the failures (see messages.Failed) after which new ranks continue
-    with the remaining items, empty where every failure ends the run; ``forgives``: the items whose
-    failure is one of these.
-    ``independent``: a hang in one item does not predict a hang in the next one.
+    with the remaining items, empty where every failure ends the run. ``forgives``: whether this
+    applies to an item. ``independent``: a hang in one item does not predict a hang in the next one.
     ``failures_are_results``: an item whose ranks fail has been measured like any other, so the run
-    ends well. ``items``: returns
-    all items to measure, from the planned items and the number of processes. ``falls_with``:
-    whether an item is skipped together with the item that failed in a phase. ``by_ranks``: ranks of
-    cclmark measure the items; otherwise they come from programs of the user.
+    ends well. ``items``: returns all items to measure, from the planned items and the number of
+    processes. ``falls_with``: whether an item is skipped together with the item that failed in a
+    phase. ``by_ranks``: ranks of cclmark measure the items; otherwise they come from programs of
+    the user.
     """
 
     item: type[Item]

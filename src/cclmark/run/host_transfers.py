@@ -95,7 +95,7 @@ class HostTransfers:
             transfer = self._transfers[index]
             affected = sorted(hung & {end for flow in transfer.flows for end in flow})
             if transfer.ccl and affected and self._job.rank == 0:
-                reason = f"a copy hangs on the device of rank {affected[0]}"
+                reason = f"a copy did not complete on the device of rank {affected[0]}"
                 self._rank.report(TransferResult(index, transfer, "skipped", reason))
 
     def _measure(self, own: Mapping[int, Transfer], group: engine.RankGroup) -> set[int]:
