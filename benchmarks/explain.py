@@ -123,16 +123,19 @@ def main() -> None:
     args = parser.parse_args()
     ranks = ["-g", str(args.ranks), "--ccl", args.ccl]
     rows: dict[str, object] = {}
+
+    def compare(name: str, operation: str, flags: list[str], more: dict[str, str]) -> None:
+        rows[name] = compared(operation, flags, more)
+        print(f"{name:32} {rows[name]}", flush=True)
+
     for operation in args.operations.split(","):
-        rows[operation] = compared(operation, ranks, {})
+        compare(operation, operation, ranks, {})
         if args.ccl == "nccl":
-            rows[f"{operation} -R 2"] = compared(operation, [*ranks, "-R", "2"], {})
+            compare(f"{operation} -R 2", operation, [*ranks, "-R", "2"], {})
         for algorithm in args.algorithms.split(","):
             for protocol in PROTOCOLS:
                 forced = {"NCCL_ALGO": algorithm, "NCCL_PROTO": protocol}
-                rows[f"{operation} {algorithm} {protocol}"] = compared(operation, ranks, forced)
-    for name, row in rows.items():
-        print(f"{name:32} {row}")
+                compare(f"{operation} {algorithm} {protocol}", operation, ranks, forced)
     times = ratios(args.rounds, ranks)
     for size, values in times.items():
         print(f"{size:12} {median(values):.4f}  {' '.join(f'{one:.3f}' for one in values)}")

@@ -94,6 +94,11 @@ def of_osu(launcher: str, directory: Path) -> Times:
     return times
 
 
+def bound(processors: str) -> list[str]:
+    """Returns the option for the processors of the ranks, if any are given."""
+    return ["--bind", processors] if processors else []
+
+
 def summarised(pairs: list[tuple[float, float]], names: tuple[str, str]) -> dict[str, object]:
     """Returns the medians of both times and of their ratios, and all ratios."""
     return {
@@ -115,13 +120,14 @@ def printed(label: str, row: dict[str, object], names: tuple[str, str]) -> None:
 def compare_alone(flags: argparse.Namespace, common: list[str]) -> None:
     """Compares the matrix of all processes with the same pair alone."""
     matrix, two = flags.output / "matrix.jsonl", flags.output / "alone.jsonl"
+    bind_all, bind_two = bound(flags.bind_all), bound(flags.bind)
     rounds: list[tuple[dict[str, float], dict[str, float]]] = []
     for _ in range(flags.rounds):
-        run(flags.all, ["p2p", "-t", "CE", "-b", flags.size, *common], matrix)
+        run(flags.all, ["p2p", "-t", "CE", "-b", flags.size, *common, *bind_all], matrix)
         of_pair: dict[str, float] = {}
         for size, names in ((flags.size, ("send", "sendrecv")), ("16", ("ping_pong",))):
             sizes = ["-b", size, "-e", size, "--only", ",".join(names)]
-            run(flags.two, ["pairs", *sizes, "--dtype", "int32", *common], two)
+            run(flags.two, ["pairs", *sizes, "--dtype", "int32", *common, *bind_two], two)
             of_pair |= alone(two)
         rounds.append((of_matrix(matrix), of_pair))
     table = {}
@@ -136,7 +142,7 @@ def compare_alone(flags: argparse.Namespace, common: list[str]) -> None:
 def compare_peer(flags: argparse.Namespace, common: list[str]) -> None:
     """Compares messages of two processes with the OSU micro-benchmarks, who is first in turn."""
     journal, launcher = flags.output / "beside_osu.jsonl", flags.osu_launcher or flags.two
-    options = [*common, *(["--bind", flags.bind] if flags.bind else [])]
+    options = [*common, *bound(flags.bind)]
     rounds: list[tuple[Times, Times]] = []
     for number in range(flags.rounds):
         if number % 2:
@@ -168,8 +174,9 @@ def main() -> None:
         help="launcher of these, with {}, that binds ranks to the processors of cclmark's [--two]",
     )
     parser.add_argument(
-        "--bind", default="", help="processors of cclmark's two ranks, if the hosts share a machine"
+        "--bind", default="", help="--bind of cclmark's two ranks, if the hosts share a machine"
     )
+    parser.add_argument("--bind-all", default="", help="--bind of the ranks of --all, likewise")
     parser.add_argument("--ccl", default="mpi")
     parser.add_argument("--devices", default="host")
     parser.add_argument("--size", default="16M")

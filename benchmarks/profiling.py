@@ -68,6 +68,12 @@ def options() -> argparse.Namespace:
     parser.add_argument("--variants", default="profile,again,counts", help="beside the program")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--counted-steps", type=int, default=5)
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        default=0,
+        help="of a step: more where the host's launches determine it, so that steps vary less",
+    )
     parser.add_argument("--budget", type=float, default=540.0)
     parser.add_argument("--keep", type=Path, help="directory for the journals and traces")
     parser.add_argument("--cpu", action="store_true", help="gloo on the host, to try the script")
@@ -91,6 +97,8 @@ class Bench:
         found = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         found += ["--nproc-per-node", str(self.given.ranks), str(JOB), mode, *more]
         found += ["--cpu"] if self.given.cpu else []
+        if self.given.tokens:
+            found += ["--tokens", str(self.given.tokens)]
         if self.given.small:
             found += ["--width", "64", "--blocks", "2", "--tokens", "64", "--warmup", "2"]
         return found

@@ -7,7 +7,8 @@
 --tuned is the directory that `cclmark tune` wrote, on this machine. nccl-tests' programs (DIR,
 built with MPI=1) run in turn with and without its environment file. Per operation and size: the
 median of the ratios of both times in each round, and their geometric mean over all sizes. With
---journal, the journal of `cclmark tune`, the same from its proof.
+--journal, the journal of `cclmark tune`, the same from its proof. nccl-tests must load the library
+that was tuned, for example by LD_LIBRARY_PATH: the files do not apply to another version.
 """
 
 from __future__ import annotations
@@ -38,13 +39,37 @@ def variables_of(path: Path) -> dict[str, str]:
     return {name: value for name, _, value in pairs if os.environ.get(name) != value}
 
 
-def times(args: argparse.Namespace, operation: str, more: dict[str, str]) -> dict[int, float]:
+def library_of(path: Path) -> str:
+    """The version that the files were proven for, X.Y.Z. Raises SystemExit if none is given."""
+    found = re.search(r"^# nccl (\d+\.\d+\.\d+)", path.read_text(), re.MULTILINE)
+    if found is None:
+        sys.exit(f"{path} has no line '# nccl VERSION'")
+    return found[1]
+
+
+def check_library(output: str, expected: str) -> None:
+    """Raises SystemExit if the output of nccl-tests names another version of the library."""
+    found = re.search(r"nccl-library=(\d+)", output)
+    if found is None:
+        return  # of a version of nccl-tests that does not print it
+    code = int(found[1])  # as ncclGetVersion gives it
+    version = f"{code // 10000}.{code // 100 % 100}.{code % 100}"
+    if version != expected:
+        sys.exit(f"nccl-tests loads NCCL {version}, the files are for {expected}: LD_LIBRARY_PATH?")
+
+
+def times(
+    args: argparse.Namespace, operation: str, more: dict[str, str], library: str
+) -> dict[int, float]:
     """Out-of-place microseconds by size."""
     flags = f"-b {args.begin} -e {args.end} -f 2 -n 20 -w 5 -c 0 -a 3".split()
+    if args.graphs:
+        flags += ["-G", str(args.graphs)]
     command = mpirun(args.ranks, args.nccl_tests / f"{operation}_perf", flags)
     done = subprocess.run(
         command, env={**os.environ, **more}, capture_output=True, text=True, timeout=120, check=True
     )
+    check_library(done.stdout, library)
     rows = (line.split() for line in done.stdout.splitlines() if re.match(r"\s+\d+\s+\d+\s", line))
     return {int(row[0]): float(row[5]) for row in rows}
 
@@ -91,15 +116,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--begin", default="1M")
     parser.add_argument("--end", default="1G")
+    parser.add_argument("--graphs", type=int, default=0, help="nccl-tests' -G: replays of a graph")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     more = variables_of(args.tuned / "environment.sh")
+    library = library_of(args.tuned / "environment.sh")
     if not more:
         sys.exit(f"{args.tuned / 'environment.sh'} sets nothing")
     found: dict[str, dict[int, list[float]]] = {}
     for _ in range(args.rounds):
         for operation in args.operations.split(","):
-            usual, tuned = times(args, operation, {}), times(args, operation, more)
+            usual = times(args, operation, {}, library)
+            tuned = times(args, operation, more, library)
             for size, time_us in usual.items():
                 own = found.setdefault(operation, {}).setdefault(size, [])
                 own.append(time_us / tuned[size])

@@ -55,14 +55,16 @@ void write_state(bool is_applied, const char* path, const char* reason) {
 }
 
 /// Warns of a table that does not apply, unless the last warning was the same: a process may create
-/// many communicators.
+/// many communicators. The first warning is visible without NCCL_DEBUG: the user deployed the table
+/// and would otherwise measure the library's defaults as its effect.
 void warn_once(Logger log, const char* text) {
   static std::mutex mutex;
   static char last[kTextBytes] = "";
+  static std::atomic_flag is_printed;
   const std::lock_guard lock(mutex);
   if (std::strcmp(last, text) != 0) {
     copy_text(last, sizeof last - 1, text);
-    warn(log, "does not apply the tuner table", text);
+    warn_visibly(log, is_printed, "does not apply the tuner table", text);
   }
 }
 

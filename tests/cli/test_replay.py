@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cclmark.analysis.replays import summaries_of_replays
+from cclmark.recording.replay_fit import error_of
 from cclmark.results.journal import read_journal
 
 PROGRAM = Path(__file__).parent / "programs" / "nccl_job.py"
@@ -110,6 +112,51 @@ def test_calls_run_beside_products(cclmark, fake_cuda, profiled):
     assert ", beside matmul 64 x 64 x 64 bfloat16" in run.out
     refused = fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_UNSUPPORTED="1")
     assert "cublasLtMatmul failed" in cclmark(*command, env=refused, code=3).err
+
+
+def test_what_fits_between_the_calls_is_chosen(cclmark, traced):
+    """Every candidate is measured once; the run has the one that is nearest to the program."""
+    run = cclmark("replay", traced, *FAST, "--compute", "fit", "--rounds", "2")
+    fitted = read_journal(run.journal_path.with_name(f"{run.journal_path.stem}-fit.jsonl"))
+    candidates = [(one.replay.gaps, one.replay.compute) for one in fitted.replays]
+    assert len(set(candidates)) == len(candidates) == 2 * 5
+    summaries = [summaries_of_replays([one])[0] for one in fitted.replays]
+    nearest = min(summaries, key=error_of).replay
+    chosen = [one.replay for one in run.journal.replays]
+    assert [(one.gaps, one.compute, one.is_fitted) for one in chosen] == [
+        (nearest.gaps, nearest.compute, True)
+    ] * 2
+    name = "none" if nearest.compute is None else nearest.compute.describe()
+    assert f"--compute fit chose {nearest.gaps}, {name}: communication" in run.out
+    assert "; 6 more" in run.out
+    assert "(fitted to the program's communication and step)" in run.out
+    # The same command continues with what was chosen.
+    words = ("replay", traced, *FAST, "--compute", "fit", "--rounds", "2", "--resume")
+    again = cclmark(*words, str(run.journal_path))
+    assert "already complete" in again.err
+    assert len(list(again.directory.rglob("*-fit.jsonl"))) == 1
+
+
+def test_only_the_chosen_gaps_are_fitted(cclmark, traced):
+    run = cclmark("replay", traced, *FAST, "--compute", "fit", "--gaps", "fixed")
+    fitted = read_journal(run.journal_path.with_name(f"{run.journal_path.stem}-fit.jsonl"))
+    assert {one.replay.gaps for one in fitted.replays} == {"fixed"}
+
+
+def test_without_times_of_kernels_nothing_is_fitted(cclmark, fake_cuda):
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION="22809")
+    words = [sys.executable, str(PROGRAM), str(fake_cuda.cuda), str(fake_cuda.nccl)]
+    counted = cclmark("profile", "--no-kernel-times", "--", *words, env=env)
+    replay = ("replay", str(counted.journal_path), "--compute", "fit")
+    run = cclmark(*replay, env=fake_cuda.env(), code=2)
+    assert "has no times of kernels" in run.err
+
+
+def test_a_fit_that_fails_ends_the_run(cclmark, fake_cuda, profiled):
+    refused = fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_UNSUPPORTED="1")
+    run = cclmark("replay", profiled, *FAST, "--compute", "fit", env=refused, code=3)
+    assert "--compute fit: " in run.err
+    assert "cublasLtMatmul failed" in run.err
 
 
 def test_what_a_group_would_gain_at_reference_bandwidth(cclmark, fake_cuda, profiled, tmp_path):
@@ -226,6 +273,8 @@ def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
         (("PROFILE", "-g", "3", "--devices", "host:3"), "the profile has 2 ranks"),
         (("PROFILE", "--inject", "hang:rank=0,case=0"), "only the faults"),
         (("PROFILE", "--matrix", "64"), "require --compute matmul or memory"),
+        (("PROFILE", "--compute", "fit", "--array", "1M"), "omit --matrix and --array"),
+        (("PROFILE", "--compute", "fit", "--gaps", "drop"), "use keep or fixed"),
         (("PROFILE", "-c", "0", "--inject", "corrupt:rank=0,index=0"), "checks no data"),
     ],
 )

@@ -27,6 +27,19 @@ def cclmark(tmp_path, *arguments, environment=None):
     return done, read_journal(journal) if journal.exists() else None
 
 
+def assert_types(journal, forms):
+    """Asserts that 5 reductions of 12 types were right and that the types NCCL lacks are skipped.
+
+    ``forms``: operations times placements.
+    """
+    assert len(journal.results) == 14 * 5 * forms
+    lacking = {result.case.dtype for result in journal.results if result.status == "skipped"}
+    assert lacking == {"int16", "uint16"}
+    measured = [result for result in journal.results if result.case.dtype not in lacking]
+    assert len(measured) == 12 * 5 * forms
+    assert {result.status for result in measured} == {"ok"}
+
+
 def test_every_operation_is_right_in_both_placements(tmp_path):
     done, journal = cclmark(tmp_path, "collectives", "-b", "1K", "-e", "16M", "-f", "128")
     assert done.returncode == 0, done.stderr
@@ -40,8 +53,7 @@ def test_every_type_and_reduction_is_right(tmp_path):
     flags = ["-b", "64K", "-e", "64K", "-d", "all", "-o", "all"]
     done, journal = cclmark(tmp_path, "collectives", *flags, "--only", "reduce_scatter,all_reduce")
     assert done.returncode == 0, done.stderr
-    assert {result.status for result in journal.results} == {"ok"}
-    assert len(journal.results) == 2 * 12 * 5 * 2
+    assert_types(journal, 2 * 2)
 
 
 def test_every_root_and_uneven_parts_are_right(tmp_path):
@@ -180,8 +192,7 @@ def test_islands_reduce_every_type(tmp_path):
     flags = ["--ccl", "bridge", "-b", "2M", "-e", "2M", "--islands", "0,1", "-g", "2"]
     done, journal = cclmark(tmp_path, "all_reduce", *flags, "-d", "all", "-o", "all")
     assert done.returncode == 0, done.stderr
-    assert {result.status for result in journal.results} == {"ok"}
-    assert len(journal.results) == 12 * 5 * 2
+    assert_types(journal, 2)
 
 
 def test_devices_beside_processors_are_one_group(tmp_path):

@@ -48,7 +48,8 @@ def test_both_are_right_and_neither_is_much_faster_beside_the_other(tmp_path):
         assert one.communication.estimate.low <= one.communication.ratio
         # More than in turns is possible; twice the work in the time of one is not.
         assert 0.8 < one.combined_rate < 2.1
-        assert min(one.evaluated) > 0.3
+        # Of the messages of 64 MiB, few lie entirely beside a product.
+        assert min(one.evaluated) > 0.15
         # 8192³ products take milliseconds, and messages of 64 MiB some hundred microseconds.
         assert not one.compute_launch_bound
         assert not one.launch_bound

@@ -1,4 +1,6 @@
 """Names of the work beside collectives, without what is slow to import."""
 
+#: Chosen by measuring, so that the communication takes as long as in the program.
+FIT = "fit"
 #: The product of two square matrices; the triad of the STREAM benchmark; nothing.
 MATMUL, TRIAD, NO_COMPUTE = "matmul", "memory", "none"

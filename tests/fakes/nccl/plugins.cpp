@@ -324,21 +324,24 @@ Loaded& loaded() {
 constexpr int kLevelWarn = 2;
 constexpr unsigned long kSubsystems = 1 | 64;  // INIT and TUNING
 
-/// A warning becomes the last error, as in NCCL. Everything else is printed with NCCL_DEBUG=INFO,
-/// into NCCL's file if NCCL_DEBUG_SUBSYS asks for it.
+/// As in NCCL, a warning becomes the last error and is printed from NCCL_DEBUG=WARN on. Everything
+/// else is printed with NCCL_DEBUG=INFO, into NCCL's file if NCCL_DEBUG_SUBSYS asks for it.
 void log(int level, unsigned long flags, const char*, int, const char* format, ...) {
   std::array<char, 2048> text{};
   va_list values;
   va_start(values, format);
   std::vsnprintf(text.data(), text.size(), format, values);
   va_end(values);
+  const char* debug = std::getenv("NCCL_DEBUG");
+  const bool is_informing = debug != nullptr && strcasecmp(debug, "INFO") == 0;
   if (level == kLevelWarn) {
     set_last_error(text.data());
-    std::fprintf(stderr, "NCCL WARN %s\n", text.data());
+    if (is_informing || (debug != nullptr && strcasecmp(debug, "WARN") == 0)) {
+      std::fprintf(stderr, "NCCL WARN %s\n", text.data());
+    }
     return;
   }
-  const char* debug = std::getenv("NCCL_DEBUG");
-  if (debug == nullptr || strcasecmp(debug, "INFO") != 0 || (flags & kSubsystems) == 0) return;
+  if (!is_informing || (flags & kSubsystems) == 0) return;
   FILE* file = std::getenv("NCCL_DEBUG_SUBSYS") == nullptr ? stderr : debug_file("TUNING");
   if (file != nullptr) {
     std::fprintf(file, "fake:1:1 [0] NCCL INFO %s\n", text.data());

@@ -9,8 +9,8 @@ import click
 from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.options import OPERATION, Flags, argument, changed, option
 from cclmark.cli.step_options import StepFlags
-from cclmark.plan.replay_choices import GAPS, KEEP
-from cclmark.plan.work_beside import MATMUL, NO_COMPUTE, TRIAD
+from cclmark.plan.replay_choices import GAPS
+from cclmark.plan.work_beside import FIT, MATMUL, NO_COMPUTE, TRIAD
 
 _SHARED = Flags.__dataclass_fields__
 _STEPS = StepFlags.__dataclass_fields__
@@ -21,22 +21,23 @@ class ProgramFlags:
     """The program whose communication is repeated."""
 
     profile: str = argument("PROFILE")
-    gaps: str = option(
+    gaps: str | None = option(
         OPERATION,
         "--gaps",
         type=click.Choice(list(GAPS)),
-        default=KEEP,
         help="keep: each call begins as long after the last call that had ended before it as in "
         "the program (its compute waits for communication); fixed: at its moment in the program "
-        "(its compute does not wait); drop: at once [keep].",
+        "(its compute does not wait); drop: at once [keep; --compute fit: keep or fixed, whichever "
+        "fits].",
     )
     compute: str = option(
         OPERATION,
         "--compute",
         default=NO_COMPUTE,
-        type=click.Choice([NO_COMPUTE, MATMUL, TRIAD]),
+        type=click.Choice([NO_COMPUTE, MATMUL, TRIAD, FIT]),
         help="What runs beside the calls, in place of the program's computation: none; matmul, "
-        "matrix products; memory, triads that are bound by the memory [none].",
+        "matrix products; memory, triads that are bound by the memory; fit, the one of these with "
+        "which communication and step take about as long as in the program [none].",
     )
     matrix: int | None = option(
         OPERATION,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from cclmark.cli.computes import compute_of
 from cclmark.cli.replay.replay_options import ReplayFlags
 from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_variants
 from cclmark.cli.usual_references import usual_references
-from cclmark.errors import MissingError, UsageError
+from cclmark.errors import EXIT_MISSING, EXIT_OK, CclmarkError, MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import choose_devices
 from cclmark.launch.placement import find_placement
@@ -29,18 +30,21 @@ from cclmark.plan.libraries import (
     torch_backend_of,
 )
 from cclmark.plan.overlaps import Compute
+from cclmark.plan.replay_choices import DROP, FIXED, KEEP
 from cclmark.plan.replays import Replay, replays_of
 from cclmark.plan.variants import DEFAULT
-from cclmark.plan.work_beside import NO_COMPUTE
+from cclmark.plan.work_beside import FIT, NO_COMPUTE
 from cclmark.profile.program_step import FoundStep, step_of
 from cclmark.recording.joining import devices_here, joined
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import record
+from cclmark.recording.recorder import new_journal, record
+from cclmark.recording.replay_fit import Fit, fit
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.kinds.replay_table import ReplayTable
 from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.report.wording.replay_words import fit_notice
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import ReplayResult
 from cclmark.run import locate
@@ -101,6 +105,7 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
     variants, notices = step_variants("replay", flags, libraries, with_options=True)
     rounds = rounds_of("replay", flags, variants, coordinator)
     _check_faults(flags, ranks)
+    _check_compute(flags, found)
     replay = Replay(
         variant=DEFAULT,
         round=0,
@@ -110,9 +115,9 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
         digest=found.digest,
         calls=max(len(own) for own in found.step.calls),
         groups=len(found.step.groups),
-        gaps=flags.gaps,
+        gaps=flags.gaps or KEEP,
         original=found.original,
-        compute=_compute_of(flags, devices.runtime),
+        compute=None if flags.compute == FIT else _compute_of(flags, devices.runtime),
     )
     request = Request(
         devices=devices,
@@ -125,15 +130,71 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
         attachment=[msgspec.msgpack.encode(part) for part in found.step.by_rank],
         coordinator=coordinator,
     )
+    journal = flags.journal
+    if flags.compute == FIT:
+        journal = journal or new_journal(_stem(ranks))
+        fitted, notice = _fitted(flags, request, replay, journal)
+        planned = replays_of(fitted, variants, rounds)
+        request = replace(request, planned=planned, warnings=[*request.warnings, *notice])
     return record(
         request,
         lambda output: _exporter(flags, output),
         began_s,
         output=flags.output,
-        journal=flags.journal,
+        journal=journal,
         resume=flags.resume,
-        stem=f"replay-{ranks}",
+        stem=_stem(ranks),
     )
+
+
+def _stem(ranks: int) -> str:
+    return f"replay-{ranks}"
+
+
+def _fitted(
+    flags: ReplayFlags, request: Request, replay: Replay, journal: Path
+) -> tuple[Replay, list[str]]:
+    """Returns the replay with what fits between its calls, and a notice about what was tried.
+
+    A run that is resumed keeps what it chose. Raises CclmarkError if nothing can be chosen.
+    """
+    if flags.resume is not None:
+        earlier = [one.replay for one in read_journal(flags.resume).replays]
+        if earlier and earlier[0].is_fitted:
+            first = earlier[0]
+            values = {"gaps": first.gaps, "compute": first.compute, "is_fitted": True}
+            return msgspec.structs.replace(replay, **values), []
+    gaps = [flags.gaps] if flags.gaps else [KEEP, FIXED]
+    found = fit(request, replay, gaps, journal.with_name(f"{journal.stem}-fit.jsonl"))
+    if found.chosen is None:
+        raise _unfitted(found)
+    return found.chosen, [fit_notice(found.tried)]
+
+
+def _unfitted(found: Fit) -> CclmarkError:
+    """The failure of the run that tried what fits."""
+    code = found.outcome.exit_code
+    error = CclmarkError(f"--compute fit: {found.outcome.message or 'nothing was measured'}")
+    error.exit_code = EXIT_MISSING if code == EXIT_OK else code
+    return error
+
+
+def _check_compute(flags: ReplayFlags, found: FoundStep) -> None:
+    """Raises UsageError if nothing can be fitted, or if it contradicts other options."""
+    if flags.compute != FIT:
+        return
+    if flags.matrix is not None or flags.array:
+        raise UsageError("--compute fit chooses the size: omit --matrix and --array")
+    if flags.gaps == DROP:
+        raise UsageError(
+            "--compute fit compares the communication with the program's, whose calls --gaps drop "
+            "does not repeat at their times: use keep or fixed"
+        )
+    if not found.original.communication_s:
+        raise UsageError(
+            f"--compute fit: {flags.profile} has no times of kernels to compare with; profile the "
+            "program without --no-kernel-times"
+        )
 
 
 def _few_connections(found: FoundStep, runtime: str) -> list[str]:

@@ -25,6 +25,7 @@ _SHORT_S = 1e-4
 _LARGE_CHANGE = 9.0  # ten times as long
 _LARGE_RATIO = 100
 _LARGE_ERROR = 0.05  # of the communication
+_MOST_TRIED = 4
 
 
 def method_of_replays(header: Header) -> str:
@@ -50,7 +51,21 @@ def title_of_replay(one: Replay) -> str:
 def gaps_line(one: Replay) -> str:
     """What happens between the calls."""
     beside = "" if one.compute is None else f", beside {one.compute.describe()}"
-    return _GAPS[one.gaps] + beside
+    chosen = " (fitted to the program's communication and step)" if one.is_fitted else ""
+    return _GAPS[one.gaps] + beside + chosen
+
+
+def fit_notice(tried: Sequence[ReplaySummary]) -> str:
+    """What was tried beside the calls, the chosen one first, with its errors."""
+    texts = [
+        f"{one.replay.gaps}, {one.replay.compute.describe() if one.replay.compute else 'none'}: "
+        f"communication {change_text(one.communication_error or 0.0)}"
+        + ("" if one.step_error is None else f", step {change_text(one.step_error)}")
+        for one in tried
+    ]
+    left = len(texts) - _MOST_TRIED
+    more = [f"{left} more"] if left > 0 else []
+    return f"--compute fit chose {texts[0]}; tried: {'; '.join([*texts[1:_MOST_TRIED], *more])}"
 
 
 def name_of_replay(one: ReplaySummary) -> str:
@@ -174,7 +189,7 @@ def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
     found = [text]
     if abs(one.communication_error) > _LARGE_ERROR:
         beside = (
-            "compute beside communication, which it leaves out"
+            "compute beside communication, which it leaves out (--compute fit chooses one)"
             if one.replay.compute is None
             else "a compute unlike that of the program"
         )

@@ -9,6 +9,7 @@ import msgspec
 
 from cclmark import _engine as engine
 from cclmark.plan.items import items_of
+from cclmark.plan.overlaps import Compute
 from cclmark.plan.replays import RankStep, Replay
 from cclmark.run.all_or_none import in_step
 from cclmark.run.compute import open_compute
@@ -38,17 +39,22 @@ def _measure(
     # Each variant has its own processes.
     options = items[indices[0]].variant.options
     communicators = _join_groups(rank, device, step, library, options)
+    runner, compute = None, None
+    way: tuple[str, Compute | None] | None = None
     try:
-        rank.enter("allocating buffers")
-        first = items[indices[0]]
-        compute = None if first.compute is None else open_compute(context, first.compute)
-        runner = in_step(
-            rank.agreement,
-            partial(StepRunner, rank, device, step, first.gaps, communicators, compute),
-        )
         for index in indices:
+            item = items[index]
             rank.case_index = index
-            result = runner.run(index, items[index])
+            if runner is None or way != (item.gaps, item.compute):
+                rank.enter("allocating buffers")
+                runner, compute = None, None  # their memory is free before more is taken
+                way = item.gaps, item.compute
+                compute = None if item.compute is None else open_compute(context, item.compute)
+                runner = in_step(
+                    rank.agreement,
+                    partial(StepRunner, rank, device, step, item.gaps, communicators, compute),
+                )
+            result = runner.run(index, item)
             if rank.job.rank == 0:
                 rank.report(result)
     except engine.AbortedError:
