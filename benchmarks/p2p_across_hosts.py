@@ -5,10 +5,11 @@ Launchers are given as they are typed, with ``{}`` for the command:
     python benchmarks/p2p_across_hosts.py -O results \\
         --all 'mpirun --host a:2,b:2 -np 4 {}' --two 'mpirun --host a:1,b:1 -np 2 {}' --osu DIR
 
-With ``--all``, runs of ``cclmark p2p`` over all processes and of ``cclmark pairs`` over two, one on
-each host, alternate. With ``--osu``, runs of ``cclmark p2p`` and of the OSU micro-benchmarks, both
-over these two processes, alternate: DIR holds osu_latency, osu_bw and osu_bibw, built with the MPI
-of the launcher. Prints for each figure the medians of both and of their ratios over the rounds.
+With ``--all``, runs of ``cclmark p2p`` over all processes and over two, one on each host,
+alternate: does a matrix say the same of a pair as a run of the pair alone? With ``--osu``, runs of
+``cclmark p2p`` and of the OSU micro-benchmarks, both over these two processes, alternate: DIR holds
+osu_latency, osu_bw and osu_bibw, built with the MPI of the launcher. Prints for each figure the
+medians of both, and of their ratios over the rounds with the 95 % interval.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cclmark.analysis.statistics import median_interval
 from cclmark.results.journal import read_journal
 
-OPERATIONS = {"unidirectional": "send", "bidirectional": "sendrecv", "latency": "ping_pong"}
+MEASURES = ("unidirectional", "bidirectional", "latency")
 #: The OSU program of each measure, and the directions in which its bandwidth counts bytes.
 PEERS = {
     "latency": ("osu_latency", 1),
@@ -53,18 +55,6 @@ def of_matrix(journal: Path) -> dict[str, float]:
         one.transfer.measure: one.summary.time_s
         for one in found.transfers
         if one.transfer.ccl and one.transfer.flows[0] == (0, other) and one.summary is not None
-    }
-
-
-def alone(journal: Path) -> dict[str, float]:
-    """Returns the times that a run of two processes has for these measures."""
-    return {
-        measure: one.summary.time_s
-        for measure, operation in OPERATIONS.items()
-        for one in read_journal(journal).cases
-        if one.case.operation == operation
-        and one.case.root in (None, 0)
-        and one.summary is not None
     }
 
 
@@ -100,12 +90,14 @@ def bound(processors: str) -> list[str]:
 
 
 def summarised(pairs: list[tuple[float, float]], names: tuple[str, str]) -> dict[str, object]:
-    """Returns the medians of both times and of their ratios, and all ratios."""
+    """Returns the medians of both times and of their ratios, the 95 % interval, and all ratios."""
+    ratios = [one / other for one, other in pairs]
     return {
         f"{names[0]}_us": statistics.median(one for one, _ in pairs) * 1e6,
         f"{names[1]}_us": statistics.median(other for _, other in pairs) * 1e6,
-        "ratio": statistics.median(one / other for one, other in pairs),
-        "ratios": [round(one / other, 4) for one, other in pairs],
+        "ratio": statistics.median(ratios),
+        "interval": median_interval(ratios),
+        "ratios": [round(one, 4) for one in ratios],
     }
 
 
@@ -114,25 +106,27 @@ def printed(label: str, row: dict[str, object], names: tuple[str, str]) -> None:
     first, second = (f"{name} {row[name + '_us']:10.2f} us" for name in names)
     ratios = row["ratios"]
     assert isinstance(ratios, list)
-    print(f"{label:25} {first}, {second}, median of {len(ratios)} ratios {row['ratio']:.3f}")
+    low, high = row["interval"] or (float("nan"), float("nan"))
+    print(
+        f"{label:25} {first}, {second}, median of {len(ratios)} ratios {row['ratio']:.3f} "
+        f"({low:.3f} to {high:.3f})"
+    )
 
 
 def compare_alone(flags: argparse.Namespace, common: list[str]) -> None:
     """Compares the matrix of all processes with the same pair alone."""
     matrix, two = flags.output / "matrix.jsonl", flags.output / "alone.jsonl"
+    command = ["p2p", "-t", "CE", "-b", flags.size, *common]
     bind_all, bind_two = bound(flags.bind_all), bound(flags.bind)
     rounds: list[tuple[dict[str, float], dict[str, float]]] = []
-    for _ in range(flags.rounds):
-        run(flags.all, ["p2p", "-t", "CE", "-b", flags.size, *common, *bind_all], matrix)
-        of_pair: dict[str, float] = {}
-        for size, names in ((flags.size, ("send", "sendrecv")), ("16", ("ping_pong",))):
-            sizes = ["-b", size, "-e", size, "--only", ",".join(names)]
-            run(flags.two, ["pairs", *sizes, "--dtype", "int32", *common, *bind_two], two)
-            of_pair |= alone(two)
-        rounds.append((of_matrix(matrix), of_pair))
+    for number in range(flags.rounds):
+        runs = [(flags.all, bind_all, matrix), (flags.two, bind_two, two)]
+        for launcher, binding, journal in runs if number % 2 else reversed(runs):
+            run(launcher, [*command, *binding], journal)
+        rounds.append((of_matrix(matrix), of_matrix(two)))
     table = {}
     compared = ("matrix", "alone")
-    for measure in OPERATIONS:
+    for measure in MEASURES:
         pairs = [(whole[measure], single[measure]) for whole, single in rounds]
         table[measure] = summarised(pairs, compared)
         printed(measure, table[measure], compared)
@@ -180,6 +174,7 @@ def main() -> None:
     parser.add_argument("--ccl", default="mpi")
     parser.add_argument("--devices", default="host")
     parser.add_argument("--size", default="16M")
+    parser.add_argument("--max-time", default="1", help="seconds for each pair and measure")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument(
         "-O", "--output", type=Path, required=True, help="directory of the journals"
@@ -190,7 +185,8 @@ def main() -> None:
     if flags.osu and flags.ccl != "mpi":
         parser.error("the OSU micro-benchmarks exchange messages of MPI: use --ccl mpi")
     flags.output.mkdir(parents=True, exist_ok=True)
-    common = ["--devices", flags.devices, "--ccl", flags.ccl, "--max-time", "1", "--precision", "1"]
+    common = ["--devices", flags.devices, "--ccl", flags.ccl, "--max-time", flags.max_time]
+    common += ["--precision", "1"]
     if flags.all:
         compare_alone(flags, common)
     if flags.osu:

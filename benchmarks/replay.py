@@ -1,7 +1,7 @@
 """How well ``cclmark replay`` reproduces the communication of training steps.
 
     python benchmarks/replay.py [--ranks 2] [--modes ddp,fsdp2,tp]
-        [--gaps keep,fixed,fixed:4096,drop]
+        [--gaps keep,fixed,fixed:4096,fit,drop]
         [--vary NCCL_P2P_DISABLE=1] [--repeats 3] [--keep DIR]
 
 Requires GPUs, torch and cclmark (the ``cclmark`` module, which the same Python can import); no
@@ -35,7 +35,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--modes", default="ddp,fsdp2,tp")
     parser.add_argument(
-        "--gaps", default="keep,fixed,drop", help="fixed:N beside products of N x N matrices"
+        "--gaps",
+        default="keep,fixed,drop",
+        help="fixed:N beside products of N x N matrices; fit: what --compute fit chooses",
     )
     parser.add_argument("--vary", default="", help="NAME=VALUE, for the program and the replay")
     parser.add_argument("--repeats", type=int, default=3)
@@ -117,7 +119,8 @@ def measure(given: argparse.Namespace, mode: str, directory: Path) -> None:
             more = ["--vary", given.vary, "--rounds", "3"] if given.vary else []
             kind, _, rows = gaps.partition(":")
             matrix = ["--compute", "matmul", "--matrix", rows] if rows else []
-            words = ["replay", str(profile), "--gaps", kind, *matrix, *more]
+            chosen = ["--compute", "fit"] if kind == "fit" else ["--gaps", kind, *matrix]
+            words = ["replay", str(profile), *chosen, *more]
             words += ["--journal", str(journal)]
             run(cclmark(*words), {})
             found = list(replays(journal))

@@ -48,7 +48,7 @@ class Patience {
   }
 
  private:
-  static constexpr long kRestNs = 500'000;
+  static constexpr long kRestNs = 2'000'000;  // shorter ones slow down who measures on the same processor
   static constexpr uint32_t kSpins = 4096;
   static constexpr uint32_t kYields = 64;
   static constexpr uint32_t kLooksPerCheck = 256;

@@ -12,13 +12,14 @@ from test_copies import COPIES
 from cclmark.analysis.copies import checks_of
 from cclmark.analysis.stopping import operations_per_batch
 from cclmark.plan.transfers import MEASURES, TransferPlan
+from cclmark.rendezvous.messages import Job
 from cclmark.report.charts.transfer_charts import transfer_charts
 from cclmark.report.kinds.matrix import MatrixCollector
 from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Finding, Relation, TransferSummary, Verification
-from cclmark.run.measure import CaseRunner
+from cclmark.run.measure import CaseRunner, batches_of, least_batch_s
 from cclmark.run.messages_between_hosts import MessageCases
 from reports import insights_on
 
@@ -82,10 +83,28 @@ def test_loads_and_stores_have_no_output(method):
 @pytest.mark.parametrize("time_s", [2e-6, 14e-6, 100e-6, 1e-3, 20e-3])
 def test_a_sample_of_messages_is_long_or_has_hundreds(time_s):
     """The skew between the hosts, tens of microseconds, must be a small part of it."""
-    least_s = MessageCases(TRANSFERS).batches.least_s
+    job = job_on(hosts=[0, 0, 1, 1])
+    least_s = MessageCases(TRANSFERS).batches_of(job, (0, 2)).least_s
     messages = operations_per_batch(time_s, least_s)
     assert messages * time_s >= 5e-3 or messages == 1000
-    assert operations_per_batch(14e-6) * 14e-6 < 5e-3  # as collectives are timed
+    assert operations_per_batch(14e-6) * 14e-6 < 5e-3  # as on one host
+
+
+def job_on(hosts, rank=0):
+    required = Job.__struct_fields__[: -len(Job.__struct_defaults__)]
+    return Job(**(dict.fromkeys(required) | {"rank": rank, "ranks": 4, "hosts": hosts}))
+
+
+def test_batches_of_ranks_on_several_hosts_are_as_long():
+    apart, together = job_on(hosts=[0, 0, 1, 1]), job_on(hosts=[])
+    assert batches_of(apart).least_s == 5e-3
+    assert batches_of(together).least_s == 100e-6
+    assert batches_of(job_on(hosts=[0, 0, 0, 0])).least_s == 100e-6
+    # Pairs are judged by their own hosts, alike on both ranks.
+    for rank in (0, 1):
+        assert least_batch_s(job_on(hosts=[0, 0, 1, 1], rank=rank), (0, 1)) == 100e-6
+    for rank in (0, 2):
+        assert least_batch_s(job_on(hosts=[0, 0, 1, 1], rank=rank), (0, 2)) == 5e-3
 
 
 @pytest.mark.parametrize(
@@ -103,7 +122,7 @@ def test_repeated_messages_fit_into_the_deadline_of_a_phase(time_s, iterations):
     runner._settings = msgspec.structs.replace(
         COPIES.header.settings, iterations=900, timeout_s=60.0, timing="throughput"
     )
-    runner._batches = MessageCases([]).batches
+    runner._batches = MessageCases([]).batches_of(job_on(hosts=[0, 0, 1, 1]), (0, 2))
     assert runner._iterations(time_s) == iterations
 
 

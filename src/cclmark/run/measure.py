@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,10 +12,17 @@ import msgspec
 
 from cclmark import _engine as engine
 from cclmark.analysis.device_time import SHARE_OF_COMPARED_LAUNCHES, launches_determine
-from cclmark.analysis.stopping import LEAST_BATCH_S, Precision, WarmUp, operations_per_batch
+from cclmark.analysis.stopping import (
+    LEAST_BATCH_BETWEEN_HOSTS_S,
+    LEAST_BATCH_S,
+    Precision,
+    WarmUp,
+    operations_per_batch,
+)
 from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
+from cclmark.rendezvous.messages import Job
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import DeviceTime, Finding, Samples, Settings, Verification
 from cclmark.run.all_or_none import in_step
@@ -49,6 +56,17 @@ class Batches:
 
     least_s: float = LEAST_BATCH_S
     repeated: bool = False
+
+
+def batches_of(job: Job) -> Batches:
+    """The batches of operations of all ranks: longer ones between hosts."""
+    return Batches(least_batch_s(job, range(job.ranks)))
+
+
+def least_batch_s(job: Job, ranks: Iterable[int]) -> float:
+    """The least time of a batch of ``ranks``, which include this one."""
+    is_here = set(job.ranks_here).issuperset(ranks)
+    return LEAST_BATCH_S if is_here else LEAST_BATCH_BETWEEN_HOSTS_S
 
 
 def _by_itself(done: bool) -> bool:

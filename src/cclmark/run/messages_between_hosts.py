@@ -7,19 +7,18 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
+from cclmark.analysis.stopping import LEAST_BATCH_BETWEEN_HOSTS_S
 from cclmark.analysis.summary import chosen_times, combine
 from cclmark.analysis.transfer_results import summarise_copies
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.pairs import Pair
 from cclmark.plan.transfers import ELEMENT_BYTES, Transfer
+from cclmark.rendezvous.messages import Job
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Finding, Settings, TransferSamples
 from cclmark.run.measure import Batches
 
-# Ranks of two hosts begin a sample tens of microseconds apart: the time of a message of their
-# barrier.
-_SAMPLE_S = 5e-3
 _DTYPE = "int32"  # of ELEMENT_BYTES, and supported by every library
 _OPERATIONS = {"unidirectional": "send", "bidirectional": "sendrecv", "latency": "ping_pong"}
 
@@ -59,10 +58,9 @@ class MessageCases:
         """The settings of the messages: enqueued one behind the other, in one buffer as copies."""
         return msgspec.structs.replace(settings, timing="throughput", one_by_one=True, cache="warm")
 
-    @property
-    def batches(self) -> Batches:
+    def batches_of(self, job: Job, pair: Pair) -> Batches:
         """The samples of messages: repeated as those of copies, and long."""
-        return Batches(_SAMPLE_S, repeated=True)
+        return Batches(LEAST_BATCH_BETWEEN_HOSTS_S, repeated=True)
 
     def result_of(self, result: CaseResult) -> TransferResult:
         """The result of the transfer, from the result of its case."""

@@ -16,6 +16,7 @@ from cclmark.plan.object_calls import ObjectCall
 from cclmark.results.kinds import ObjectResult
 from cclmark.results.schema import ObjectFinding, ObjectTimes
 from cclmark.run.all_or_none import in_step
+from cclmark.run.measure import least_batch_s
 from cclmark.run.object_binding import ObjectBinding, Run
 from cclmark.run.rank import Rank
 from cclmark.run.torch_backend import cannot, one_line
@@ -48,6 +49,7 @@ class ObjectRunner:
         self._device = device
         self._place = place
         self._settings = rank.job.settings
+        self._least_s = least_batch_s(rank.job, range(rank.job.ranks))
         faults = [Injection.parse(text, rank.job.ranks) for text in self._settings.inject]
         own = [one for one in faults if one.rank == rank.job.rank]
         self._delay_s = sum(one.value * 1e-3 for one in own if one.kind == "delay")
@@ -139,11 +141,11 @@ class ObjectRunner:
         elapsed_s = 0.0
         while not rule.done(times_s, elapsed_s):
             self._rank.enter("warm-up", len(times_s) + 1)
-            count = operations_per_batch(time_s)
+            count = operations_per_batch(time_s, self._least_s)
             time_s = max(self._batch(run, count))
             times_s.append(time_s)
             elapsed_s += time_s * count
-        return operations_per_batch(time_s)
+        return operations_per_batch(time_s, self._least_s)
 
     def _hang(self) -> None:
         """Never returns, so that the supervisor of this rank must detect the hang."""

@@ -21,6 +21,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.pairs import Pair, pair_rounds, probe_of
+from cclmark.rendezvous.messages import Job
 from cclmark.results.kinds import CaseResult, Result
 from cclmark.results.schema import Settings
 from cclmark.run.measure import Batches, CaseRunner
@@ -62,9 +63,8 @@ class CasesOfPairs(Protocol):
     def settings(self, settings: Settings) -> Settings:
         """The settings of the measurements, from those of the run."""
 
-    @property
-    def batches(self) -> Batches:
-        """How operations are divided into samples."""
+    def batches_of(self, job: Job, pair: Pair) -> Batches:
+        """How operations of the pair are divided into samples."""
 
     def result_of(self, result: CaseResult) -> Result:
         """The result of the run's item, from the result of a case."""
@@ -215,7 +215,7 @@ class PairsRunner:
             self._settings,
             self._injections(pair),
             rank.enter,
-            batches=self._cases.batches,
+            batches=self._cases.batches_of(job, pair),
         )
         too_large = {
             place: left_out[case]

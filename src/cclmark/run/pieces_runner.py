@@ -17,7 +17,7 @@ from cclmark.results.kinds import PieceResult
 from cclmark.results.schema import Finding, PieceRow, Samples, Verification
 from cclmark.run.all_or_none import in_step
 from cclmark.run.engine_operation import operation_of
-from cclmark.run.measure import findings_of, samples_of
+from cclmark.run.measure import findings_of, least_batch_s, samples_of
 from cclmark.run.rank import Rank
 
 _GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
@@ -54,6 +54,7 @@ class PieceRunner:
         self._session = session
         self._rank = rank
         self._settings = rank.job.settings
+        self._least_s = least_batch_s(rank.job, range(rank.job.ranks))
         self._delay_s = sum(one.value * 1e-3 for one in injections if one.kind == "delay")
         corrupt = [int(one.value) for one in injections if one.kind == "corrupt"]
         self._corrupt = corrupt[0] if corrupt else None
@@ -159,12 +160,12 @@ class PieceRunner:
         times_s: list[float] = []
         elapsed_s = 0.0
         while not rule.done(times_s, elapsed_s):
-            way.operations = operations_per_batch(time_s)
+            way.operations = operations_per_batch(time_s, self._least_s)
             self._rank.enter("warm-up", len(times_s) + 1)
             time_s = self._time_s(self._batch(way, way.operations))
             times_s.append(time_s)
             elapsed_s += time_s * way.operations
-        way.operations = operations_per_batch(time_s)
+        way.operations = operations_per_batch(time_s, self._least_s)
 
     def _hang(self) -> None:
         """Never returns, so that the supervisor of this rank must detect the hang."""

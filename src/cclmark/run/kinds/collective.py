@@ -14,7 +14,7 @@ from cclmark.plan.items import items_of
 from cclmark.results.kinds import CaseResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
-from cclmark.run.measure import CaseRunner
+from cclmark.run.measure import CaseRunner, batches_of
 from cclmark.run.measured_libraries import Library
 from cclmark.run.memory import free_on_all, reserve_for, room_for
 from cclmark.run.opening import measure_each, require_present
@@ -100,7 +100,12 @@ class _Runner:
             communicator.leave()
             return
         runner = CaseRunner(
-            session, self._rank.agreement, job.settings, self._injections(), self._rank.enter
+            session,
+            self._rank.agreement,
+            job.settings,
+            self._injections(),
+            self._rank.enter,
+            batches=batches_of(job),
         )
         if runner.checking_host == job.rank:
             self._rank.notice(f"outputs are checked on the host: {session.checked_on_host}")

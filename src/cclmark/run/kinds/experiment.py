@@ -7,7 +7,7 @@ from cclmark.plan.items import items_of
 from cclmark.plan.trials import Trial
 from cclmark.results.kinds import CaseResult, TrialResult
 from cclmark.run.context import RankContext
-from cclmark.run.measure import CaseRunner
+from cclmark.run.measure import CaseRunner, batches_of
 from cclmark.run.variant_runner import Measure, run_variants
 
 
@@ -18,7 +18,13 @@ def run(context: RankContext) -> None:
 
     def measurer(session: engine.Session) -> Measure:
         runner = CaseRunner(
-            session, rank.agreement, context.job.settings, [], rank.enter, compares=True
+            session,
+            rank.agreement,
+            context.job.settings,
+            [],
+            rank.enter,
+            compares=True,
+            batches=batches_of(context.job),
         )
         return lambda index: _trial_result(trials[index], runner.run(index, trials[index].case, 0))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
 from cclmark.plan.pairs import Pair, PairCases
+from cclmark.rendezvous.messages import Job
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Settings
 from cclmark.run.context import RankContext
-from cclmark.run.measure import Batches
+from cclmark.run.measure import Batches, least_batch_s
 from cclmark.run.measured_libraries import Library, NativeLibrary
 from cclmark.run.opening import measure_each
 from cclmark.run.pair_measurement import PairsRunner
@@ -25,10 +26,9 @@ class _EveryPair(PairCases):
         """The settings of the run."""
         return settings
 
-    @property
-    def batches(self) -> Batches:
-        """As those of collectives."""
-        return Batches()
+    def batches_of(self, job: Job, pair: Pair) -> Batches:
+        """As those of collectives of the two ranks."""
+        return Batches(least_batch_s(job, pair))
 
     def result_of(self, result: CaseResult) -> CaseResult:
         """The result itself."""
