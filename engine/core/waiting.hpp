@@ -48,7 +48,8 @@ class Patience {
   }
 
  private:
-  static constexpr long kRestNs = 2'000'000;  // shorter ones slow down who measures on the same processor
+  // Each look costs the ranks that measure on the same processor some microseconds.
+  static constexpr long kRestNs = 2'000'000;
   static constexpr uint32_t kSpins = 4096;
   static constexpr uint32_t kYields = 64;
   static constexpr uint32_t kLooksPerCheck = 256;
