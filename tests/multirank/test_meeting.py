@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import time
+from pathlib import Path
 
 import pytest
 from pods import SWEEP, pods_in
@@ -44,6 +45,19 @@ def test_pairs_of_ranks_that_a_launcher_started(pods):
     found = {result.case.pair for result in results}
     assert found == {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}
     assert {result.status for result in results} == {"ok"}
+
+
+def test_a_replay_below_a_launcher_has_one_set_of_ranks(pods, cclmark):
+    traces = Path(__file__).parents[1] / "unit" / "traces"
+    profile = cclmark("import", *sorted(map(str, traces.glob("gloo-*.json.gz")))).journal_path
+    replay = ("replay", str(profile), "--devices", "host", "-n", "3", "-w", "1")
+    ends = [pods.end(one) for one in [pods.start(rank, 2, *replay) for rank in (0, 1)]]
+    assert [code for code, _, _ in ends] == [0, 0]
+    assert "1 of 1 replay checked" in ends[0][1]
+    fits = [pods.start(rank, 2, *replay, "--compute", "fit") for rank in (0, 1)]
+    ends = [pods.end(one) for one in fits]
+    assert [code for code, _, _ in ends] == [2, 2]
+    assert "--compute fit starts ranks once to choose and once to measure" in ends[0][2]
 
 
 def test_the_note_is_private_and_goes_when_all_have_come(pods):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 from pathlib import Path
 
 from cclmark.launch.launching import launching_of
@@ -27,6 +28,12 @@ def measure_part(request: Request, journal: Path) -> tuple[list[Result], Outcome
     finally:
         output.close()
     return kept.results, outcome
+
+
+def unused(directory: Path, stem: str) -> Path:
+    """A new name for such a journal, beside those of interrupted runs: ``stem``, ``stem-1``, …"""
+    names = (f"{stem}{f'-{number}' if number else ''}.jsonl" for number in count())
+    return next(path for name in names if not (path := directory / name).exists())
 
 
 class _Keeping:

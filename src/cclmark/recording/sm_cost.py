@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import count
 from pathlib import Path
 
 from cclmark.errors import EXIT_OK
@@ -13,6 +12,7 @@ from cclmark.plan.overlaps import Compute
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import MATMUL
 from cclmark.recording.overlap_measuring import measure_beside
+from cclmark.recording.part import unused
 from cclmark.tune.sm_cost import CaseCost, SmCost, deployed_variant, largest_tuned
 from cclmark.tune.tune_result import TuneResult
 
@@ -42,7 +42,7 @@ def measure_sm_cost(
     deployed = {
         operation: deployed_variant(result, one, case) for operation, (one, case) in chosen.items()
     }
-    journal = _unused(directory)
+    journal = unused(directory, _JOURNAL)
     summaries, outcome = measure_beside(
         request,
         [
@@ -62,9 +62,3 @@ def measure_sm_cost(
     lines = [line.strip() for line in outcome.message.splitlines()]
     reason = "" if outcome.exit_code == EXIT_OK else ": ".join(lines[:_LINES_OF_REASON])
     return SmCost(costs, journal, reason)
-
-
-def _unused(directory: Path) -> Path:
-    """A new name in the directory, which may contain the journal of an interrupted run."""
-    names = (f"{_JOURNAL}{f'-{number}' if number else ''}.jsonl" for number in count())
-    return next(path for name in names if not (path := directory / name).exists())

@@ -37,6 +37,7 @@ from cclmark.plan.work_beside import FIT, NO_COMPUTE
 from cclmark.profile.program_step import FoundStep, step_of
 from cclmark.recording.joining import devices_here, joined
 from cclmark.recording.output import Output
+from cclmark.recording.part import unused
 from cclmark.recording.recorder import new_journal, record
 from cclmark.recording.replay_fit import Fit, fit
 from cclmark.report.formats.exporter import Exporter
@@ -106,6 +107,11 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
     rounds = rounds_of("replay", flags, variants, coordinator)
     _check_faults(flags, ranks)
     _check_compute(flags, found)
+    if flags.compute == FIT and coordinator.placement is not None:
+        raise UsageError(
+            "--compute fit starts ranks once to choose and once to measure: run it without "
+            f"{coordinator.placement.launcher}, then give the --gaps and --compute that it chose"
+        )
     replay = Replay(
         variant=DEFAULT,
         round=0,
@@ -165,7 +171,7 @@ def _fitted(
             values = {"gaps": first.gaps, "compute": first.compute, "is_fitted": True}
             return msgspec.structs.replace(replay, **values), []
     gaps = [flags.gaps] if flags.gaps else [KEEP, FIXED]
-    found = fit(request, replay, gaps, journal.with_name(f"{journal.stem}-fit.jsonl"))
+    found = fit(request, replay, gaps, unused(journal.parent, f"{journal.stem}-fit"))
     if found.chosen is None:
         raise _unfitted(found)
     return found.chosen, [fit_notice(found.tried)]
