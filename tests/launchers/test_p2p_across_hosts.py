@@ -493,6 +493,24 @@ def test_pairs_by_mpi(measured):
     assert roots == {(pair, root) for pair in pairs for root in (0, 1)}
 
 
+def test_ranks_of_several_hosts_are_timed_in_long_batches(measured):
+    """Pairs on one host, whose ranks begin together, in short ones."""
+    short = ("--ccl", "mpi", "-b", "16", "-e", "16", "--max-time", "0.05", "-w", "20")
+    pairs = measured("pairs", *short, "--only", "ping_pong")
+    assert pairs.code == 0, pairs.err
+    numbers = {one.case.pair: one.samples.operations_per_sample for one in pairs.journal.cases}
+    together = {pair for pair in numbers if pair in HERE}
+    apart = numbers.keys() - together
+    assert len(together) == 2
+    assert len(apart) == 4
+    # Of less than 250 us each, more than twenty; a busy machine may delay some of the pairs.
+    assert max(numbers[pair] for pair in apart) > 20
+    assert max(numbers[pair] for pair in together) < 1000
+    every = measured("all_reduce", *short, "-b", "4", "-e", "1K", "-f", "2")
+    assert every.code == 0, every.err
+    assert max(one.samples.operations_per_sample for one in every.journal.cases) > 20
+
+
 def _free_port():
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]

@@ -599,6 +599,50 @@ class TestPccl:
             one.transfer for one in journal.transfers
         ]
 
+    def test_wrong_data_stays_wrong(self):
+        """In a cell of ours, in place of a bandwidth or of a latency."""
+        text = (
+            "(EnabledP2P CE WRITE Unidirectional)\n"
+            "P2P Unidirectional Bandwidth Transport Bandwidth Matrix (64 Bytes) (GB/s)\n"
+            "DEV0 DEV1\nDEV0 x WRONG\nDEV1 1.00 x\n"
+            "(EnabledP2P CE WRITE) GPU P2P Transmission Latency Matrix (US)\n"
+            "DEV0 DEV1\nDEV0 0.00 1.50\nDEV1 WRONG 0.00\n"
+            "(EnabledP2P CE WRITE) CPU P2P Transmission Latency Matrix (US)\n"
+            "DEV0 DEV1\nDEV0 0.00 2.50\nDEV1 WRONG 0.00\nTotal: 1.00 s\n"
+        )
+        journal = read(text)
+        assert [(one.transfer.flows[0], one.status) for one in journal.transfers] == [
+            ((0, 1), "wrong"),
+            ((1, 0), "ok"),
+            ((0, 1), "ok"),
+            ((1, 0), "wrong"),
+        ]
+        assert [one.summary is None for one in journal.transfers] == [True, False, False, True]
+        assert journal.footer.exit_code == 1
+        again = "".join(replayed(journal, "pccl"))
+        assert again.count("WRONG") == 3
+        assert [one.status for one in read(again).transfers] == [
+            one.status for one in journal.transfers
+        ]
+
+    @pytest.mark.parametrize("method", ["ping-pong", "chase", "half-round-trip"])
+    def test_the_method_of_latencies_of_a_text_of_ours(self, method):
+        text = (
+            f"method {method}, 16 bytes\n"
+            "(EnabledP2P SM WRITE) GPU P2P Transmission Latency Matrix (US)\n"
+            "DEV0 DEV1\nDEV0 0.00 0.05\nDEV1 0.06 0.00\n"
+        )
+        # The next matrix is that of PCCL's tool again.
+        journal = read(text + text.partition("\n")[2].replace("SM", "CE"))
+        assert [one.transfer.method for one in journal.transfers] == [method] * 2 + ["copy"] * 2
+        assert {one.transfer.kernel for one in journal.transfers} == {""}
+        assert "kernel" not in notices(journal)
+        again = "".join(replayed(journal, "pccl"))
+        assert again.count(f"method {method}, 16 bytes\n") == 1
+        assert [one.transfer for one in read(again).transfers] == [
+            one.transfer for one in journal.transfers
+        ]
+
 
 class TestPerftest:
     @staticmethod

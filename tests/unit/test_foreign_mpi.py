@@ -163,6 +163,8 @@ class TestOsu:
             ("4.16", "4..16", "cannot read the row"),
             ("\n16  ", "\n8  ", "size 8 follows 8: a title is missing above"),
             ("# Size         Avg", "# Size         Max", "'Max Latency.us.' is not the column of"),
+            ("  7.09   ", " 99.09   ", "Avg Latency.us. 99.09 is above Max Latency.us. 8.43"),
+            ("  5.78   ", "  9.78   ", "Min Latency.us. 9.78 is above Avg Latency.us. 7.09"),
         ],
     )
     def test_damage_is_refused_with_its_line(self, old, new, message):

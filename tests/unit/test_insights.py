@@ -64,7 +64,7 @@ def test_the_figure_to_remember():
     )
     assert headline_of(COPIES) == (
         "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 to 396.1 GB/s, "
-        "88% of the 450 GB/s that its links carry."
+        "88% of the 450 GB/s limit."
     )
     assert headline_of(PAIRS).startswith("all_reduce between two devices: 285.0 GB/s at 128 MiB")
     assert headline_of(Journal(COPIES.header)) == ""
@@ -335,7 +335,7 @@ def test_copies_over_links_of_several_kinds_are_told_apart():
     journal = Journal(replace(COPIES.header, relations=relations), results=transfers)
     assert headline_of(journal) == (
         "The fastest copies between two devices (CE, write, 512 MiB) run at 395.9 to 396.1 GB/s "
-        "over NV18, 88% of the 450 GB/s that its links carry; 0.2 GB/s over SYS."
+        "over NV18, 88% of the 450 GB/s limit; 0.2 GB/s over SYS."
     )
     # Nobody says how pairs are linked, and they have little in common.
     journal = Journal(replace(COPIES.header, relations=[]), results=transfers)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, median
 
 from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.statistics import median_interval
+from cclmark.plan.overlaps import Compute
 from cclmark.plan.replay_choices import DROP
 from cclmark.plan.replays import Replay
 from cclmark.plan.variants import Variant
@@ -30,7 +31,8 @@ class ReplaySummary:
     unknown. ``communication_s``: in which at least one call ran, mean of the ranks.
     ``communication_error``, ``step_error``: over those of the program, minus 1; only of the
     default. ``ratio``: of ``step_s`` (of ``span_s`` if it is unknown) to the default's.
-    ``operations``: of the round with the median span.
+    ``operations``: of the round with the median span. ``way``: the gaps and the compute, if other
+    summaries have others.
     """
 
     variant: Variant
@@ -52,6 +54,7 @@ class ReplaySummary:
     is_checked: bool = False
     is_host_bound: bool = False
     converged: bool = True
+    way: str = ""
 
 
 def span_of(result: ReplayResult) -> float:
@@ -79,16 +82,25 @@ def step_of_result(result: ReplayResult) -> float | None:
 
 def summaries_of_replays(results: Iterable[ReplayResult]) -> list[ReplaySummary]:
     """A summary for each variant, in the order of the plan; the first is the default."""
-    by_variant: dict[Variant, list[ReplayResult]] = {}
+    by_way: dict[tuple[Variant, str, Compute | None], list[ReplayResult]] = {}
     for result in results:
-        by_variant.setdefault(result.replay.variant, []).append(result)
-    if not by_variant:
+        one = result.replay
+        by_way.setdefault((one.variant, one.gaps, one.compute), []).append(result)
+    if not by_way:
         return []
-    default = next((one for one in by_variant if one.is_default), next(iter(by_variant)))
-    return [
-        _summary(own, by_variant[default], is_default=variant == default)
-        for variant, own in by_variant.items()
+    default = next((way for way in by_way if way[0].is_default), next(iter(by_way)))
+    found = [
+        _summary(own, by_way[default], is_default=way[0] == default[0])
+        for way, own in by_way.items()
     ]
+    if len({way[1:] for way in by_way}) == 1:
+        return found
+    return [replace(one, way=way_of(one.replay)) for one in found]
+
+
+def way_of(replay: Replay) -> str:
+    """The gaps and the compute in words: ``fixed, matmul 128 x 128 x 128 float32``."""
+    return f"{replay.gaps}, {replay.compute.describe() if replay.compute else 'no compute'}"
 
 
 def _summary(

@@ -40,6 +40,9 @@ def assemble_transfers(
                 f"{transfer.describe()} is on line {first} already, so this is another run. Split "
                 "the text before this table and import the parts one by one",
             )
+        if row.is_wrong:
+            results.append(TransferResult(len(results), transfer, "wrong", "wrong data"))
+            continue
         summary = _summary(row, transfer)
         results.append(TransferResult(len(results), transfer, "ok", summary=summary))
     said = [f"a time is {run.figure}", *run.notices, *notices.sentences()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_decimal
+from cclmark.importing.plausible import disorder
 from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
 
 _FIGURE = (
@@ -46,7 +47,6 @@ _TIME = re.compile(r"t(?:_\w{1,8})?\[(?P<unit>\w{1,8})\]")
 _DEFECTS, _REPETITIONS = "defects", "#repetitions"
 _FAILURES = ("out-of-mem.", "int-overflow", "time-out.")
 _MOST_OF_SLOWEST = 1.02  # rounding of the tool's bandwidth
-_SLACK = 1.02  # of what rounding allows
 
 
 def is_imb(lines: list[Line]) -> int | None:
@@ -204,17 +204,15 @@ class _Reader:
 
     def _order(self, line: Line, shown: dict[str, str]) -> None:
         """Raises UsageError for times of ranks that are not in their order, beyond rounding."""
-        for low, high in ((_LEAST, _MEAN), (_MEAN, _MOST), (_LEAST, _MOST)):
-            if low not in shown or high not in shown:
-                continue
-            one, other = read_decimal(shown[low]), read_decimal(shown[high])
-            if one is None or other is None:
-                raise self._text.refuse(line.number, "cannot read the times of this row")
-            if one.value - other.value > (one.error + other.error) * _SLACK:
-                raise self._text.refuse(
-                    line.number,
-                    f"{low} {one.value:g} is above {high} {other.value:g}: copy the text again",
-                )
+        named = []
+        for name in (_LEAST, _MEAN, _MOST):
+            if name in shown:
+                figure = read_decimal(shown[name])
+                if figure is None:
+                    raise self._text.refuse(line.number, "cannot read the times of this row")
+                named.append((name, figure))
+        if reason := disorder(named):
+            raise self._text.refuse(line.number, reason)
 
     def _imported(self, line: Line, size: int, time: Figure, defects: Figure | None) -> ImportedRow:
         operation, is_part = _OPERATIONS[self._name]

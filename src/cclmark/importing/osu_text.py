@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cclmark.importing.cleaned_text import Line, Text, read_count, read_decimal
 from cclmark.importing.notices import left_out
 from cclmark.importing.nvbandwidth_text import unnamed_devices
+from cclmark.importing.plausible import disorder
 from cclmark.importing.run import Facts, ForeignRun, ImportedRow, ImportedTransfer, RankCount
 from cclmark.plan.transfers import Transfer
 
@@ -48,6 +50,7 @@ _HEAD = re.compile(r"#? ?Size {2,}(\S.*)")
 _LAUNCHED = re.compile(r"(?:^|[\s/])(?:mpirun|mpiexec|srun|prun)\b[^|;]{0,400}\bosu_\w+")
 _PROCESSES = re.compile(r"\s(?:-np|-n|--ntasks(?: |=)|-c)[ =]?(\d{1,7})(?= )")
 _INVALID = "DATA VALIDATION ERROR"
+_IN_ORDER = ("Min Latency(us)", "Avg Latency(us)", "Max Latency(us)")
 _TIMES = ("Avg Latency(us)", "Latency (us)", "Latency(us)")
 _RATES = ("Bandwidth (MB/s)",)
 _CHECKS = {"Pass": 0, "Fail": None}
@@ -231,6 +234,7 @@ class _Reader:
                 line.number, f"size {size} follows {self._last_bytes}: a title is missing above"
             )
         self._last_bytes = size
+        self._refuse_unordered(line, dict(zip(table.columns, cells[1:], strict=True)))
         if table.measure:
             self._bandwidth(line, size, figure.value * 1e6)
             return
@@ -251,6 +255,13 @@ class _Reader:
                 is_part=table.is_part,
             )
         )
+
+    def _refuse_unordered(self, line: Line, cells: Mapping[str, str]) -> None:
+        """Raises UsageError for a least time above the mean, or a mean above the largest."""
+        known = [(name, read_decimal(cells[name])) for name in _IN_ORDER if name in cells]
+        reason = disorder([(name, figure) for name, figure in known if figure is not None])
+        if reason:
+            raise self._text.refuse(line.number, reason)
 
     def _type(self, table: _Table) -> str | None:
         """Returns the element type. Before version 7 and for NCCL it is not printed."""

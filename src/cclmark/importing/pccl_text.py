@@ -37,7 +37,12 @@ _COMMAND = re.compile(r"p2pBandwidthLatencyTest -")
 _ENGINE = re.compile(r"(?:--p2p_type[= ]|-t )(CE|SM)(?= |$)")
 _KERNEL = re.compile(r"(?:--kernel[= ]|-k )([\w-]{1,40})(?= |$)")
 _HOPS = re.compile(r"\d{1,4}", re.ASCII)
-_NONE = ("x", "n/a", "hung", "WRONG", "-", "?")
+# A text of cclmark names the method of latencies unless it is that of PCCL's tool.
+_METHOD = re.compile(
+    r"method (?P<method>chase|ping-pong|half-round-trip), (?P<size>\d{1,3}) bytes?", re.ASCII
+)
+_WRONG = "WRONG"
+_NONE = ("x", "n/a", "hung", "died", _WRONG, "-", "?")
 
 
 def is_pccl(lines: list[Line]) -> int | None:
@@ -78,6 +83,7 @@ class _Reader:
             "PCCL p2pBandwidthLatencyTest", _FIGURE, "device", "", facts=Facts(timing="")
         )
         self._how: re.Match[str] | None = None
+        self._method: re.Match[str] | None = None
         # A text of cclmark names the kernel where it is another than the default or the last one.
         is_named = any(_CHOSEN.fullmatch(line.text.strip()) for line in self._lines)
         self._command = _Command(kernel=DEFAULT_KERNEL if is_named else "")
@@ -99,8 +105,8 @@ class _Reader:
         if not self.run.on_one_host:
             self.run.notices.append(
                 f"devices of several processes: {self._names[0]} is DEV0, {self._names[-1]} is "
-                f"DEV{len(self._names) - 1}; the text does not contain their hosts: --hosts sets "
-                "their number"
+                f"DEV{len(self._names) - 1}; the text does not contain their hosts, and --hosts "
+                "sets their number"
             )
 
     def _take(self, place: int) -> int:
@@ -126,12 +132,15 @@ class _Reader:
         return place + 1
 
     def _is_command(self, words: str) -> bool:
-        """Whether a line contains the command, or the kernel, of the matrices that follow."""
+        """Whether a line contains the command, kernel or method of the matrices that follow."""
         if _COMMAND.search(words) is not None:
             engine, kernel = _ENGINE.search(words), _KERNEL.search(words)
             self._command = _Command(
                 engine[1] if engine else "SM", kernel[1] if kernel else DEFAULT_KERNEL
             )
+            return True
+        if (method := _METHOD.fullmatch(words)) is not None:
+            self._method = method
             return True
         if (chosen := _CHOSEN.fullmatch(words)) is None:
             return False
@@ -208,22 +217,18 @@ class _Reader:
         if matrix is None:
             return place + 1
         for (row, column), figure, number in self._figures(matrix):
-            rate = figure.value * 1e9
             if row == column and both:
                 self._notice(number, "two copies at once within a device are left out")
                 continue
             size_bytes = int(title["size"])
             transfer = _placed(common, row, column)
             self._refuse_repeated(msgspec.structs.replace(transfer, size_bytes=size_bytes), number)
-            self.run.copies.append(
-                ImportedTransfer(
-                    number,
-                    transfer,
-                    size_bytes,
-                    () if both else (rate,),
-                    rate,
-                )
-            )
+            if figure is None:
+                copy = ImportedTransfer(number, transfer, size_bytes, is_wrong=True)
+            else:
+                rate = figure.value * 1e9
+                copy = ImportedTransfer(number, transfer, size_bytes, () if both else (rate,), rate)
+            self.run.copies.append(copy)
         return matrix.after
 
     def _skipped(self, place: int) -> int:
@@ -241,7 +246,16 @@ class _Reader:
     def _latency(self, place: int, clock: str) -> int:
         """Reads a matrix of latencies: of the devices, or of the host's calls."""
         line = self._lines[place]
-        common = msgspec.structs.replace(self._common(line, "latency"), method="copy")
+        common = self._common(line, "latency")
+        size_bytes = LATENCY_BYTES
+        if clock == "CPU" or self._method is None:
+            common = msgspec.structs.replace(common, method="copy")
+        else:
+            size_bytes = int(self._method["size"])
+            common = msgspec.structs.replace(
+                common, method=self._method["method"], kernel="", blocks=0
+            )
+        self._method = None
         matrix = self._matrix(place)
         if matrix is None:
             return place + 1
@@ -249,17 +263,19 @@ class _Reader:
             transfer = _placed(common, row, column)
             known = self._latencies.get(transfer)
             if clock == "CPU":
-                if known is not None:
+                if known is not None and figure is not None and not known.is_wrong:
                     call_s = figure.value * 1e-6
                     self._latencies[transfer] = ImportedTransfer(
                         known.line, transfer, LATENCY_BYTES, time_s=known.time_s, call_s=call_s
                     )
                 continue
-            self._refuse_repeated(
-                msgspec.structs.replace(transfer, size_bytes=LATENCY_BYTES), number
-            )
+            self._refuse_repeated(msgspec.structs.replace(transfer, size_bytes=size_bytes), number)
             self._latencies[transfer] = ImportedTransfer(
-                number, transfer, LATENCY_BYTES, time_s=figure.value * 1e-6
+                number,
+                transfer,
+                size_bytes,
+                time_s=0.0 if figure is None else figure.value * 1e-6,
+                is_wrong=figure is None,
             )
         return matrix.after
 
@@ -294,7 +310,7 @@ class _Reader:
             )
             engine = command.engine
         kernel = ""
-        if engine == "SM":
+        if engine == "SM" and (measure != "latency" or self._method is None):
             kernel = command.kernel
             if kernel not in KERNELS:
                 self._notice(
@@ -315,10 +331,14 @@ class _Reader:
             peer_access=how["access"] == "Enabled",
         )
 
-    def _figures(self, matrix: PrintedMatrix) -> list[tuple[tuple[int, int], Figure, int]]:
-        found = []
+    def _figures(self, matrix: PrintedMatrix) -> list[tuple[tuple[int, int], Figure | None, int]]:
+        """Returns the cells with figures and their lines; None is a cell with wrong data."""
+        found: list[tuple[tuple[int, int], Figure | None, int]] = []
         for number, row in enumerate(matrix.rows):
             for column, word in enumerate(row.cells):
+                if word == _WRONG:
+                    found.append(((number, column), None, row.line))
+                    continue
                 if word in _NONE:
                     if word not in ("x", "-"):
                         self._notice(row.line, f"figures {word} are left out")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from cclmark.importing.cleaned_text import MOST_RANKS, Figure
 from cclmark.importing.run import ImportedRow
@@ -11,6 +12,14 @@ from cclmark.plan.operations import OPERATIONS, info_of
 
 _POOR = 1e-3  # relative error above which a printed time is replaced
 _SLACK = 1.02  # of what rounding allows: a tool may have rounded twice
+
+
+def disorder(named: Sequence[tuple[str, Figure]]) -> str:
+    """Describes the first figure above the next one, beyond rounding; empty if all are in order."""
+    for (low, one), (high, other) in pairwise(named):
+        if one.value - other.value > (one.error + other.error) * _SLACK:
+            return f"{low} {one.value:g} is above {high} {other.value:g}: copy the text again"
+    return ""
 
 
 def time_of(row: ImportedRow) -> Figure | None:

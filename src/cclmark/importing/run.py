@@ -77,7 +77,8 @@ class ImportedTransfer:
     ``rates_bytes_per_s``: the bandwidth of each flow, empty if only the total is known.
     ``total_bytes_per_s``: the bandwidth of all flows by the tool's own definition. For a latency
     ``time_s`` is set instead; ``call_s``: the time of the host's call. ``range_s``: the least and
-    the largest of ``samples`` times, if the tool prints them.
+    the largest of ``samples`` times, if the tool prints them. ``is_wrong``: the tool says in place
+    of a figure that the data was wrong.
     """
 
     line: int
@@ -89,6 +90,7 @@ class ImportedTransfer:
     call_s: float | None = None
     range_s: tuple[float, float] | None = None
     samples: int = 1
+    is_wrong: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,3 +4,7 @@
 #: moment of the program; or at once.
 KEEP, FIXED, DROP = "keep", "fixed", "drop"
 GAPS = (KEEP, FIXED, DROP)
+#: What was chosen between the calls: communication and step are those of the program within
+#: LARGE_ERROR; or nothing was, and this is the nearest.
+FITTED, NEAREST = "fitted", "nearest"
+LARGE_ERROR = 0.05

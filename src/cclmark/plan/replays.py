@@ -93,8 +93,8 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``program``: the name of the profile. ``digest``: of the step, of which each rank
     receives its part besides the plan. ``calls``: of the rank that makes most. ``gaps``: see
-    replay_choices.GAPS. ``compute``: what runs beside the calls. ``is_fitted``: both were chosen
-    because communication and step took about as long as in the program.
+    replay_choices.GAPS. ``compute``: what runs beside the calls. ``fit``: FITTED or NEAREST if
+    both were chosen by measuring, empty if they were given.
     """
 
     variant: Variant
@@ -108,7 +108,7 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
     gaps: str
     original: OriginalStep = OriginalStep()
     compute: Compute | None = None
-    is_fitted: bool = False
+    fit: str = ""
 
     @property
     def kind(self) -> str:

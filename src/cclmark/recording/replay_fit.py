@@ -13,13 +13,19 @@ from cclmark.analysis.replays import ReplaySummary, summaries_of_replays
 from cclmark.errors import EXIT_OK
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.overlaps import Compute
+from cclmark.plan.replay_choices import FITTED, LARGE_ERROR, NEAREST
 from cclmark.plan.replays import Replay
 from cclmark.plan.work_beside import MATMUL, TRIAD
 from cclmark.recording.part import measure_part
 from cclmark.results.kinds import ReplayResult
 
-_STEPS, _WARM_UP_STEPS = 10, 3
-_FEWER_STEPS, _LONG_STEP_S = 3, 1.0
+# All candidates are measured in turn, several times: what drifts affects all alike.
+_PASSES = 3
+_WARM_UP_STEPS, _LEAST_STEPS, _MOST_STEPS = 2, 2, 5
+_OTHER_STEPS = 2  # before the warm-up, and to allocate
+_USUAL_S = 120.0  # of all candidates, if their steps are short enough
+# Of the sum of logarithmic errors: so few steps do not tell smaller differences from noise.
+_CLEAR = 0.02
 # Of matrices and arrays. A call waits for the blocks of a product, the longer the larger it is.
 _ROWS = {
     "cuda": (1024, 2048, 3072, 3584, 4096, 6144, 8192),
@@ -32,20 +38,29 @@ _USUAL_ARRAYS_BYTES = (16 << 20, 64 << 20)
 
 @dataclass(frozen=True)
 class Fit:
-    """``tried``: a summary for each candidate that was measured, in the order of their errors.
+    """``tried``: a summary for each candidate that was measured, the smallest error first.
 
-    ``outcome``: of the run that measured them.
+    ``chosen``: None if none was measured. ``outcome``: of the run that measured them, with the
+    journal.
     """
 
     tried: Sequence[ReplaySummary]
+    chosen: Replay | None
     outcome: Outcome
+    journal: Path
 
-    @property
-    def chosen(self) -> Replay | None:
-        """The candidate with the smallest error, None if none was measured."""
-        if self.outcome.exit_code != EXIT_OK or not self.tried:
-            return None
-        return msgspec.structs.replace(self.tried[0].replay, is_fitted=True)
+
+@dataclass(frozen=True)
+class FitPlan:
+    """``replays``: the candidates, again in each pass. ``steps``: timed in each pass.
+
+    ``candidates``: their number. ``expected_s``: the time of all steps.
+    """
+
+    replays: Sequence[Replay]
+    candidates: int
+    steps: int
+    expected_s: float
 
 
 def computes_for(runtime: str) -> list[Compute | None]:
@@ -55,29 +70,58 @@ def computes_for(runtime: str) -> list[Compute | None]:
     return [None, *products, *(Compute(TRIAD, "float32", extent) for extent in arrays)]
 
 
-def fit(request: Request, one: Replay, gaps: Sequence[str], journal: Path) -> Fit:
-    """Measures ``one`` with each of ``gaps`` and each compute.
+def fit_plan(one: Replay, gaps: Sequence[str], runtime: str) -> FitPlan:
+    """Returns ``one`` with each of ``gaps`` and each compute, and fewer steps if they are long."""
+    replays = [
+        msgspec.structs.replace(one, gaps=each, compute=compute)
+        for each in gaps
+        for compute in computes_for(runtime)
+    ]
+    number = len(replays)
+    all_s = max(one.original.step_s or one.original.span_s) * number * _PASSES
+    others = _OTHER_STEPS + _WARM_UP_STEPS
+    steps = min(max(int(_USUAL_S / all_s) - others, _LEAST_STEPS), _MOST_STEPS)
+    return FitPlan(replays * _PASSES, number, steps, (steps + others) * all_s)
+
+
+def fit(request: Request, plan: FitPlan, journal: Path) -> Fit:
+    """Measures the candidates and chooses one.
 
     ``request``: the devices, the settings and the step. The results are in the new file
     ``journal``. Raises UsageError if it cannot be created.
     """
-    longest_s = max(one.original.step_s or one.original.span_s)
-    steps = _STEPS if longest_s < _LONG_STEP_S else _FEWER_STEPS
     settings = msgspec.structs.replace(
-        request.settings, iterations=steps, warmup=min(_WARM_UP_STEPS, steps), check=0, inject=[]
+        request.settings, iterations=plan.steps, warmup=_WARM_UP_STEPS, check=0, inject=[]
     )
-    planned = [
-        msgspec.structs.replace(one, gaps=each, compute=compute)
-        for each in gaps
-        for compute in computes_for(request.devices.runtime)
-    ]
-    own = replace(request, settings=settings, planned=planned, pending=(), warnings=())
+    own = replace(request, settings=settings, planned=plan.replays, pending=(), warnings=())
     results, outcome = measure_part(own, journal)
-    summaries = [
-        summaries_of_replays([result])[0] for result in results if isinstance(result, ReplayResult)
-    ]
+    summaries = summaries_of_replays(one for one in results if isinstance(one, ReplayResult))
     measured = [one for one in summaries if one.communication_error is not None]
-    return Fit(sorted(measured, key=error_of), outcome)
+    chosen = chosen_of(measured) if outcome.exit_code == EXIT_OK else None
+    return Fit(sorted(measured, key=error_of), chosen, outcome, journal)
+
+
+def chosen_of(measured: Sequence[ReplaySummary]) -> Replay | None:
+    """The candidate that is used, None if there is none.
+
+    ``measured``: in the order of the plan, the simplest of each gaps first. Other gaps are used
+    only if the smallest error with them is clearly smaller, and of one gaps the first candidate
+    whose error is not clearly larger than the smallest.
+    """
+    by_gaps: dict[str, list[ReplaySummary]] = {}
+    for one in measured:
+        by_gaps.setdefault(one.replay.gaps, []).append(one)
+    best: list[ReplaySummary] = []
+    for own in by_gaps.values():
+        if not best or min(map(error_of, own)) < min(map(error_of, best)) - _CLEAR:
+            best = own
+    if not best:
+        return None
+    least = min(map(error_of, best))
+    one = next(one for one in best if error_of(one) <= least + _CLEAR)
+    errors = [abs(each) for each in (one.communication_error, one.step_error) if each is not None]
+    fits = max(errors) <= LARGE_ERROR
+    return msgspec.structs.replace(one.replay, fit=FITTED if fits else NEAREST)
 
 
 def error_of(one: ReplaySummary) -> float:

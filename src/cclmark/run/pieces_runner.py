@@ -9,7 +9,7 @@ from functools import partial
 
 from cclmark import _engine as engine
 from cclmark.analysis.piece_figures import row_of
-from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
+from cclmark.analysis.stopping import LEAST_BATCH_S, Precision, WarmUp, operations_per_batch
 from cclmark.analysis.summary import chosen_times, clock_of, combine
 from cclmark.plan.inject import Injection
 from cclmark.plan.pieces import GROUPED, Division, PieceCase, piece_counts
@@ -54,7 +54,11 @@ class PieceRunner:
         self._session = session
         self._rank = rank
         self._settings = rank.job.settings
-        self._least_s = least_batch_s(rank.job, range(rank.job.ranks))
+        self._least_s = (
+            LEAST_BATCH_S  # each call has its own barrier
+            if self._settings.timing == "blocking"
+            else least_batch_s(rank.job, range(rank.job.ranks))
+        )
         self._delay_s = sum(one.value * 1e-3 for one in injections if one.kind == "delay")
         corrupt = [int(one.value) for one in injections if one.kind == "corrupt"]
         self._corrupt = corrupt[0] if corrupt else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,7 @@ from cclmark.recording.joining import devices_here, joined
 from cclmark.recording.output import Output
 from cclmark.recording.part import unused
 from cclmark.recording.recorder import new_journal, record
-from cclmark.recording.replay_fit import Fit, fit
+from cclmark.recording.replay_fit import fit, fit_plan
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.kinds.replay_table import ReplayTable
 from cclmark.report.replay import exporter_of
@@ -110,7 +111,8 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
     if flags.compute == FIT and coordinator.placement is not None:
         raise UsageError(
             "--compute fit starts ranks once to choose and once to measure: run it without "
-            f"{coordinator.placement.launcher}, then give the --gaps and --compute that it chose"
+            f"{coordinator.placement.launcher} on one host, then give the --gaps and --compute "
+            "that it chose"
         )
     replay = Replay(
         variant=DEFAULT,
@@ -139,9 +141,9 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
     journal = flags.journal
     if flags.compute == FIT:
         journal = journal or new_journal(_stem(ranks))
-        fitted, notice = _fitted(flags, request, replay, journal)
+        fitted, notices = _fitted(flags, request, replay, journal)
         planned = replays_of(fitted, variants, rounds)
-        request = replace(request, planned=planned, warnings=[*request.warnings, *notice])
+        request = replace(request, planned=planned, warnings=[*request.warnings, *notices])
     return record(
         request,
         lambda output: _exporter(flags, output),
@@ -160,29 +162,44 @@ def _stem(ranks: int) -> str:
 def _fitted(
     flags: ReplayFlags, request: Request, replay: Replay, journal: Path
 ) -> tuple[Replay, list[str]]:
-    """Returns the replay with what fits between its calls, and a notice about what was tried.
+    """Returns the replay with what fits between its calls, and notices about what was tried.
 
     A run that is resumed keeps what it chose. Raises CclmarkError if nothing can be chosen.
     """
     if flags.resume is not None:
-        earlier = [one.replay for one in read_journal(flags.resume).replays]
-        if earlier and earlier[0].is_fitted:
-            first = earlier[0]
-            values = {"gaps": first.gaps, "compute": first.compute, "is_fitted": True}
-            return msgspec.structs.replace(replay, **values), []
+        return _chosen_before(flags, replay, flags.resume), []
+    if journal.exists() and journal.stat().st_size:
+        raise UsageError(f"the journal {journal} exists. Choose another place with --journal FILE.")
     gaps = [flags.gaps] if flags.gaps else [KEEP, FIXED]
-    found = fit(request, replay, gaps, unused(journal.parent, f"{journal.stem}-fit"))
+    plan = fit_plan(replay, gaps, request.devices.runtime)
+    print(
+        f"cclmark: --compute fit measures {plan.candidates} candidates: about "
+        f"{plan.expected_s:.0f} s and the start of the ranks",
+        file=sys.stderr,
+    )
+    found = fit(request, plan, unused(journal.parent, f"{journal.stem}-fit"))
+    place = f"its steps are in {found.journal}"
     if found.chosen is None:
-        raise _unfitted(found)
-    return found.chosen, [fit_notice(found.tried)]
+        code = found.outcome.exit_code
+        reason = found.outcome.message or "no candidate was measured"
+        error = CclmarkError(f"--compute fit ({place}): {reason}")
+        error.exit_code = EXIT_MISSING if code == EXIT_OK else code
+        raise error
+    return found.chosen, [f"{fit_notice(found.chosen, found.tried)}; {place}"]
 
 
-def _unfitted(found: Fit) -> CclmarkError:
-    """The failure of the run that tried what fits."""
-    code = found.outcome.exit_code
-    error = CclmarkError(f"--compute fit: {found.outcome.message or 'nothing was measured'}")
-    error.exit_code = EXIT_MISSING if code == EXIT_OK else code
-    return error
+def _chosen_before(flags: ReplayFlags, replay: Replay, path: Path) -> Replay:
+    """The replay with what the run of the journal chose. Raises UsageError."""
+    earlier = [one.replay for one in read_journal(path).replays]
+    if not earlier:
+        raise UsageError(f"{path} has no result of a replay to continue: start a new run")
+    first = earlier[0]
+    if not first.fit:
+        raise UsageError(f"{path} was measured without --compute fit: omit it")
+    if flags.gaps not in (None, first.gaps):
+        raise UsageError(f"{path} was measured with --gaps {first.gaps}, not {flags.gaps}")
+    values = {"gaps": first.gaps, "compute": first.compute, "fit": first.fit}
+    return msgspec.structs.replace(replay, **values)
 
 
 def _check_compute(flags: ReplayFlags, found: FoundStep) -> None:
@@ -196,7 +213,7 @@ def _check_compute(flags: ReplayFlags, found: FoundStep) -> None:
             "--compute fit compares the communication with the program's, whose calls --gaps drop "
             "does not repeat at their times: use keep or fixed"
         )
-    if not found.original.communication_s:
+    if not any(found.original.communication_s):
         raise UsageError(
             f"--compute fit: {flags.profile} has no times of kernels to compare with; profile the "
             "program without --no-kernel-times"

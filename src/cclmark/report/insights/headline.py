@@ -106,27 +106,26 @@ def headline_of_copies(run: Run) -> str:
     what = f"{series.means}, {series.direction}, {format_size(series.size_bytes)}"
     kinds = _by_kind(by_series[series], journal.header.relations)
     texts = []
-    for kind, (rates, limit) in kinds.items():
+    for kind, figures in kinds.items():
         over = f" over {(kind or 'what is not known')}" if len(kinds) > 1 else ""
-        texts.append(f"{_span(rates)}{over}{_of_limit(rates, limit)}")
+        texts.append(f"{_span([rate for rate, _ in figures])}{over}{_of_limit(figures)}")
     return f"The fastest copies between two devices ({what}) run at {'; '.join(texts)}."
 
 
 def _by_kind(
     figures: Sequence[tuple[Pair, float]], relations: Sequence[Relation]
-) -> dict[str, tuple[list[float], float]]:
-    """Returns rates and the link limit by kind of link, the fastest kind first.
+) -> dict[str, list[tuple[float, float]]]:
+    """Returns rates, each with the limit of its link, by kind of link, the fastest kind first.
 
-    Pairs with an unknown kind of link share one entry.
+    Pairs with an unknown kind of link share one entry; an unknown limit is 0.
     """
     known = {(one.first, one.second): one for one in relations}
-    found: dict[str, tuple[list[float], float]] = {}
+    found: dict[str, list[tuple[float, float]]] = {}
     for pair, rate in figures:
         one = known.get(pair)
-        rates, limit = found.get("" if one is None else one.kind, ([], 0.0))
-        limit = max(limit, 0.0 if one is None else one.limit_bytes_per_s)
-        found["" if one is None else one.kind] = [*rates, rate], limit
-    return dict(sorted(found.items(), key=lambda entry: -max(entry[1][0])))
+        kind, limit = ("", 0.0) if one is None else (one.kind, one.limit_bytes_per_s)
+        found.setdefault(kind, []).append((rate, limit))
+    return dict(sorted(found.items(), key=lambda entry: -max(entry[1])[0]))
 
 
 def _span(rates: Sequence[float]) -> str:
@@ -139,7 +138,11 @@ def _span(rates: Sequence[float]) -> str:
     return f"{' to '.join(ends)} GB/s"
 
 
-def _of_limit(rates: Sequence[float], limit: float) -> str:
+def _of_limit(figures: Sequence[tuple[float, float]]) -> str:
+    """The share of the fastest rate in its own limit; the limit too if all have the same."""
+    rate, limit = max(figures)
     if not limit:
         return ""
-    return f", {max(rates) / limit:.0%} of the {limit / 1e9:.0f} GB/s that its links carry"
+    if len({own for _, own in figures}) > 1:
+        return f", the fastest {rate / limit:.0%} of its limit"
+    return f", {rate / limit:.0%} of the {limit / 1e9:.0f} GB/s limit"

@@ -11,13 +11,13 @@ from cclmark.results.kinds import ReplayResult
 from cclmark.results.schema import Header
 
 _MS_PER_S = 1e3
-_OF_REPLAY = "variant round ccl ranks program calls groups gaps compute status reason"
+_OF_REPLAY = "variant round ccl ranks program calls groups gaps compute fit status reason"
 _FIGURES = (
     "communication_ms program_communication_ms span_ms span_low_ms span_high_ms program_span_ms "
     "step_ms program_step_ms enqueue_ms"
 )
 _OTHERS = "steps wrong"
-_TEXTS = "variant ccl program gaps compute status reason"
+_TEXTS = "variant ccl program gaps compute fit status reason"
 _WHOLE = "round ranks calls groups steps wrong"
 
 
@@ -31,7 +31,7 @@ def replay_cells(result: ReplayResult) -> list[Cell]:
     return [
         *(one.variant.describe(), one.round + 1, one.ccl, one.ranks, one.program, one.calls),
         *(one.groups, one.gaps, "" if one.compute is None else one.compute.describe()),
-        *(result.status, result.reason),
+        *(one.fit, result.status, result.reason),
         *(None if value is None else value * _MS_PER_S for value in _figures(result)),
         len(result.span_s[0]) if result.is_measured else None,
         None if result.verification is None else result.verification.wrong,

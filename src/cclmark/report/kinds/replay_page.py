@@ -16,7 +16,7 @@ from cclmark.report.wording.replay_references import reference_lines
 from cclmark.report.wording.replay_words import (
     cells_of_replay,
     error_lines,
-    gaps_line,
+    gaps_lines,
     head_of_replays,
     ms,
     name_of_replay,
@@ -94,7 +94,7 @@ def replay_sections(runs: Sequence[Run]) -> list[Section]:
                 head,
                 body,
                 len(head) - 1,
-                [gaps_line(summaries[0].replay)],
+                gaps_lines(summaries),
             )
         ]
         if operations := operation_rows(summaries[0]):

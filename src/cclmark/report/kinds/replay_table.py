@@ -11,7 +11,7 @@ from cclmark.report.wording.replay_references import reference_lines
 from cclmark.report.wording.replay_words import (
     cells_of_replay,
     error_lines,
-    gaps_line,
+    gaps_lines,
     head_of_replays,
     method_of_replays,
     operation_head,
@@ -50,9 +50,13 @@ class GatheredReplays:
 
     def notes(self, summaries: list[ReplaySummary]) -> list[str]:
         """The error against the program, and remarks."""
-        gaps = [gaps_line(summaries[0].replay)] if summaries else []
         beside = reference_lines(summaries, self._header, self._references)
-        return [*gaps, *error_lines(summaries), *beside, *remarks_of_replays(summaries)]
+        return [
+            *gaps_lines(summaries),
+            *error_lines(summaries),
+            *beside,
+            *remarks_of_replays(summaries),
+        ]
 
 
 class ReplayTable(GatheredReplays):

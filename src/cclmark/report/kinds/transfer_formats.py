@@ -169,7 +169,8 @@ class TransferPccl(_ByMatrix):
             ]
             for row in matrix.rows
         ]
-        return self._kernel_line(series) + head + self._lines(rows, matrix.columns)
+        chosen = self._kernel_line(series) + self._method_line(matrix)
+        return chosen + head + self._lines(rows, matrix.columns)
 
     def closing(self, footer: Footer | None) -> str:
         """Returns the number of devices that are not shown, and the duration."""
@@ -186,6 +187,14 @@ class TransferPccl(_ByMatrix):
         self._kernel = kernel
         blocks = f", {counted(series.blocks, 'block')}" if series.blocks else ""
         return f"kernel {series.kernel}{blocks}\n"
+
+    @staticmethod
+    def _method_line(matrix: Matrix) -> str:
+        """Returns a line with the method of latencies that are not those of copies, as PCCL's."""
+        series = matrix.series
+        if matrix.figure != "latency" or series.method in ("", "copy"):
+            return ""
+        return f"method {series.method}, {counted(series.size_bytes, 'byte')}\n"
 
     def notices(self) -> list[str]:
         """Returns what would disturb programs that parse: reasons, and meanings of figures."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.analysis.replays import ReplaySummary
-from cclmark.plan.replay_choices import DROP, FIXED, KEEP
+from cclmark.analysis.replays import ReplaySummary, way_of
+from cclmark.plan.replay_choices import DROP, FITTED, FIXED, KEEP, LARGE_ERROR, NEAREST
 from cclmark.plan.replays import Replay
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import LIBRARY
@@ -24,8 +24,8 @@ _GAPS = {
 _SHORT_S = 1e-4
 _LARGE_CHANGE = 9.0  # ten times as long
 _LARGE_RATIO = 100
-_LARGE_ERROR = 0.05  # of the communication
-_MOST_TRIED = 4
+_MOST_TRIED = 3
+_FITS = {FITTED: "fitted to", NEAREST: "nothing fits; this is nearest to"}
 
 
 def method_of_replays(header: Header) -> str:
@@ -51,21 +51,32 @@ def title_of_replay(one: Replay) -> str:
 def gaps_line(one: Replay) -> str:
     """What happens between the calls."""
     beside = "" if one.compute is None else f", beside {one.compute.describe()}"
-    chosen = " (fitted to the program's communication and step)" if one.is_fitted else ""
-    return _GAPS[one.gaps] + beside + chosen
+    if not one.fit:
+        return _GAPS[one.gaps] + beside
+    times = "communication and step" if one.original.step_s else "communication"
+    return f"{_GAPS[one.gaps]}{beside} ({_FITS[one.fit]} the program's {times})"
 
 
-def fit_notice(tried: Sequence[ReplaySummary]) -> str:
-    """What was tried beside the calls, the chosen one first, with its errors."""
-    texts = [
-        f"{one.replay.gaps}, {one.replay.compute.describe() if one.replay.compute else 'none'}: "
-        f"communication {change_text(one.communication_error or 0.0)}"
-        + ("" if one.step_error is None else f", step {change_text(one.step_error)}")
-        for one in tried
-    ]
-    left = len(texts) - _MOST_TRIED
+def gaps_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
+    """What happens between the calls, if it is the same for all."""
+    return [gaps_line(summaries[0].replay)] if summaries and not summaries[0].way else []
+
+
+def fit_notice(chosen: Replay, tried: Sequence[ReplaySummary]) -> str:
+    """What was tried beside and between the calls, with the errors, the smallest first."""
+    texts = {way_of(one.replay): _errors(one) for one in tried}
+    own = way_of(chosen)
+    said = "chose" if chosen.fit == FITTED else "found nothing that fits; the nearest is"
+    text = f"--compute fit {said} {own} ({texts.pop(own)})"
+    others = [f"{way} ({errors})" for way, errors in texts.items()]
+    left = len(others) - _MOST_TRIED
     more = [f"{left} more"] if left > 0 else []
-    return f"--compute fit chose {texts[0]}; tried: {'; '.join([*texts[1:_MOST_TRIED], *more])}"
+    return f"{text}; tried: {'; '.join([*others[:_MOST_TRIED], *more])}" if others else text
+
+
+def _errors(one: ReplaySummary) -> str:
+    step = "" if one.step_error is None else f", step {change_text(one.step_error)}"
+    return f"communication {change_text(one.communication_error or 0.0)}{step}"
 
 
 def name_of_replay(one: ReplaySummary) -> str:
@@ -75,7 +86,7 @@ def name_of_replay(one: ReplaySummary) -> str:
         text = one.variant.value_of(LIBRARY) or f"{named} (default)"
     else:
         text = one.variant.describe()
-    return plain(text)
+    return plain(f"{text}, {one.way}" if one.way else text)
 
 
 def ms(time_s: float | None) -> str:
@@ -187,7 +198,7 @@ def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
     if one.step_error is not None:
         text += f", step {change_text(one.step_error)}"
     found = [text]
-    if abs(one.communication_error) > _LARGE_ERROR:
+    if abs(one.communication_error) > LARGE_ERROR:
         beside = (
             "compute beside communication, which it leaves out (--compute fit chooses one)"
             if one.replay.compute is None

@@ -11,6 +11,7 @@ from cclmark import _engine as engine
 from cclmark.plan.items import items_of
 from cclmark.plan.overlaps import Compute
 from cclmark.plan.replays import RankStep, Replay
+from cclmark.results.kinds import ReplayResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.compute import open_compute
 from cclmark.run.context import RankContext
@@ -41,6 +42,7 @@ def _measure(
     communicators = _join_groups(rank, device, step, library, options)
     runner, compute = None, None
     way: tuple[str, Compute | None] | None = None
+    ways = {(items[index].gaps, items[index].compute) for index in indices}
     try:
         for index in indices:
             item = items[index]
@@ -49,11 +51,20 @@ def _measure(
                 rank.enter("allocating buffers")
                 runner, compute = None, None  # their memory is free before more is taken
                 way = item.gaps, item.compute
-                compute = None if item.compute is None else open_compute(context, item.compute)
-                runner = in_step(
-                    rank.agreement,
-                    partial(StepRunner, rank, device, step, item.gaps, communicators, compute),
-                )
+                try:
+                    if item.compute is not None:
+                        compute = open_compute(context, item.compute)
+                    runner = in_step(
+                        rank.agreement,
+                        partial(StepRunner, rank, device, step, item.gaps, communicators, compute),
+                    )
+                except (engine.MissingError, engine.UnsupportedError) as error:
+                    # Raised on all ranks. What all replays require ends the run.
+                    if item.compute is None or len(ways) == 1:
+                        raise
+                    if rank.job.rank == 0:
+                        rank.report(ReplayResult(index, item, "skipped", str(error)))
+                    continue
             result = runner.run(index, item)
             if rank.job.rank == 0:
                 rank.report(result)
