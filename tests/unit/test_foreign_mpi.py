@@ -350,7 +350,7 @@ class TestScriptsOfMachineLearningEngineering:
             ("node7:1:\n", "", "the rank of these figures is missing above"),
             (" algbw: ", " balgw: ", "busbw is here, but algbw is due"),
             ("0.013 sec", "0,013 sec", "the duration '0,013' is not a number"),
-            ("node7:1:", "node7:0:", "a rank is twice in this section"),
+            ("node7:1:", "node7:0:", "node7:0 is in the section of line "),
             ("node7:3:", "node7:5:", "the ranks of this section are not those of the section"),
             ("----------- 1x", "----------- 0x", "the number of operations and the size are 0"),
         ],

@@ -62,6 +62,17 @@ def test_one_report_holds_all(journals):
         tool = journal.header.imported.tool
         assert tool in page
     assert not re.search(r"\d × +(?:,|of|and)", summary), "a device without a name"
+    # What concerns all runs is not below what each of many measured.
+    assert page.index("Compare only figures of one definition") < page.index('<ul class="runs">')
+    few = render(page_of(runs[:3]))
+    assert '<ul class="runs">' not in few
+    assert few.count('<p class="lead">') > 3  # and one for viewers without JavaScript
+
+
+def test_the_summary_has_all_numbers_of_ranks(journals):
+    name, journal = journals["imb"]
+    assert {one.case.ranks for one in journal.cases} == {2, 4, 8}
+    assert " on 2 to 8 ranks, imported from" in page_of([Run(name, journal)]).lead[0]
 
 
 def _runs(journals, *kinds):

@@ -65,6 +65,8 @@ class Text:
 
 def decode(content: bytes, name: str) -> Text:
     """Decodes the text of a file. Raises UsageError for one that is empty or is not text."""
+    if content.startswith(b"\x1f\x8b"):
+        raise UsageError(f"{name} is compressed: gunzip it first; only traces may be compressed")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):  # as Windows writes redirected output
         text = content.decode("utf-16", errors="replace")
     else:

@@ -78,6 +78,12 @@ class _Reader:
         elif (rank := _RANK.fullmatch(words)) is not None:
             if not section.is_complete:
                 raise self._text.refuse(line.number, "the figures of the rank above are incomplete")
+            if (rank[1], int(rank[2])) in section.ranks:
+                raise self._text.refuse(
+                    line.number,
+                    f"{rank[1]}:{rank[2]} is in the section of line {section.line} already: the "
+                    "line of the next section is missing above",
+                )
             section.ranks.append((rank[1], int(rank[2])))
             section.figures.append({})
         elif (shown := _FIGURE.fullmatch(words)) is not None:
@@ -118,8 +124,6 @@ class _Reader:
             self._run.whole = False
             self._run.notices.append(f"line {section.line}: the section is truncated, omitted")
             return
-        if len(set(section.ranks)) != len(section.ranks):
-            raise self._text.refuse(section.line, "a rank is twice in this section")
         if self._devices and section.ranks != self._devices:
             raise self._text.refuse(
                 section.line,

@@ -24,6 +24,12 @@ def headline(run: Run) -> str:
     return report_kind(run.journal.kind).headline(run)
 
 
+def _ranks_of(journal: Journal, most: int) -> str:
+    """The number of ranks; a text may contain tables of several numbers."""
+    least = min((one.case.ranks for one in journal.cases), default=most)
+    return f"{least} to {most} ranks" if least < most else amount(most, "rank")
+
+
 def measured_words(journal: Journal) -> str:
     """Describes the measured work in a sentence."""
     header = journal.header
@@ -37,7 +43,7 @@ def measured_words(journal: Journal) -> str:
     libraries = listed([f"{one.name} {one.version}".strip() for one in header.libraries])
     by = f" with {libraries}" if libraries else ""
     if header.imported is not None:
-        devices = devices or amount(header.imported.ranks, "rank")
+        devices = devices or _ranks_of(journal, header.imported.ranks)
         by += f", imported {origin_of(header.imported)}"
     if header.settings.inject:
         by += f", with faults put in on purpose (--inject {(' '.join(header.settings.inject))})"

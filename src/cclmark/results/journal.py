@@ -477,7 +477,10 @@ def _begins(line: bytes) -> str:
     """Describes a file that is not a journal."""
     for sign, undone_by in _COMPRESSED.items():
         if line.startswith(sign):
-            return f"it is compressed: {undone_by} it first"
+            return (
+                f"it is compressed: {undone_by} it first. Traces of torch.profiler are read by "
+                "cclmark import, compressed ones too"
+            )
     if line.startswith(_UTF16_MARKS):
         return "it is UTF-16: save it as UTF-8"
     begins = line[:40].decode(errors="ignore")

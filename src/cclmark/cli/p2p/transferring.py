@@ -91,9 +91,9 @@ def measure_transfers(flags: TransferFlags) -> int:
     launched = first_of("p2p")
     if launched is not None and not flags.per_device:
         print(
-            f"cclmark: {launched.launcher} started {launched.processes} processes; one of them "
-            "measures all devices. "
-            "With -m 1 each device gets a process.",
+            f"cclmark: {launched.launcher} started {launched.processes} processes; the first one "
+            "measures all devices and starts what it needs. With -m 1 the launcher's processes "
+            "measure a device each.",
             file=sys.stderr,
         )
         launched = None

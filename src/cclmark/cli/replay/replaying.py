@@ -141,7 +141,7 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
     journal = flags.journal
     if flags.compute == FIT:
         journal = journal or new_journal(_stem(ranks))
-        fitted, notices = _fitted(flags, request, replay, journal)
+        fitted, notices = _fitted(flags, request, replay, journal, found.library)
         planned = replays_of(fitted, variants, rounds)
         request = replace(request, planned=planned, warnings=[*request.warnings, *notices])
     return record(
@@ -160,11 +160,12 @@ def _stem(ranks: int) -> str:
 
 
 def _fitted(
-    flags: ReplayFlags, request: Request, replay: Replay, journal: Path
+    flags: ReplayFlags, request: Request, replay: Replay, journal: Path, library: str
 ) -> tuple[Replay, list[str]]:
     """Returns the replay with what fits between its calls, and notices about what was tried.
 
-    A run that is resumed keeps what it chose. Raises CclmarkError if nothing can be chosen.
+    ``library``: of the profile, empty if unknown. A run that is resumed keeps what it chose. Raises
+    CclmarkError if nothing can be chosen.
     """
     if flags.resume is not None:
         return _chosen_before(flags, replay, flags.resume), []
@@ -185,7 +186,13 @@ def _fitted(
         error = CclmarkError(f"--compute fit ({place}): {reason}")
         error.exit_code = EXIT_MISSING if code == EXIT_OK else code
         raise error
-    return found.chosen, [f"{fit_notice(found.chosen, found.tried)}; {place}"]
+    notices = [f"{fit_notice(found.chosen, found.tried)}; {place}"]
+    if library not in ("", replay.ccl):
+        notices.append(
+            f"the profile is of {library}, the replay of {replay.ccl}: what is fitted hides how "
+            "they differ"
+        )
+    return found.chosen, notices
 
 
 def _chosen_before(flags: ReplayFlags, replay: Replay, path: Path) -> Replay:
