@@ -477,8 +477,9 @@ class TestPccl:
         assert {one.transfer.kernel for one in journal.transfers} == {"cacheCopy"}
         said = notices(journal)
         assert "the title says CE, but the command before it says SM, which is used" in said
-        assert "the text does not contain their hosts" in said
+        assert "the text does not contain the hosts of the devices: --hosts sets their" in said
         assert journal.header.imported.hosts == 0
+        assert "hosts" not in notices(stored("pccl-p2p-processes.txt", hosts=3))
 
     def test_text_of_ours_comes_back(self):
         ours = read_journal(TEXTS.parents[1] / "benchmarks" / "results" / "h200x4" / "p2p.jsonl")

@@ -46,6 +46,8 @@ def assemble_transfers(
         summary = _summary(row, transfer)
         results.append(TransferResult(len(results), transfer, "ok", summary=summary))
     said = [f"a time is {run.figure}", *run.notices, *notices.sentences()]
+    if run.unknown_hosts and given.hosts is None:
+        said.append("the text does not contain the hosts of the devices: --hosts sets their number")
     header = header_of(run, format, given, origin, results, said)
     return Journal(
         header, [*results], footer=footer_of(run, results, header) if run.whole else None

@@ -105,9 +105,9 @@ class _Reader:
         if not self.run.on_one_host:
             self.run.notices.append(
                 f"devices of several processes: {self._names[0]} is DEV0, {self._names[-1]} is "
-                f"DEV{len(self._names) - 1}; the text does not contain their hosts, and --hosts "
-                "sets their number"
+                f"DEV{len(self._names) - 1}"
             )
+            self.run.unknown_hosts = True
 
     def _take(self, place: int) -> int:
         """Reads the line at ``place`` and returns the place of the next one."""

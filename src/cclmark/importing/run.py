@@ -131,6 +131,7 @@ class ForeignRun:
     ranks, not of processes. ``usual_size``: the size of copies that a text does not contain;
     ``no_usual_size``: the reason why it is unknown. ``vendor_driver``: the version of the devices'
     driver. ``on_one_host``: whether all devices are of one host, which the tool does not name.
+    ``unknown_hosts``: whether they may be of several, which the text does not contain.
     ``relations``: of every two devices, or empty.
     """
 
@@ -154,6 +155,7 @@ class ForeignRun:
     no_usual_size: str = ""
     vendor_driver: str = ""
     on_one_host: bool = False
+    unknown_hosts: bool = False
     relations: list[Relation] = field(default_factory=list)
     whole: bool = True
     failed: bool = False
