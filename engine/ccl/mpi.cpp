@@ -200,7 +200,7 @@ class AfterStream final : public Call {
       : call_(std::move(call)), device_(device), rank_group_(rank_group), stream_(stream) {}
   void prepare(const void* send, void* receive) override { call_->prepare(send, receive); }
   void enqueue(const void* send, void* receive) override {
-    while (!device_.idle(stream_)) rank_group_.check(RankGroup::kDevice);
+    wait_until_idle(device_, stream_, [this] { rank_group_.check(RankGroup::kDevice); });
     call_->enqueue(send, receive);
   }
 

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "core/clock.hpp"
+
 namespace cclmark {
 
 inline void relax_cpu() {
@@ -15,6 +17,33 @@ inline void relax_cpu() {
 #endif
 }
 
+/// Keeps a wait from occupying a processor for longer than a second. So long last hangs, work of
+/// other ranks that is not timed, and operations of which the sleeps are less than a thousandth.
+class LongWait {
+ public:
+  /// Must be called after each unsuccessful look. Returns whether it slept.
+  bool pause() {
+    if (!is_long_) {
+      if (++looks_ % kLooksPerClock != 0) return false;
+      const int64_t at_ns = now_ns();
+      if (begin_ns_ == 0) begin_ns_ = at_ns;
+      is_long_ = at_ns - begin_ns_ > kLongNs;
+      return false;
+    }
+    timespec a_while{0, kSleepNs};
+    nanosleep(&a_while, nullptr);
+    return true;
+  }
+
+ private:
+  static constexpr uint32_t kLooksPerClock = 64;
+  static constexpr int64_t kLongNs = 1'000'000'000;
+  static constexpr long kSleepNs = 500'000;
+  uint32_t looks_ = 0;
+  int64_t begin_ns_ = 0;
+  bool is_long_ = false;
+};
+
 /// The behaviour of a wait on another rank's memory between two reads, and the reads after which it
 /// checks clocks.
 ///
@@ -22,7 +51,7 @@ inline void relax_cpu() {
 /// share processors yield at once, so that the awaited rank runs, and soon sleep. The scheduler
 /// counts every yield as a whole time slice: a rank that has yielded often runs milliseconds late
 /// once another process is ready to run. A rank that rests while others measure sleeps from the
-/// start, and longer.
+/// start, and longer. After a second all sleep.
 class Patience {
  public:
   explicit Patience(bool oversubscribed, bool resting = false)
@@ -38,6 +67,8 @@ class Patience {
     ++looks_;
     if (!oversubscribed_ && looks_ <= kSpins) {
       relax_cpu();
+    } else if (long_.pause()) {
+      return true;
     } else if (!oversubscribed_ || looks_ <= kYields) {
       sched_yield();
     } else {
@@ -55,6 +86,7 @@ class Patience {
   static constexpr uint32_t kLooksPerCheck = 256;
   bool oversubscribed_;
   bool resting_;
+  LongWait long_;
   uint32_t looks_ = 0;
 };
 

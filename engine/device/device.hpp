@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/memory_block.hpp"
+#include "core/waiting.hpp"
 
 namespace cclmark {
 
@@ -231,8 +232,9 @@ using Event = Handle<&Device::create_event, &Device::destroy_event>;
 template <typename Check>
 void wait_until_idle(Device& device, void* stream, const Check& check) {
   constexpr size_t kPollsPerCheck = 1024;
+  LongWait wait;
   for (size_t polls = 1; !device.idle(stream); ++polls) {
-    if (polls % kPollsPerCheck == 0) check();
+    if (wait.pause() || polls % kPollsPerCheck == 0) check();
   }
 }
 

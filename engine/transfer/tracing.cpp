@@ -38,7 +38,7 @@ TracedCopies Transfers::trace(size_t copies, double limit_s) {
     device.activate();
     for (size_t k = 0; k < 2 * copies + 1; ++k) marks[i].emplace_back(device);
     flow.reference = record_reference(device, lane.stream.get(), lane.begin, marks[i].back(), [&] {
-      while (!device.idle(lane.stream.get())) rank_group_.check(RankGroup::kDevice);
+      wait_until_idle(device, lane.stream.get(), [this] { rank_group_.check(RankGroup::kDevice); });
     });
   }
   for (size_t i : run_here) {

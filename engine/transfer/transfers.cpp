@@ -11,6 +11,7 @@
 
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "core/waiting.hpp"
 #include "transfer/kernel_arguments.hpp"
 
 namespace cclmark {
@@ -353,8 +354,9 @@ bool Transfers::ends_before(Station& runner, std::unique_ptr<Lane>& lane,
                             const Deadline& deadline) {
   constexpr size_t kPollsPerCheck = 256;
   runner.device.activate();
+  LongWait wait;
   for (size_t polls = 1; !runner.device.idle(lane->stream.get()); ++polls) {
-    if (polls % kPollsPerCheck != 0) continue;
+    if (!wait.pause() && polls % kPollsPerCheck != 0) continue;
     rank_group_.check(RankGroup::kDevice);
     if (!deadline.passed()) continue;
     static_cast<void>(lane.release());
@@ -366,7 +368,7 @@ bool Transfers::ends_before(Station& runner, std::unique_ptr<Lane>& lane,
 
 void Transfers::finish(Station& own) {
   own.device.activate();
-  while (!own.device.idle(own.service.get())) rank_group_.check(RankGroup::kDevice);
+  wait_until_idle(own.device, own.service.get(), [this] { rank_group_.check(RankGroup::kDevice); });
 }
 
 /// Whether the runtime may wait inside the call until what it goes through in the host is free

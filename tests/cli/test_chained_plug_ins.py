@@ -29,6 +29,7 @@ class Bench:
 
     def env(self, name, **more):
         more.setdefault("CCLMARK_FAKE_NCCL_VERSION", "22809")
+        more.setdefault("NCCL_DEBUG", "WARN")
         return self.fake_cuda.env(
             CCLMARK_PLUGIN_LOG=str(self.directory / f"{name}.log"),
             CCLMARK_FAKE_OTHER_FILE=str(self.directory / f"{name}.other"),

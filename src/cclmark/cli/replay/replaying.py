@@ -222,8 +222,8 @@ def _check_compute(flags: ReplayFlags, found: FoundStep) -> None:
         )
     if not any(found.original.communication_s):
         raise UsageError(
-            f"--compute fit: {flags.profile} has no times of kernels to compare with; profile the "
-            "program without --no-kernel-times"
+            f"--compute fit: {flags.profile} has no times of kernels to compare with, as profiles "
+            "with --no-kernel-times and execution traces: choose --gaps and --compute yourself"
         )
 
 
