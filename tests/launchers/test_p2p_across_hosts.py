@@ -498,17 +498,23 @@ def test_ranks_of_several_hosts_are_timed_in_long_batches(measured):
     short = ("--ccl", "mpi", "-b", "16", "-e", "16", "--max-time", "0.05", "-w", "20")
     pairs = measured("pairs", *short, "--only", "ping_pong")
     assert pairs.code == 0, pairs.err
-    numbers = {one.case.pair: one.samples.operations_per_sample for one in pairs.journal.cases}
-    together = {pair for pair in numbers if pair in HERE}
-    apart = numbers.keys() - together
-    assert len(together) == 2
-    assert len(apart) == 4
-    # Of less than 250 us each, more than twenty; a busy machine may delay some of the pairs.
-    assert max(numbers[pair] for pair in apart) > 20
-    assert max(numbers[pair] for pair in together) < 1000
+    together = [one for one in pairs.journal.cases if one.case.pair in HERE]
+    apart = [one for one in pairs.journal.cases if one.case.pair not in HERE]
+    assert (len(together), len(apart)) == (2, 4)
+    assert are_long(apart)
+    assert max(one.samples.operations_per_sample for one in together) < 1000
     every = measured("all_reduce", *short, "-b", "4", "-e", "1K", "-f", "2")
     assert every.code == 0, every.err
-    assert max(one.samples.operations_per_sample for one in every.journal.cases) > 20
+    assert are_long(every.journal.cases)
+
+
+def are_long(cases):
+    """Whether more than twenty operations are timed together, as those of less than 250 us are.
+
+    On a busy machine all may take longer.
+    """
+    most = max(one.samples.operations_per_sample for one in cases)
+    return most > 20 or min(one.summary.time_s for one in cases) > 200e-6
 
 
 def _free_port():
