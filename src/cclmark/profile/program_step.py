@@ -36,15 +36,11 @@ _UNKNOWN_SIZES = "alltoallv"  # a profile has the sum of a rank's parts only
 
 @dataclass(frozen=True)
 class FoundStep:
-    """A step, with its figures in the program and remarks in words.
-
-    ``library``: the one that communicated, empty if the profile names none or several.
-    """
+    """A step, with its figures in the program and remarks in words."""
 
     step: ProgramStep
     original: OriginalStep
     remarks: list[str]
-    library: str = ""
 
     @property
     def digest(self) -> str:
@@ -102,9 +98,7 @@ def step_of(journal: Journal, name: str) -> FoundStep:
     )
     remarks = [*_remarks(profile, windows, operations)]
     step = ProgramStep(tuple(groups[group] for group in used), operations, calls)
-    libraries = {one.name for one in journal.header.libraries}
-    library = libraries.pop() if len(libraries) == 1 else ""
-    return FoundStep(step, _original(profile), remarks, library)
+    return FoundStep(step, _original(profile), remarks)
 
 
 class _Rank:

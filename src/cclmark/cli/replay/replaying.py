@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,10 +73,12 @@ def measure_replays(flags: ReplayFlags) -> int:
         )
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     path = Path(flags.profile)
-    found = step_of(read_journal(path), flags.profile)
+    journal = read_journal(path)
+    found = step_of(journal, flags.profile)
+    libraries = [one.name for one in journal.header.libraries]
     ranks = len(found.step.calls)
     with joined(lambda: _devices_text(flags, ranks), flags.count, flags.timeout_s) as coordinator:
-        coordinator.exit_code = _measure(flags, found, coordinator, began_s)
+        coordinator.exit_code = _measure(flags, found, libraries, coordinator, began_s)
         return coordinator.exit_code
 
 
@@ -95,7 +98,14 @@ def _devices_text(flags: ReplayFlags, ranks: int) -> str:
     return f"{found.runtime}:{','.join(map(str, found.indices[:ranks]))}"
 
 
-def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, began_s: float) -> int:
+def _measure(
+    flags: ReplayFlags,
+    found: FoundStep,
+    of_program: Sequence[str],
+    coordinator: Coordinator,
+    began_s: float,
+) -> int:
+    """``of_program``: the libraries of the program."""
     devices = coordinator.devices
     ranks = len(devices.indices)
     if ranks != len(found.step.calls):
@@ -141,7 +151,12 @@ def _measure(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator, beg
     journal = flags.journal
     if flags.compute == FIT:
         journal = journal or new_journal(_stem(ranks))
-        fitted, notices = _fitted(flags, request, replay, journal, found.library)
+        fitted, notices = _fitted(flags, request, replay, journal)
+        if of_program and libraries[0] not in of_program:
+            notices.append(
+                f"the profile is of {', '.join(of_program)}, the replay of {libraries[0]}: what is "
+                "fitted hides how they differ"
+            )
         planned = replays_of(fitted, variants, rounds)
         request = replace(request, planned=planned, warnings=[*request.warnings, *notices])
     return record(
@@ -160,12 +175,11 @@ def _stem(ranks: int) -> str:
 
 
 def _fitted(
-    flags: ReplayFlags, request: Request, replay: Replay, journal: Path, library: str
+    flags: ReplayFlags, request: Request, replay: Replay, journal: Path
 ) -> tuple[Replay, list[str]]:
     """Returns the replay with what fits between its calls, and notices about what was tried.
 
-    ``library``: of the profile, empty if unknown. A run that is resumed keeps what it chose. Raises
-    CclmarkError if nothing can be chosen.
+    A run that is resumed keeps what it chose. Raises CclmarkError if nothing can be chosen.
     """
     if flags.resume is not None:
         return _chosen_before(flags, replay, flags.resume), []
@@ -186,13 +200,7 @@ def _fitted(
         error = CclmarkError(f"--compute fit ({place}): {reason}")
         error.exit_code = EXIT_MISSING if code == EXIT_OK else code
         raise error
-    notices = [f"{fit_notice(found.chosen, found.tried)}; {place}"]
-    if library not in ("", replay.ccl):
-        notices.append(
-            f"the profile is of {library}, the replay of {replay.ccl}: what is fitted hides how "
-            "they differ"
-        )
-    return found.chosen, notices
+    return found.chosen, [f"{fit_notice(found.chosen, found.tried)}; {place}"]
 
 
 def _chosen_before(flags: ReplayFlags, replay: Replay, path: Path) -> Replay:
