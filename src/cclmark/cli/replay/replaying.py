@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,10 +12,11 @@ import msgspec
 
 from cclmark.cli.collective.measuring import check_limits, unknown_library
 from cclmark.cli.computes import compute_of
+from cclmark.cli.replay.fitting import check_fit, fitted_replay
 from cclmark.cli.replay.replay_options import ReplayFlags
 from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_variants
 from cclmark.cli.usual_references import usual_references
-from cclmark.errors import EXIT_MISSING, EXIT_OK, CclmarkError, MissingError, UsageError
+from cclmark.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import choose_devices
 from cclmark.launch.placement import find_placement
@@ -32,22 +32,19 @@ from cclmark.plan.libraries import (
     torch_backend_of,
 )
 from cclmark.plan.overlaps import Compute
-from cclmark.plan.replay_choices import DROP, FIXED, KEEP
+from cclmark.plan.replay_choices import KEEP
 from cclmark.plan.replays import Replay, replays_of
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import FIT, NO_COMPUTE
 from cclmark.profile.program_step import FoundStep, step_of
 from cclmark.recording.joining import devices_here, joined
 from cclmark.recording.output import Output
-from cclmark.recording.part import unused
 from cclmark.recording.recorder import new_journal, record
-from cclmark.recording.replay_fit import fit, fit_plan
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.kinds.replay_table import ReplayTable
 from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
-from cclmark.report.wording.replay_words import fit_notice
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import ReplayResult
 from cclmark.run import locate
@@ -117,13 +114,8 @@ def _measure(
     variants, notices = step_variants("replay", flags, libraries, with_options=True)
     rounds = rounds_of("replay", flags, variants, coordinator)
     _check_faults(flags, ranks)
-    _check_compute(flags, found)
-    if flags.compute == FIT and coordinator.placement is not None:
-        raise UsageError(
-            "--compute fit starts ranks once to choose and once to measure: run it without "
-            f"{coordinator.placement.launcher} on one host, then give the --gaps and --compute "
-            "that it chose"
-        )
+    if flags.compute == FIT:
+        check_fit(flags, found, coordinator)
     replay = Replay(
         variant=DEFAULT,
         round=0,
@@ -151,7 +143,7 @@ def _measure(
     journal = flags.journal
     if flags.compute == FIT:
         journal = journal or new_journal(_stem(ranks))
-        fitted, notices = _fitted(flags, request, replay, journal)
+        fitted, notices = fitted_replay(flags, request, replay, journal)
         if of_program and libraries[0] not in of_program:
             notices.append(
                 f"the profile is of {', '.join(of_program)}, the replay of {libraries[0]}: what is "
@@ -172,67 +164,6 @@ def _measure(
 
 def _stem(ranks: int) -> str:
     return f"replay-{ranks}"
-
-
-def _fitted(
-    flags: ReplayFlags, request: Request, replay: Replay, journal: Path
-) -> tuple[Replay, list[str]]:
-    """Returns the replay with what fits between its calls, and notices about what was tried.
-
-    A run that is resumed keeps what it chose. Raises CclmarkError if nothing can be chosen.
-    """
-    if flags.resume is not None:
-        return _chosen_before(flags, replay, flags.resume), []
-    if journal.exists() and journal.stat().st_size:
-        raise UsageError(f"the journal {journal} exists. Choose another place with --journal FILE.")
-    gaps = [flags.gaps] if flags.gaps else [KEEP, FIXED]
-    plan = fit_plan(replay, gaps, request.devices.runtime)
-    print(
-        f"cclmark: --compute fit measures {plan.candidates} candidates: about "
-        f"{plan.expected_s:.0f} s and the start of the ranks",
-        file=sys.stderr,
-    )
-    found = fit(request, plan, unused(journal.parent, f"{journal.stem}-fit"))
-    place = f"its steps are in {found.journal}"
-    if found.chosen is None:
-        code = found.outcome.exit_code
-        reason = found.outcome.message or "no candidate was measured"
-        error = CclmarkError(f"--compute fit ({place}): {reason}")
-        error.exit_code = EXIT_MISSING if code == EXIT_OK else code
-        raise error
-    return found.chosen, [f"{fit_notice(found.chosen, found.tried)}; {place}"]
-
-
-def _chosen_before(flags: ReplayFlags, replay: Replay, path: Path) -> Replay:
-    """The replay with what the run of the journal chose. Raises UsageError."""
-    earlier = [one.replay for one in read_journal(path).replays]
-    if not earlier:
-        raise UsageError(f"{path} has no result of a replay to continue: start a new run")
-    first = earlier[0]
-    if not first.fit:
-        raise UsageError(f"{path} was measured without --compute fit: omit it")
-    if flags.gaps not in (None, first.gaps):
-        raise UsageError(f"{path} was measured with --gaps {first.gaps}, not {flags.gaps}")
-    values = {"gaps": first.gaps, "compute": first.compute, "fit": first.fit}
-    return msgspec.structs.replace(replay, **values)
-
-
-def _check_compute(flags: ReplayFlags, found: FoundStep) -> None:
-    """Raises UsageError if nothing can be fitted, or if it contradicts other options."""
-    if flags.compute != FIT:
-        return
-    if flags.matrix is not None or flags.array:
-        raise UsageError("--compute fit chooses the size: omit --matrix and --array")
-    if flags.gaps == DROP:
-        raise UsageError(
-            "--compute fit compares the communication with the program's, whose calls --gaps drop "
-            "does not repeat at their times: use keep or fixed"
-        )
-    if not any(found.original.communication_s):
-        raise UsageError(
-            f"--compute fit: {flags.profile} has no times of kernels to compare with, as profiles "
-            "with --no-kernel-times and execution traces: choose --gaps and --compute yourself"
-        )
 
 
 def _few_connections(found: FoundStep, runtime: str) -> list[str]:
