@@ -282,6 +282,11 @@ def test_a_library_that_works_in_place_only(cclmark, torch):
     options = ("--ccl", "torch:gloo", "-b", "64K", "-n", "2")
     run = cclmark("trace", "all_reduce", "--devices", "host:2", *options)
     assert [result.case.in_place for result in run.journal.results] == [True]
+    # The process id, as in the journal's name, because two traces may start in one second.
+    [timeline] = run.directory.glob("cclmark-runs/*.pftrace")
+    [journal] = run.directory.glob("cclmark-runs/*.jsonl")
+    assert timeline.stem.rpartition("-")[2] == journal.stem.rpartition("-")[2]
+    assert "-all_reduce-torch-gloo-2-" in timeline.stem
     asked = cclmark(
         *("trace", "all_reduce", "--devices", "host:2", *options, "--placement", "out-of-place"),
         code=3,

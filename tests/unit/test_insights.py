@@ -345,6 +345,33 @@ def test_copies_over_links_of_several_kinds_are_told_apart():
     )
 
 
+def test_the_fastest_copy_is_compared_with_its_own_limit():
+    # Pairs 0 and 1 have half of the links, and are named first in the header.
+    half = {(0, 1), (1, 0)}
+    relations = [
+        replace(one, limit_bytes_per_s=225e9) if (one.first, one.second) in half else one
+        for one in COPIES.header.relations
+    ]
+    transfers = [
+        replace(one, summary=replace(one.summary, flow_bytes_per_s=[200e9]))
+        if one.transfer.scope == "pairs" and one.transfer.flows[0] in half and one.summary
+        else one
+        for one in COPIES.transfers
+    ]
+    journal = Journal(replace(COPIES.header, relations=relations), results=transfers)
+    assert headline_of(journal) == (
+        "The fastest copies between two devices (CE, write, 512 MiB) run at 200.0 to 396.1 GB/s, "
+        "the fastest 88% of its limit."
+    )
+    # The limit of the slower pairs only is known: nothing can be said about the fastest.
+    relations = [
+        replace(one, limit_bytes_per_s=225e9 if (one.first, one.second) in half else 0.0)
+        for one in COPIES.header.relations
+    ]
+    journal = Journal(replace(COPIES.header, relations=relations), results=transfers)
+    assert headline_of(journal).endswith("run at 200.0 to 396.1 GB/s.")
+
+
 def test_what_several_runs_say_alike_is_said_once():
     same, other = Insight("look", "No output was checked.", "-c 1"), Insight("note", "Odd.")
     assert together([("", [same, other])]) == [("", [same, other])]

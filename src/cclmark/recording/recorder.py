@@ -22,7 +22,6 @@ from cclmark.errors import (
     EXIT_OK,
     EXIT_WRONG,
     UnreadError,
-    UsageError,
 )
 from cclmark.launch.launching import launching_of
 from cclmark.launch.request import Outcome, Request, Surroundings
@@ -33,6 +32,7 @@ from cclmark.recording.output import Output
 from cclmark.recording.progress import Progress
 from cclmark.recording.repetition import Repetition
 from cclmark.recording.resuming import InPlan, Resumed
+from cclmark.recording.run_files import new_journal
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.report.formats.exporter import Connects, Explains, Exporter, Notices, Observer
 from cclmark.report.wording.text import counted
@@ -379,18 +379,3 @@ def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> i
         print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
     print(f"cclmark: {resumed.path} is already complete; nothing to measure", file=sys.stderr)
     return EXIT_MISSING if output.failure else resumed.exit_code()
-
-
-def new_journal(name: str) -> Path:
-    """Returns an unused name, even among runs started in the same second. Raises UsageError."""
-    stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
-    stem = f"{stamp}-{name}"
-    directory = Path("cclmark-runs")
-    try:
-        directory.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot create the directory {directory} for the journal: {error.strerror}. Choose "
-            "another place with --journal FILE."
-        ) from None
-    return directory / f"{stem}-{os.getpid()}.jsonl"

@@ -41,7 +41,8 @@ from cclmark.plan.variants import (
 )
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import new_journal, record, recording
+from cclmark.recording.recorder import record, recording
+from cclmark.recording.run_files import new_journal
 from cclmark.recording.trial_measuring import TrialMeasuring
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.kinds.experiment_table import BisectionTable, ExperimentTable

@@ -12,7 +12,7 @@ from cclmark.errors import UsageError
 from cclmark.plan.items import PROFILE
 from cclmark.recording.output import Output
 from cclmark.recording.profiling import ProfileRequest, profile
-from cclmark.recording.recorder import new_journal
+from cclmark.recording.run_files import new_journal
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.kinds.profile_table import ProfileTable
 from cclmark.report.replay import exporter_of

@@ -39,7 +39,8 @@ from cclmark.plan.work_beside import FIT, NO_COMPUTE
 from cclmark.profile.program_step import FoundStep, step_of
 from cclmark.recording.joining import devices_here, joined
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import new_journal, record
+from cclmark.recording.recorder import record
+from cclmark.recording.run_files import new_journal
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.kinds.replay_table import ReplayTable
 from cclmark.report.replay import exporter_of

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-from datetime import datetime, timezone
 from pathlib import Path
 
 from cclmark.errors import UsageError
 from cclmark.plan.suites import Suite, SuiteCommand, parse_suite
 from cclmark.plan.thresholds import meant
+from cclmark.recording.run_files import new_path
 from cclmark.shipped_files import shipped_toml_files
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
@@ -49,8 +48,7 @@ class SuiteDirectory:
     def __init__(self, suite: Suite, path: Path | None) -> None:
         """``path`` None: a new one. Raises UsageError if it cannot be created, or is in use."""
         if path is None:
-            stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
-            path = Path("cclmark-runs") / f"{stamp}-{_slug(suite.name)}-{os.getpid()}"
+            path = new_path(_slug(suite.name))
         self.path = path
         self._numbers = {command.name: number for number, command in enumerate(suite.commands, 1)}
         try:

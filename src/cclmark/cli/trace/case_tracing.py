@@ -17,7 +17,7 @@ from cclmark.launch.request import Surroundings
 from cclmark.plan.cases import Case
 from cclmark.plan.items import P2P
 from cclmark.recording.joining import joined
-from cclmark.recording.recorder import new_journal
+from cclmark.recording.run_files import new_journal
 from cclmark.report.lists.trace_problems import trace_problems
 from cclmark.report.lists.trace_summary import trace_summary
 from cclmark.trace.assembly import assemble
@@ -61,7 +61,7 @@ def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator, began_s
         )
     suffix, _ = WRITERS[flags.format]
     stem = stem_of(flags.operation, plan)
-    path = file_for(flags.output, f"{stem}{suffix}")
+    path = file_for(flags.output, stem, suffix)
     steps = StepListing(case, path) if flags.steps else None
     files = Files(path, flags.format, flags.journal or new_journal(f"trace-{stem}"))
     found = partial(_found, case, operations, steps)

@@ -20,7 +20,7 @@ from cclmark.plan.binding import Binding
 from cclmark.plan.items import P2P
 from cclmark.plan.transfers import Transfer
 from cclmark.recording.joining import first_of
-from cclmark.recording.recorder import new_journal
+from cclmark.recording.run_files import new_journal
 from cclmark.report.lists.copy_trace_summary import copy_trace_summary
 from cclmark.run import locate
 from cclmark.trace.copy_timeline import assemble_copies
@@ -72,7 +72,7 @@ def trace_copies(flags: TraceCopiesFlags) -> int:
     )
     suffix, _ = WRITERS[flags.format]
     stem = f"p2p-{devices.runtime}-{len(devices.indices)}"
-    path = file_for(flags.output, f"{stem}{suffix}")
+    path = file_for(flags.output, stem, suffix)
     files = Files(path, flags.format, flags.journal or new_journal(f"trace-{stem}"))
     return Tracing(request, copies, partial(_found, transfer, copies)).run(files, began_s)
 

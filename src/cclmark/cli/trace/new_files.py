@@ -4,31 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO
 
 from cclmark.errors import OutputError, UsageError
+from cclmark.recording.run_files import new_file
 
 
-def file_for(output: Path | None, name: str) -> Path:
+def file_for(output: Path | None, name: str, suffix: str) -> Path:
     """Returns ``output``, or a new file in cclmark-runs/. Raises UsageError if it is unwritable."""
-    path = output or _new_file(name)
+    path = output or new_file(name, suffix, "trace", "-O FILE")
     refuse_unwritable(path)
     return path
-
-
-def _new_file(name: str) -> Path:
-    stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
-    directory = Path("cclmark-runs")
-    try:
-        directory.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot create the directory {directory} for the trace: {error.strerror}. Choose "
-            "another place with -O FILE."
-        ) from None
-    return directory / f"{stamp}-{name}"
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -44,7 +44,8 @@ from cclmark.plan.variants import DEFAULT
 from cclmark.recording.environment_tuning import EnvironmentRequest, EnvironmentTuning
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
-from cclmark.recording.recorder import new_journal, recording
+from cclmark.recording.recorder import recording
+from cclmark.recording.run_files import new_journal
 from cclmark.recording.sm_cost import measure_sm_cost
 from cclmark.recording.trial_measuring import Measuring, TrialMeasuring
 from cclmark.recording.tuning import TuneRequest, Tuning, check_directory

@@ -1,0 +1,38 @@
+"""The names of files that the user did not name, in ``cclmark-runs/``."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+
+from cclmark.errors import UsageError
+
+_DIRECTORY = Path("cclmark-runs")
+
+
+def new_journal(name: str) -> Path:
+    """Returns an unused path for a journal. Raises UsageError."""
+    return new_file(name, ".jsonl", "journal", "--journal FILE")
+
+
+def new_file(name: str, suffix: str, content: str, option: str) -> Path:
+    """Returns an unused path in the directory of runs, which is created.
+
+    ``content``: of the file, and ``option``: which sets another path, for the error. Raises
+    UsageError if the directory cannot be created.
+    """
+    try:
+        _DIRECTORY.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot create the directory {_DIRECTORY} for the {content}: {error.strerror}. Choose "
+            f"another place with {option}."
+        ) from None
+    return new_path(name, suffix)
+
+
+def new_path(name: str, suffix: str = "") -> Path:
+    """Returns an unused path in the directory of runs, even among runs of the same second."""
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+    return _DIRECTORY / f"{stamp}-{name}-{os.getpid()}{suffix}"
