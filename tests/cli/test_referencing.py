@@ -216,7 +216,7 @@ class TestOnesOwn:
         again = refs(*HOST, "--references").out
         assert len(re.findall(r"\d% a", again)) == 6
         assert 'a: "our rack, accepted 2026-11"' in again
-        assert re.search(r"(normal|low|high): \d+% of the reference, [\d.]+ GB/s at", again)
+        assert re.search(r"(normal|low|high): \d+% of the reference, [\d.]+ (GB/s|µs) at", again)
         markdown = refs(*HOST, "--references", "--format", "markdown").out
         assert markdown.count("of reference |") == 2
         listed = refs("references", "--source", file.stem).out
@@ -228,6 +228,50 @@ class TestOnesOwn:
         told = refs(*HOST).out
         assert re.search(r'% of the reference, .*\("here", 2 × ', told)
         assert "of ref" not in told.replace("of the reference", "")
+
+    def test_times_of_the_device_are_compared_with_each_other(self, refs, tmp_path):
+        """Launches cost 1.2 to 1.6 times as much there, and hide what the device needs."""
+        own = RESULTS.parent / "h200x2" / "all_reduce.jsonl"
+        refs("references", "add", str(own), "--name", "own")
+        assert "busbw_gbps    device_us" in own_file(tmp_path).read_text()
+        assert "device µs" in refs("references", "--source", "own").out
+        told = refs("references", "check", str(own), "--fail-below", "99.9%").out
+        assert "       8 B        5.77      0.00     5.774 µs  100.0% a\n" in told
+        assert "30 judged, 0 of them below 99.9%; shares from 100% to 100%" in told
+        assert "  30 by the time of the device, without launches" in told
+
+        lines = [json.loads(line) for line in own.read_text().splitlines()]
+        for line in lines:
+            del line["crc32"]
+            if "device" in line:
+                summary = line["device"]["summary"]
+                for name in ("algbw_bytes_per_s", "busbw_bytes_per_s"):
+                    summary[name] /= 1.2
+                summary["time_s"] *= 1.2
+        slow = tmp_path / "slow.jsonl"
+        slow.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        told = refs("references", "check", str(slow), "--fail-below", "90%", code=1)
+        assert "18 of them below 90%; shares from 83% to 100%" in told.out
+        rows = csv.DictReader(
+            io.StringIO(refs("references", "check", str(slow), "--format", "csv").out)
+        )
+        assert {row["by_device"] for row in rows} == {"1"}
+        # What the user asks for counts.
+        told = refs("references", "check", str(slow), "--fail-below", "90%", "-b", "1M").out
+        assert "12 judged, 0 of them below 90%" in told
+
+    def test_calls_are_compared_with_calls_where_a_reference_has_no_time_of_the_device(
+        self, refs, tmp_path
+    ):
+        own = RESULTS.parent / "h200x2" / "all_reduce.jsonl"
+        refs("references", "add", str(own), "--name", "own")
+        file = own_file(tmp_path)
+        text = re.sub(r"(?m)^( *\d+ +[\d.]+ +[\d.]+) +[\d.]+$", r"\1", file.read_text())
+        file.write_text(text.replace("    device_us", ""))
+        told = refs("references", "check", str(own), "-b", "8").out
+        assert "       8 B        8.66      0.00     8.659 µs  100.0% a\n" in told
+        assert "30 judged, 0 of them below 90%; shares from 100% to 100%" in told
+        assert "by the time of the device" not in told
 
     def test_copies_too(self, refs, tmp_path):
         p2p = ("p2p", "--devices", "host:2", "-b", "1M", "-t", "CE")

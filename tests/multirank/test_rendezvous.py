@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cclmark.errors import RankError
+from cclmark.rendezvous import server as rendezvous_server
 from cclmark.rendezvous.client import Client, Connection
 from cclmark.rendezvous.keys import Keys
 from cclmark.rendezvous.messages import (
@@ -306,6 +307,20 @@ def test_idle_connections_do_not_keep_a_rank_out():
     dropped = re.search(r"(\d+) connections that did not authenticate were dropped$", said)
     assert dropped, said
     assert 200 <= int(dropped[1]) <= 250
+
+
+def test_a_connection_that_does_not_authenticate_is_dropped_in_time(monkeypatch):
+    """Few of them, so that no limit of their number drops them."""
+    monkeypatch.setattr(rendezvous_server, "_HANDSHAKE_MS", 200)
+    with (
+        contextlib.closing(Server(ranks=3)) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=scaled(5)) as stranger,
+    ):
+        hear(server, lambda _: server.dropped == 1)
+        assert server.dropped == 1
+        stranger.settimeout(scaled(5))
+        while stranger.recv(1000):  # the server's greeting, then the end
+            pass
 
 
 def test_a_rank_that_ends_before_its_first_word_is_no_stranger(server):

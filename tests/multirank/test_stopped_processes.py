@@ -8,11 +8,11 @@ import time
 import pytest
 from pods import pods_in
 
+from cclmark.launch.follower import SILENCE_S
 from commands import wait_until
 
 SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-n", "5", "-w", "1")
 SOON_S = 20.0
-SILENCE_S = 10.0  # until the first process treats a silent one as lost
 # Ranks that mostly sleep, as they only have to last.
 ENDLESS = ("-e", "64", "-N", "0", *(f"--inject=delay:rank={rank},ms=100" for rank in (0, 1)))
 

@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from cclmark.analysis.findings import findings
+from cclmark.references.reference_files import parse_references
 from cclmark.references.reference_store import shipped_references
+from cclmark.references.reference_writing import references_text
 from cclmark.references.restrictions import restrictions
 from cclmark.report.charts.naming import Run
 from cclmark.report.kinds.case_markdown import CaseMarkdown
@@ -99,6 +101,28 @@ class TestLatency:
         text = table(Journal(SIMPLE.header, results, footer=SIMPLE.footer))
         assert f"    latency {word}: the device needs" in text
         assert "up to 1.5 times counts as plausible" in text
+
+    @pytest.mark.parametrize(("factor", "word"), [(1.05, "plausible"), (1.2, "slow")])
+    def test_the_band_is_narrow_if_both_are_times_of_the_device(self, factor, word):
+        journal = read_journal(RESULTS.parent / "h200x2" / "all_reduce.jsonl")
+        text = references_text(journal, "own", multicast=lambda _: False)
+        own = parse_references(text.encode(), "own.toml", own=True)
+        results = []
+        for one in journal.results:
+            if one.device is None:
+                continue
+            known = one.device.summary
+            slower = replace(
+                known,
+                time_s=known.time_s * factor,
+                busbw_bytes_per_s=known.busbw_bytes_per_s / factor,
+            )
+            results.append(replace(one, device=replace(one.device, summary=slower)))
+        exporter = TableExporter(references=ReferenceNotes(lambda kinds: own))
+        printed = export(exporter, Journal(journal.header, results, footer=journal.footer))
+        assert f"    latency {word}: the device needs" in printed
+        assert f"{factor:.2f} times the reference's" in printed
+        assert "up to 1.1 times counts as plausible" in printed
 
     def test_the_cost_of_a_call_is_judged_where_the_capture_failed(self):
         reason = "the library cannot be captured"

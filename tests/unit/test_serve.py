@@ -630,6 +630,7 @@ class TestSlowClients:
     def port(self, monkeypatch):
         """A server that gives each request half a second to arrive."""
         uvicorn = pytest.importorskip("uvicorn")
+        from cclmark.cli.serve import serving
         from cclmark.serve import deadline
 
         monkeypatch.setattr(deadline, "REQUEST_S", 0.5)
@@ -638,12 +639,9 @@ class TestSlowClients:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"ok"})
 
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app, http=deadline.DeadlineProtocol, lifespan="off", log_config=None,
-                timeout_keep_alive=60, timeout_graceful_shutdown=1,
-            )
-        )  # fmt: skip
+        config = serving.config_of(app)  # of cclmark serve
+        config.timeout_keep_alive, config.timeout_graceful_shutdown = 60, 1
+        server = uvicorn.Server(config)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
             thread.start()

@@ -400,7 +400,7 @@ class Flags(LibraryFlags):
         default=1,
         type=WholeNumber(least=0),
         metavar="N",
-        help="Checks of every output, 0: none [1].",
+        help="Checks of the output of each case after timing, 0: none [1].",
     )
     across: str = option(
         METHOD,

@@ -29,7 +29,8 @@ class Match:
     ``time_s``: the expected time. ``size``: of the reference, in words. ``alike``: whether the
     reference has the same library and the same number of devices, as far as it reports them.
     ``differences``: the known differences. ``small``: whether the message has less than
-    LEAST_JUDGED_BYTES.
+    LEAST_JUDGED_BYTES. ``by_device``: whether both figures are times of the devices, without the
+    launches that determine the cost of a call.
     """
 
     reference: Reference
@@ -40,11 +41,12 @@ class Match:
     alike: bool
     differences: tuple[str, ...] = ()
     small: bool = False
+    by_device: bool = False
 
     @property
     def judged(self) -> bool:
         """Whether the share decides whether a figure is normal."""
-        return self.exact and not self.small
+        return self.exact and (self.by_device or not self.small)
 
     @property
     def exact(self) -> bool:
@@ -132,3 +134,11 @@ def bandwidth_of(reference: Reference) -> float | None:
     if reference.time_s and reference.size_bytes:
         return reference.size_bytes / reference.time_s * factor
     return given or None
+
+
+def device_bandwidth_of(reference: Reference) -> float | None:
+    """Bytes per second on the bus by the time of the devices; None if it is unknown."""
+    if not reference.device_s or not reference.count or reference.operation not in OPERATIONS:
+        return None
+    factor = OPERATIONS[reference.operation].bus_factor(reference.count)
+    return reference.size_bytes / reference.device_s * factor or None

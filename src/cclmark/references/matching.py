@@ -43,8 +43,11 @@ class References:
         self._run = _Run(header)
         self._fair: dict[tuple[object, ...], list[CurveGroup]] = {}
 
-    def nearest(self, case: Case, summary: Summary) -> Match | None:
+    def nearest(self, case: Case, summary: Summary, device: Summary | None = None) -> Match | None:
         """The reference for a case of the run; None if no reference is comparable.
+
+        ``summary``: the cost of a call. ``device``: the time of the devices, if they were measured
+        apart; it is compared with references that contain it too, others with ``summary``.
 
         The operation, the kinds of devices and the numbers of devices and hosts are the same. The
         number of devices may differ within one host whose devices are connected by NVLink, for
@@ -67,15 +70,20 @@ class References:
             series, point = found
             if series.count != wanted.count and not _saturated(point.reference, case):
                 continue
+            own, expected = summary, point.bandwidth
+            by_device = device is not None and point.by_device is not None
+            if device is not None and point.by_device is not None:
+                own, expected = device, point.by_device
             match = Match(
                 reference=point.reference,
-                share=summary.busbw_bytes_per_s / point.bandwidth,
-                bandwidth=point.bandwidth,
-                time_s=summary.time_s * summary.busbw_bytes_per_s / point.bandwidth,
+                share=own.busbw_bytes_per_s / expected,
+                bandwidth=expected,
+                time_s=own.time_s * own.busbw_bytes_per_s / expected,
                 size=point.words,
                 alike=series.count == wanted.count and series.library in (case.ccl, ""),
                 differences=(*wanted.differences(series), *point.doubts),
                 small=case.size_bytes < LEAST_JUDGED_BYTES,
+                by_device=by_device,
             )
             rank = (*wanted.rank(series, match), point.distance)
             if best is None or rank < best[0]:

@@ -26,7 +26,8 @@ class Reference(msgspec.Struct, frozen=True):
     ``library`` and ``version`` are the collective library's, ``tool`` is the measuring tool.
     ``root``: a rank, or 0 or 1 for a pair. ``multicast``: NVLink's. ``launch``: process or thread
     (one for each device), or one thread (for all of them). ``kind``: measured, or floor for a limit
-    that a figure must reach. ``approximate``: rounded or read off a plot. The fields from
+    that a figure must reach. ``approximate``: rounded or read off a plot. ``device_s``: the time of
+    the devices, measured apart from the cost of a call (``time_s``). The fields from
     ``measure`` on describe a copy, see plan.transfers; ``pair`` is the device that copies and its
     peer, ``hops`` the length of the path between them, ``limit_bytes_per_s`` their link's specified
     rate.
@@ -50,6 +51,7 @@ class Reference(msgspec.Struct, frozen=True):
     conditions: str = ""
     size_bytes: int = 0
     time_s: float | None = None
+    device_s: float | None = None
     algbw_bytes_per_s: float | None = None
     busbw_bytes_per_s: float | None = None
     measure: str = ""
@@ -70,7 +72,12 @@ class Reference(msgspec.Struct, frozen=True):
     def series(self) -> Reference:
         """Returns the part that the points of one curve share: no size and no figures."""
         return msgspec.structs.replace(
-            self, size_bytes=0, time_s=None, algbw_bytes_per_s=None, busbw_bytes_per_s=None
+            self,
+            size_bytes=0,
+            time_s=None,
+            device_s=None,
+            algbw_bytes_per_s=None,
+            busbw_bytes_per_s=None,
         )
 
 

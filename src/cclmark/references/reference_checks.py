@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from cclmark.analysis.device_time import judged_summary
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.references.match import Match
+from cclmark.references.match import LEAST_JUDGED_BYTES, Match
 from cclmark.results.kinds import CaseResult, TransferResult
 
 _BAD = ("wrong", "timeout", "died")
@@ -19,7 +20,8 @@ _BAD = ("wrong", "timeout", "died")
 class Checked:
     """A result compared with its reference.
 
-    ``time_s`` and ``bandwidth`` (bytes per second): the measured figures, None without one.
+    ``time_s`` and ``bandwidth`` (bytes per second): the measured figures that were compared, None
+    without one.
     ``bad``: the reason why it fails whatever its figures are. ``unjudged``: the reason why its
     share decides nothing. Without either reason it is judged.
     """
@@ -32,6 +34,11 @@ class Checked:
     unjudged: str = ""
 
     @property
+    def by_device(self) -> bool:
+        """Whether the figures are times of the devices, without launches."""
+        return self.match is not None and self.match.by_device
+
+    @property
     def judged(self) -> bool:
         """Whether its share decides whether it passes."""
         return not self.bad and not self.unjudged
@@ -42,9 +49,12 @@ def check_results(
     transfers: Sequence[TransferResult],
     match_of: Callable[[CaseResult], Match | None],
     match_of_transfer: Callable[[TransferResult], Match | None],
-    least_bytes: int,
+    least_bytes: int | None,
 ) -> list[Checked]:
-    """Checks all results in their order. Collectives below ``least_bytes`` are not judged."""
+    """Checks all results in their order. Collectives below ``least_bytes`` are not judged.
+
+    None: below LEAST_JUDGED_BYTES, except by times of devices.
+    """
     found = [_of_case(result, match_of(result), least_bytes) for result in results]
     return found + [_of_transfer(result, match_of_transfer(result)) for result in transfers]
 
@@ -58,9 +68,12 @@ def below(checked: Sequence[Checked], least_share: float) -> list[Checked]:
     ]
 
 
-def _of_case(result: CaseResult, match: Match | None, least_bytes: int) -> Checked:
-    summary = result.summary
+def _of_case(result: CaseResult, match: Match | None, least_bytes: int | None) -> Checked:
+    by_device = match is not None and match.by_device
+    summary = judged_summary(result) if by_device else result.summary
     why = _unjudged(match)
+    if least_bytes is None:
+        least_bytes = 0 if by_device else LEAST_JUDGED_BYTES
     if match is not None and not why and result.case.size_bytes < least_bytes:
         why = f"smaller than {format_size(least_bytes)}"
     if not moves_data(result.case.operation):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cclmark.plan.sizes import format_size
-from cclmark.references.match import bandwidth_of
+from cclmark.references.match import bandwidth_of, device_bandwidth_of
 from cclmark.references.reference import Reference
 
 # From this size on a larger message is hardly faster. Beyond the ends of a curve, and with another
@@ -27,47 +27,85 @@ _STEEPEST = 1.2
 class CurveValue:
     """The value of a curve for a size.
 
-    ``distance``: to the size of the nearest figure, in powers of 2. ``doubts``: the reasons why it
-    decides nothing.
+    ``bandwidth``: bytes per second by the cost of a call, ``by_device`` by the time of the devices,
+    None if it is unknown. ``distance``: to the size of the nearest figure, in powers of 2.
+    ``doubts``: the reasons why it decides nothing.
     """
 
     reference: Reference
     bandwidth: float
+    by_device: float | None
     words: str
     distance: float
     doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A figure of a curve, with its two bandwidths as in CurveValue."""
+
+    reference: Reference
+    bandwidth: float
+    by_device: float | None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the message."""
+        return self.reference.size_bytes
+
+
+@dataclass(frozen=True)
 class Curve:
-    """Figures of one ``series``: size in bytes, bytes per second, and the reference."""
+    """Figures of one ``series`` with ascending sizes."""
 
     series: Reference
-    known: Sequence[tuple[int, float, Reference]]
+    known: Sequence[Figure]
 
     def at(self, size_bytes: int) -> CurveValue | None:
         """The value for a message of ``size_bytes``; None if that is too far from all figures."""
         known = self.known
         if not known or size_bytes <= 0:
             return None
-        size, bandwidth, one = min(known, key=lambda entry: abs(math.log2(entry[0] / size_bytes)))
-        distance = abs(math.log2(size / size_bytes))
+        one = min(known, key=lambda figure: abs(math.log2(figure.size_bytes / size_bytes)))
+        distance = abs(math.log2(one.size_bytes / size_bytes))
+        itself = CurveValue(
+            one.reference, one.bandwidth, one.by_device, format_size(one.size_bytes), distance
+        )
         if distance == 0:
-            return CurveValue(one, bandwidth, format_size(size), 0.0)
-        below = [entry for entry in known if entry[0] < size_bytes][-1:]
-        above = [entry for entry in known if entry[0] > size_bytes][:1]
-        if below and above and above[0][0] / below[0][0] <= _WIDEST_GAP:
-            (low, slower, _), (high, faster, _) = below[0], above[0]
-            # A time is a latency plus a time for each byte: a straight line between two sizes.
-            share = (size_bytes - low) / (high - low)
-            between = size_bytes / ((1 - share) * low / slower + share * high / faster)
-            words = f"between {format_size(low)} and {format_size(high)}"
-            steep = max(slower, faster) > _STEEPEST * min(slower, faster)
-            doubts = ("the bandwidth changes much between the two sizes there",) if steep else ()
-            return CurveValue(one, between, words, distance, doubts)
-        if min(size, size_bytes) >= SATURATED_BYTES and distance <= math.log2(_MOST_APART):
-            return CurveValue(one, bandwidth, format_size(size), distance)
+            return itself
+        below = [figure for figure in known if figure.size_bytes < size_bytes][-1:]
+        above = [figure for figure in known if figure.size_bytes > size_bytes][:1]
+        if below and above and above[0].size_bytes / below[0].size_bytes <= _WIDEST_GAP:
+            return _between(below[0], above[0], size_bytes, itself)
+        if min(one.size_bytes, size_bytes) >= SATURATED_BYTES and distance <= math.log2(
+            _MOST_APART
+        ):
+            return itself
         return None
+
+
+def _between(low: Figure, high: Figure, size_bytes: int, nearest: CurveValue) -> CurveValue:
+    # A time is a latency plus a time for each byte: a straight line between two sizes.
+    share = (size_bytes - low.size_bytes) / (high.size_bytes - low.size_bytes)
+
+    def bandwidth(slower: float, faster: float) -> float:
+        time_s = (1 - share) * low.size_bytes / slower + share * high.size_bytes / faster
+        return size_bytes / time_s
+
+    rates = [(low.bandwidth, high.bandwidth)]
+    by_device = None
+    if low.by_device is not None and high.by_device is not None:
+        rates.append((low.by_device, high.by_device))
+        by_device = bandwidth(*rates[1])
+    steep = any(max(pair) > _STEEPEST * min(pair) for pair in rates)
+    return CurveValue(
+        nearest.reference,
+        bandwidth(*rates[0]),
+        by_device,
+        f"between {format_size(low.size_bytes)} and {format_size(high.size_bytes)}",
+        nearest.distance,
+        ("the bandwidth changes much between the two sizes there",) if steep else (),
+    )
 
 
 class CurveGroup:
@@ -105,16 +143,17 @@ class CurveGroup:
 
 def groups_of(references: Iterable[Reference]) -> dict[str, list[CurveGroup]]:
     """All curves by operation, each with ascending sizes."""
-    found: dict[Reference, list[tuple[int, float, Reference]]] = {}
+    found: dict[Reference, list[Figure]] = {}
     for one in references:
         bandwidth = bandwidth_of(one)
         if bandwidth and one.size_bytes > 0:
-            found.setdefault(one.series(), []).append((one.size_bytes, bandwidth, one))
+            figure = Figure(one, bandwidth, device_bandwidth_of(one))
+            found.setdefault(one.series(), []).append(figure)
     groups: dict[Reference, CurveGroup] = {}
     for series, known in found.items():
         common = series if series.pair is None else msgspec.structs.replace(series, pair=None)
         group = groups.setdefault(common, CurveGroup(common))
-        group.add(Curve(series, sorted(known, key=lambda entry: entry[0])))
+        group.add(Curve(series, sorted(known, key=lambda figure: figure.size_bytes)))
     by_operation: dict[str, list[CurveGroup]] = {}
     for group in groups.values():
         by_operation.setdefault(group.series.operation, []).append(group)

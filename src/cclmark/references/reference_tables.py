@@ -131,6 +131,7 @@ _COLUMNS: dict[str, tuple[str, Callable[[str], object]]] = {
     "size": ("size_bytes", parse_size),
     "time_s": ("time_s", partial(_positive, unit=1.0)),
     "time_us": ("time_s", partial(_positive, unit=1e-6)),
+    "device_us": ("device_s", partial(_positive, unit=1e-6)),
     "algbw_gbps": ("algbw_bytes_per_s", partial(_positive, unit=1e9)),
     "busbw_gbps": ("busbw_bytes_per_s", partial(_positive, unit=1e9)),
     "from": ("from", _natural),

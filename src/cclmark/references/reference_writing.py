@@ -8,6 +8,7 @@ from statistics import median
 
 import msgspec
 
+from cclmark.analysis.device_time import device_summary
 from cclmark.errors import UsageError
 from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.operations import moves_data
@@ -16,7 +17,7 @@ from cclmark.references.reference import P2P
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.method import unusual_method
-from cclmark.results.schema import Header, Summary
+from cclmark.results.schema import Header
 
 _Place = tuple[tuple[int, ...], int]  # the pair of a case, empty for all ranks, and its size
 
@@ -68,7 +69,7 @@ def _escaped(character: str) -> str:
 
 def _of_cases(journal: Journal, multicast: Callable[[str], bool | None]) -> Iterable[str]:
     # Pairs and all ranks have separate tables with different columns.
-    curves: dict[tuple[bool, tuple[tuple[str, object], ...]], dict[_Place, list[Summary]]] = {}
+    curves: dict[tuple[bool, tuple[tuple[str, object], ...]], dict[_Place, list[CaseResult]]] = {}
     for result in journal.cases:
         case = result.case
         if result.summary is None or result.status != "ok" or not moves_data(case.operation):
@@ -77,21 +78,33 @@ def _of_cases(journal: Journal, multicast: Callable[[str], bool | None]) -> Iter
             continue
         conditions = _conditions(journal.header, result, multicast(case.operation))
         curve = curves.setdefault((case.pair is not None, tuple(conditions.items())), {})
-        curve.setdefault((case.pair or (), case.size_bytes), []).append(result.summary)
+        curve.setdefault((case.pair or (), case.size_bytes), []).append(result)
+    timing = journal.header.settings.timing
     for (of_pairs, conditions_of_all), points in curves.items():
-        rows = [[*(("from", "to") if of_pairs else ()), "size", "time_us", "busbw_gbps"]]
+        apart = any(one.device is not None for cycles in points.values() for one in cycles)
+        names = [*(("from", "to") if of_pairs else ()), "size", "time_us", "busbw_gbps"]
+        rows = [[*names, "device_us"] if apart else names]
         for (pair, size_bytes), cycles in sorted(points.items(), key=lambda point: point[0]):
-            rows.append([*map(str, pair), str(size_bytes), *_figures(cycles)])
+            row = [*map(str, pair), str(size_bytes), *_figures(cycles)]
+            rows.append([*row, _device_figure(cycles, timing)] if apart else row)
         yield _block(dict(conditions_of_all), rows)
 
 
-def _figures(cycles: list[Summary]) -> list[str]:
-    """Returns the median time in µs and its bandwidth, as the cells of a row."""
-    time_s = median(one.time_s for one in cycles)
-    first = cycles[0]
+def _figures(cycles: list[CaseResult]) -> list[str]:
+    """Returns the median cost of a call in µs and its bandwidth, as the cells of a row."""
+    summaries = [one.summary for one in cycles if one.summary is not None]
+    time_s = median(one.time_s for one in summaries)
+    first = summaries[0]
     # Bandwidth times time is the same in each cycle, so also for the median of two.
     figure = f"{first.busbw_bytes_per_s * first.time_s / time_s / 1e9 if time_s > 0 else 0:.6g}"
     return [f"{time_s * 1e6:.6f}", "-" if "e" in figure or figure == "0" else figure]
+
+
+def _device_figure(cycles: list[CaseResult], timing: str) -> str:
+    """Returns the median time of the devices in µs as a cell, ``-`` if a cycle lacks it."""
+    known = [device_summary(one, timing) for one in cycles]
+    times = [one.time_s for one in known if one is not None]
+    return f"{median(times) * 1e6:.6f}" if len(times) == len(cycles) else "-"
 
 
 def _conditions(header: Header, result: CaseResult, multicast: bool | None) -> dict[str, object]:

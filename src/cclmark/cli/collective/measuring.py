@@ -247,8 +247,8 @@ def device_count(flags: Flags) -> int | None:
         return max(1, flags.npus // (beside or 1))
     if is_primary(os.environ):
         print(
-            f"cclmark: -p {flags.npus} is ignored: ranks always start in parallel and every output "
-            "is checked. For one device write -g 1.",
+            f"cclmark: -p {flags.npus} is ignored: ranks always start in parallel and outputs are "
+            "checked. For one device write -g 1.",
             file=sys.stderr,
         )
     return flags.count

@@ -30,7 +30,7 @@ from cclmark.results.journal import Journal, read_journal
 
 
 def check_journal(
-    journal: str, fail_below: str | None, begin: str, format: str, output: Path | None
+    journal: str, fail_below: str | None, begin: str | None, format: str, output: Path | None
 ) -> int:
     """Prints every figure of ``journal`` with its reference and returns the exit code.
 
@@ -38,7 +38,7 @@ def check_journal(
     verdict; OutputError.
     """
     least_share = None if fail_below is None else _share(fail_below)
-    least_bytes = _size(begin)
+    least_bytes = None if begin is None else _size(begin)
     refuse_to_lose(output, [Path(journal)])
     run = read_journal(Path(journal))
     _require_figures(run, journal)

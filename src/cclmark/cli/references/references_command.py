@@ -55,9 +55,9 @@ def _check_command() -> click.Command:
             ),
             click.Option(
                 ["-b", "--begin"],
-                default="1M",
                 metavar="SIZE",
-                help="Smallest judged message of a collective [1M].",
+                help="Smallest judged message of a collective [1M; any, where both figures are "
+                "times of the device].",
             ),
             *_output_options(),
         ],

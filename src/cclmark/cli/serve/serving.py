@@ -27,6 +27,7 @@ from cclmark.references.reference import Reference
 from cclmark.signals import on_ending_signals
 
 if TYPE_CHECKING:
+    import uvicorn
     from starlette.types import ASGIApp
 
 TOKEN_VARIABLE = "CCLMARK_SERVE_TOKEN"
@@ -71,8 +72,6 @@ def _run(app: ASGIApp, listener: socket.socket) -> None:
     """Serves until a signal has arrived and the requests under way are answered."""
     import uvicorn
 
-    from cclmark.serve.deadline import DeadlineProtocol
-
     class Server(uvicorn.Server):
         """A server that stops on the signals that end all commands, SIGHUP included."""
 
@@ -81,20 +80,27 @@ def _run(app: ASGIApp, listener: socket.socket) -> None:
             on_ending_signals(self.handle_exit)  # type: ignore[arg-type]
             yield
 
-    Server(
-        uvicorn.Config(
-            app,
-            http=DeadlineProtocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="critical",  # it would log every bad request
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=_GRACE_S,
-        )
-    ).run(sockets=[listener])
+    Server(config_of(app)).run(sockets=[listener])
+
+
+def config_of(app: ASGIApp) -> uvicorn.Config:
+    """Returns the configuration of the server: requests have a deadline, and nothing is logged."""
+    import uvicorn
+
+    from cclmark.serve.deadline import DeadlineProtocol
+
+    return uvicorn.Config(
+        app,
+        http=DeadlineProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",  # it would log every bad request
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, format_time_us
 _MOST_REASONS = 6
 _COLUMNS = (
     *("case", "size_bytes", "time_us", "gbps", "reference", "reference_gbps", "reference_us"),
-    *("share", "exact", "judged", "remark"),
+    *("share", "exact", "judged", "remark", "by_device"),
 )
 
 
@@ -41,7 +41,7 @@ def check_lines(check: Check, paint: Paint = unpainted) -> list[str]:
     lines.append("")
     lines += [paint(f"  {line}", "dim") for line in check.notes.legend()]
     lines.append(f"  {tally(check)}")
-    lines += [f"  {text}" for text in _reasons(check)]
+    lines += [f"  {text}" for text in (*_of_devices(check), *_reasons(check))]
     return lines
 
 
@@ -81,7 +81,9 @@ def check_markdown(check: Check) -> str:
     table, legend = _markdown_table(check, shown), check.notes.legend()
     parts = [f"**{escape(check.name)} against references**: {escape(tally(check))}."]
     parts += [_markdown_table(check, low)] if low else []
-    parts.append("\n".join(f"- {escape(line)}" for line in [*legend, *_reasons(check)]))
+    parts.append(
+        "\n".join(f"- {escape(line)}" for line in [*legend, *_of_devices(check), *_reasons(check)])
+    )
     if shown:
         parts.append(f"<details><summary>All {len(shown)}</summary>\n\n{table}\n\n</details>")
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -106,6 +108,7 @@ def check_csv(check: Check) -> str:
                     None if match is None else int(match.exact),
                     int(one.judged),
                     one.bad or one.unjudged,
+                    int(one.by_device),
                 ]
             )
         )
@@ -134,6 +137,7 @@ def check_json(check: Check) -> str:
                     "bytes_per_s": match.bandwidth or None,
                     "time_s": match.time_s,
                     "share": match.share,
+                    "by_device": match.by_device,
                     "exact": match.exact,
                     "differences": list(match.differences),
                 },
@@ -182,6 +186,12 @@ def _markdown_table(check: Check, found: Sequence[Checked]) -> str:
         cells = [escape(f"{one.thing.group_words()}{_flows(one)}"), *_cells(check, one), remark]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _of_devices(check: Check) -> list[str]:
+    """Says how many figures are times of the devices, which need no launches."""
+    count = sum(one.by_device for one in check.found)
+    return [f"{count} by the time of the device, without launches"] if count else []
 
 
 def _reasons(check: Check) -> list[str]:

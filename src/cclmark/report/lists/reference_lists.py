@@ -20,7 +20,17 @@ from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, format_time_us
 _COLUMNS = (
     *("source", "devices", "hosts", "operation", "library", "version", "tool", "dtype"),
     *("reduction", "placement", "multicast", "launch", "kind", "approximate", "size_bytes"),
-    *("time_us", "algbw_gbps", "busbw_gbps", "measure", "direction", "engine", "kernel", "method"),
+    *(
+        "time_us",
+        "device_us",
+        "algbw_gbps",
+        "busbw_gbps",
+        "measure",
+        "direction",
+        "engine",
+        "kernel",
+        "method",
+    ),
     *("from", "to", "hops", "root", "conditions", "title", "published", "url"),
 )
 
@@ -88,8 +98,8 @@ def references_markdown(references: Sequence[Reference]) -> str:
         head = [f"## {escape(source.title)}"]
         head += [escape(text) for text in (source.published, source.note, source.url) if text]
         lines = [
-            "| what | size | time us | algbw GB/s | busbw GB/s |",
-            "| :--- | ---: | ---: | ---: | ---: |",
+            "| what | size | time us | algbw GB/s | busbw GB/s | device us |",
+            "| :--- | ---: | ---: | ---: | ---: | ---: |",
         ]
         for one in own:
             pair = "" if one.pair is None else f", {one.pair[0]} to {one.pair[1]}"
@@ -133,11 +143,15 @@ def _series_title(one: Reference) -> str:
 
 
 def _points(points: Sequence[Reference], paint: Paint) -> list[str]:
+    apart = any(one.device_s is not None for one in points)
     head = f"{'size':>10} {'time µs':>11} {'algbw':>10} {'busbw':>10}"
+    if apart:
+        head = f"{head} {'device µs':>11}"
     lines = [f"  {paint(head, 'dim')}"]
     for one in points:
-        time, algbw, busbw = _figures(one)
-        lines.append(f"  {_size(one):>10} {time:>11} {algbw:>10} {busbw:>10}")
+        time, algbw, busbw, device = _figures(one)
+        line = f"  {_size(one):>10} {time:>11} {algbw:>10} {busbw:>10}"
+        lines.append(f"{line} {device:>11}" if apart else line)
     return lines
 
 
@@ -169,10 +183,13 @@ def _size(one: Reference) -> str:
 
 
 def _figures(one: Reference) -> list[str]:
-    """Returns the time in microseconds and both bandwidths, as published."""
-    time = "-" if one.time_s is None else format_time_us(one.time_s)
+    """Returns the time in microseconds, both bandwidths, and the devices' time, as published."""
+    time, device = (
+        "-" if time_s is None else format_time_us(time_s) for time_s in (one.time_s, one.device_s)
+    )
     rates = (one.algbw_bytes_per_s, one.busbw_bytes_per_s)
-    return [time, *("-" if rate is None else f"{rate / BYTES_PER_GB:.6g}" for rate in rates)]
+    texts = ["-" if rate is None else f"{rate / BYTES_PER_GB:.6g}" for rate in rates]
+    return [time, *texts, device]
 
 
 def _cells(one: Reference) -> list[Cell]:
@@ -180,6 +197,7 @@ def _cells(one: Reference) -> list[Cell]:
         None if value is None else value * unit
         for value, unit in (
             (one.time_s, US_PER_S),
+            (one.device_s, US_PER_S),
             (one.algbw_bytes_per_s, 1 / BYTES_PER_GB),
             (one.busbw_bytes_per_s, 1 / BYTES_PER_GB),
         )

@@ -25,7 +25,7 @@ def method_of_pieces(header: Header) -> str:
     """Describes in a line how pieces were measured."""
     settings = header.settings
     order = "each waited for" if settings.timing == "blocking" else "back to back"
-    check = "every output checked in full" if settings.check else "outputs not checked"
+    check = "the output of each division checked" if settings.check else "outputs not checked"
     return (
         f"the same message in one call and in pieces in every round, operations {order}, "
         f"{settings.across_ranks} over ranks, {check}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from cclmark.analysis.device_time import judged_summary
+from cclmark.analysis.device_time import device_summary, judged_summary
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.references.copy_matching import CopyReferences
@@ -44,23 +44,29 @@ class ReferenceNotes:
         self._references: References | None = None
         self._copies: CopyReferences | None = None
         self._marks: dict[str, str] = {}
-        self._found: dict[tuple[Case, float, float], Match | None] = {}
+        self._found: dict[tuple[Case, float, tuple[float, float]], Match | None] = {}
 
     def match(self, result: CaseResult, header: Header) -> Match | None:
         """Returns the reference for a case; None without figures or a comparable reference."""
-        summary = judged_summary(result)
-        if summary is None or result.status != "ok":
+        if result.summary is None or result.status != "ok":
             return None
-        return self.nearest(result.case, summary, header)
+        device = device_summary(result, header.settings.timing)
+        return self.nearest(result.case, result.summary, header, device)
 
-    def nearest(self, case: Case, summary: Summary, header: Header) -> Match | None:
-        """Returns the reference for figures of a case; None without a comparable reference."""
+    def nearest(
+        self, case: Case, summary: Summary, header: Header, device: Summary | None = None
+    ) -> Match | None:
+        """Returns the reference for figures of a case; None without a comparable reference.
+
+        ``device``: the time of the devices if the run measured it.
+        """
         # Pages request each case several times; the memory of a long run must stay bounded.
-        key = case, summary.time_s, summary.busbw_bytes_per_s
+        own = summary.busbw_bytes_per_s, 0.0 if device is None else device.busbw_bytes_per_s
+        key = case, summary.time_s, own
         if key not in self._found:
             if len(self._found) >= _MOST_KEPT:
                 self._found.clear()
-            self._found[key] = self._of(header).nearest(case, summary)
+            self._found[key] = self._of(header).nearest(case, summary, device)
         return self._found[key]
 
     def verdict_lines(self, result: CaseResult, header: Header) -> list[str]:
@@ -147,7 +153,7 @@ def verdict_text(match: Match | None) -> str:
     elif match.size.startswith("between"):
         where = f" {match.size}"
     why = f"; differs: {'; '.join(match.differences)}" if match.differences else ""
-    if match.small:
+    if match.small and not match.by_device:
         why += f"; not judged: smaller than {format_size(LEAST_JUDGED_BYTES)}"
     share = f"{share_text(match.share)} of the reference"
     return f"{verdict}: {share}, {match.figure}{where} ({name}{why})"
