@@ -50,6 +50,38 @@ def test_every_variant_is_measured_next_to_the_default(cclmark):
     assert "2 variants, 2 cases, 2 rounds; 16 of 16 trials checked, 0 wrong" in run.out
 
 
+def test_impossible_combinations_are_left_out(cclmark, fake_cuda):
+    run = cclmark(
+        *("experiment", "all_reduce", *ON_FAKES, "-e", "1K"),
+        *("--vary", "NCCL_MIN_CTAS=4,32", "--vary", "NCCL_MAX_CTAS=8,64"),
+        env=fake_cuda.env(),
+    )
+    measured = {one.trial.variant.describe() for one in run.journal.trials}
+    assert measured == {
+        *("default", "default again", "NCCL_MIN_CTAS=4 NCCL_MAX_CTAS=8"),
+        *("NCCL_MIN_CTAS=4 NCCL_MAX_CTAS=64", "NCCL_MIN_CTAS=32 NCCL_MAX_CTAS=64"),
+    }
+    assert "NCCL_MIN_CTAS=32 NCCL_MAX_CTAS=8 is left out: NCCL_M" in run.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "message"),
+    [
+        (("--vary", "NCCL_MIN_CTAS=32", "--vary", "NCCL_MAX_CTAS=8"), {}, "NCCL_MIN_CTAS=32: "),
+        (("--vary", "NCCL_CTA_POLICY=1"), {"CCLMARK_FAKE_NCCL_VERSION": "22603"},
+         "NCCL_CTA_POLICY=1: since 2.27, this library is 2.26.3"),
+        (("--bisect", "NCCL_CTA_POLICY=0:1"), {"CCLMARK_FAKE_NCCL_VERSION": "22603"},
+         "NCCL_CTA_POLICY=0: since 2.27, this library is 2.26.3"),
+    ],
+)  # fmt: skip
+def test_what_the_library_cannot_have_is_refused(cclmark, fake_cuda, arguments, variables, message):
+    run = cclmark(
+        "experiment", "all_reduce", *ON_FAKES, *arguments, env=fake_cuda.env(**variables), code=2
+    )
+    assert message in run.message
+    assert run.written() == []
+
+
 def test_a_variable_of_another_library_is_not_ranked_on_the_host(cclmark):
     run = cclmark("experiment", "broadcast", *ON_HOST, "--vary", "HCCL_BUFFSIZE=10")
     reason = "HCCL_BUFFSIZE is a setting of HCCL: shm does not read it"
@@ -223,6 +255,13 @@ def test_a_bisection_measures_values_and_prints_their_shares(cclmark):
     assert "SOME_NUMBER=1 is the smallest value that keeps 1 % of the best bandwidth" in run.out
     values = {one.trial.variant.value_of("SOME_NUMBER") for one in run.journal.trials}
     assert values == {"", "1", "2"}
+    explained = {
+        one.trial.variant.value_of("SOME_NUMBER")
+        for one in run.journal.trials
+        if one.explanation is not None and one.explanation.source == "engine"
+    }
+    assert explained == values
+    assert "the first round of 2 values took" in run.err + run.out
     assert [one.index for one in run.journal.trials] == list(range(len(run.journal.trials)))
 
 
@@ -258,6 +297,7 @@ def test_an_interrupted_experiment_is_resumed(cclmark, background):
         (("all_reduce", "--bisect", "A=1:4", "--vary", "B=1"), "--bisect excludes --vary"),
         (("all_reduce", "--bisect", "A=4:1"), "the first value must be below the last one"),
         (("all_reduce", "--bisect", "registration=1:2"), "use --vary registration="),
+        (("all_reduce", "--bisect", "HCCL_BUFFSIZE=1:3"), "shm does not read it"),
     ],
 )  # fmt: skip
 def test_invalid_requests(cclmark, arguments, message):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 
+import msgspec
 import pytest
 
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
@@ -13,6 +15,9 @@ from cclmark.plan.cases import Case
 from cclmark.plan.variants import PROCESS
 from cclmark.recording.trial_measuring import EndedError
 from cclmark.report.lists.bisection_lines import bisection_lines
+from cclmark.results.schema import Explanation
+
+replace = msgspec.structs.replace
 
 MIB = 1 << 20
 CASES = [
@@ -42,17 +47,85 @@ class Simulated:
             found[one] = None if value > 48 else time_s * noise
         return found
 
+    def observe(self, trials):
+        """The channels, which the default has 24 of."""
+        return {
+            one: Explanation(
+                index=0,
+                source="plug-in",
+                kernel="ring",
+                algorithm="Ring",
+                protocol="Simple",
+                channels=min(int(one.variant.value_of("NCCL_MAX_CTAS") or 24), 24),
+            )
+            for one in trials
+        }
+
 
 def test_the_smallest_value_that_keeps_the_share():
     simulated = Simulated()
-    found, outcome = run_bisection(simulated, CASES, "NCCL_MAX_CTAS", PROCESS, range(1, 65), 0.99)
+    result, outcome = run_bisection(
+        simulated, CASES, "NCCL_MAX_CTAS", PROCESS, range(1, 65), 0.99, print
+    )
     assert outcome == Outcome(0)
-    assert found.value == 24
+    assert result.found.value == 24
     assert {22, 23, 25, 26} <= simulated.values  # its neighbours
-    text = "\n".join(bisection_lines(found, "NCCL_MAX_CTAS", CASES, 0.99))
+    text = "\n".join(
+        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.99, result.without_effect)
+    )
     assert "NCCL_MAX_CTAS=24 is the smallest value that keeps 99 % of the best bandwidth" in text
     assert "all_reduce 1 GiB" in text
     assert "  failed: " in text
+    assert "  no effect with 24, 25, 26, " in text
+    assert "the library ran the same as by default: ring Simple × 24" in text
+    assert "not certain" not in text
+
+
+def test_what_has_no_effect_has_no_smallest_value():
+    class Same(Simulated):
+        def observe(self, trials):
+            return {
+                one: replace(found, channels=24) for one, found in super().observe(trials).items()
+            }
+
+    said = []
+    result, _ = run_bisection(
+        Same(), CASES, "NCCL_MAX_CTAS", PROCESS, [24, 32, 48], 0.9, said.append
+    )
+    text = "\n".join(
+        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.9, result.without_effect)
+    )
+    assert "NCCL_MAX_CTAS has no effect: the library ran the same as by default" in text
+    assert "smallest value" not in text
+    assert len(said) == 1
+    assert re.match(r"the first round of 3 values took \d+ s: at least \d+ such rounds", said[0])
+
+
+def test_a_result_among_noise_is_not_certain():
+    class Noisy(Simulated):
+        def measure(self, trials):
+            return {
+                one: time_s and time_s * self._random.lognormvariate(0, 0.5)
+                for one, time_s in super().measure(trials).items()
+            }
+
+    result, _ = run_bisection(Noisy(), CASES, "NCCL_MAX_CTAS", PROCESS, [22, 23, 24], 0.9, print)
+    text = "\n".join(
+        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.9, result.without_effect)
+    )
+    assert "  not certain, because that share may be smaller than requested" in text
+
+
+def test_observations_that_fail_keep_the_result():
+    class Unobserved(Simulated):
+        def observe(self, trials):
+            raise EndedError(Outcome(4, "rank 1 died"))
+
+    result, outcome = run_bisection(
+        Unobserved(), CASES, "NCCL_MAX_CTAS", PROCESS, [8, 16, 24], 0.9, print
+    )
+    assert result.found.value == 24
+    assert outcome == Outcome(4, "what ran was not observed: rank 1 died")
 
 
 def test_a_failure_of_the_default_ends_it():
@@ -60,8 +133,8 @@ def test_a_failure_of_the_default_ends_it():
         def measure(self, trials):
             raise EndedError(Outcome(4, "rank 1 died"))
 
-    found, outcome = run_bisection(Failing(), CASES, "A", PROCESS, [1, 4], 0.5)
-    assert (found, outcome.exit_code) == (None, 4)
+    result, outcome = run_bisection(Failing(), CASES, "A", PROCESS, [1, 4], 0.5, print)
+    assert (result.found, outcome.exit_code) == (None, 4)
 
 
 @pytest.mark.parametrize(
@@ -117,18 +190,22 @@ class Ending(Simulated):
 
 
 def test_an_interrupted_bisection_has_the_result_of_its_complete_rounds():
-    found, outcome = run_bisection(Ending(7), CASES, "NCCL_MAX_CTAS", PROCESS, [8, 16, 24, 32], 0.9)
+    result, outcome = run_bisection(
+        Ending(7), CASES, "NCCL_MAX_CTAS", PROCESS, [8, 16, 24, 32], 0.9, print
+    )
     assert outcome.exit_code == 130
-    assert not found.complete
-    assert {8, 16, 24, 32} == set(found.curve)
-    text = "\n".join(bisection_lines(found, "NCCL_MAX_CTAS", CASES, 0.9))
+    assert not result.found.complete
+    assert {8, 16, 24, 32} == set(result.found.curve)
+    text = "\n".join(
+        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.9, result.without_effect)
+    )
     assert "the run ended before the result was certain" in text
     assert "NCCL_MAX_CTAS=24 is the smallest value that keeps 90 %" in text
 
 
 def test_an_interruption_before_the_first_rounds_has_no_result():
-    found, outcome = run_bisection(Ending(1), CASES, "A", PROCESS, [8, 32], 0.9)
-    assert found is None
+    result, outcome = run_bisection(Ending(1), CASES, "A", PROCESS, [8, 32], 0.9, print)
+    assert result.found is None
     assert outcome.exit_code == 130
 
 
@@ -140,7 +217,7 @@ def test_a_bisection_in_which_every_value_fails_ends_as_they_did(codes, code):
         def measure(self, trials):
             return {one: None if one.variant.assignments else 1.0 for one in trials}
 
-    found, outcome = run_bisection(Failing(), CASES, "A", PROCESS, [56, 64], 0.9)
-    assert found.failed == {56, 64}
+    result, outcome = run_bisection(Failing(), CASES, "A", PROCESS, [56, 64], 0.9, print)
+    assert result.found.failed == {56, 64}
     assert outcome.exit_code == code
     assert "every measured value failed" in outcome.message

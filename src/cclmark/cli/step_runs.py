@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cclmark.cli.communicator_options import check_options_of
 from cclmark.cli.step_options import USUAL_ROUNDS, StepFlags
-from cclmark.cli.varied import check_settings
+from cclmark.cli.varied import check_settings, possible_variants
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.plan.binding import Binding
@@ -48,6 +48,9 @@ def step_variants(
         else []
     )
     check_options_of(settings, libraries[0], {})
+    if settings:
+        settings, impossible = possible_variants(settings, libraries[0])
+        notices += impossible
     others = [Variant((Assignment(LIBRARY, name, PROCESS),)) for name in libraries[1:]]
     return [DEFAULT, *others, *settings], notices
 

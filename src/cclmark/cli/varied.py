@@ -10,6 +10,7 @@ from cclmark.cli.options import Flags
 from cclmark.errors import UsageError
 from cclmark.plan.libraries import MPI, torch_backend_of
 from cclmark.plan.library_settings import (
+    check_combination,
     check_value,
     find_setting,
     foreign_setting,
@@ -27,22 +28,47 @@ from cclmark.plan.variants import (
     variants_of,
 )
 
-_UNKNOWN_VERSION = ""
-
 #: A setting and its values.
 Varied = tuple[str, Sequence[str]]
 
 
 def checked_variants(
-    varied: Sequence[Varied], ccl: str, flags: Flags, *, one_at_a_time: bool
-) -> list[Variant]:
-    """Returns the variants for the library ``ccl``. Raises UsageError."""
+    varied: Sequence[Varied], ccl: str, flags: Flags, *, one_at_a_time: bool, version: str = ""
+) -> tuple[list[Variant], list[str]]:
+    """Returns the variants for the library ``ccl``, and notices on impossible combinations.
+
+    ``version``: of the library, empty if it is unknown. Raises UsageError if no combination is
+    possible.
+    """
     names = [name for name, _ in varied]
     if REGISTRATION in names and (flags.register or flags.register_number is not None):
         raise UsageError("-R and --register exclude --vary registration")
     found = variants_of(varied, lambda name: scope_of(ccl, name), one_at_a_time=one_at_a_time)
     check_options_of(found, ccl, parse_config(flags.config))
-    return found
+    return possible_variants(found, ccl, version)
+
+
+def possible_variants(
+    found: Sequence[Variant], ccl: str, version: str = ""
+) -> tuple[list[Variant], list[str]]:
+    """Returns the variants whose variables are possible together, and notices on the others.
+
+    Raises UsageError if none is possible.
+    """
+    possible, notices = [], []
+    for variant in found:
+        variables = {one.name: one.value for one in variant.assignments if one.is_variable}
+        try:
+            check_combination(ccl, variables, version, os.environ)
+        except UsageError as error:
+            if len(variables) == 1 or len(found) == 1:
+                raise
+            notices.append(f"{variant.describe()} is left out: {error}")
+            continue
+        possible.append(variant)
+    if not possible:
+        raise UsageError(f"--vary: no combination is possible: {notices[0]}")
+    return possible, notices
 
 
 def scope_of(ccl: str, name: str) -> str:
@@ -54,8 +80,11 @@ def scope_of(ccl: str, name: str) -> str:
     return PROCESS if requires_new_processes(ccl, name) else COMMUNICATOR
 
 
-def check_settings(varied: Sequence[Varied], ccl: str) -> list[str]:
-    """Returns notices on unknown and overridden settings. Raises UsageError for wrong values."""
+def check_settings(varied: Sequence[Varied], ccl: str, version: str = "") -> list[str]:
+    """Returns notices on unknown and overridden settings. Raises UsageError for wrong values.
+
+    ``version``: of the library, empty if it is unknown.
+    """
     notices = []
     for name, values in varied:
         if Assignment(name, "").option:
@@ -75,7 +104,7 @@ def check_settings(varied: Sequence[Varied], ccl: str) -> list[str]:
             notices.append(foreign or unknown_setting_notice(ccl, name))
             continue
         for value in values:
-            check_value(setting, value, _UNKNOWN_VERSION, os.environ)
+            check_value(setting, value, version, os.environ)
         if name in os.environ:
             notices.append(
                 f"{name}={os.environ[name]} is set in the environment: it is the default here, and "

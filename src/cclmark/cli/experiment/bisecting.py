@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from cclmark.analysis.paired import Times
+from cclmark.analysis.experiments import without_effect
+from cclmark.analysis.paired import LEAST_ROUNDS, Times
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.launch.experiment_launch import worst_of
@@ -89,6 +93,18 @@ def _number(text: str, part: str) -> int:
         raise UsageError(f"--bisect {text}: {part!r} is not a number: {_WRITE}") from error
 
 
+@dataclass(frozen=True)
+class BisectionResult:
+    """A bisection with what ran. ``found``: None without enough rounds.
+
+    ``without_effect``: for each value with which the setting did not take effect at any size, the
+    reason.
+    """
+
+    found: Bisected | None
+    without_effect: Mapping[int, str]
+
+
 def run_bisection(
     measuring: TrialMeasuring,
     cases: Sequence[Case],
@@ -96,28 +112,75 @@ def run_bisection(
     scope: str,
     values: Sequence[int],
     keep: float,
-) -> tuple[Bisected | None, Outcome]:
+    notice: Callable[[str], None],
+) -> tuple[BisectionResult, Outcome]:
     """Measures values until the smallest one that keeps the share is certain.
 
     The default is measured in every round too, for the journal. A run that ends early has the
-    result of the rounds up to then, None without enough of them.
+    result of the rounds up to then. Afterwards the libraries are observed with every measured
+    value. ``notice`` receives what the user should know meanwhile.
     """
     process = bisect(values, len(cases), keep)
     batch = next(process)
+    measured: dict[int, list[Trial]] = {}
     while True:
         trials = {
             cell: Trial(_variant(name, cell[0], scope), batch.number, cases[cell[1]])
             for cell in batch.cells
         }
+        for (value, _), trial in trials.items():
+            own = measured.setdefault(value, [])
+            if all(trial.case != one.case for one in own):
+                own.append(trial)
         usual = [Trial(DEFAULT, batch.number, case) for case in cases]
+        begin_s = time.monotonic()
         try:
             times = measuring.measure([*usual, *trials.values()])
+            if batch.number == 0:
+                notice(_duration_text(len(measured), time.monotonic() - begin_s))
             batch = process.send({cell: times.get(trial) for cell, trial in trials.items()})
         except EndedError as ended:
             found = _result_so_far(process)
-            return (found if found.curve else None), ended.outcome
+            return BisectionResult(found if found.curve else None, {}), ended.outcome
         except StopIteration as end:
-            return end.value, _judged(end.value, measuring)
+            found, outcome = end.value, _judged(end.value, measuring)
+            break
+    if outcome.exit_code != EXIT_OK:
+        return BisectionResult(found, {}), outcome
+    kept = {value: measured[value] for value in found.curve}
+    try:
+        return BisectionResult(found, _without_effect(measuring, cases, kept)), outcome
+    except EndedError as ended:
+        message = f"what ran was not observed: {ended.outcome.message}"
+        return BisectionResult(found, {}), replace(ended.outcome, message=message)
+
+
+def _duration_text(values: int, round_s: float) -> str:
+    return (
+        f"the first round of {values} values took {round_s:.0f} s: at least {LEAST_ROUNDS} such "
+        "rounds follow each other, then those that find and confirm the result"
+    )
+
+
+def _without_effect(
+    measuring: TrialMeasuring, cases: Sequence[Case], measured: Mapping[int, Sequence[Trial]]
+) -> dict[int, str]:
+    """Observes the measured trials; returns the values without effect, with the reason.
+
+    Raises EndedError.
+    """
+    usual = [Trial(DEFAULT, 0, case) for case in cases]
+    observed = measuring.observe([*usual, *itertools.chain.from_iterable(measured.values())])
+    by_default = {trial.case: observed.get(trial) for trial in usual}
+    found = {}
+    for value, trials in measured.items():
+        reasons = [
+            without_effect(one.variant, one.case, observed.get(one), by_default[one.case])
+            for one in trials
+        ]
+        if all(reasons):
+            found[value] = reasons[0]
+    return found
 
 
 def _result_so_far(process: Generator[Batch, Times | None, Bisected]) -> Bisected:

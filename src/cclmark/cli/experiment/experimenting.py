@@ -20,6 +20,7 @@ from cclmark.cli.collective.measuring import (
 from cclmark.cli.communicator_options import parse_config, require_option
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.cli.experiment.experiment_options import ExperimentFlags
+from cclmark.cli.library_version import version_for
 from cclmark.cli.operation_argument import known_operations
 from cclmark.cli.options import AUTO_PLACEMENT
 from cclmark.cli.varied import check_settings, checked_variants, scope_of
@@ -29,6 +30,7 @@ from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import EXPERIMENT, items_of
 from cclmark.plan.libraries import MPI, all_libraries, in_place_only
+from cclmark.plan.library_settings import foreign_setting
 from cclmark.plan.trials import trials_of
 from cclmark.plan.variants import (
     CONTROL,
@@ -129,7 +131,10 @@ def _bisect(
     if flags.format != "table" or flags.output is not None:
         raise UsageError("--bisect prints a table: use cclmark export for its journal")
     name, values, keep = parse_bisect(flags.bisect, flags.keep)
-    notices = check_settings([(name, [str(values[0]), str(values[-1])])], ccl)
+    if foreign := foreign_setting(ccl, name):
+        raise UsageError(f"--bisect: {foreign}")
+    version = version_for([name], ccl, flags)
+    notices = check_settings([(name, [str(values[0]), str(values[-1])])], ccl, version)
     scope = scope_of(ccl, name)
     nominal = trials_of(cases, [DEFAULT], 1)
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
@@ -140,12 +145,13 @@ def _bisect(
     try:
         with recording(place, printed, table, request, began_s) as recorder:
             measuring = TrialMeasuring(request, recorder)
-            found, outcome = run_bisection(measuring, cases, name, scope, values, keep)
-            if found is not None:
-                table.result = bisection_lines(
-                    found, name, cases, keep, paint, printed.terminal_columns
-                )
-                outcome = replace(outcome, conclusion=bisection_lines(found, name, cases, keep))
+            result, outcome = run_bisection(
+                measuring, cases, name, scope, values, keep, recorder.notice
+            )
+            if result.found is not None:
+                arguments = (result.found, name, cases, keep, result.without_effect)
+                table.result = bisection_lines(*arguments, paint, printed.terminal_columns)
+                outcome = replace(outcome, conclusion=bisection_lines(*arguments))
             return recorder.finish(outcome)
     finally:
         printed.close()
@@ -159,7 +165,8 @@ def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str
         raise UsageError(
             "nothing is varied: add --vary NAME=VALUE,VALUE (see cclmark settings) or --library A,B"
         )
-    notices = check_settings(varied, ccl)
+    version = version_for([name for name, _ in varied], ccl, flags)
+    notices = check_settings(varied, ccl, version)
     options = {name for name, _ in varied if Assignment(name, "").option}
     options |= {OPTION + name for name in parse_config(flags.config)}
     for library in libraries:
@@ -167,7 +174,10 @@ def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str
             require_option(f"--library {library}:", library, name)
     if libraries:
         varied.append((LIBRARY, [_library(one) for one in libraries]))
-    return checked_variants(varied, ccl, flags, one_at_a_time=flags.one_at_a_time), notices
+    variants, impossible = checked_variants(
+        varied, ccl, flags, one_at_a_time=flags.one_at_a_time, version=version
+    )
+    return variants, [*notices, *impossible]
 
 
 def _library(text: str) -> str:

@@ -22,7 +22,7 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.plan.cases import Case
 from cclmark.plan.items import OVERLAP, items_of
 from cclmark.plan.overlaps import overlaps_of
-from cclmark.plan.variants import DEFAULT, parse_vary
+from cclmark.plan.variants import DEFAULT, Variant, parse_vary
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
@@ -77,9 +77,10 @@ def _measure(
     )
     varied = [parse_vary(text) for text in flags.vary]
     notices = check_settings(varied, ccl)
-    variants = (
-        checked_variants(varied, ccl, flags, one_at_a_time=flags.one_at_a_time) if varied else []
-    )
+    variants: list[Variant] = []
+    if varied:
+        variants, others = checked_variants(varied, ccl, flags, one_at_a_time=flags.one_at_a_time)
+        notices += others
     cases = items_of(request.planned, Case)
     overlaps = replace(
         request,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
@@ -10,16 +10,22 @@ from cclmark.report.grid import grid_lines, usual_width
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.tune.bisection import Bisected
 
+_LEAST_DOUBT = 0.01  # part of a share by which the end of its interval may miss the request
+
 
 def bisection_lines(
     result: Bisected,
     name: str,
     cases: Sequence[Case],
     keep: float,
+    without_effect: Mapping[int, str],
     paint: Paint = unpainted,
     width: int | None = None,
 ) -> list[str]:
-    """Returns the shares of all measured values, and the smallest one that keeps ``keep``."""
+    """Returns the shares of all measured values, and the smallest one that keeps ``keep``.
+
+    ``without_effect``: the reason for each value with which the setting did not take effect.
+    """
     names = [f"{case.operation} {format_size(case.size_bytes)}" for case in cases]
     values = sorted(result.curve)
     cells = [[f"{one.ratio * 100:.1f} %" for one in result.curve[value]] for value in values]
@@ -35,6 +41,10 @@ def bisection_lines(
         lines.append(
             "  the run ended before the result was certain; of the values measured up to then:"
         )
+    if without_effect and set(result.curve) == set(without_effect):
+        reason = next(iter(without_effect.values()))
+        lines.append(paint(f"  {name} has no effect: {reason}", "bold"))
+        return lines
     if result.value is None:
         lines.append(f"  no value keeps {share}")
     else:
@@ -44,13 +54,26 @@ def bisection_lines(
         lines.append(
             paint(f"  {name}={result.value} is the smallest value that keeps {share}", "bold")
         )
-        lines.append(
-            f"  its smallest share: {one.ratio * 100:.1f} % ({one.low * 100:.1f} to "
-            f"{one.high * 100:.1f} %) at {names[worst]}"
-        )
+        reach = f"{one.low * 100:.1f} to {one.high * 100:.1f} %"
+        if one.deviation == 0:
+            reach = "shares refer to this value"
+        lines.append(f"  its smallest share: {one.ratio * 100:.1f} % ({reach}) at {names[worst]}")
+        if one.low < keep - max(_LEAST_DOUBT, (1 - keep) / 2):
+            text = "not certain, because that share may be smaller than requested: repeat the "
+            text += "search on an idle machine, or measure longer (--max-time)"
+            lines.append(paint(f"  {text}", "yellow"))
     if result.elsewhere:
         listed = ", ".join(map(str, result.elsewhere))
         lines.append(f"  smaller values keep it too, although values between do not: {listed}")
+    for reason, values in _by_reason(without_effect).items():
+        lines.append(f"  no effect with {', '.join(map(str, values))}: {reason}")
     if result.failed:
         lines.append(f"  failed: {', '.join(map(str, sorted(result.failed)))}")
     return lines
+
+
+def _by_reason(without_effect: Mapping[int, str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for value, reason in sorted(without_effect.items()):
+        found.setdefault(reason, []).append(value)
+    return found
