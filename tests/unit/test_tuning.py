@@ -28,6 +28,7 @@ from cclmark.tune.choices import Choice
 from cclmark.tune.mpi_target import RULES_FILE, OpenMpiTarget
 from cclmark.tune.nccl_candidates import wide_options
 from cclmark.tune.nccl_target import CONFIGURATION_FILE, TABLE_FILE, NcclTarget
+from cclmark.tune.tuner_csv import read_csv
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [KIB << (2 * step) for step in range(11)]  # 1 KiB to 1 GiB
@@ -450,7 +451,8 @@ def test_registered_buffers_are_proven_where_the_program_may_change(tmp_path):
     assert choices[16 * KIB].registration == "symmetric"
     assert choices[max(SIZES)].registration == ""
     text = "\n".join(tune_lines(result))
-    assert "program change: the buffers have to be in symmetric windows" in text
+    assert "program change: input and output have to be in symmetric windows" in text
+    assert "      backend.register_mem_pool(pool, symm=True)  # after the allocation\n" in text
 
 
 def test_channels_are_an_option_of_the_communicator_where_the_program_may_change(tmp_path):
@@ -471,6 +473,10 @@ def test_channels_are_an_option_of_the_communicator_where_the_program_may_change
     for name in ("environment.sh", "nccl.conf"):
         content = (tmp_path / "tuned" / name).read_text()
         assert "NCCL_MIN_CTAS" not in content
+    rules = read_csv((tmp_path / "tuned" / "nccl_tuner.csv").read_text(), "file", "nccl")
+    assert rules == list(
+        table_file.read((tmp_path / "tuned" / TABLE_FILE).read_text(), "table").rules
+    )
     assert "requires the option minCTAs=64 of the communicator" in (
         (tmp_path / "tuned" / "environment.sh").read_text()
     )

@@ -22,9 +22,10 @@ from cclmark.tune.nccl_deployment import deployment_of, wide_rules
 from cclmark.tune.rules import Rule
 from cclmark.tune.table_file import Table, written
 from cclmark.tune.target import Artifact, assigned_options
-from cclmark.tune.tuner_csv import rccl_csv
+from cclmark.tune.tuner_csv import nccl_csv, rccl_csv
 
-TABLE_FILE, CONFIGURATION_FILE, CSV_FILE = "tuner.table", "nccl.conf", "rccl_tuner.csv"
+TABLE_FILE, CONFIGURATION_FILE = "tuner.table", "nccl.conf"
+CSV_FILE, RCCL_CSV_FILE = "nccl_tuner.csv", "rccl_tuner.csv"
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,9 @@ class NcclTarget:
         variables = {PLUG_IN: self.plug_in, TABLE: path, **wide}
         table = Table(self.library, self.version, self.device, self.nvlinks, deployment.rules)
         extras = (
-            {CSV_FILE: rccl_csv(table)}
+            {RCCL_CSV_FILE: rccl_csv(table)}
             if self.library == "rccl"
-            else {CONFIGURATION_FILE: nccl_conf_text(variables)}
+            else {CONFIGURATION_FILE: nccl_conf_text(variables), CSV_FILE: nccl_csv(table)}
         )
         files = {TABLE_FILE: written(table, comments=comments)}
         options = self._wide_options if deployment.wide else {}

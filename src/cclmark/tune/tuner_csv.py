@@ -45,6 +45,11 @@ _FEWEST_COLUMNS = 8
 _MOST_COLUMNS = 10
 _MOST_LINE_CHARACTERS = 254  # both tuners read lines into 256 bytes, with the line's end and a zero
 _ANY = -1
+_CAVEATS = (
+    "# for the example tuner of NCCL 2.30.3 or newer: older ones crash at a line that matches",
+    "# operations and sizes without a line run on one channel: add lines for all that a program "
+    "uses",
+)
 _KEPT_CHANNELS = {"nccl": 0, "rccl": -1}  # the number that keeps the library's choice
 
 
@@ -83,6 +88,8 @@ def _lines(table: Table) -> Iterator[str]:
     yield f"# for {table.library} {table.library_version} on {table.device}, {links} NVLinks"[
         :_MOST_LINE_CHARACTERS
     ]
+    if table.library == "nccl":
+        yield from _CAVEATS
     yield f"# {_COLUMNS}"
     for rule in table.rules:
         columns: Sequence[object] = (

@@ -18,13 +18,10 @@ from cclmark.tune.tune_result import OperationResult, TuneResult
 # The fields of torch.distributed.ProcessGroupNCCL.NCCLConfig (torch/_C/_distributed_c10d.pyi).
 _TORCH_OPTIONS = {"minCTAs": "min_ctas", "maxCTAs": "max_ctas"}
 _HEADS = ("from", "to", "setting", "speed-up (95 %)", "smallest", "before", "after")
-_TORCH = {
-    "symmetric": "the buffers have to be in symmetric windows: in torch, allocate them in "
-    "torch.cuda.use_mem_pool(torch.cuda.MemPool(backend.mem_allocator)) and call "
-    "backend.register_mem_pool(pool, symm=True)",
-    "local": "the buffers have to be registered: in torch, allocate them in "
-    "torch.cuda.use_mem_pool(torch.cuda.MemPool(backend.mem_allocator)) and call "
-    "backend.register_mem_pool(pool)",
+# The buffers that the program has to prepare, and the argument of torch's register_mem_pool.
+_REGISTERED = {
+    "symmetric": ("in symmetric windows (NCCL 2.27, torch 2.9)", ", symm=True"),
+    "local": ("registered (NCCL 2.19)", ""),
 }
 
 
@@ -45,7 +42,8 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
         lines.append(paint("  no artifact is written: see above", "bold"))
     elif not deployed:
         lines.append(paint("  nothing beats the default", "bold"))
-    lines += [f"  program change: {_TORCH[name]}" for name in _registrations(result)]
+    for name in _registrations(result):
+        lines += _registration_lines(name)
     lines += _option_lines(result.options)
     if result.files:
         lines += ["  artifacts", *(f"    {path}" for path in result.files)]
@@ -60,6 +58,19 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
     rounds = result.proof_rounds if proofs else 0
     lines.append(effort(result.search_s, result.proof_s, rounds, result.trials))
     return lines
+
+
+def _registration_lines(name: str) -> list[str]:
+    """How a program registers the buffers of its operations, in torch."""
+    how, argument = _REGISTERED[name]
+    return [
+        f"  program change: input and output have to be {how}. In torch, on all ranks:",
+        '      backend = torch.distributed.group.WORLD._get_backend(torch.device("cuda"))',
+        "      pool = torch.cuda.MemPool(backend.mem_allocator)",
+        "      with torch.cuda.use_mem_pool(pool):",
+        '          buffer = torch.empty(elements, device="cuda")  # all that the operations use',
+        f"      backend.register_mem_pool(pool{argument})  # after the allocation",
+    ]
 
 
 def _option_lines(options: Mapping[str, str]) -> list[str]:
