@@ -71,6 +71,20 @@ def test_a_disk_that_fills_up_while_it_measures(tag, tmp_path, mounts):
     check_full(ended.returncode, ended.stderr, disk / "run.jsonl", "No space left on device")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("experiment", *SWEEP, "--vary", "SOME_NAME=a", "--rounds", "1000"),
+        ("tune", "all_reduce", "--devices", "host:2", "-b", "64", "-e", "1K", "--budget", "60s"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_disk_that_fills_up_while_settings_are_compared(tag, tmp_path, mounts, command):
+    disk = mounts("-t", "tmpfs", "-o", "size=16K", "none")
+    ended = run_to_its_end(tag, tmp_path, *command, "--journal", disk / "run.jsonl")
+    check_full(ended.returncode, ended.stderr, disk / "run.jsonl", "No space left on device")
+
+
 def test_a_journal_that_may_not_grow_any_more(background):
     run = background(*ENDLESS)
     run.wait_for_ranks(results=4)
