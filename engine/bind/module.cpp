@@ -137,6 +137,7 @@ NB_MODULE(_engine, m) {
       .def_ro("rooted", &CollectiveInfo::rooted)
       .def_ro("uneven", &CollectiveInfo::uneven)
       .def_ro("staged_in_place", &CollectiveInfo::staged_in_place)
+      .def_ro("divisible", &CollectiveInfo::divisible)
       .def_prop_ro("composition",
                    [](const CollectiveInfo& row) { return text_of(row.composition); });
   m.def("collectives", [] {

@@ -103,20 +103,20 @@ using By = Composition;
 
 constexpr std::array<CollectiveInfo, kCollectives.size()> kTable = {{
     // clang-format off
-    // collective        reduces rooted uneven staged  composition      send      receive     send offset    receive offset expected
-    {C::all_reduce,      true,   false, false, false,  By::nothing,     one,      one,        none,          none,          reduced},
-    {C::all_gather,      false,  false, false, false,  By::nothing,     one,      all,        own_part,      none,          gathered},
-    {C::reduce_scatter,  true,   false, false, false,  By::nothing,     all,      one,        none,          own_part,      reduced_part},
-    {C::broadcast,       false,  true,  false, false,  By::nothing,     root_one, one,        none,          none,          from_root},
-    {C::reduce,          true,   true,  false, false,  By::nothing,     one,      root_one,   none,          none,          reduced_at_root},
-    {C::alltoall,        false,  false, false, true,   By::exchange,    all,      all,        none,          none,          transposed},
-    {C::alltoallv,       false,  false, true,  true,   By::exchange,    row_sum,  column_sum, none,          none,          transposed_uneven},
-    {C::gather,          false,  true,  false, false,  By::exchange,    one,      root_all,   root_own_part, none,          gathered_at_root},
-    {C::scatter,         false,  true,  false, false,  By::exchange,    root_all, one,        none,          root_own_part, part_of_root},
-    {C::sendrecv,        false,  false, false, true,   By::ring,        one,      one,        none,          none,          from_left},
-    {C::send,            false,  true,  false, false,  By::exchange,    root_one, right_of_root_one, none,   none,          to_the_right_of_root},
-    {C::ping_pong,       false,  false, false, true,   By::turns,       one,      one,        none,          none,          from_left},
-    {C::barrier,         false,  false, false, false,  By::all_reduce,  none,     none,       none,          none,          nothing},
+    // collective        reduces rooted uneven staged divisible composition      send      receive     send offset    receive offset expected
+    {C::all_reduce,      true,   false, false, false,  true,     By::nothing,     one,      one,        none,          none,          reduced},
+    {C::all_gather,      false,  false, false, false,  false,    By::nothing,     one,      all,        own_part,      none,          gathered},
+    {C::reduce_scatter,  true,   false, false, false,  false,    By::nothing,     all,      one,        none,          own_part,      reduced_part},
+    {C::broadcast,       false,  true,  false, false,  true,     By::nothing,     root_one, one,        none,          none,          from_root},
+    {C::reduce,          true,   true,  false, false,  true,     By::nothing,     one,      root_one,   none,          none,          reduced_at_root},
+    {C::alltoall,        false,  false, false, true,   false,    By::exchange,    all,      all,        none,          none,          transposed},
+    {C::alltoallv,       false,  false, true,  true,   false,    By::exchange,    row_sum,  column_sum, none,          none,          transposed_uneven},
+    {C::gather,          false,  true,  false, false,  false,    By::exchange,    one,      root_all,   root_own_part, none,          gathered_at_root},
+    {C::scatter,         false,  true,  false, false,  false,    By::exchange,    root_all, one,        none,          root_own_part, part_of_root},
+    {C::sendrecv,        false,  false, false, true,   true,     By::ring,        one,      one,        none,          none,          from_left},
+    {C::send,            false,  true,  false, false,  true,     By::exchange,    root_one, right_of_root_one, none,   none,          to_the_right_of_root},
+    {C::ping_pong,       false,  false, false, true,   false,    By::turns,       one,      one,        none,          none,          from_left},
+    {C::barrier,         false,  false, false, false,  false,    By::all_reduce,  none,     none,       none,          none,          nothing},
     // clang-format on
 }};
 

@@ -38,6 +38,8 @@ struct CollectiveInfo {
   /// In place, input and output overlap in a way that libraries leave undefined: the input is first
   /// copied aside, and that copy is part of the time.
   bool staged_in_place;
+  /// Consecutive parts of the buffers of every rank are the same operation, with fewer elements.
+  bool divisible;
   Composition composition;
   size_t (*send_count)(const Operation&, int rank, int n);
   size_t (*receive_count)(const Operation&, int rank, int n);

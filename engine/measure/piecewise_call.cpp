@@ -10,20 +10,6 @@
 namespace cclmark {
 namespace {
 
-/// Whether pieces of the operation are consecutive parts of the buffers of every rank.
-bool is_divisible(Collective collective) {
-  switch (collective) {
-    case Collective::all_reduce:
-    case Collective::broadcast:
-    case Collective::reduce:
-    case Collective::sendrecv:
-    case Collective::send:
-      return true;
-    default:
-      return false;
-  }
-}
-
 class PiecewiseCall final : public Call {
  public:
   PiecewiseCall(Communicator& communicator, const Operation& operation, const Pieces& pieces,
@@ -104,7 +90,7 @@ class PiecewiseCall final : public Call {
 std::unique_ptr<Call> bind_pieces(Communicator& communicator, const Operation& operation,
                                   const Pieces& pieces, void* stream) {
   if (pieces.counts.empty()) return communicator.bind(operation, stream);
-  if (!is_divisible(operation.collective)) {
+  if (!info(operation.collective).divisible) {
     throw Error(std::string(name(operation.collective)) +
                 ": its pieces are not consecutive parts of the buffers");
   }

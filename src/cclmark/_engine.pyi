@@ -97,6 +97,7 @@ class CollectiveInfo:
     rooted: bool
     uneven: bool
     staged_in_place: bool
+    divisible: bool
     composition: str
 
 class Operation:

@@ -93,7 +93,11 @@ def drawn(browser, pages):
         one.page.context.close()
 
 
-@pytest.mark.parametrize("name", ["collectives", "copies", "pairs", "together", "comparison"])
+# All of them on one page is what a browser takes three times as long for.
+TOGETHER = pytest.param("together", marks=pytest.mark.exhaustive)
+
+
+@pytest.mark.parametrize("name", ["collectives", "copies", "pairs", TOGETHER, "comparison"])
 def test_every_chart_is_drawn_and_nothing_is_fetched(drawn, pages, name):
     seen = drawn(name)
     for number in range(seen.page.locator("figure .plot").count()):
@@ -558,7 +562,13 @@ def test_strings_of_a_journal_do_not_run(seen, tmp_path):
     assert seen.page.locator("img, b, script[src], a[href^=javascript]").count() == 0
 
 
-@pytest.mark.parametrize("name", ["collectives", "copies", "comparison", "explained"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("copies", "explained"),
+        *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("collectives", "comparison")),
+    ],
+)
 def test_nothing_serious_for_those_who_see_or_hear_it_otherwise(seen, pages, name):
     page = seen.open(pages[name]).page  # one chart is enough: each has thousands of elements
     page.locator("figure").first.scroll_into_view_if_needed()  # charts are drawn when they are seen

@@ -257,7 +257,14 @@ class TestWords:
         run = measure(cclmark, CNCL, "all_reduce", "-e", "64", env=env, code=4)
         assert "cnclGetCommAsyncError failed: CNCL: asynchronous error (code 22)" in run.err
 
-    @pytest.mark.parametrize("shape", SHAPES, ids=by_name)
+    @pytest.mark.parametrize(
+        "shape",
+        [
+            pytest.param(shape, marks=[pytest.mark.exhaustive] if shape is BKCL else [])
+            for shape in SHAPES
+        ],
+        ids=by_name,
+    )
     def test_of_an_operation_that_hangs(self, cclmark, no_leaks, shape) -> None:
         env = shape.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce")
         arguments = ("all_reduce", "-b", "64", "-e", "64", *waits(3))

@@ -261,8 +261,22 @@ class TestGloo:
 class TestBrokenBackend:
     """Torch with a plug-in that has known faults: see tests/fakes/broken_backend.py."""
 
-    @pytest.mark.parametrize("operation", ["all_reduce", "broadcast"])
-    @pytest.mark.parametrize("length", [("-w", "0", "-n", "5"), ("--timing", "blocking"), ()])
+    @pytest.mark.parametrize(
+        ("operation", "length"),
+        [
+            ("all_reduce", ()),
+            ("broadcast", ("--timing", "blocking")),
+            *(
+                pytest.param(operation, length, marks=pytest.mark.exhaustive)
+                for operation, length in (
+                    ("all_reduce", ("-w", "0", "-n", "5")),
+                    ("all_reduce", ("--timing", "blocking")),
+                    ("broadcast", ("-w", "0", "-n", "5")),
+                    ("broadcast", ()),
+                )
+            ),
+        ],
+    )
     def test_what_one_rank_alone_refuses_is_its_failure(self, cclmark, operation, length):
         run = cclmark(
             *(operation, "--ccl", "torch:odd", "--import", "odd_backend"),

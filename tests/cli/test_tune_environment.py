@@ -56,7 +56,9 @@ DEVICES = {
     [
         ("hccl", "HCCL_BUFFSIZE", "400", "200", "HCCL_INTRA_PCIE_ENABLE"),
         ("flagcx", "FLAGCX_UNIRUNNER_NSLICES", "4", "1", "FLAGCX_P2P_DISABLE"),
-        ("oneccl", "CCL_WORKER_COUNT", "4", "1", "CCL_ATL_SHM"),
+        pytest.param(
+            *("oneccl", "CCL_WORKER_COUNT", "4", "1", "CCL_ATL_SHM"), marks=pytest.mark.exhaustive
+        ),
     ],
 )
 def test_a_variable_that_is_faster_is_found_proven_and_deployed(
@@ -116,6 +118,7 @@ def test_bridge_is_tuned_with_its_islands(cclmark, env):
     run = cclmark(
         *("tune", "all_reduce", "--ccl", "bridge", "--devices", "host:4", "--islands", "0-1,2-3"),
         *(*SHORT, "--budget", "1s", "-O", "t"),
+        *("--settings", "CCLMARK_BRIDGE_WHOLE_BYTES,CCLMARK_BRIDGE_HOST_SLOT_BYTES"),
         env=env["shm"],
         timeout_s=200,
     )

@@ -61,7 +61,9 @@ def matrix(text, title):
     return {(a, b): cell for a, row in enumerate(rows) for b, cell in enumerate(row[1:]) if a != b}
 
 
-@pytest.mark.parametrize("started", ["openmpi", "mpich"], indirect=True)
+@pytest.mark.parametrize(
+    "started", ["openmpi", pytest.param("mpich", marks=pytest.mark.exhaustive)], indirect=True
+)
 def test_a_matrix_has_every_pair_of_all_hosts(measured):
     run = measured("p2p", *SHORT, "-d", "write,read", "-t", "CE")
     assert run.code == 0, run.err
@@ -254,7 +256,7 @@ def test_a_rank_that_is_killed_in_copies_ends_all(started, hosts):
     assert "was killed by" in run.err
 
 
-@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+@pytest.mark.parametrize("mpi", [pytest.param("openmpi", marks=pytest.mark.exhaustive), "mpich"])
 def test_a_rank_that_is_killed_in_a_message_ends_all(request, hosts, tmp_path, background, mpi):
     mpi = request.getfixturevalue(f"{mpi}_wheel")
     begun = background(
@@ -282,11 +284,16 @@ def test_a_rank_that_is_killed_in_a_message_ends_all(request, hosts, tmp_path, b
     ("command", "says"),
     [
         (("p2p", *SHORT, "-t", "CE", "--scope", "pairs,all-pairs"), "use --scope pairs, or run"),
-        (("p2p", *SHORT, "-t", "CE", "--scope", "all"), "use --scope pairs,local,host, or run"),
-        (("p2p", *SHORT, "-t", "CE", "--ccl", "torch:gloo"), "not with torch:gloo: use --ccl mpi"),
-        (("p2p", *SHORT, "-t", "CE", "--ccl", "other"), "unknown library 'other': use --ccl mpi"),
         (("p2p", *SHORT, "-t", "CE", "-a", "1"), "use -a 0"),
-        (("p2p", *SHORT, "-t", "CE", "-g", "2"), "or use -g 1"),
+        *(
+            pytest.param((*command, *SHORT, "-t", "CE", *more), says, marks=pytest.mark.exhaustive)
+            for command, more, says in (
+                (("p2p",), ("--scope", "all"), "use --scope pairs,local,host, or run"),
+                (("p2p",), ("--ccl", "torch:gloo"), "not with torch:gloo: use --ccl mpi"),
+                (("p2p",), ("--ccl", "other"), "unknown library 'other': use --ccl mpi"),
+                (("p2p",), ("-g", "2"), "or use -g 1"),
+            )
+        ),
         (("pairs", *FEW, "--ccl", "shm"), "are on 2 hosts: use --ccl mpi"),
     ],
 )
@@ -301,7 +308,13 @@ def test_what_is_refused_works_as_advised(measured, cclmark, command, says):
         cclmark(*command, "--devices", "host:2")
 
 
-@pytest.mark.parametrize("command", [("p2p", *SHORT, "-t", "CE"), ("pairs", *FEW)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(("p2p", *SHORT, "-t", "CE"), marks=pytest.mark.exhaustive),
+        ("pairs", *FEW),
+    ],
+)
 def test_without_mpi_each_host_is_measured_alone(hosts, background, cclmark, tmp_path, command):
     """As torchrun starts a process on each host: its ranks are none of MPI's."""
     env = {

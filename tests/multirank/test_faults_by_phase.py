@@ -118,8 +118,22 @@ def test_a_rank_in_which_something_nobody_thought_of_is_raised(background, tmp_p
         assert run.read().footer.exit_code == 4
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-@pytest.mark.parametrize("rank", EVERY_RANK)
+@pytest.mark.parametrize(
+    ("rank", "number"),
+    [
+        (0, signal.SIGKILL),
+        (2, signal.SIGSTOP),
+        *(
+            pytest.param(rank, number, marks=pytest.mark.exhaustive)
+            for rank, number in (
+                (0, signal.SIGSTOP),
+                (1, signal.SIGKILL),
+                (1, signal.SIGSTOP),
+                (2, signal.SIGKILL),
+            )
+        ),
+    ],
+)
 def test_a_rank_that_waits_for_the_others_times(background, rank, number):
     """All times are gathered after each batch; the next rank is held up before its own."""
     late = (rank + 1) % RANKS

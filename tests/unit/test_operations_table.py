@@ -38,7 +38,7 @@ def test_both_tables_have_the_same_rows():
 
 @pytest.mark.parametrize("name", list(OPERATIONS))
 @pytest.mark.parametrize(
-    "column", ["reduces", "rooted", "uneven", "staged_in_place", "composition"]
+    "column", ["reduces", "rooted", "uneven", "staged_in_place", "divisible", "composition"]
 )
 def test_columns_are_those_of_the_engine(name, column):
     assert getattr(OPERATIONS[name], column) == getattr(ENGINE[name], column)

@@ -56,6 +56,11 @@ class OperationInfo:
         """Whether the operation is composed of sends and receives."""
         return self.composition in ("exchange", "ring", "turns")
 
+    @property
+    def divisible(self) -> bool:
+        """Whether consecutive parts of every rank's buffers are the same operation, smaller."""
+        return self.moves_data and not (self.spans_ranks or self.round_trip)
+
 
 def _all_reduce(n: int) -> float:
     return 2 * (n - 1) / n

@@ -17,13 +17,13 @@ from cclmark.plan.cases import Case
 from cclmark.plan.counts import AtLeastOne
 from cclmark.plan.items import PIECES
 from cclmark.plan.of_case import OfCase
-from cclmark.plan.operations import DTYPE_BYTES
+from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS
 from cclmark.plan.sizes import format_size
 
 ONE, SEPARATE, GROUPED, BUCKETS = "one", "separate", "grouped", "buckets"
 
-#: Operations whose pieces are consecutive parts of every rank's buffers.
-DIVISIBLE = ("all_reduce", "broadcast", "reduce", "sendrecv")
+#: The operations of a command whose pieces are consecutive parts of every rank's buffers.
+DIVISIBLE = tuple(name for name in COLLECTIVES if OPERATIONS[name].divisible)
 
 BUCKET_BYTES = 25 << 20
 FIRST_BUCKET_BYTES = 1 << 20

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.sizes import format_size
+from cclmark.profile.observed import MESSAGES
 from cclmark.profile.profile_log import ProfileLog
 from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import Profile, ProfileGroup
@@ -12,7 +14,7 @@ from cclmark.results.schema import Profile, ProfileGroup
 _MOST_DIFFERENCES = 8
 #: Operations that only some ranks of a group call, or that ranks call in different numbers or with
 #: different counts.
-_UNEQUAL = frozenset({"send", "recv", "alltoallv"})
+_UNEQUAL = MESSAGES | {name for name, row in OPERATIONS.items() if row.uneven}
 
 
 def losses_of(logs: Sequence[ProfileLog]) -> list[str]:

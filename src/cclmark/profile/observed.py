@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-#: The operations in which every rank needs data of all others: their kernels end together, so that
-#: the rank that arrives last has the shortest kernel.
-SYNCHRONIZING = frozenset({"all_reduce", "all_gather", "reduce_scatter", "alltoall", "barrier"})
+from cclmark.plan.operations import OPERATIONS
+
+#: The operations in which every rank needs data of all others, because all do the same work: their
+#: kernels end together, so that the rank that arrives last has the shortest kernel.
+SYNCHRONIZING = frozenset(name for name, row in OPERATIONS.items() if row.symmetric)
 #: The operations of which a library may execute many in one kernel.
 MESSAGES = frozenset({"send", "recv"})
 #: Of a group, and more than any machine has.

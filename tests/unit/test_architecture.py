@@ -1,0 +1,67 @@
+"""The packages import each other as the page on the architecture says, and never in a circle."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+SOURCE = REPOSITORY / "src" / "cclmark"
+PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
+PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+
+
+def modules_of(tree: ast.AST):
+    """The modules that a file imports, those of functions and of type checks too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module == "cclmark":
+            yield from (f"cclmark.{name.name}" for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def imports_of(package: str) -> set[str]:
+    """The other packages that one imports, and ``_engine``."""
+    found = set()
+    for path in (SOURCE / package).rglob("*.py"):
+        for module in modules_of(ast.parse(path.read_text())):
+            names = module.split(".")
+            if names[0] == "cclmark" and len(names) > 1:
+                found.add(names[1])
+    return (found & {*PACKAGES, "_engine"}) - {package}
+
+
+IMPORTS = {package: imports_of(package) for package in PACKAGES}
+
+
+def test_the_picture_has_every_package_above_what_it_imports():
+    picture = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)[1]
+    levels = {}
+    for number, line in enumerate(picture.splitlines()):
+        for name in re.split(r"\s{3,}", line.strip())[0].split():
+            levels[name] = number
+    assert sorted(levels) == PACKAGES
+    upward = [
+        (package, other)
+        for package, others in IMPORTS.items()
+        for other in others - {"_engine"}
+        if levels[other] <= levels[package]
+    ]
+    assert upward == []
+
+
+@pytest.mark.parametrize("package", [name for name in PACKAGES if name != "cli"])
+def test_the_table_lists_the_imports_of_each(package):
+    [line] = re.findall(rf"^\| `src/cclmark/{package}/` \|(.*)\|$", PAGE, re.MULTILINE)
+    listed = {word.strip() for word in line.rpartition("|")[2].split(",")} - {"nothing"}
+    assert listed == IMPORTS[package] - {"_engine"}
+
+
+def test_one_package_imports_the_engine():
+    users = {package for package, others in IMPORTS.items() if "_engine" in others}
+    assert users == {"run"}
