@@ -56,16 +56,6 @@ def judged_summary(result: CaseResult) -> Summary | None:
     return result.device.summary if result.device is not None else result.summary
 
 
-def device_summary(result: CaseResult, timing: str) -> Summary | None:
-    """The time of the devices of a case, of a run with this ``timing``; None if it is unknown.
-
-    With ``auto`` the cost of a call is that time where launches do not determine it.
-    """
-    if result.device is not None:
-        return result.device.summary
-    return result.summary if timing == "auto" and not result.device_reason else None
-
-
 def converged(result: CaseResult) -> bool:
     """Whether the median, and the device time's median, reached the requested precision."""
     return result.converged and (result.device is None or result.device.converged)

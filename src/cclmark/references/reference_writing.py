@@ -8,12 +8,12 @@ from statistics import median
 
 import msgspec
 
-from cclmark.analysis.device_time import device_summary
 from cclmark.errors import UsageError
 from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.operations import moves_data
 from cclmark.plan.transfers import Transfer
 from cclmark.references.reference import P2P
+from cclmark.results.figures import device_summary
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.method import unusual_method

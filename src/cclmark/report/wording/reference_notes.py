@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from cclmark.analysis.device_time import device_summary, judged_summary
+from cclmark.analysis.device_time import judged_summary
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.references.copy_matching import CopyReferences
@@ -14,6 +14,7 @@ from cclmark.references.matching import References, kinds_of
 from cclmark.references.reference import P2P, Reference
 from cclmark.references.restrictions import restrictions
 from cclmark.report.wording.text import format_time_us
+from cclmark.results.figures import device_summary
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Header, Summary
 
