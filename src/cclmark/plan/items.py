@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 COLLECTIVE, PAIRS, P2P, CHECK, MEMORY = "collective", "pairs", "p2p", "check", "memory"
 EXPERIMENT, OVERLAP, TRAIN, PROFILE = "experiment", "overlap", "train", "profile"
 OBJECTS, PIECES, REPLAY = "objects", "pieces", "replay"
+
+Value = str | int | float | bool | None  # of a field of an item
+
+
+@runtime_checkable
+class Outlined(Protocol):
+    """An item that contains another one, or has values that are no field."""
+
+    def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
+        """The item whose fields describe it, and other values by name, see plan.outline."""
 
 
 class Item(Protocol):

@@ -6,17 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.plan.items import Item
-from cclmark.plan.overlaps import Overlap
-from cclmark.plan.pairs import PairCases
-from cclmark.plan.pieces import PieceCase
-from cclmark.plan.rank_memory import RankMemories
-from cclmark.plan.replays import Replay
+from cclmark.plan.items import Item, Outlined, Value
 from cclmark.plan.sizes import format_size
-from cclmark.plan.trainings import Training
-from cclmark.plan.trials import Trial
-
-Value = str | int | float | bool | None
 
 # The fields that differ between items, and the options that set them. Other properties, for example
 # the matrices of alltoallv and the order of items, are covered by the digest.
@@ -70,39 +61,18 @@ class Outline(msgspec.Struct):
 
 def outline_of(items: Sequence[Item], devices: int, processes: int) -> Outline:
     """The outline of ``items`` measured on ``devices`` devices by ``processes`` processes."""
-    listed = items
-    if isinstance(items, PairCases):
-        listed = items.of_two
-    elif isinstance(items, RankMemories):
-        listed = items.cases
+    listed: Sequence[Item] = getattr(items, "distinct", items)
     values: dict[str, list[Value]] = {"devices": [devices], "processes": [processes]}
-    parts: list[Item] = [*listed]
-    trials = [one for one in listed if isinstance(one, Trial | Overlap)]
-    if trials:
-        parts = [one.case for one in trials]
-        values["variant"] = [*dict.fromkeys(one.variant.describe() for one in trials)]
-        values["round"] = [len({one.round for one in trials})]
-    if trainings := [one for one in listed if isinstance(one, Training)]:
-        parts = [one.without_variant() for one in trainings]
-        values["variant"] = [*dict.fromkeys(one.variant.describe() for one in trainings)]
-        values["round"] = [len({one.round for one in trainings})]
-        values["model"] = [*dict.fromkeys(one.model.describe() for one in trainings)]
-        values["ccl"] = [*dict.fromkeys(one.ccl for one in trainings)]
-    if replays := [one for one in listed if isinstance(one, Replay)]:
-        parts = [one.without_variant() for one in replays]
-        values["variant"] = [*dict.fromkeys(one.variant.describe() for one in replays)]
-        values["round"] = [len({one.round for one in replays})]
-        values["step"] = [*dict.fromkeys(one.digest for one in replays)]
-        values["gaps"] = [*dict.fromkeys(one.gaps for one in replays)]
-        filled = [one.compute for one in replays if one.compute is not None]
-        values["compute"] = [*dict.fromkeys(one.describe() for one in filled)]
-        values["ccl"] = [*dict.fromkeys(one.ccl for one in replays)]
-    if piece_cases := [one for one in listed if isinstance(one, PieceCase)]:
-        parts = [one.case for one in piece_cases]
-        divisions = dict.fromkeys(part for one in piece_cases for part in one.divisions)
-        values["pieces"] = [part.describe() for part in divisions]
-    if overlaps := [one for one in listed if isinstance(one, Overlap)]:
-        values["compute"] = [*dict.fromkeys(one.compute.describe() for one in overlaps)]
+    parts: list[Item] = []
+    own: dict[str, dict[Value, None]] = {}
+    for one in listed:
+        part, described = one.outline() if isinstance(one, Outlined) else (one, {})
+        parts.append(part)
+        for name, texts in described.items():
+            own.setdefault(name, {}).update(dict.fromkeys(texts))
+    values.update((name, list(texts)) for name, texts in own.items())
+    if rounds := {number for one in listed if (number := getattr(one, "round", None)) is not None}:
+        values["round"] = [len(rounds)]
     for name in _NAMES:
         found = dict.fromkeys(
             getattr(one, name) for one in parts if name in type(one).__annotations__

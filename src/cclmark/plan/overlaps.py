@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.counts import Count
-from cclmark.plan.items import OVERLAP
+from cclmark.plan.items import OVERLAP, Item, Value
 from cclmark.plan.of_case import OfCase
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import Variant
@@ -52,6 +52,13 @@ class Overlap(msgspec.Struct, OfCase, frozen=True):
     round: Count
     case: Case
     compute: Compute
+
+    def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
+        """See plan.items.Outlined."""
+        return self.case, {
+            "variant": [self.variant.describe()],
+            "compute": [self.compute.describe()],
+        }
 
     @property
     def kind(self) -> str:

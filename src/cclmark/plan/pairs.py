@@ -73,7 +73,7 @@ class PairCases(Sequence[Case]):
 
     def __init__(self, of_two: Sequence[Case], devices: int) -> None:
         """``of_two``: the cases of each pair, for two ranks."""
-        self.of_two = of_two
+        self.of_two = self.distinct = of_two
         self._pairs = [pair for pairs in pair_rounds(devices) for pair in pairs]
         self._places = {pair: place for place, pair in enumerate(self._pairs)}
 

@@ -8,14 +8,14 @@ the whole operation. DDP's buckets have the default sizes of torch's Distributed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.counts import AtLeastOne
-from cclmark.plan.items import PIECES
+from cclmark.plan.items import PIECES, Item, Value
 from cclmark.plan.of_case import OfCase
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS
 from cclmark.plan.sizes import format_size
@@ -59,6 +59,10 @@ class PieceCase(msgspec.Struct, OfCase, frozen=True):
 
     case: Case
     divisions: tuple[Division, ...]
+
+    def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
+        """See plan.items.Outlined."""
+        return self.case, {"pieces": [part.describe() for part in self.divisions]}
 
     @property
     def kind(self) -> str:

@@ -49,7 +49,7 @@ class RankMemories(Sequence[RankMemory]):
     """
 
     def __init__(self, cases: Sequence[Case], ranks: int) -> None:
-        self.cases = cases
+        self.cases = self.distinct = cases
         self._ranks = ranks
 
     def __len__(self) -> int:

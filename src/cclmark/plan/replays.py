@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from cclmark.plan.counts import AtLeastOne, Count
-from cclmark.plan.items import REPLAY
+from cclmark.plan.items import REPLAY, Item, Value
 from cclmark.plan.overlaps import Compute
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.variants import LIBRARY, Variant
@@ -109,6 +109,16 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
     original: OriginalStep = OriginalStep()
     compute: Compute | None = None
     fit: str = ""
+
+    def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
+        """See plan.items.Outlined."""
+        return self.without_variant(), {
+            "variant": [self.variant.describe()],
+            "step": [self.digest],
+            "gaps": [self.gaps],
+            "compute": [] if self.compute is None else [self.compute.describe()],
+            "ccl": [self.ccl],
+        }
 
     @property
     def kind(self) -> str:

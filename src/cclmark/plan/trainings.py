@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.counts import AtLeastOne, Count
-from cclmark.plan.items import TRAIN
+from cclmark.plan.items import TRAIN, Item, Value
 from cclmark.plan.models import Model
 from cclmark.plan.training_choices import (
     COMPILABLE,
@@ -51,6 +51,14 @@ class Training(msgspec.Struct, frozen=True, omit_defaults=True):
     compiled: bool = False
     balance_weight: float = 0.0
     peak_flops: float = 0.0
+
+    def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
+        """See plan.items.Outlined."""
+        return self.without_variant(), {
+            "variant": [self.variant.describe()],
+            "model": [self.model.describe()],
+            "ccl": [self.ccl],
+        }
 
     @property
     def kind(self) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.counts import Count
-from cclmark.plan.items import EXPERIMENT
+from cclmark.plan.items import EXPERIMENT, Item, Value
 from cclmark.plan.of_case import OfCase
 from cclmark.plan.variants import Variant
 
@@ -25,6 +25,10 @@ class Trial(msgspec.Struct, OfCase, frozen=True, omit_defaults=True):
     round: Count
     case: Case
     stage: str = ""
+
+    def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
+        """See plan.items.Outlined."""
+        return self.case, {"variant": [self.variant.describe()]}
 
     @property
     def kind(self) -> str:
