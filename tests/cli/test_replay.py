@@ -297,7 +297,7 @@ def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
     last_s = max(call.begin_s for call in read_journal(Path(traced)).profile.window[0])
     assert max(min(values) for values in result.span_s) >= last_s / 2
     markdown = cclmark("replay", traced, *FAST, "--format", "markdown").out
-    assert "| the program |" in markdown
+    assert "| the program (median of 3 steps) |" in markdown
 
 
 @pytest.mark.parametrize(
