@@ -493,8 +493,8 @@ def _untypical(profile: Profile) -> Iterator[str]:
         largest = max(known.step_deviation, known.communication_deviation)
         if largest > _LARGE_DEVIATION:
             yield (
-                f"no step of the program is typical: the one that is replayed, of {known.compared} "
-                "the nearest to their medians, differs from them by "
+                "no step of the program is typical: the replayed one is the nearest to the medians "
+                f"of {known.compared} steps, but differs from them by "
                 f"{known.communication_deviation * 100:.0f} % in communication and "
                 f"{known.step_deviation * 100:.0f} % in its length"
             )
