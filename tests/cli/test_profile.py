@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -300,6 +301,27 @@ def test_what_cannot_be_run(cclmark, tmp_path, arguments, problem):
     assert problem in run.message
     assert [name for name in run.written() if not name.startswith("cclmark-runs")] == []
     assert not any((tmp_path / "cclmark-runs").glob("*.jsonl"))
+
+
+def test_a_script_that_starts_the_ranks(cclmark, job, tmp_path):
+    """As launchers do: the command itself does not communicate."""
+    words, env = job()
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "#!/bin/sh\n"
+        "export WORLD_SIZE=2 NOTE=id\n"
+        f"for rank in 0 1; do RANK=$rank {shlex.join(words)} & done\n"
+        "wait\n"
+        "exit 6\n"
+    )
+    script.chmod(0o755)
+    run = cclmark("profile", "--", "./run.sh", env=env, code=6)
+    assert counts(run.journal) == times(STEPS)
+    profile = run.journal.profile
+    assert [one.rank for one in profile.processes] == [0, 1]
+    assert len({one.pid for one in profile.processes}) == 2
+    assert profile.groups[0].ranks == [0, 1]
+    assert profile.program_exit_code == 6
 
 
 @pytest.mark.started

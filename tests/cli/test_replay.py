@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import sys
 from pathlib import Path
 
@@ -11,11 +13,17 @@ import pytest
 from cclmark.analysis.replays import summaries_of_replays
 from cclmark.recording.replay_fit import chosen_of
 from cclmark.results.journal import read_journal
+from commands import wait_until
+from patience import waits
 
 PROGRAM = Path(__file__).parent / "programs" / "nccl_job.py"
 TRACES = Path(__file__).parents[1] / "unit" / "traces"
 STEPS = 12
 FAST = ("-n", "3", "-w", "1")
+ALONE = ("--gaps", "drop", "--rounds")
+SOON_S = 20.0
+ONECCL = Path(__file__).parents[2] / "build" / "oneccl" / "lib" / "libccl.so.2"
+FABRIC = ONECCL.parents[2] / "mpi" / "openmpi" / "lib" / "openmpi"
 
 
 @pytest.fixture
@@ -53,6 +61,27 @@ def test_a_step_with_every_use_of_its_gaps(cclmark, fake_cuda, profiled):
         }
         assert ("replay against program" in run.out) == (gaps != "drop")
         assert "1 of 1 replay checked, all right" in run.out
+
+
+def test_a_late_rank_in_the_middle_step_is_not_replayed(cclmark, fake_cuda):
+    """It sleeps 200 ms before its all_gather. The figures of the program are medians."""
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION="22809", CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS="0")
+    words = [sys.executable, str(PROGRAM), str(fake_cuda.cuda), str(fake_cuda.nccl)]
+    late = ("--steps", str(STEPS), "--late", f"1:{STEPS // 2}")
+    profile = cclmark("profile", "--", *words, *late, env=env).journal_path
+    assert all(
+        call.begin_s + call.time_s < 0.1
+        for window in read_journal(profile).profile.window
+        for call in window
+    )
+    run = cclmark("replay", str(profile), *FAST, env=fake_cuda.env())
+    (result,) = run.journal.replays
+    original = result.replay.original
+    assert original.steps >= STEPS - 2
+    assert max((*original.communication_s, *original.span_s)) < 0.1
+    named = f"medians of {original.steps} steps of the program; half of them have "
+    assert named in run.out
+    assert f"the program (median of {original.steps} steps)" in run.out
 
 
 def with_later_calls(profile, path, later_s):
@@ -297,7 +326,58 @@ def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
     last_s = max(call.begin_s for call in read_journal(Path(traced)).profile.window[0])
     assert max(min(values) for values in result.span_s) >= last_s / 2
     markdown = cclmark("replay", traced, *FAST, "--format", "markdown").out
-    assert "| the program |" in markdown
+    assert "| the program (median of 3 steps) |" in markdown
+
+
+def test_libraries_are_compared(cclmark, fake_cuda, profiled):
+    env = fake_cuda.env(CCLMARK_FLAGCX_LIBRARY=str(fake_cuda.nccl.parent / "libflagcx.so"))
+    run = cclmark("replay", profiled, *FAST, *ALONE, "2", "--ccl", "nccl,flagcx", env=env)
+    check_libraries(run, "nccl", "flagcx", rounds=2)
+    _, other = summaries_of_replays(run.journal.replays)
+    assert other.ratio.ratio > 0
+
+
+def test_libraries_are_compared_on_the_host(cclmark, traced):
+    if not ONECCL.is_file():
+        pytest.skip(f"{ONECCL} is not there")
+    # Recent wheels of Intel MPI contain no libfabric; Open MPI's does.
+    path = {"LD_LIBRARY_PATH": str(FABRIC)} if FABRIC.is_dir() else {}
+    env = {"CCLMARK_ONECCL_LIBRARY": str(ONECCL), "CCL_PLUGIN": "ONECCL_LEGACY_CPU", **path}
+    run = cclmark("replay", traced, *FAST, *ALONE, "1", "--ccl", "shm,oneccl", env=env)
+    check_libraries(run, "shm", "oneccl", rounds=1)
+
+
+def check_libraries(run, default, other, rounds):
+    """Both are measured and checked in each round."""
+    found = [(one.replay.round, one.replay.ccl, one.status) for one in run.journal.replays]
+    assert sorted(found) == sorted(
+        (number, name, "ok") for number in range(rounds) for name in (default, other)
+    )
+    assert {one.verification.wrong for one in run.journal.replays} == {0}
+    assert {len(values) for one in run.journal.replays for values in one.span_s} == {3}
+    assert f"  {default} (default)" in run.out
+    assert f"  {other}  " in run.out
+    assert f"{2 * rounds} of {2 * rounds} replays checked, all right" in run.out
+
+
+def test_a_rank_that_is_killed_ends_the_run(background, traced, no_leaks):
+    """In the second round, whose ranks are new processes; each step takes at least 50 ms."""
+    slow = ("-n", "20", "-w", "1", "--gaps", "drop", "--inject", "delay:rank=1,ms=50")
+    run = background("replay", traced, *slow, "--rounds", "3", *waits(30))
+    first = {*run.wait_for_ranks(results=1)}
+    wait_until(lambda: len({*run.workers()} - first) == 2, "the ranks of the second round exist")
+    pids = sorted({*run.workers()} - first)
+    run.wait_for_phase(1, "timing")
+    run.signal(pids[1], signal.SIGKILL)
+    ended = run.finish(SOON_S)
+    assert ended.code == 4
+    killed = rf"rank 1 \(host:1, pid {pids[1]}\) was killed by SIGKILL during timing of .*round 2"
+    assert re.search(killed, ended.message)
+    journal = ended.journal
+    assert journal.footer.exit_code == 4
+    found = [(one.replay.round, one.status, len(one.span_s[0])) for one in journal.replays]
+    assert found == [(0, "ok", 20)]
+    assert re.search(killed, ended.out)
 
 
 @pytest.mark.parametrize(

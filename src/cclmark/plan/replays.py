@@ -72,12 +72,17 @@ class OriginalStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """The same step in the program, in seconds by rank; empty if unknown.
 
     ``span_s``: from the begin of the first call to the end of the last one. ``communication_s``:
-    in which at least one call ran. ``step_s``: the median of all steps of the program.
+    in which at least one call ran. ``step_s``: the median of all steps of the program. ``steps``:
+    the number of steps of which ``communication_s`` and, unless the profile is of an earlier
+    version, ``span_s`` are the medians; 0: of the replayed step. ``quartiles_s``: the lower and the
+    upper one of the communication of these steps, mean of the ranks.
     """
 
     span_s: tuple[float, ...] = ()
     communication_s: tuple[float, ...] = ()
     step_s: tuple[float, ...] = ()
+    steps: Count = 0
+    quartiles_s: tuple[float, ...] = ()
 
     @property
     def tail_s(self) -> float:

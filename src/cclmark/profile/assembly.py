@@ -18,6 +18,7 @@ from cclmark.profile.observed import (
     ObservedProcess,
 )
 from cclmark.profile.periods import Period, period_of
+from cclmark.profile.repetitions import choose_repetition, moments_of
 from cclmark.profile.waits import Wait, waits_of
 from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import (
@@ -87,6 +88,10 @@ def assemble(source: str, processes: Sequence[ObservedProcess]) -> Assembled:
         for number, process in enumerate(processes)
     ]
     periods = [period_of(one) for one in sequences]
+    chosen = choose_repetition(
+        processes,
+        [one if one is not None and one.calls <= _MOST_OF_WINDOW else None for one in periods],
+    )
     return Assembled(
         Profile(
             source=source,
@@ -96,9 +101,10 @@ def assemble(source: str, processes: Sequence[ObservedProcess]) -> Assembled:
                 for number, process in enumerate(processes)
             ],
             window=[
-                _window(process, sequences[number], periods[number])
+                _window(process, sequences[number], periods[number], chosen.numbers[number])
                 for number, process in enumerate(processes)
             ],
+            repetitions=chosen.repetitions,
         ),
         results,
     )
@@ -305,23 +311,20 @@ def _span_ns(process: ObservedProcess) -> int:
 def _steps_of(calls: Sequence[ObservedCall], period: Period | None) -> tuple[list[Interval], bool]:
     """The steps of a period, each from its first call to that of the next one.
 
-    The second value is whether they are times of kernels, by the clock of the device: if those of
-    a first call are unknown, all steps are times of calls, by the clock of the host.
+    The second value is whether they are times of kernels, see moments_of.
     """
     if period is None:
         return [], False
-    firsts = [calls[period.begin + number * period.calls] for number in range(period.repeats)]
-    is_timed = all(one.is_timed for one in firsts)
-    moments = [one.begin_ns if is_timed else one.at_ns for one in firsts]
+    moments, is_timed = moments_of(calls, period)
     return [(begin, end) for begin, end in pairwise(moments) if end > begin], is_timed
 
 
 def _window(
-    process: ObservedProcess, sequence: Sequence[int], period: Period | None
+    process: ObservedProcess, sequence: Sequence[int], period: Period | None, chosen: int | None
 ) -> list[ProfiledCall]:
-    """One step from the middle of the program, or as many calls as usual."""
-    if period is not None and period.calls <= _MOST_OF_WINDOW:
-        begin = period.begin + period.repeats // 2 * period.calls
+    """The chosen repetition of the step, or as many calls as usual from the middle."""
+    if period is not None and chosen is not None:
+        begin = period.begin + chosen * period.calls
         end = begin + period.calls
     else:
         begin = max(0, (len(process.calls) - _USUAL_OF_WINDOW) // 2)

@@ -30,6 +30,8 @@ _LEAST_LAUNCH_S = 1e-6  # between two kernels; messages of one kernel may follow
 _MOST_STEP_S = 3600.0
 _MOST_ENTRIES = 1 << 23  # of all matrices of messages
 _MOST_COUNT = 1 << 44
+_QUARTILES = 2
+_LARGE_DEVIATION = 0.1  # of the replayed step from the median of all
 
 _UNKNOWN_SIZES = "alltoallv"  # a profile has the sum of a rank's parts only
 
@@ -159,6 +161,7 @@ def _is_together(
 def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], name: str) -> None:
     if len(profile.window) != len(profile.processes):
         raise UsageError(f"{name}: the profile is damaged: a process has no list of calls")
+    _check_repetitions(profile, name)
     for window in profile.window:
         for call in window:
             if call.index >= len(operations):
@@ -173,6 +176,19 @@ def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], na
             if one.group >= len(profile.groups):
                 raise UsageError(f"{name}: the profile is damaged: an operation has no group")
             _check_operation(one, call, len(profile.groups[one.group].ranks), name)
+
+
+def _check_repetitions(profile: Profile, name: str) -> None:
+    known = profile.repetitions
+    if known is None:
+        return
+    by_process, quartiles = (known.communication_s, known.span_s), known.communication_quartiles_s
+    if (
+        any(values and len(values) != len(profile.window) for values in by_process)
+        or len(quartiles) not in (0, _QUARTILES)
+        or not all(one <= _MOST_STEP_S for values in (*by_process, quartiles) for one in values)
+    ):
+        raise UsageError(f"{name}: the profile is damaged: impossible figures of its steps")
 
 
 def _check_operation(
@@ -410,14 +426,44 @@ def _calls(
 
 
 def _original(profile: Profile) -> OriginalStep:
-    windows = profile.window
-    if not all(window and all(one.time_s > 0 for one in window) for window in windows):
+    """The figures of the program: medians of its steps where they are known."""
+    if not all(window and all(one.time_s > 0 for one in window) for window in profile.window):
         return OriginalStep()
-    spans_s = tuple(
+    steps = [one.step_s for one in profile.processes if one.step_s is not None]
+    step_s = tuple(steps) if _is_one_step(profile) and len(steps) == len(profile.window) else ()
+    known = profile.repetitions
+    if known is not None and known.communication_s and known.span_s:
+        return OriginalStep(
+            tuple(known.span_s),
+            tuple(known.communication_s),
+            step_s,
+            known.compared,
+            tuple(known.communication_quartiles_s),
+        )
+    own = OriginalStep(_spans(profile), _communication(profile), step_s)
+    if median_s := _earlier_medians(profile):
+        number = min(one.steps for one in profile.processes)
+        return msgspec.structs.replace(own, communication_s=median_s, steps=number)
+    return own
+
+
+def _is_one_step(profile: Profile) -> bool:
+    """Whether the listed calls are known to be one step of the program."""
+    pairs = zip(profile.processes, profile.window, strict=True)
+    return all(one.step_calls == len(window) for one, window in pairs)
+
+
+def _spans(profile: Profile) -> tuple[float, ...]:
+    """From the first call to the end of the last one of the listed step, by rank."""
+    return tuple(
         max(one.begin_s + one.time_s for one in window) - min(one.begin_s for one in window)
-        for window in windows
+        for window in profile.window
     )
-    communication_s = tuple(
+
+
+def _communication(profile: Profile) -> tuple[float, ...]:
+    """In which at least one call of the listed step ran, by rank."""
+    return tuple(
         length_of(
             union_of(
                 (round(one.begin_s * _NS), round((one.begin_s + one.time_s) * _NS))
@@ -425,15 +471,50 @@ def _original(profile: Profile) -> OriginalStep:
             )
         )
         / _NS
-        for window in windows
+        for window in profile.window
     )
-    steps = [
-        one.step_s
-        for one, window in zip(profile.processes, windows, strict=True)
-        if one.step_s is not None and one.step_calls == len(window)
-    ]
-    step_s = tuple(steps) if len(steps) == len(windows) else ()
-    return OriginalStep(spans_s, communication_s, step_s)
+
+
+def _earlier_medians(profile: Profile) -> tuple[float, ...]:
+    """The median communication of all steps by rank; empty if unknown.
+
+    Profiles of earlier versions contain no other figures of all repetitions.
+    """
+    known = [one.step_communication_s for one in profile.processes]
+    medians_s = tuple(one for one in known if one is not None)
+    is_known = profile.repetitions is None and len(medians_s) == len(profile.window)
+    return medians_s if is_known and _is_one_step(profile) else ()
+
+
+def _untypical(profile: Profile) -> Iterator[str]:
+    """A remark if the replayed step is far from the medians of all steps."""
+    known = profile.repetitions
+    if known is not None:
+        largest = max(known.step_deviation, known.communication_deviation)
+        if largest > _LARGE_DEVIATION:
+            yield (
+                "no step of the program is typical: the replayed one is the nearest to the medians "
+                f"of {known.compared} steps, but differs from them by "
+                f"{known.communication_deviation * 100:.0f} % in communication and "
+                f"{known.step_deviation * 100:.0f} % in its length"
+            )
+        return
+    original = _original(profile)
+    if not original.steps or not sum(original.communication_s):
+        return
+    yield (
+        "the profile does not contain the first to last of all steps: that of the program is of "
+        "the replayed step. Profile or import again to have it"
+    )
+    pairs = zip(_communication(profile), original.communication_s, strict=True)
+    deviation = sum(abs(own - usual) for own, usual in pairs) / sum(original.communication_s)
+    is_longer = max(original.span_s) > (1 + _LARGE_DEVIATION) * max(original.step_s, default=0.0)
+    if deviation > _LARGE_DEVIATION or (original.step_s and is_longer):
+        yield (
+            f"the step that is replayed is not typical: of {original.steps} steps it is the middle "
+            f"one, and its communication differs by {deviation * 100:.0f} % from their median. "
+            "Profile or import again: this version records the most typical step"
+        )
 
 
 def _remarks(
@@ -442,12 +523,12 @@ def _remarks(
     operations: Sequence[ProfiledOperation],
 ) -> Iterator[str]:
     used = {call.index for window in windows for call in window}
-    pairs = zip(profile.processes, windows, strict=True)
-    if not all(one.step_calls == len(window) for one, window in pairs):
+    if not _is_one_step(profile):
         yield (
             "the listed calls are not known to be one step of the program: the replay repeats "
             f"{max(map(len, windows))} calls from its middle, and times of steps are left out"
         )
+    yield from _untypical(profile)
     if any(operations[index].is_range for index in used):
         yield "calls that were counted by powers of two are replayed with their smallest count"
     if any(not profile.groups[operations[index].group].ranks for index in used):

@@ -664,13 +664,32 @@ class ProfiledCall(msgspec.Struct, omit_defaults=True):
     peer: int = -1
 
 
+class ProfileRepetitions(msgspec.Struct, omit_defaults=True):
+    """The repetitions of the step of which ``Profile.window`` is the most typical one.
+
+    ``compared``: their number. ``step_deviation``, ``communication_deviation``: of the one in the
+    window, the sum of the differences of the processes from their medians, over the sum of the
+    medians. ``communication_s`` and ``span_s``: the median of each process, of the time in which at
+    least one call ran and of that from the begin of the first call to the end of the last one.
+    ``communication_quartiles_s``: the lower and the upper one, of the mean of the processes. Lists
+    are empty if unknown.
+    """
+
+    compared: Count
+    step_deviation: Elapsed = 0.0
+    communication_deviation: Elapsed = 0.0
+    communication_s: list[Elapsed] = []
+    span_s: list[Elapsed] = []
+    communication_quartiles_s: list[Elapsed] = []
+
+
 class Profile(msgspec.Struct, tag="profile", omit_defaults=True):
     """What a profile contains besides its operations.
 
     ``source``: plug-in, kineto, or execution trace. ``wall_s``: of the program, 0 if unknown, and
     ``program_exit_code`` its exit code, negative for a signal. ``window``: consecutive calls of
-    each process that represent the program: one step if its steps are known. ``notes``: what is
-    missing, in words.
+    each process that represent the program: one step if its steps are known, the same one on all
+    ranks. ``repetitions``: None if unknown. ``notes``: what is missing, in words.
     """
 
     source: str
@@ -679,6 +698,7 @@ class Profile(msgspec.Struct, tag="profile", omit_defaults=True):
     groups: list[ProfileGroup] = []
     processes: list[ProfileProcess] = []
     window: list[list[ProfiledCall]] = []
+    repetitions: ProfileRepetitions | None = None
     notes: list[str] = []
 
 

@@ -1,11 +1,12 @@
 """A job that uses NCCL through ctypes, as a program that knows nothing of cclmark.
 
     nccl_job.py CUDA NCCL [--ranks N] [--steps N] [--kill RANK:STEP] [--exit CODE] [--wait]
-                [--hold FILE]
+                [--hold FILE] [--late RANK:STEP]
 
 It starts its ranks as a launcher does, with RANK and WORLD_SIZE. Every step has two all_reduces of
 256 float32 elements, one of 1 MiB, an all_gather of 64 bfloat16 elements a rank, and two messages.
-With --hold, each rank creates FILE.RANK after its steps and waits until FILE exists.
+With --late, a rank sleeps 200 ms within one of its steps. With --hold, each rank creates FILE.RANK
+after its steps and waits until FILE exists.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def options():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--kill", default="")
+    parser.add_argument("--late", default="")
     parser.add_argument("--exit", type=int, default=0)
     parser.add_argument("--wait", action="store_true")
     parser.add_argument("--hold", type=Path)
@@ -139,6 +141,8 @@ def work(given):
         all_reduce(BYTES // 4)
         if given.sizes:
             all_reduce(257 + step)
+        if given.late == f"{rank}:{step}":
+            time.sleep(0.2)
         size = ctypes.c_size_t(64)
         check(nccl.ncclAllGather(*buffers, size, BFLOAT16, *end), "ncclAllGather")
         check(nccl.ncclGroupStart(), "ncclGroupStart")

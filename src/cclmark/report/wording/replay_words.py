@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cclmark.analysis.replays import ReplaySummary, way_of
 from cclmark.plan.replay_choices import DROP, FITTED, FIXED, KEEP, LARGE_ERROR, NEAREST
-from cclmark.plan.replays import Replay
+from cclmark.plan.replays import OriginalStep, Replay
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
@@ -25,6 +25,7 @@ _SHORT_S = 1e-4
 _LARGE_CHANGE = 9.0  # ten times as long
 _LARGE_RATIO = 100
 _MOST_TRIED = 3
+_LEAST_OF_MEDIAN = 2
 _FITS = {FITTED: "fitted to", NEAREST: "nothing fits; this is nearest to"}
 
 
@@ -147,12 +148,24 @@ def program_cells(summaries: Sequence[ReplaySummary]) -> list[str]:
     if one.program_communication_s is None:
         return []
     span_s = max(one.replay.original.span_s)
-    cells = ["the program", ms(one.program_communication_s), ms(span_s), ""]
+    cells = [_program_name(one.replay.original), ms(one.program_communication_s), ms(span_s), ""]
     if any(each.step_s is not None for each in summaries):
         cells.append(ms(one.program_step_s))
     if len(summaries) > 1:
         cells.append("")
     return cells
+
+
+def _program_name(original: OriginalStep) -> str:
+    """The row of the program, with the number of steps of which its figures are medians."""
+    if original.steps < _LEAST_OF_MEDIAN:
+        return "the program"
+    return f"the program (median of {_steps_text(original)})"
+
+
+def _steps_text(original: OriginalStep) -> str:
+    """The number of steps, or of repetitions if they are not known to be steps."""
+    return counted(original.steps, "step" if original.step_s else "repetition")
 
 
 def operation_head() -> list[str]:
@@ -197,7 +210,7 @@ def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
     text = f"replay against program: communication {change_text(one.communication_error)}"
     if one.step_error is not None:
         text += f", step {change_text(one.step_error)}"
-    found = [text]
+    found = [text + _spread_text(one.replay.original)]
     if abs(one.communication_error) > LARGE_ERROR:
         beside = (
             "compute beside communication, which it leaves out (--compute fit chooses one)"
@@ -209,6 +222,17 @@ def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
             "library or setting changes the time"
         )
     return found
+
+
+def _spread_text(original: OriginalStep) -> str:
+    """How much the steps of the program differ, which the error cannot show."""
+    if original.steps < _LEAST_OF_MEDIAN:
+        return ""
+    text = f" (medians of {_steps_text(original)} of the program"
+    if original.quartiles_s:
+        low_s, high_s = original.quartiles_s
+        text += f"; half of them have {ms(low_s)} to {ms(high_s)} ms of communication"
+    return f"{text})"
 
 
 def remarks_of_replays(summaries: Sequence[ReplaySummary]) -> list[str]:
