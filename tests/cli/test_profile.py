@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 import os
 import re
@@ -57,6 +59,11 @@ def counts(journal):
     return found
 
 
+def export(cclmark, run, format, table="cases"):
+    path = str(run.journal_path)
+    return cclmark("export", "--format", format, "--table", table, path).out
+
+
 def times(number):
     return {key: [calls * number] * 2 for key, calls in EXPECTED.items()}
 
@@ -105,6 +112,14 @@ def test_steps_waits_and_all_formats(cclmark, job, tmp_path):
     }
     assert compared["all_gather"] == {12}
     assert compared["send"] == {0}
+    # The plug-in sees no compute: the columns of `train` exist, and the reason is stated once.
+    assert "step ms (95 %)  compute  exposed  idle  hidden  communication" in run.err
+    assert run.err.count("the plug-in sees the kernels of communication only") == 1
+    (row, *_) = csv.DictReader(io.StringIO(export(cclmark, run, "csv", "steps")))
+    assert float(row["step_ms"]) > 0
+    assert float(row["communication_ms"]) > 0
+    assert (row["compute_ms"], row["exposed_ms"], row["idle_ms"]) == ("", "", "")
+    assert row["work"].startswith(sys.executable[:20])
     again = cclmark("profile", "--read", "logs", "--format", "json")
     whole = json.loads(again.out)
     assert {one["profiled"]["operation"] for one in whole["operations"]} == set(compared)

@@ -17,6 +17,7 @@ from cclmark.report.replay import replayed
 from patience import waits
 
 FAKES = Path(__file__).parents[1] / "fakes"
+TRACES = Path(__file__).parents[1] / "unit" / "traces"
 SHORT = ("-n", "4", "-w", "1", "--batch", "2", "--sequence", "32", *waits(30))
 ALONE = ("train", "--devices", "host:1", *SHORT)
 
@@ -99,6 +100,32 @@ class TestBackends:
         assert "Loss by step" in text
         refused = cclmark("compare", path, path, code=2)
         assert "trainings" in refused.err
+
+    def test_a_program_under_the_profiler_is_in_the_same_columns(self, whole, cclmark, tmp_path):
+        path = str(whole.journal_path)
+        traces = [str(TRACES / f"gloo-{rank}.json.gz") for rank in range(2)]
+        cclmark("import", *traces, "-o", "program.jsonl")
+        both = [path, "program.jsonl"]
+        text = cclmark("export", *both, "--format", "csv").out
+        rows = list(csv.DictReader(io.StringIO(text)))
+        assert [row["kind"] for row in rows] == ["train"] * 3 + ["profile"]
+        assert [row["status"] for row in rows] == ["ok", "wrong", "skipped", "ok"]
+        for row in (rows[0], rows[-1]):
+            values = {
+                name: float(row[f"{name}_ms"])
+                for name in ("profiled", "compute", "exposed", "idle", "hidden", "communication")
+            }
+            parts = values["compute"] + values["exposed"] + values["idle"]
+            assert parts == pytest.approx(values["profiled"], rel=1e-3)
+            sent = values["exposed"] + values["hidden"]
+            assert sent == pytest.approx(values["communication"], rel=1e-3)
+            assert float(row["step_ms"]) > 0
+        cclmark("report", f"ours={path}", "theirs=program.jsonl", "-O", "both.html")
+        page = (tmp_path / "both.html").read_text()
+        order = [page.index(f'<section id="{key}"') for key in ("steps", "train", "profile")]
+        assert order == sorted(order)
+        assert '<th scope="row">ours: torch:gloo</th><td>tiny with ddp</td>' in page
+        assert '<th scope="row">theirs</th><td>gloo-0.json.gz and 1 more</td>' in page
 
 
 @pytest.mark.usefixtures("torch", "no_leaks")

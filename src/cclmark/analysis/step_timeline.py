@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 #: Begin and end.
 Span = tuple[float, float]
+#: The categories of a trace of torch.profiler that are work of the device.
+ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+# Kernels of communication libraries. The profiler has no other mark of them.
+_COMMUNICATES = re.compile(
+    r"nccl|rccl|flagcx|msccl|nvshmem|symm_mem|one_shot|two_shot", re.IGNORECASE
+)
+
+
+def is_communication(category: str, name: str) -> bool:
+    """Whether work of the device, a category of ON_DEVICE, is a communication library's.
+
+    A step itself copies nothing between devices: such copies are a library's.
+    """
+    return bool(_COMMUNICATES.search(name)) or (category == "gpu_memcpy" and "PtoP" in name)
+
+
+def is_host_compute(category: str, name: str) -> bool:
+    """Whether an event is compute where the host is the device: an operator of torch."""
+    return category == "cpu_op" and name.startswith("aten::")
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:

@@ -49,6 +49,13 @@ class Figures:
         """How much longer a step takes with communication than without."""
         return None if self.alone_s is None else self.step_s - self.alone_s
 
+    @property
+    def communication_s(self) -> float | None:
+        """How long something communicates in a profiled step."""
+        if self.exposed_s is None or self.hidden_s is None:
+            return None
+        return self.exposed_s + self.hidden_s
+
 
 def figures_of(result: TrainingResult) -> Figures | None:
     """The figures of a result, None if it was not measured."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 import msgspec
 
+from cclmark.analysis.step_timeline import ON_DEVICE, is_communication, is_host_compute
 from cclmark.errors import UsageError
 from cclmark.importing.torch_calls import (
     COLLECTIVES,
@@ -35,7 +36,6 @@ from cclmark.profile.observed import (
     ObservedProcess,
 )
 
-_DEVICE_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _FIRST_UNION = 1 << 18  # intervals of kernels, which may overlap
 _STEP = "ProfilerStep#"
 _RECORD = "record_param_comms"
@@ -62,35 +62,52 @@ def is_kineto(content: bytes) -> bool:
 
 @dataclass
 class _Kept:
-    """What is kept of the events. ``kernels``: the intervals of kernels that are not NCCL's."""
+    """What is kept of the events.
+
+    ``kernels``: the intervals of the device's work that computes, ``host_work``: of torch's
+    operators, until there is work of a device. ``transfers``: of communication without a call.
+    ``host_steps`` and ``device_steps``: by name; those of a device have an interval on each stream.
+    """
 
     communication: list[tuple[Event, int, int]] = field(default_factory=list)
     recorded: list[tuple[Event, int, int]] = field(default_factory=list)
     kernels: list[Interval] = field(default_factory=list)
-    host_steps: list[Interval] = field(default_factory=list)
-    device_steps: list[Interval] = field(default_factory=list)
+    host_work: list[Interval] = field(default_factory=list)
+    transfers: list[Interval] = field(default_factory=list)
+    host_steps: dict[str, Interval] = field(default_factory=dict)
+    device_steps: dict[str, Interval] = field(default_factory=dict)
     has_device: bool = False
     most: int = _FIRST_UNION
 
     def add(self, events: list[Event]) -> None:
         """Adds events. Their arguments are copied, since they refer to a piece of the file."""
         for event, begin_ns, end_ns in _complete(events):
-            if event.cat in _DEVICE_WORK:
+            if event.cat in ON_DEVICE:
                 self.has_device = True
-                if event.cat != "kernel" or "nccl" not in event.name[:16]:
+                if event.cat == "kernel" and "nccl" in event.name[:16]:
+                    self.communication.append((_copied(event), begin_ns, end_ns))
+                elif is_communication(event.cat, event.name):
+                    self.transfers.append((begin_ns, end_ns))
+                else:
                     self.kernels.append((begin_ns, end_ns))
-                    continue
-                self.communication.append((_copied(event), begin_ns, end_ns))
             elif event.name.startswith(_STEP):
                 steps = self.device_steps if event.cat.startswith("gpu") else self.host_steps
-                steps.append((begin_ns, end_ns))
-            elif event.name.startswith("gloo:"):
+                other_ns = steps.get(event.name, (begin_ns, end_ns))
+                steps[event.name] = min(begin_ns, other_ns[0]), max(end_ns, other_ns[1])
+            elif event.name.startswith("gloo:") and not event.cat.startswith("gpu"):
                 self.communication.append((_copied(event), begin_ns, end_ns))
             elif event.name == _RECORD:
                 self.recorded.append((_copied(event), begin_ns, end_ns))
-        if len(self.kernels) > self.most:
+            elif not self.has_device and is_host_compute(event.cat, event.name):
+                self.host_work.append((begin_ns, end_ns))
+        if self.has_device:
+            self.host_work.clear()
+        if max(map(len, (self.kernels, self.host_work, self.transfers))) > self.most:
             self.kernels = union_of(self.kernels)
-            self.most = max(_FIRST_UNION, 2 * len(self.kernels))
+            self.host_work = union_of(self.host_work)
+            self.transfers = union_of(self.transfers)
+            longest = max(map(len, (self.kernels, self.host_work, self.transfers)))
+            self.most = max(_FIRST_UNION, 2 * longest)
 
 
 def _copied(event: Event) -> Event:
@@ -184,7 +201,7 @@ def _complete(events: list[Event]) -> Iterator[tuple[Event, int, int]]:
 
 
 def _add(found: _Found, event: Event, begin_ns: int, end_ns: int) -> None:
-    if event.cat in _DEVICE_WORK:
+    if event.cat in ON_DEVICE:
         _add_nccl(found, event, begin_ns, end_ns)
     else:
         _add_gloo(found, event, begin_ns, end_ns)
@@ -284,7 +301,10 @@ def _complete_process(found: _Found) -> None:
     kept = found.kept
     if kept.has_device:
         process.kernels = union_of(kept.kernels)
-    process.steps = _steps(kept.device_steps or kept.host_steps)
+    elif kept.host_work and not found.untimed:  # the host computes, beside gloo's operations
+        process.kernels = union_of(kept.host_work)
+    process.transfers = union_of(kept.transfers)
+    process.steps = _steps((kept.device_steps or kept.host_steps).values())
     notes = []
     if found.unnamed:
         notes.append(
@@ -303,7 +323,7 @@ def _complete_process(found: _Found) -> None:
     process.note = "; ".join(notes)
 
 
-def _steps(marked: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _steps(marked: Iterable[Interval]) -> list[Interval]:
     """The steps, each up to the begin of the next one: the last one up to its own end."""
     ordered = sorted(marked)
     ends = [begin for begin, _ in ordered[1:]] + [end for _, end in ordered[-1:]]

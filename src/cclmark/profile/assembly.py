@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -22,6 +22,7 @@ from cclmark.profile.repetitions import choose_repetition, moments_of
 from cclmark.profile.waits import Wait, waits_of
 from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import (
+    ProcessTimeline,
     Profile,
     ProfiledCall,
     ProfiledChoice,
@@ -34,6 +35,8 @@ _NS = 1e-9
 _MOST_OF_WINDOW = 4096  # calls of a process
 _ODD_STEPS = 2
 _USUAL_OF_WINDOW = 512  # where no step is known
+_MOST_STEPS = 1024  # of a process whose times are listed
+_DIGITS = 9  # after the point, of seconds
 
 
 @dataclass
@@ -188,9 +191,9 @@ def _choices(operations: Sequence[ObservedOperation]) -> list[ProfiledChoice]:
 
 @dataclass
 class _Times:
-    """The times of one process. ``communication``: the union of its operations, ``exposed``: of
-    them without other kernels; ``compute``: the union of the other kernels, None if unknown.
-    ``by_operation``: the times of the listed calls.
+    """The times of one process. ``communication``: the union of its operations and transfers,
+    ``exposed``: of them without other kernels; ``compute``: the union of the other kernels, None if
+    unknown. ``by_operation``: the times of the listed calls.
     """
 
     communication: list[Interval]
@@ -204,7 +207,8 @@ class _Times:
         for one in process.calls:
             if one.is_timed:
                 by_operation.setdefault(one.operation, []).append((one.begin_ns, one.end_ns))
-        communication = union_of(one for own in by_operation.values() for one in own)
+        called = [one for own in by_operation.values() for one in own]
+        communication = union_of([*called, *process.transfers])
         if process.kernels is None:
             return cls(communication, None, None, by_operation)
         compute = union_of(process.kernels)
@@ -278,6 +282,7 @@ def _process(
     if not steps:
         steps, is_timed = _steps_of(process.calls, period)
     if len(steps) > 1:
+        found.timeline = _timeline(times, steps, is_known=has_times and is_timed)
         found.steps = len(steps)
         found.step_calls = _calls_of_step(process, period)
         found.step_s = median(end - begin for begin, end in steps) * _NS
@@ -285,6 +290,23 @@ def _process(
             shared_ns = lengths_within(times.communication, steps)
             found.step_communication_s = median(shared_ns) * _NS
     return found
+
+
+def _timeline(times: _Times, steps: Sequence[Interval], *, is_known: bool) -> ProcessTimeline:
+    """What runs in each step; of many steps, in those from the middle of the program."""
+    first = max(0, (len(steps) - _MOST_STEPS) // 2)
+    listed = steps[first : first + _MOST_STEPS]
+    found = ProcessTimeline(_seconds(end - begin for begin, end in listed))
+    if is_known:
+        found.communication_s = _seconds(lengths_within(times.communication, listed))
+    if is_known and times.compute is not None and times.exposed is not None:
+        found.exposed_s = _seconds(lengths_within(times.exposed, listed))
+        found.compute_s = _seconds(lengths_within(times.compute, listed))
+    return found
+
+
+def _seconds(times_ns: Iterable[int]) -> list[float]:
+    return [round(one * _NS, _DIGITS) for one in times_ns]
 
 
 def _calls_of_step(process: ObservedProcess, period: Period | None) -> int:

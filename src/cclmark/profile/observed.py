@@ -87,7 +87,8 @@ class ObservedProcess:
     """One process of a program. ``rank``: -1 if its launcher did not give it one.
 
     ``kernels``: the intervals of all other kernels of its device in nanoseconds, None if they are
-    not part of the source. ``steps``: the intervals of its steps, if they are marked. ``interval``:
+    not part of the source. ``transfers``: of communication that belongs to no listed call, such as
+    copies between devices. ``steps``: the intervals of its steps, if they are marked. ``interval``:
     the first and the last nanosecond that the source covers, if it says so.
     """
 
@@ -99,6 +100,7 @@ class ObservedProcess:
     operations: list[ObservedOperation] = field(default_factory=list)
     calls: list[ObservedCall] = field(default_factory=list)
     kernels: list[tuple[int, int]] | None = None
+    transfers: list[tuple[int, int]] = field(default_factory=list)
     steps: list[tuple[int, int]] = field(default_factory=list)
     note: str = ""
 
@@ -114,7 +116,7 @@ class ObservedProcess:
             )
         ]
         numbers += [max(one.at_ns, one.end_ns, one.sequence) for one in self.calls]
-        numbers += [end for _, end in (*(self.kernels or ()), *self.steps)]
+        numbers += [end for _, end in (*(self.kernels or ()), *self.transfers, *self.steps)]
         return max(numbers, default=0) < NUMBER_LIMIT and all(
             max(one.ranks, len(one.members)) <= MOST_RANKS and one.own_rank < MOST_RANKS
             for one in self.groups.values()

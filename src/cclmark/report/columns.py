@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cclmark.results.schema import Header
+from cclmark.results.schema import Header, Profile
 
 Cell = str | int | float | None
 Row = Sequence[Cell]
@@ -26,12 +26,22 @@ class Layout:
     """A table of results. ``exact``: numbers are written with all their digits.
 
     ``rows_in`` receives the header of a journal and returns a function that converts a result to
-    its rows, each with a cell for every column.
+    its rows, each with a cell for every column. ``common``: returns the last cells of all rows,
+    from the profile of a program; ``rows_in`` leaves them out.
     """
 
     columns: Sequence[Column]
     rows_in: Callable[[Header], Callable[[Any], Iterable[Row]]]
     exact: bool = False
+    common: Callable[[Profile | None], Row] | None = None
+
+    def rows_of(self, header: Header, profile: Profile | None) -> Callable[[Any], Iterable[Row]]:
+        """Returns a function that converts a result to its complete rows."""
+        rows = self.rows_in(header)
+        if self.common is None:
+            return rows
+        last = self.common(profile)
+        return lambda result: ([*row, *last] for row in rows(result))
 
 
 def columns(

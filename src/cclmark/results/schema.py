@@ -620,16 +620,31 @@ class ProfileGroup(msgspec.Struct, omit_defaults=True):
     ranks: list[Count | None]
 
 
+class ProcessTimeline(msgspec.Struct, omit_defaults=True):
+    """What runs in consecutive steps of a process, in seconds: a value for each step.
+
+    ``step_s``: from the begin of a step to the begin of the next one. ``communication_s``:
+    something communicates, hidden or not; ``exposed_s``: something communicates or waits for other
+    ranks, and nothing computes; ``compute_s``: something computes. In the rest nothing runs. Lists
+    are empty if they are unknown.
+    """
+
+    step_s: list[Elapsed]
+    communication_s: list[Elapsed] = []
+    exposed_s: list[Elapsed] = []
+    compute_s: list[Elapsed] = []
+
+
 class ProfileProcess(msgspec.Struct, omit_defaults=True):
     """A process of a profiled program.
 
     ``rank``: of its launcher, else its number. ``span_s``: from its first call to the end of its
     last one. ``communication_s``: how long at least one operation ran; ``compute_s``: how long at
     least one other kernel ran; ``exposed_s``: how long operations ran and no other kernel did.
-    ``steps``: of training, with ``step_s``, the median time between their begins. Unknown values
-    are None. ``calls``: of all operations; ``listed``: those whose times are known one by one, of
-    which ``communication_s`` and all times of waiting are computed. ``note``: what is missing, in
-    words.
+    ``steps``: of training, with ``step_s``, the median time between their begins; ``timeline``: of
+    those steps that are listed. Unknown values are None. ``calls``: of all operations; ``listed``:
+    those whose times are known one by one, of which ``communication_s`` and all times of waiting
+    are computed. ``note``: what is missing, in words.
     """
 
     rank: Count
@@ -647,6 +662,7 @@ class ProfileProcess(msgspec.Struct, omit_defaults=True):
     step_communication_s: float | None = None
     library: str = ""
     note: str = ""
+    timeline: ProcessTimeline | None = None
 
 
 class ProfiledCall(msgspec.Struct, omit_defaults=True):

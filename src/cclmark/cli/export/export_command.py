@@ -33,10 +33,11 @@ def export_command(name: str) -> click.Command:
             ),
             click.Option(
                 ["--table"],
-                type=click.Choice(["cases", "samples"]),
+                type=click.Choice(["cases", "samples", "steps"]),
                 default="cases",
-                help="For csv and parquet: a row for each case, or for each raw sample of each "
-                "rank [cases].",
+                help="For csv and parquet: a row for each case, for each raw sample of each rank, "
+                "or for the steps of each training and profile [cases; of trainings together with "
+                "profiles: steps].",
             ),
             click.Option(
                 ["-O", "--output"],

@@ -18,7 +18,7 @@ _REPLAYED = ("table", "json", "pccl", *CASE_FORMATS)
 
 
 class Write(Protocol):
-    """Writes journals. ``table``: cases or samples; ``references``: compared with peaks."""
+    """Writes journals. ``table``: cases, samples or steps; ``references``: compared with peaks."""
 
     def __call__(self, journals: Sequence[Named], table: str, references: Load = ...) -> bytes:
         """Returns the content of the file."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cclmark.errors import UsageError
 from cclmark.report.columns import Cell, Column, Layout, Row, columns
 from cclmark.report.kinds import report_kind
+from cclmark.report.kinds.step_columns import STEP_COLUMNS, step_run_cells
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Header
 
@@ -48,11 +49,21 @@ def devices_of(header: Header) -> str:
 
 
 def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> FlatTable:
-    """Returns the table ``cases`` or ``samples`` of journals, each with its name.
+    """Returns the table ``cases``, ``samples`` or ``steps`` of journals, each with its name.
 
-    Raises UsageError for journals of different kinds, and if a kind has no samples.
+    ``cases`` of different kinds that have steps is ``steps``. Raises UsageError for journals of
+    other different kinds, and if a kind has no samples or steps.
     """
     kinds = {title: report_kind(journal.kind) for title, journal in journals}
+    have_steps = all(kind.step_runs is not None for kind in kinds.values())
+    if name == "steps" and not have_steps:
+        lack = ", ".join(title for title, kind in kinds.items() if kind.step_runs is None)
+        raise UsageError(f"{lack}: only trainings and profiles have steps; use --table cases")
+    is_mixed = len({id(kind.exported) for kind in kinds.values()}) > 1
+    if name == "steps" or (name == "cases" and is_mixed and have_steps):
+        return FlatTable(
+            [*RUN_COLUMNS, *STEP_COLUMNS], _step_rows([journal for _, journal in journals])
+        )
     layouts = {id(kind.exported): kind for kind in kinds.values()}
     if len(layouts) > 1:
         told = ", ".join(f"{title} holds {kind.noun}" for title, kind in kinds.items())
@@ -67,13 +78,21 @@ def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> FlatTabl
     return FlatTable([*RUN_COLUMNS, *layout.columns], _rows(runs, layout), exact=layout.exact)
 
 
+def _step_rows(journals: Sequence[Journal]) -> Iterator[Row]:
+    for journal in journals:
+        step_runs = report_kind(journal.kind).step_runs
+        for one in step_runs(journal) if step_runs is not None else ():
+            yield [*run_cells(journal.header), *step_run_cells(journal.kind, one)]
+
+
 def _has_samples(run: Journal) -> bool:
     return any(getattr(result, "samples", None) is not None for result in run.results)
 
 
 def _rows(journals: Sequence[Journal], layout: Layout) -> Iterator[Row]:
     for journal in journals:
-        run, rows_of = run_cells(journal.header), layout.rows_in(journal.header)
+        run = run_cells(journal.header)
+        rows_of = layout.rows_of(journal.header, journal.profile)
         for result in journal.results:
             for cells in rows_of(result):
                 yield [*run, *cells]

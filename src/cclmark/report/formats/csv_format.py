@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cclmark.printable import plain
 from cclmark.report.columns import Cell, Layout
 from cclmark.results.kinds import Result
-from cclmark.results.schema import Footer, Header
+from cclmark.results.schema import Footer, Header, Profile
 
 # A spreadsheet reads a cell with this beginning as a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@")
@@ -25,10 +25,15 @@ class CsvExporter:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
+        self._profile: Profile | None = None
+
+    def profile(self, profile: Profile) -> None:
+        """Receives what a profile contains besides its operations."""
+        self._profile = profile
 
     def begin(self, header: Header) -> str:
         """Returns the line of column names."""
-        self._rows_of = self._layout.rows_in(header)
+        self._rows_of = self._layout.rows_of(header, self._profile)
         return csv_line([column.name for column in self._layout.columns])
 
     def add(self, result: Result) -> str:

@@ -16,6 +16,7 @@ from cclmark.results.journal import Journal
 from cclmark.results.schema import Header
 
 if TYPE_CHECKING:
+    from cclmark.analysis.steps import StepRun
     from cclmark.report.charts.naming import Run
     from cclmark.report.insights.insight_words import Insight
     from cclmark.report.page.page import Section
@@ -91,7 +92,8 @@ class ReportKind:
     ``sections``: the charts of a page. ``page_columns``, ``page_cells`` and ``page_notes``: the
     table of all results on a page. ``method_words`` explain the figures, ``method`` describes the
     method of a run. ``by_session``: whether the settings of the timed loop of collectives apply.
-    ``has_samples``: whether times are sampled until a precision is reached.
+    ``has_samples``: whether times are sampled until a precision is reached. ``step_runs``: the
+    steps of a training or a program, None for other kinds.
     """
 
     noun: str
@@ -115,3 +117,4 @@ class ReportKind:
     method_words: str = ""
     by_session: bool = True
     has_samples: bool = True
+    step_runs: Callable[[Journal], list[StepRun]] | None = None

@@ -46,6 +46,7 @@ KIND = ReportKind(
     sections=later("kinds.profile_page", "profile_sections"),
     by_session=False,
     has_samples=False,
+    step_runs=later("kinds.step_columns", "step_runs_of_profile"),
     page_columns=(
         *("operation", "ccl", "group", "ranks", "dtype", "count", "size_bytes", "calls", "bytes"),
         *("total_us", "median_us", "wait_us", "exposed_us", "ran"),

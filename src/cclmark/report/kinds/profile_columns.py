@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from cclmark.report.columns import Cell, Layout, Row, columns
+from cclmark.report.kinds.step_columns import STEP_NAMES, step_cells_of_profile
 from cclmark.report.wording.profile_words import choices_text
 from cclmark.report.wording.text import US_PER_S
 from cclmark.results.kinds import ProfileResult
@@ -12,10 +13,13 @@ from cclmark.results.schema import Header, ProfileFigures
 
 _NAMES = (
     "operation ccl group group_ranks dtype count size_bytes range process calls bytes unreported "
-    "timed total_us median_us min_us max_us wait_us compared last exposed_us ran"
+    f"timed total_us median_us min_us max_us wait_us compared last exposed_us ran {STEP_NAMES}"
 )
 _TEXTS = "operation ccl dtype ran"
-_WHOLE = "group group_ranks count size_bytes process calls bytes unreported timed compared last"
+_WHOLE = (
+    "group group_ranks count size_bytes process calls bytes unreported timed compared last "
+    "timed_steps"
+)
 
 
 def _rows(header: Header) -> Callable[[ProfileResult], Iterable[Row]]:
@@ -23,7 +27,7 @@ def _rows(header: Header) -> Callable[[ProfileResult], Iterable[Row]]:
 
 
 def profile_cells(result: ProfileResult, figures: ProfileFigures) -> list[Cell]:
-    """Returns a cell for each column."""
+    """Returns a cell for each column but those of steps, which are of the whole program."""
     operation = result.profiled
     return [
         operation.operation,
@@ -55,4 +59,6 @@ def _us(time_s: float | None) -> float | None:
     return None if time_s is None else time_s * US_PER_S
 
 
-PROFILES = Layout(columns(_NAMES, texts=_TEXTS, whole=_WHOLE, flags="range"), _rows)
+PROFILES = Layout(
+    columns(_NAMES, texts=_TEXTS, whole=_WHOLE, flags="range"), _rows, common=step_cells_of_profile
+)

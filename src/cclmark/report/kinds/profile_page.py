@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.profiles import completed
+from cclmark.analysis.steps import steps_of_profile
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
@@ -24,6 +25,7 @@ from cclmark.report.wording.profile_words import (
     share_text,
     used_columns,
 )
+from cclmark.report.wording.step_words import PROGRAM_HEAD, STEPS_TITLE, program_row, step_notes
 from cclmark.report.wording.text import US_PER_S
 from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import Profile, ProfileProcess, TracedStage
@@ -109,11 +111,18 @@ def profile_sections(runs: Sequence[Run]) -> list[Section]:
                 f"profile{mark}",
                 f"Operations of the program{name}",
                 [f"Group {line}." for line in group_lines(profile)],
-                tables=[operations, ranks],
+                tables=[_steps(profile), operations, ranks],
                 bars=[*_time_bars(profile), *_step_bars(profile, results)],
             )
         )
     return sections
+
+
+def _steps(profile: Profile) -> PageTable:
+    figures = steps_of_profile(profile)
+    notes = [f"{_sentence(note)}." for note in step_notes(figures)]
+    rows = [program_row(figures)]
+    return PageTable(STEPS_TITLE.capitalize(), PROGRAM_HEAD, rows, len(PROGRAM_HEAD), notes)
 
 
 def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], sides: str) -> PageTable:

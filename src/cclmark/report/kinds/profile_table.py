@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cclmark.analysis.profiles import completed
+from cclmark.analysis.steps import steps_of_profile
 from cclmark.printable import plain
 from cclmark.report.wording.head import labelled, opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
@@ -20,6 +21,7 @@ from cclmark.report.wording.profile_words import (
     used_columns,
 )
 from cclmark.report.wording.remarks import ending_line
+from cclmark.report.wording.step_words import PROGRAM_HEAD, STEPS_TITLE, program_row, step_notes
 from cclmark.report.wording.text import aligned
 from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import Footer, Header, Profile
@@ -55,6 +57,11 @@ class _Gathered:
         found = [("operations of a rank", *operations), ("ranks", *processes)]
         return [one for one in found if len(one[1]) > 1]
 
+    def _steps(self) -> tuple[list[list[str]], list[str]]:
+        """The steps in the columns of trainings, with their head, and notes on them."""
+        figures = steps_of_profile(self._whole())
+        return [[*PROGRAM_HEAD], program_row(figures)], step_notes(figures)
+
 
 class ProfileTable(_Gathered):
     """Two tables, and remarks."""
@@ -73,7 +80,15 @@ class ProfileTable(_Gathered):
 
     def end(self, footer: Footer | None) -> str:
         """Returns the tables and the remarks."""
-        lines: list[str] = []
+        rows, notes = self._steps()
+        shown = aligned(rows, ">" * len(PROGRAM_HEAD))
+        lines = [
+            "",
+            self._paint(f"  {STEPS_TITLE}", "bold"),
+            self._paint(shown[0], "dim"),
+            *shown[1:],
+        ]
+        lines += [f"  {note}" for note in notes]
         for title, rows, sides in self._tables():
             shown = aligned([[plain(cell) for cell in row] for row in rows], sides)
             lines += ["", self._paint(f"  {title}", "bold")]
@@ -98,7 +113,15 @@ class ProfileMarkdown(_Gathered):
 
     def end(self, footer: Footer | None) -> str:
         """Returns the tables, and the remarks as a list."""
-        lines: list[str] = []
+        (head, row), notes = self._steps()
+        lines = [
+            f"## {STEPS_TITLE.capitalize()}",
+            "",
+            f"| {' | '.join(head)} |",
+            f"|{'---:|' * len(head)}",
+        ]
+        lines += [f"| {' | '.join(row)} |", "", *(f"- {note}" for note in notes)]
+        lines += [""] * bool(notes)
         for title, rows, sides in self._tables():
             lines += [f"## {title.capitalize()}", ""]
             cells = [[plain(cell).replace("|", "\\|") for cell in row] for row in rows]

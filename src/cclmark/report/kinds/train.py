@@ -13,7 +13,8 @@ from cclmark.results.kinds import TrainingResult
 PAGE_COLUMNS = (
     *("variant", "round", "ccl", "ranks", "model", "layers", "parallel", "batch", "sequence"),
     *("dtype", "status", "reason", "step_ms", "tokens_per_s", "alone_ms", "cost_ms"),
-    *("compute_ms", "exposed_ms", "idle_ms", "hidden_ms", "slow_down_ms", "profiled_ms"),
+    *("compute_ms", "exposed_ms", "idle_ms", "hidden_ms", "communication_ms", "slow_down_ms"),
+    "profiled_ms",
     *("timed_steps", "first_loss", "last_loss"),
     *("different_ranks", "peak_allocated_bytes", "estimated_bytes"),
 )
@@ -52,6 +53,7 @@ KIND = ReportKind(
     method=later("wording.training_words", "method_of_trainings"),
     sections=later("kinds.train_page", "training_sections"),
     by_session=False,
+    step_runs=later("kinds.step_columns", "step_runs_of_trainings"),
     page_columns=PAGE_COLUMNS,
     page_cells=later("kinds.train_page", "cells_of_training"),
 )

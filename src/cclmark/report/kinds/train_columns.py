@@ -17,7 +17,7 @@ _OF_TRAINING = (
 )
 _FIGURES = (
     "step_ms step_low_ms step_high_ms tokens_per_s flops_per_s alone_ms cost_ms profiled_ms "
-    "compute_ms exposed_ms idle_ms hidden_ms slow_down_ms timed_steps"
+    "compute_ms exposed_ms idle_ms hidden_ms communication_ms slow_down_ms timed_steps"
 )
 _OTHERS = (
     "steps first_loss last_loss different_ranks peak_allocated_bytes peak_reserved_bytes "
@@ -66,7 +66,8 @@ def _figure_cells(result: TrainingResult) -> list[Cell]:
             None if one is None else one * _MS_PER_S
             for one in (
                 *(figures.alone_s, figures.cost_s, figures.profiled_s, figures.compute_s),
-                *(figures.exposed_s, figures.idle_s, figures.hidden_s, figures.slow_down_s),
+                *(figures.exposed_s, figures.idle_s, figures.hidden_s),
+                *(figures.communication_s, figures.slow_down_s),
             )
         ),
         len(result.step_s[0]),

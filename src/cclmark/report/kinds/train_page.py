@@ -14,12 +14,12 @@ from cclmark.report.insights.soundness import of_completeness
 from cclmark.report.kinds.train_columns import TRAININGS, training_cells
 from cclmark.report.page.page import PageTable, Section
 from cclmark.report.page.stage_bars import StageBars, stage_bars
+from cclmark.report.wording.step_words import ms_text
 from cclmark.report.wording.training_words import (
     cells_of,
     device_line,
     head_of,
     loss_lines,
-    ms_text,
     name_of,
     peak_line,
     ratio_text,

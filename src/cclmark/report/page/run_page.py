@@ -18,6 +18,7 @@ from cclmark.report.page.machine_section import machine_sections
 from cclmark.report.page.page import Page, PageTable, Section
 from cclmark.report.page.page_rows import rows_of
 from cclmark.report.page.ran_section import ran_sections
+from cclmark.report.page.steps_section import steps_sections
 from cclmark.report.page.trace_section import trace_sections
 from cclmark.report.wording.definitions import definitions_of
 from cclmark.report.wording.head import origin_of
@@ -52,6 +53,7 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
             ],
         ),
         sections=[
+            *steps_sections(runs),
             *chart_sections(runs),
             *ran_sections(runs),
             *trace_sections(runs),

@@ -21,6 +21,8 @@ PROCESS_HEAD = (
     *("last in", "steps", "step ms", "of step"),
 )
 PROCESS_SIDES = "><" + ">" * 10
+_COMMAND, _FLAGS = "profile", ("--no-kernel-times",)
+_LONGEST_PROGRAM = 60
 _MOST_GROUPS = 8
 _MOST_CHOICES = 3
 _MOST_PROCESSES = 32
@@ -46,6 +48,32 @@ def program_lines(profile: Profile) -> list[str]:
     code = profile.program_exit_code
     end = f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
     return [f"{profile.wall_s:.2f} s, {end}"]
+
+
+def program_of(header: Header) -> str:
+    """Returns the profiled program: its command, or the name of the imported file."""
+    if header.imported is not None:
+        more = len(header.devices) - 1
+        return f"{header.imported.file}{f' and {more} more' * (more > 0)}"
+    text = " ".join(_program_words(header.command))
+    return text if len(text) <= _LONGEST_PROGRAM else f"{text[:_LONGEST_PROGRAM]}…"
+
+
+def _program_words(command: Sequence[str]) -> Sequence[str]:
+    """The words after those of ``cclmark profile``, or the directory of ``--read``."""
+    words = iter(command[1:])
+    read = ""
+    for word in words:
+        if word == "--":
+            return [*words]
+        name, _, value = word.partition("=")
+        if not word.startswith("-"):
+            if word != _COMMAND:
+                return [word, *words]
+        elif name not in _FLAGS:
+            value = value or next(words, "")
+            read = value if name == "--read" else read
+    return [read] if read else []
 
 
 def group_lines(profile: Profile) -> list[str]:

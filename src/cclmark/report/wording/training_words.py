@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cclmark.analysis.steps import steps_of_training
 from cclmark.analysis.trainings import TrainingSummary
 from cclmark.plan.sizes import format_size
 from cclmark.plan.training_choices import (
@@ -18,10 +19,10 @@ from cclmark.plan.training_choices import (
 from cclmark.plan.trainings import Training
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
+from cclmark.report.wording.step_words import PARTS, STEP, interval_text, ms_text, part_texts
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import DeviceDescription, Header
 
-_MS_PER_S = 1e3
 _LONGEST_NAME = 48
 # What is compared after a training. Others hold no parameter on several ranks that must be equal.
 _COMPARED = {
@@ -79,16 +80,9 @@ def name_of(one: TrainingSummary) -> str:
     return text if len(text) <= _LONGEST_NAME or not more else f"{first} and {more} more"
 
 
-def ms_text(time_s: float | None) -> str:
-    """A time in milliseconds with four digits."""
-    return "-" if time_s is None else f"{time_s * _MS_PER_S:.4g}"
-
-
 def step_text(one: TrainingSummary) -> str:
     """The time of a step with its interval, in milliseconds."""
-    if one.step_s is None or one.interval_s is None:
-        return ms_text(one.step_s)
-    return f"{ms_text(one.step_s)} ({' to '.join(map(ms_text, one.interval_s))})"
+    return interval_text(one.step_s, one.interval_s)
 
 
 def ratio_text(one: TrainingSummary) -> str:
@@ -130,8 +124,8 @@ def head_of(summaries: Sequence[TrainingSummary]) -> list[str]:
     """The titles of the columns of ``cells_of``."""
     compared = ["x default (95 %)"] if len(summaries) > 1 else []
     return [
-        *("variant", "step ms (95 %)", *compared, "tokens/s", "MFU", "alone ms", "cost"),
-        *("compute", "exposed", "idle", "hidden", "profile", "memory", "loss"),
+        *("variant", STEP, *compared, "tokens/s", "MFU", "alone ms", "cost"),
+        *(*PARTS, "profile", "memory", "loss"),
     ]
 
 
@@ -148,8 +142,7 @@ def cells_of(one: TrainingSummary, summaries: Sequence[TrainingSummary]) -> list
     compared = [ratio_text(one)] if len(summaries) > 1 else []
     return [
         *(name, step_text(one), *compared, tokens_text(one), share_text(one)),
-        *(ms_text(one.alone_s), ms_text(one.cost_s), ms_text(one.compute_s)),
-        *(ms_text(one.exposed_s), ms_text(one.idle_s), ms_text(one.hidden_s)),
+        *(ms_text(one.alone_s), ms_text(one.cost_s), *part_texts(steps_of_training(one))),
         *(difference_text(one), memory_text(one), losses_text(one.losses)),
     ]
 

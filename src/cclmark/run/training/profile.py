@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,14 +10,18 @@ from pathlib import Path
 import msgspec
 import torch
 
-from cclmark.analysis.step_timeline import Span, clipped, length, merged, outside
+from cclmark.analysis.step_timeline import (
+    ON_DEVICE,
+    Span,
+    clipped,
+    is_communication,
+    is_host_compute,
+    length,
+    merged,
+    outside,
+)
 
 _US_PER_S = 1e6
-_ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
-#: Kernels of communication libraries. The profiler has no other mark of them.
-_COMMUNICATES = re.compile(
-    r"nccl|rccl|flagcx|msccl|nvshmem|symm_mem|one_shot|two_shot", re.IGNORECASE
-)
 # What separates steps: on a device the kernel of torch.cuda._sleep, on the host an annotation.
 _MARK_KERNEL, _MARK_ON_HOST = "spin_kernel", "cclmark end of a step"
 
@@ -116,13 +119,10 @@ def busy_in(events: Iterable[Event], backend: str, *, on_host: bool) -> Busy | N
             ends.append(span[1])
         elif one.name.startswith(operation) and one.cat != "gpu_user_annotation":
             communication.append(span)
-        elif one.cat in _ON_DEVICE:
-            # A step itself copies nothing between devices: such copies are a library's.
-            is_sent = _COMMUNICATES.search(one.name) or (
-                one.cat == "gpu_memcpy" and "PtoP" in one.name
-            )
+        elif one.cat in ON_DEVICE:
+            is_sent = is_communication(one.cat, one.name)
             (communication if is_sent else compute).append(span)
-        elif on_host and one.cat == "cpu_op" and one.name.startswith("aten::"):
+        elif on_host and is_host_compute(one.cat, one.name):
             compute.append(span)
     if len(ends) < 2:
         return None

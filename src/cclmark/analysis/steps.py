@@ -1,0 +1,185 @@
+"""The figures of a step that trainings and profiles of programs share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from cclmark.analysis.statistics import median, median_interval
+from cclmark.analysis.trainings import TrainingSummary, slowest_of
+from cclmark.results.schema import ProcessTimeline, Profile, ProfileProcess
+
+_PLUG_IN, _KINETO, _EXECUTION_TRACE = "plug-in", "kineto", "execution-trace"
+_IMPORT_A_TRACE = "imported traces of torch.profiler contain all kernels"
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    """Seconds for one step; None: unknown, for ``reason``.
+
+    ``step_s``: the median over ``steps`` steps of the slowest rank's time, ``interval_s`` its 95 %
+    interval. The others are means over steps of one rank, see analysis.trainings.Figures:
+    ``profiled_s`` consists of ``compute_s``, ``exposed_s`` and ``idle_s``; ``communication_s`` of
+    ``exposed_s`` and ``hidden_s``.
+    """
+
+    steps: int = 0
+    step_s: float | None = None
+    interval_s: tuple[float, float] | None = None
+    profiled_s: float | None = None
+    compute_s: float | None = None
+    exposed_s: float | None = None
+    idle_s: float | None = None
+    hidden_s: float | None = None
+    communication_s: float | None = None
+    reason: str = ""
+
+    @property
+    def profile_difference(self) -> float | None:
+        """How much longer the step is whose parts are known than ``step_s``, as a share."""
+        if self.profiled_s is None or not self.step_s:
+            return None
+        return self.profiled_s / self.step_s - 1
+
+
+@dataclass(frozen=True)
+class StepRun:
+    """The steps of one program, or of one variant of a training.
+
+    ``variant``: empty if the run has no variants. ``work``: the program or the model.
+    """
+
+    variant: str
+    work: str
+    ccl: str
+    ranks: int
+    status: str
+    figures: StepFigures
+
+
+def steps_of_training(one: TrainingSummary) -> StepFigures:
+    """The figures of all rounds of a variant."""
+    communication_s = None
+    if one.exposed_s is not None and one.hidden_s is not None:
+        communication_s = one.exposed_s + one.hidden_s
+    reason = one.reason if one.step_s is None else ""
+    if one.step_s is not None and one.timeline_reason:
+        reason = f"communication and compute are unknown: {one.timeline_reason}"
+    return StepFigures(
+        steps=one.steps,
+        step_s=one.step_s,
+        interval_s=one.interval_s,
+        profiled_s=one.profiled_s,
+        compute_s=one.compute_s,
+        exposed_s=one.exposed_s,
+        idle_s=one.idle_s,
+        hidden_s=one.hidden_s,
+        communication_s=communication_s,
+        reason=reason,
+    )
+
+
+def steps_of_profile(profile: Profile) -> StepFigures:
+    """The figures of the steps of a program, of the ranks that have steps."""
+    timelines = [
+        one.timeline
+        for one in profile.processes
+        if one.timeline is not None and one.timeline.step_s
+    ]
+    if not timelines:
+        return _of_older(profile)
+    steps_s = _steps(timelines)
+    parts = _least(timelines)
+    found = StepFigures(
+        steps=len(steps_s),
+        step_s=median(steps_s),
+        interval_s=median_interval(steps_s),
+        reason=_why_unknown(profile, parts),
+    )
+    if parts is None:
+        return found
+    communication_s, profiled_s = fmean(parts.communication_s), fmean(parts.step_s)
+    found = replace(found, communication_s=communication_s)
+    if not _has_parts(parts):
+        return found
+    compute_s, exposed_s = fmean(parts.compute_s), fmean(parts.exposed_s)
+    return replace(
+        found,
+        profiled_s=profiled_s,
+        compute_s=compute_s,
+        exposed_s=exposed_s,
+        idle_s=max(0.0, profiled_s - compute_s - exposed_s),
+        hidden_s=max(0.0, communication_s - exposed_s),
+    )
+
+
+def _steps(timelines: Sequence[ProcessTimeline]) -> list[float]:
+    """The time of the slowest rank in each step.
+
+    Of ranks that have different numbers of steps, it is unknown which ones belong together: then
+    the steps of the rank with the longest median.
+    """
+    by_rank = [one.step_s for one in timelines]
+    if len(set(map(len, by_rank))) == 1:
+        return slowest_of(by_rank)
+    return max(by_rank, key=median)
+
+
+def _least(timelines: Sequence[ProcessTimeline]) -> ProcessTimeline | None:
+    """The rank with the least exposed communication, for which the others wait.
+
+    Without known compute, the rank with the least communication; None if that is unknown.
+    """
+    known = [one for one in timelines if _has_parts(one)]
+    if known:
+        return min(known, key=lambda one: fmean(one.exposed_s))
+    known = [one for one in timelines if len(one.communication_s) == len(one.step_s)]
+    return min(known, key=lambda one: fmean(one.communication_s), default=None)
+
+
+def _has_parts(one: ProcessTimeline) -> bool:
+    lists = (one.communication_s, one.exposed_s, one.compute_s)
+    return all(len(times) == len(one.step_s) for times in lists)
+
+
+def _of_older(profile: Profile) -> StepFigures:
+    """What a journal without times of single steps contains: medians of each process."""
+    known = [one for one in profile.processes if one.step_s is not None]
+    if not known:
+        return StepFigures(reason=_why_no_steps(profile))
+    sent = [one.step_communication_s for one in known if one.step_communication_s is not None]
+    return StepFigures(
+        steps=max(one.steps for one in known),
+        step_s=max(map(_step_of, known)),
+        communication_s=min(sent, default=None),
+        reason=(
+            "compute, exposed, idle and hidden are unknown: an older cclmark, which did not store "
+            "single steps, wrote the journal"
+        ),
+    )
+
+
+def _step_of(process: ProfileProcess) -> float:
+    return process.step_s or 0.0
+
+
+def _why_no_steps(profile: Profile) -> str:
+    if profile.source == _EXECUTION_TRACE:
+        return "times of steps are unknown: execution traces contain no times"
+    advice = ": mark them with a schedule and profiler.step()" if profile.source == _KINETO else ""
+    return f"steps are unknown: no sequence of calls repeats{advice}"
+
+
+def _why_unknown(profile: Profile, parts: ProcessTimeline | None) -> str:
+    if parts is None:
+        return (
+            "communication, compute, exposed, idle and hidden are unknown: there are no times of "
+            "kernels"
+        )
+    if _has_parts(parts):
+        return ""
+    unknown = "compute, exposed, idle and hidden are unknown: "
+    if profile.source == _PLUG_IN:
+        return f"{unknown}the plug-in sees the kernels of communication only; {_IMPORT_A_TRACE}"
+    return f"{unknown}the source contains no compute; {_IMPORT_A_TRACE}"

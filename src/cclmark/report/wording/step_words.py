@@ -1,0 +1,83 @@
+"""The step columns that trainings and profiles share, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.analysis.steps import StepFigures, StepRun
+from cclmark.printable import plain
+
+#: The time of a step.
+STEP = "step ms (95 %)"
+#: The parts of a step, in milliseconds.
+PARTS = ("compute", "exposed", "idle", "hidden", "communication")
+STEPS_TITLE = "steps, parts in ms"
+STEPS_HEAD = ("run", "program or model", "ranks", STEP, *PARTS)
+STEPS_NUMERIC = len(STEPS_HEAD) - 2
+_MS_PER_S = 1e3
+_LARGE_DIFFERENCE = 0.05  # of the mean step to the median one
+
+
+def ms_text(time_s: float | None) -> str:
+    """A time in milliseconds with four digits."""
+    return "-" if time_s is None else f"{time_s * _MS_PER_S:.4g}"
+
+
+def interval_text(time_s: float | None, interval_s: tuple[float, float] | None) -> str:
+    """The time of a step with its interval, in milliseconds."""
+    if time_s is None or interval_s is None:
+        return ms_text(time_s)
+    return f"{ms_text(time_s)} ({' to '.join(map(ms_text, interval_s))})"
+
+
+def part_texts(one: StepFigures) -> list[str]:
+    """The cells of PARTS."""
+    parts = (one.compute_s, one.exposed_s, one.idle_s, one.hidden_s, one.communication_s)
+    return [ms_text(part) for part in parts]
+
+
+def program_row(one: StepFigures) -> list[str]:
+    """The cells of the steps of one program: their number, STEP and PARTS."""
+    return [str(one.steps or "-"), interval_text(one.step_s, one.interval_s), *part_texts(one)]
+
+
+PROGRAM_HEAD = ("steps", STEP, *PARTS)
+
+
+def steps_row(name: str, one: StepRun) -> list[str]:
+    """The cells of STEPS_HEAD."""
+    figures = one.figures
+    step = interval_text(figures.step_s, figures.interval_s)
+    if figures.step_s is None and one.status != "ok":
+        step = one.status
+    run = f"{name}: {one.variant}" if one.variant else name
+    cells = [run, one.work, str(one.ranks or "-"), step, *part_texts(figures)]
+    return [plain(cell) for cell in cells]
+
+
+def step_notes(one: StepFigures) -> list[str]:
+    """Why figures are unknown, and whether the parts are those of usual steps."""
+    notes = [one.reason] if one.reason else []
+    difference = one.profile_difference
+    if difference is not None and abs(difference) > _LARGE_DIFFERENCE:
+        notes.append(
+            f"compute, exposed and idle add up to {ms_text(one.profiled_s)} ms, "
+            f"{difference * 100:+.0f} % compared with the step"
+        )
+    return notes
+
+
+def notes_of_steps(named: Sequence[tuple[str, StepRun]]) -> list[str]:
+    """The notes of several runs, each once, with the runs to which it applies."""
+    found: dict[str, list[str]] = {}
+    for name, one in named:
+        for note in step_notes(one.figures):
+            found.setdefault(note, []).append(f"{name}: {one.variant}" if one.variant else name)
+    return [
+        plain(f"{', '.join(names)}: {note}." if len(named) > 1 else f"{_sentence(note)}.")
+        for note, names in found.items()
+    ]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"

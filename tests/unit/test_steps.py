@@ -1,0 +1,362 @@
+"""Steps of trainings and of profiled programs in the same columns, from traces with known sums."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from io import BytesIO
+
+import msgspec
+import pytest
+
+from cclmark.analysis.steps import steps_of_profile
+from cclmark.errors import UsageError
+from cclmark.importing.header import Origin
+from cclmark.importing.kineto import read_kineto
+from cclmark.importing.traces import TraceFile, import_traces
+from cclmark.plan.models import MODELS
+from cclmark.plan.trainings import Training
+from cclmark.plan.variants import DEFAULT
+from cclmark.report.charts.naming import Run
+from cclmark.report.exports.exports import EXPORTS
+from cclmark.report.kinds.profile_columns import PROFILES
+from cclmark.report.kinds.step_columns import STEP_NAMES
+from cclmark.report.kinds.train_columns import TRAININGS
+from cclmark.report.page.page import render
+from cclmark.report.page.run_page import page_of
+from cclmark.report.replay import replayed
+from cclmark.report.wording.profile_words import program_of
+from cclmark.report.wording.step_words import PARTS, STEP, STEPS_HEAD
+from cclmark.report.wording.training_words import head_of
+from cclmark.results.journal import Journal
+from cclmark.results.kinds import TrainingResult
+from cclmark.results.schema import ProcessTimeline, Profile, ProfileProcess, StepTimeline
+from kineto_events import collective, kernel, trace
+
+MS = 1000  # microseconds
+STEPS = 7
+STEP_MS, LATE_MS = 14, 20
+
+
+TRAINED = TrainingResult(
+    index=0,
+    training=Training(
+        variant=DEFAULT,
+        round=0,
+        ccl="torch:nccl",
+        model=MODELS["gpt2-254m"],
+        parallel="ddp",
+        ranks=2,
+        batch=4,
+        sequence=512,
+        dtype="bfloat16",
+        optimizer="adamw",
+        learning_rate=3e-4,
+    ),
+    status="ok",
+    losses=[10.8, 9.0],
+    step_s=[[18.6e-3] * 12, [18.5e-3] * 12],
+    alone_s=[[16.9e-3] * 12, [16.0e-3] * 12],
+    timeline=StepTimeline(
+        steps=3,
+        step_s=[18.7e-3, 18.6e-3],
+        communication_s=[3e-3, 4e-3],
+        exposed_s=[0.7e-3, 1.6e-3],
+        compute_s=[17.6e-3, 16.7e-3],
+    ),
+)
+
+
+def annotation(number, stream, begin_us, time_us, category="gpu_user_annotation"):
+    """A mark of a step; on the device Kineto writes one for each stream with kernels of it."""
+    name = f"ProfilerStep#{number}"
+    event = {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": stream}
+    return {**event, "ts": begin_us, "dur": time_us}
+
+
+def events_of(rank, steps=STEPS):
+    """Steps of 14 ms, the last one of 20 ms on rank 1.
+
+    In each 10 ms of compute, 6 ms of communication of which 4 are hidden, and 2 ms without any
+    work. On rank 1 one millisecond more of communication is exposed instead of idle, which is a
+    copy between devices. The last step of rank 1 is idle for 6 ms more.
+    """
+    events = []
+    for number in range(steps):
+        at = number * STEP_MS * MS
+        is_late = rank == 1 and number == steps - 1
+        time_us = (LATE_MS if is_late else STEP_MS) * MS
+        events += [
+            kernel("gemm", at, 6 * MS),
+            kernel("gemm", at + 6 * MS, 3 * MS),
+            kernel("elementwise", at + 5 * MS, 2 * MS, 9),  # beside others: it counts once
+            collective("allreduce", at + 5 * MS, 6 * MS, 1 << 20, Seq=number),
+            kernel("adam", at + 11 * MS, 1 * MS),
+            annotation(number, 7, at, time_us),
+            annotation(number, 20, at + 5 * MS, 6 * MS),
+            annotation(number, 1, at, 9 * MS, "user_annotation"),
+        ]
+        if rank == 1:
+            copy = kernel("Memcpy PtoP (Device -> Device)", at + 12 * MS, 1 * MS, 21)
+            events.append({**copy, "cat": "gpu_memcpy"})
+    return events
+
+
+def imported(*each):
+    files = [
+        TraceFile(f"t{rank}.json", trace(events, rank), Origin(f"t{rank}.json", "d", 0.0, [], "0"))
+        for rank, events in enumerate(each)
+    ]
+    return import_traces(files, "kineto")
+
+
+@pytest.fixture(scope="module")
+def profiled():
+    return imported(events_of(0), events_of(1))
+
+
+@pytest.fixture(scope="module")
+def trained(profiled):
+    header = msgspec.structs.replace(profiled.header, imported=None, run_id="of the training")
+    return Journal(header=header, results=[TRAINED], footer=profiled.footer)
+
+
+def ms(value_s):
+    return None if value_s is None else pytest.approx(value_s * 1e3)
+
+
+def test_known_sums_of_two_ranks(profiled):
+    found = steps_of_profile(profiled.profile)
+    assert found.steps == STEPS
+    # The slowest rank of each step is rank 1, once with 20 ms.
+    assert found.step_s == pytest.approx(14e-3)
+    assert found.interval_s == (pytest.approx(14e-3), pytest.approx(20e-3))
+    # The parts are those of rank 0, which waits least.
+    assert found.profiled_s == pytest.approx(14e-3)
+    assert found.compute_s == pytest.approx(10e-3)
+    assert found.exposed_s == pytest.approx(2e-3)
+    assert found.idle_s == pytest.approx(2e-3)
+    assert found.hidden_s == pytest.approx(4e-3)
+    assert found.communication_s == pytest.approx(6e-3)
+    assert found.reason == ""
+
+
+def test_each_step_of_each_rank_is_kept(profiled):
+    first, second = (one.timeline for one in profiled.profile.processes)
+    assert first == ProcessTimeline(
+        [14e-3] * STEPS, [6e-3] * STEPS, [2e-3] * STEPS, [10e-3] * STEPS
+    )
+    assert second.step_s == [14e-3] * (STEPS - 1) + [20e-3]
+    # A copy between devices is communication, as in trainings.
+    assert second.communication_s == [7e-3] * STEPS
+    assert second.exposed_s == [3e-3] * STEPS
+    assert second.compute_s == [10e-3] * STEPS
+
+
+def test_marks_of_several_streams_are_one_step():
+    process = read_kineto(BytesIO(trace(events_of(0, 3))), "t.json", 0)
+    assert process.steps == [
+        (number * STEP_MS * 1_000_000, (number + 1) * STEP_MS * 1_000_000) for number in range(3)
+    ]
+
+
+def test_without_times_of_six_steps_there_is_no_interval():
+    found = steps_of_profile(imported(events_of(0, 3), events_of(1, 3)).profile)
+    assert (found.steps, found.interval_s) == (3, None)
+    assert found.step_s == pytest.approx(14e-3)
+
+
+def profile_of(*timelines, source="plug-in", **more):
+    processes = [
+        ProfileProcess(rank, "h", 1, 1, 1, timeline=one, **more)
+        for rank, one in enumerate(timelines)
+    ]
+    return Profile(source, processes=processes)
+
+
+def test_the_plug_in_knows_communication_alone():
+    found = steps_of_profile(
+        profile_of(
+            ProcessTimeline([10e-3, 12e-3], [4e-3, 5e-3]),
+            ProcessTimeline([11e-3, 11e-3], [3e-3, 4e-3]),
+        )
+    )
+    assert found.step_s == pytest.approx(11.5e-3)
+    assert found.communication_s == pytest.approx(3.5e-3)
+    assert (found.compute_s, found.exposed_s, found.idle_s, found.hidden_s) == (None,) * 4
+    assert "the plug-in sees the kernels of communication only" in found.reason
+
+
+def test_ranks_with_different_numbers_of_steps():
+    found = steps_of_profile(
+        profile_of(ProcessTimeline([1.0] * 7), ProcessTimeline([2.0] * 6), ProcessTimeline([]))
+    )
+    assert (found.steps, found.step_s) == (6, 2.0)
+    assert found.reason.startswith("communication, compute, exposed, idle and hidden are unknown")
+
+
+def test_journals_of_older_versions_have_medians():
+    found = steps_of_profile(
+        profile_of(None, None, steps=9, step_s=0.25, step_communication_s=0.125)
+    )
+    assert (found.steps, found.step_s, found.communication_s) == (9, 0.25, 0.125)
+    assert found.interval_s is None
+    assert "an older cclmark" in found.reason
+    old = b'{"rank": 0, "host": "h", "pid": 1, "calls": 1, "listed": 1, "steps": 3, "step_s": 0.5}'
+    assert msgspec.json.decode(old, type=ProfileProcess).timeline is None
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("plug-in", "no sequence of calls repeats"),
+        ("kineto", "mark them with a schedule and profiler.step()"),
+        ("execution-trace", "execution traces contain no times"),
+    ],
+)
+def test_why_there_are_no_steps(source, reason):
+    found = steps_of_profile(profile_of(None, source=source))
+    assert (found.steps, found.step_s) == (0, None)
+    assert reason in found.reason
+
+
+def test_lists_of_different_lengths_are_unknown():
+    found = steps_of_profile(profile_of(ProcessTimeline([1.0, 1.0], [0.5], [0.5], [0.5])))
+    assert (found.step_s, found.communication_s, found.compute_s) == (1.0, None, None)
+
+
+def test_both_kinds_have_the_same_columns():
+    names = STEP_NAMES.split()
+    for layout in (TRAININGS, PROFILES):
+        found = [column.name for column in layout.columns if column.name in names]
+        assert found == names
+    head = head_of([])
+    assert [name for name in head if name in (STEP, *PARTS)] == [STEP, *PARTS]
+
+
+def test_text_and_markdown_have_the_columns_of_trainings(profiled):
+    lines = "".join(replayed(profiled, "table")).splitlines()
+    place = lines.index("  steps, parts in ms")
+    assert lines[place + 1].split("  ") == [
+        *("", "steps", "step ms (95 %)", "compute", "exposed", "idle", "hidden", "communication")
+    ]
+    assert lines[place + 2].split() == ["7", "14", "(14", "to", "20)", "10", "2", "2", "4", "6"]
+    text = "".join(replayed(profiled, "markdown"))
+    assert "| 7 | 14 (14 to 20) | 10 | 2 | 2 | 4 | 6 |" in text
+
+
+def test_a_reason_is_stated_once(profiled):
+    timelines = [ProcessTimeline([10e-3, 12e-3], [4e-3, 5e-3])] * 2
+    plug_in = Journal(
+        header=msgspec.structs.replace(profiled.header, imported=None),
+        results=profiled.results,
+        profile=profile_of(*timelines),
+        footer=profiled.footer,
+    )
+    for format in ("table", "markdown"):
+        text = "".join(replayed(plug_in, format))
+        assert text.count("are unknown: the plug-in sees") == 1
+    assert "11 " in text
+    (row, *_) = csv.DictReader(io.StringIO("".join(replayed(plug_in, "csv"))))
+    assert float(row["communication_ms"]) == pytest.approx(4.5)
+    assert (row["compute_ms"], row["exposed_ms"], row["hidden_ms"], row["idle_ms"]) == ("",) * 4
+
+
+def test_every_line_of_csv_has_the_steps_of_the_program(profiled):
+    for content in (
+        "".join(replayed(profiled, "csv")),
+        EXPORTS["csv"]([("p", profiled)], "cases").decode(),
+    ):
+        rows = list(csv.DictReader(io.StringIO(content)))
+        assert len(rows) == 2
+        for row in rows:
+            found = [float(row[name]) for name in STEP_NAMES.split()]
+            assert found == pytest.approx([14, 14, 20, 14, 10, 2, 2, 4, 6, 7])
+
+
+def test_json_holds_the_times_of_each_step(profiled):
+    whole = json.loads("".join(replayed(profiled, "json")))
+    timeline = whole["profile"]["processes"][0]["timeline"]
+    assert timeline["exposed_s"] == [2e-3] * STEPS
+    assert set(timeline) == {"step_s", "communication_s", "exposed_s", "compute_s"}
+
+
+STEPS_CSV = """\
+run_id,started_at,host,device,source,kind,variant,work,ccl,ranks,status,reason,step_ms,step_low_ms,\
+step_high_ms,profiled_ms,compute_ms,exposed_ms,idle_ms,hidden_ms,communication_ms,timed_steps
+of the training,1970-01-01T00:00:00.000+00:00,,process,cclmark 0,train,,gpt2-254m with ddp,\
+torch:nccl,2,ok,,18.6,18.6,18.6,18.7,17.6,0.7,0.4,2.3,3,12
+{run},1970-01-01T00:00:00.000+00:00,,process,torch.profiler,profile,,t0.json and 1 more,nccl,2,ok,,\
+14,14,20,14,10,2,2,4,6,7
+"""
+
+
+@pytest.mark.parametrize("table", ["cases", "steps"])
+def test_several_kinds_are_one_table(trained, profiled, table):
+    text = EXPORTS["csv"]([("a", trained), ("b", profiled)], table).decode()
+    assert text == STEPS_CSV.format(run=profiled.header.run_id)
+
+
+def test_other_kinds_have_no_steps(profiled):
+    other = Journal(header=msgspec.structs.replace(profiled.header), results=[])
+    with pytest.raises(UsageError, match="only trainings and profiles have steps"):
+        EXPORTS["csv"]([("collectives.jsonl", other)], "steps")
+
+
+def test_a_report_of_several_kinds_begins_with_their_steps(trained, profiled):
+    page = page_of([Run("ours", trained), Run("theirs", profiled)])
+    first = page.sections[0]
+    assert (first.key, first.title) == ("steps", "Steps")
+    (table,) = first.tables
+    assert tuple(table.head) == STEPS_HEAD
+    assert table.rows == [
+        [
+            *("ours", "gpt2-254m with ddp", "2", "18.6 (18.6 to 18.6)"),
+            *("17.6", "0.7", "0.4", "2.3", "3"),
+        ],
+        ["theirs", "t0.json and 1 more", "2", "14 (14 to 20)", "10", "2", "2", "4", "6"],
+    ]
+    assert table.notes == []
+    assert [one.key for one in page.sections[1:3]] == ["train", "profile"]
+    assert "<h2" in render(page)
+
+
+def test_reports_of_one_run_have_no_table_of_runs(trained, profiled):
+    for journal in (trained, profiled):
+        assert page_of([Run("one", journal)]).sections[0].key != "steps"
+    (section,) = [one for one in page_of([Run("p", profiled)]).sections if one.key == "profile"]
+    assert section.tables[0].rows == [["7", "14 (14 to 20)", "10", "2", "2", "4", "6"]]
+
+
+def test_notes_name_the_runs_to_which_they_apply(trained, profiled):
+    older = Journal(
+        header=profiled.header,
+        results=profiled.results,
+        profile=profile_of(None, steps=9, step_s=0.25, source="kineto"),
+        footer=profiled.footer,
+    )
+    page = page_of([Run("new", profiled), Run("old", older), Run("ours", trained)])
+    (table,) = page.sections[0].tables
+    rows = {row[0]: row[3:] for row in table.rows}
+    assert rows["old"] == ["250", "-", "-", "-", "-", "-"]
+    assert len(table.notes) == 1
+    assert table.notes[0].startswith("old: compute, exposed, idle and hidden are unknown: an older")
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        ("profile -- torchrun --nproc-per-node 8 train.py", "torchrun --nproc-per-node 8 train.py"),
+        ("profile --calls 5 --no-kernel-times ./run.sh --x", "./run.sh --x"),
+        ("profile --format=json --logs logs python profile", "python profile"),
+        ("profile --read logs", "logs"),
+        ("profile --read=logs --run ab", "logs"),
+        ("", ""),
+    ],
+)
+def test_the_program_of_a_command(profiled, words, program):
+    header = msgspec.structs.replace(
+        profiled.header, imported=None, command=["cclmark", *words.split()]
+    )
+    assert program_of(header) == program
