@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cclmark.plan.profiled import ProfiledOperation
-from cclmark.profile.observed import MESSAGES
+from cclmark.profile.observed import MESSAGES, SEND
 from cclmark.results.schema import ProfiledCall
 
-_SEND = "send"
 # Of a group: from one of its ranks to another, or of all (-1) of one of its ranks.
 _Way = tuple[int, int, int]
 
@@ -104,7 +103,7 @@ class _Simulation:
                 ]
                 continue
             peer = members[call.peer] if call.peer < len(members) else queue.rank
-            if one.operation == _SEND:
+            if one.operation == SEND:
                 way = (one.group, own, call.peer)
                 need = _Need(self._receives, way, _next(self._sends, way), peer)
             else:

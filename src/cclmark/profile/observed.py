@@ -11,7 +11,8 @@ from cclmark.plan.operations import OPERATIONS
 #: kernels end together, so that the rank that arrives last has the shortest kernel.
 SYNCHRONIZING = frozenset(name for name, row in OPERATIONS.items() if row.symmetric)
 #: The operations of which a library may execute many in one kernel.
-MESSAGES = frozenset({"send", "recv"})
+SEND, RECV = "send", "recv"
+MESSAGES = frozenset({SEND, RECV})
 #: Of a group, and more than any machine has.
 MOST_RANKS = 1 << 20
 #: Numbers of calls, bytes and nanoseconds are below.

@@ -20,12 +20,11 @@ from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.replays import EXCHANGE, OriginalStep, ProgramStep, ReplayedCall
 from cclmark.profile.deadlocks import Launch, join_deadlocked
 from cclmark.profile.intervals import length_of, union_of
-from cclmark.profile.observed import MESSAGES, SYNCHRONIZING
+from cclmark.profile.observed import MESSAGES, SEND, SYNCHRONIZING
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Profile, ProfiledCall
 
 _NS = 1e9
-_SEND = "send"
 _LEAST_LAUNCH_S = 1e-6  # between two kernels; messages of one kernel may follow each other sooner
 _MOST_STEP_S = 3600.0
 _MOST_ENTRIES = 1 << 23  # of all matrices of messages
@@ -327,7 +326,7 @@ def _matrices(
             row: dict[int, int] = {}
             for call in launch.calls:
                 part = operations[call.index]
-                if part.operation == _SEND:
+                if part.operation == SEND:
                     row[call.peer] = row.get(call.peer, 0) + part.count
             rows[one.number, number] = row
             place = groups[own.group].index(one.number)
@@ -380,7 +379,7 @@ def _matrix(
     received: dict[int, int] = {}
     for call in launch.calls:
         part = operations[call.index]
-        if part.operation != _SEND:
+        if part.operation != SEND:
             received[call.peer] = received.get(call.peer, 0) + part.count
     group = operations[launch.first.index].group
     for peer, count in received.items():
@@ -407,7 +406,7 @@ def _calls(
     streams: dict[int, int] = {}
     for number, launch in enumerate(one.launches):
         # The order of messages in a launch differs between ranks.
-        sends = (one for one in launch.calls if operations[one.index].operation == _SEND)
+        sends = (one for one in launch.calls if operations[one.index].operation == SEND)
         counted = next(sends, launch.first)
         own = operations[counted.index]
         matrix = matrices.get((one.number, number), ())

@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median, quantiles
 
 from cclmark.profile.intervals import length_of, union_of
-from cclmark.profile.observed import MESSAGES, ObservedCall, ObservedProcess
+from cclmark.profile.observed import MESSAGES, SEND, ObservedCall, ObservedProcess
 from cclmark.profile.periods import Period
 from cclmark.results.schema import ProfileRepetitions
 
@@ -218,7 +218,7 @@ def _messages(process: ObservedProcess, period: Period) -> Iterator[tuple[_Key, 
         if operation.operation not in MESSAGES:
             continue
         own = process.groups[operation.group].own_rank
-        ends = (own, call.peer) if operation.operation == "send" else (call.peer, own)
+        ends = (own, call.peer) if operation.operation == SEND else (call.peer, own)
         if min(ends) < 0:
             continue
         pair = (operation.group, *ends)
