@@ -11,7 +11,7 @@ OBJECTS, PIECES, REPLAY = "objects", "pieces", "replay"
 
 
 class Item(Protocol):
-    """What the items of all kinds of work have in common.
+    """Common interface of all items.
 
     Items are frozen structs: equal items describe the same measurement.
     """

@@ -1,4 +1,4 @@
-"""What was observed of a program's processes, whatever the source: the input of assembly."""
+"""Observations of a program's processes, from any source: the input of assembly."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ObservedOperation:
 
 @dataclass
 class ObservedGroup:
-    """A group as one of its ranks knows it.
+    """A group as one of its ranks describes it.
 
     ``ranks``: its size, 0 if unknown; ``own_rank``: of this process in it, -1 if unknown.
     ``members``: the ranks of the program by rank of the group, empty if unknown.
@@ -86,7 +86,7 @@ class ObservedProcess:
 
     ``kernels``: the intervals of all other kernels of its device in nanoseconds, None if they are
     not part of the source. ``steps``: the intervals of its steps, if they are marked. ``interval``:
-    the first and the last nanosecond that the source covers, if it says so.
+    the first and the last nanosecond that the source covers, if it reports them.
     """
 
     rank: int
