@@ -17,7 +17,7 @@
 
 // What libraries have in common that work as NCCL does: calls on a stream, and groups in which
 // sends and receives do not wait for each other. A file of each, or of each family, says what its
-// interface is, and here is how operations are made of it.
+// interface is, and operations are composed from it here.
 
 namespace cclmark {
 

@@ -159,7 +159,7 @@ const std::array<Row, kVendorRuntimes>& rows() {
   return kRows;
 }
 
-/// A function that a runtime may lack: its absence is a missing ability, told by name.
+/// A function that a runtime may lack: its absence is a missing ability, reported by name.
 template <typename... Arguments>
 struct Optional {
   std::string symbol;
@@ -285,7 +285,7 @@ struct Vendor {
   }
   bool not_ready(Status code) const { return code == kNotReady || named(code, "NotReady"); }
   bool no_device(Status code) const { return code == kNoDevice || named(code, "NoDevice"); }
-  /// A runtime may keep an error that was handled here for whoever asks it next: a library would
+  /// A runtime may keep an error that was handled here for the next caller: a library would
   /// take it for its own.
   void forget_error() const {
     if (last_error) last_error();

@@ -111,7 +111,7 @@ def test_a_value_that_the_library_refuses_fails(cclmark, fake_cuda):
         (("experiment", "all_reduce", "--vary", "config.minCTAs=8", "--config", "maxCTAs=4"), {},
          "config.maxCTAs=4: below config.minCTAs=8"),
         (("experiment", "all_reduce", "--vary", "config.minCTAs=8"), {"NCCL_MIN_CTAS": "4"},
-         "NCCL_MIN_CTAS=4 is set in the environment and decides"),
+         "NCCL_MIN_CTAS=4 is set in the environment and overrides"),
         (("all_reduce", "--config", "minCTAs=65"), {}, "--config minCTAs=65: out of range"),
         (("all_reduce", "--devices", "host:2", "--config", "minCTAs=4"), {}, "shm has no options"),
     ],

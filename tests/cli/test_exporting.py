@@ -53,7 +53,7 @@ def test_pairs_read_as_when_they_were_measured(cclmark):
     prometheus = cclmark("export", "pairs.jsonl", "--format", "prometheus").out
     assert 'first="DEV1",second="DEV2"' in prometheus
     message = cclmark("export", "pairs.jsonl", "--format", "hccl", code=2).message
-    assert "which hccl cannot hold" in message
+    assert "not supported by hccl" in message
     formats = message.partition("choose from ")[2].split(", ")
     assert {"csv", "table", "parquet", "prometheus"} < set(formats)
     assert len(set(formats)) == len(formats)

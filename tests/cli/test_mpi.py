@@ -180,7 +180,7 @@ class TestEveryMpi:
             "ring",
         )
         assert selected.reason.startswith("selected by ")
-        assert "does not report what ran" in selected.reason
+        assert "does not report its algorithm" in selected.reason
         assert "what ran (the library's variables: selected, not observed)" in chosen.out
 
     def test_every_operation_and_type_is_right(self, cclmark, mpi):

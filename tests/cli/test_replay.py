@@ -163,7 +163,7 @@ def test_what_is_chosen_between_the_calls_is_measured(cclmark, traced):
     assert found.fit == "nearest"
     assert "--compute fit found nothing that fits; the nearest is" in run.out
     assert "; 6 more" in run.out
-    assert "the profile is of gloo, the replay of shm: what is fitted hides how they" in run.out
+    assert "the profile is of gloo, the replay of shm: the fit hides differences" in run.out
     assert "(nothing fits; this is nearest to the program's communication and step)" in run.out
     again = cclmark(*words, "--resume", str(run.journal_path))
     assert "already complete" in again.err

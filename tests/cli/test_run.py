@@ -363,7 +363,7 @@ def test_an_interruption_reaches_the_command_and_what_was_done_is_judged(started
     assert kept.results
     assert kept.footer.exit_code == 130
     assert "pass     time at most 10 s" in out
-    assert "interrupted: what is skipped" in out
+    assert "interrupted: skipped commands" in out
     assert not (tmp_path / "kept/03-never.jsonl").exists()
     wait_until(lambda: not left(), "all processes are gone")
     root = ElementTree.parse(tmp_path / "j.xml").getroot()

@@ -80,7 +80,7 @@ def test_kernels_are_on_the_common_clock(cclmark, fake_cuda, tmp_path):
         names = {one["name"] for place in steps for one in slices[place]}
         assert names == {"Send step 7", "wait: the network sends"}
         assert all(one["args"].get("bytes", 512) == 512 for p in steps for one in slices[p])
-    assert "the begin and end of kernels by the devices' clocks" in run.out
+    assert "the start and end of kernels by the devices' clocks" in run.out
     assert "136 channels of kernels" in run.out
     assert ", 0 lost" in run.out
     assert "longest wait of a network step" in run.out
@@ -205,7 +205,7 @@ def test_kernels_without_times_of_the_device_have_events(cclmark, fake_cuda, tmp
     slices, _, _ = chrome(path)
     assert len(slices[1, "operations on the device"]) == 4
     assert "events on the devices' clocks" in run.out
-    assert "the kernels have no times: NCCL reports those of the device since 2.27" in run.out
+    assert "the kernels have no times: NCCL reports device times since 2.27" in run.out
     path.unlink()
     no_kernels = fake_env(fake_cuda) | {
         "CCLMARK_NVRTC_LIBRARY": "/nowhere/libnvrtc.so",

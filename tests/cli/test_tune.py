@@ -70,7 +70,7 @@ def test_two_runs_at_once_are_refused(cclmark, fakes, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "variables", "message"),
     [
-        (("sendrecv",), {}, "NCCL asks no tuner for sendrecv"),
+        (("sendrecv",), {}, "NCCL does not call a tuner for sendrecv"),
         (("all_reduce",), {"NCCL_PROTO": "LL"}, "NCCL_PROTO=LL is set in the environment"),
         (("all_reduce", "-d", "float32,bfloat16"), {}, "-d: tune one at a time"),
         (("all_reduce", "--proof-rounds", "6"), {}, "--proof-rounds"),

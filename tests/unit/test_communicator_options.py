@@ -115,7 +115,7 @@ def test_every_measured_library_requires_the_option():
 
 def test_a_variable_that_decides_instead_is_refused(monkeypatch):
     monkeypatch.setenv("NCCL_MIN_CTAS", "4")
-    message = "NCCL_MIN_CTAS=4 is set in the environment and decides instead of the option: unset"
+    message = "NCCL_MIN_CTAS=4 is set in the environment and overrides the option: unset"
     with pytest.raises(UsageError, match=message):
         check_config({"minCTAs": "8"}, ["nccl"])
     with pytest.raises(UsageError, match=message):
@@ -127,7 +127,7 @@ def test_a_configuration_file_that_decides_instead_is_refused(monkeypatch, tmp_p
     file = tmp_path / "nccl.conf"
     file.write_text("# the cluster's\nNCCL_MIN_CTAS=4\n")
     monkeypatch.setenv("NCCL_CONF_FILE", str(file))
-    message = f"NCCL_MIN_CTAS=4 is set in {file} and decides instead of the option: unset it"
+    message = f"NCCL_MIN_CTAS=4 is set in {file} and overrides the option: unset it"
     with pytest.raises(UsageError, match=message):
         check_config({"minCTAs": "8"}, ["nccl"])
     check_config({"maxCTAs": "8"}, ["nccl"])

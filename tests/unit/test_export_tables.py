@@ -167,16 +167,16 @@ def test_a_row_for_each_flow():
 def test_kinds_do_not_mix():
     runs = named(RESULTS / "p2p.jsonl", GOLDEN / "sample.jsonl")
     for format in ("csv", "parquet"):
-        with pytest.raises(UsageError, match=r"p2p\.jsonl holds transfers, sample\.jsonl holds"):
+        with pytest.raises(UsageError, match=r"p2p\.jsonl contains transfers, sample\.jsonl co"):
             EXPORTS[format](runs, "cases")
 
 
 def test_formats_without_a_place_for_it_say_so():
     runs = named(RESULTS / "p2p.jsonl")
     for format in ("nccl-tests", "flagcx", "hccl"):
-        with pytest.raises(UsageError, match=r"holds transfers, which .* choose from table, json"):
+        with pytest.raises(UsageError, match=r"contains transfers, not .* choose from table, json"):
             EXPORTS[format](runs, "cases")
-    with pytest.raises(UsageError, match="json holds one run"):
+    with pytest.raises(UsageError, match="json contains one complete run"):
         EXPORTS["json"](runs * 2, "cases")
 
 
@@ -184,7 +184,7 @@ def test_without_samples_there_is_no_table_of_them():
     ((name, journal),) = named(GOLDEN / "sample.jsonl")
     for result in journal.results:
         result.samples = None
-    with pytest.raises(UsageError, match="no raw samples in there"):
+    with pytest.raises(UsageError, match="no raw samples recorded"):
         EXPORTS["csv"]([(name, journal)], "samples")
 
 

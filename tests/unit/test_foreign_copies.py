@@ -476,7 +476,7 @@ class TestPccl:
         assert {one.transfer.engine for one in journal.transfers} == {"SM"}
         assert {one.transfer.kernel for one in journal.transfers} == {"cacheCopy"}
         said = notices(journal)
-        assert "the title says CE, but the command before it says SM, which is used" in said
+        assert "the title names CE, but the preceding command SM; using SM" in said
         assert "the text does not contain the hosts of the devices: --hosts sets their" in said
         assert journal.header.imported.hosts == 0
         assert "hosts" not in notices(stored("pccl-p2p-processes.txt", hosts=3))

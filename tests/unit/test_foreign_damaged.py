@@ -72,7 +72,7 @@ class TestListsOfRanks:
         lines = [line for rank, line in enumerate(WHOLE) if rank != lost]
         if lost == RANKS - 1:  # the rest looks complete, and the bandwidths contradict it
             with pytest.raises(
-                UsageError, match=r"a\.txt:4: 15 ranks in this list, but .* are of 16: "
+                UsageError, match=r"a\.txt:4: this list has 15 ranks, but .* match 16: "
             ):
                 read(text_of(lines))
             journal = read(text_of(lines), ranks=RANKS)
@@ -107,11 +107,11 @@ class TestListsOfRanks:
     def test_bandwidths_of_another_number_are_refused(self):
         text = text_of(WHOLE, factor=2 * 31 / 32)
         with pytest.raises(
-            UsageError, match=r"a\.txt:4: 16 ranks in this list, .*line 22 on are of 32: "
+            UsageError, match=r"a\.txt:4: this list has 16 ranks, .*line 22 on match 32: "
         ):
             read(text)
         assert {one.case.ranks for one in read(text, ranks=32).results} == {32}
-        with pytest.raises(UsageError, match=r"are of 32, not of --ranks 64"):
+        with pytest.raises(UsageError, match=r"match 32, not --ranks 64"):
             read(text, ranks=64)
 
     def test_tables_of_other_numbers_without_lists(self):
@@ -122,8 +122,8 @@ class TestListsOfRanks:
             line = first.count("\n") + 1
             with pytest.raises(
                 UsageError,
-                match=rf"^a\.txt:{line}: the bandwidths above are of 2 ranks of all_reduce, those "
-                rf"here of 4, so the text has several runs: split it before line {line} and import",
+                match=rf"^a\.txt:{line}: the bandwidths above match 2 ranks of all_reduce, the "
+                rf"ones here 4, so the text has several runs: split it before line {line} and impo",
             ):
                 read(first + second, operation="all_reduce")
             journals = [read(part, operation="all_reduce") for part in (first, second)]

@@ -559,8 +559,8 @@ class TestFlagcx:
         text = "\n".join([*self.rows_of(2), *between, *self.rows_of(4, first)])
         with pytest.raises(
             UsageError,
-            match=rf"^a\.txt:{line}: the bandwidths above are of 2 ranks of all_reduce, those here "
-            rf"of 4, so the text has several runs: split it before line {line} and import the pa",
+            match=rf"^a\.txt:{line}: the bandwidths above match 2 ranks of all_reduce, the ones "
+            rf"here 4, so the text has several runs: split it before line {line} and import the pa",
         ):
             read(text, operation="all_reduce")
         above, below = (
@@ -573,7 +573,7 @@ class TestFlagcx:
     def test_several_runs_in_one_line(self):
         text = " ".join([*self.rows_of(2), *self.rows_of(4), *self.rows_of(8)])
         with pytest.raises(
-            UsageError, match=r"^a\.txt:1: .* of 2 ranks .* of 4, so this line has s"
+            UsageError, match=r"^a\.txt:1: .* 2 ranks .* here 4, so this line has s"
         ):
             read(text, operation="all_reduce")
 
@@ -583,7 +583,7 @@ class TestFlagcx:
         lines[place] = self.rows_of(8)[place]
         with pytest.raises(
             UsageError,
-            match=rf"^a\.txt:{place + 1}: bus bandwidth .* of 4 ranks .* of 4 other rows: ",
+            match=rf"^a\.txt:{place + 1}: bus bandwidth .* match 4 ranks .* 4 other rows do: ",
         ):
             read("\n".join(lines), operation="all_reduce")
 
@@ -728,8 +728,8 @@ class TestMlEngineering:
         busbw = float(re.findall(r"([\d.]+)GBps", lines[place - 1])[0])
         lines[place - 1] = lines[place - 1].replace(f"{busbw:.2f}GBps", f"{busbw * 0.9:.2f}GBps", 1)
         message = (
-            f"bus bandwidth {busbw * 0.9:.2f} and algorithm bandwidth [\\d.]+ GB/s are not of 32 "
-            "ranks of all_reduce, as those of 19 other rows: copy the text again, or set --ranks 32"
+            f"bus bandwidth {busbw * 0.9:.2f} and algorithm bandwidth [\\d.]+ GB/s do not match "
+            "32 ranks of all_reduce; 19 other rows do: copy the text again, or set --ranks 32"
         )
         with pytest.raises(UsageError, match=rf"^a\.txt:{place}: {message}$"):
             read("\n".join(lines))

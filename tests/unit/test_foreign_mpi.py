@@ -64,7 +64,7 @@ class TestOsu:
         assert times_us(journal, "reduce_scatter") == {
             int(row[0]): row[1] for row in table(self.text, "Reduce_scatter Latency")
         }
-        assert "sizes of all_gather are of one rank in the text" in notices(journal)
+        assert "sizes of all_gather are per rank in the input" in notices(journal)
         assert "Barrier Latency is left out: it has no sizes" in notices(journal)
 
     def test_what_a_case_is(self):
@@ -214,7 +214,7 @@ class TestImb:
         rows = table(self.text, "Benchmarking Allgather")
         journal = stored("imb-mpi1.txt")
         assert times_us(journal, "all_gather", 8) == {int(row[0]) * 8: row[3] for row in rows}
-        assert "sizes of all_gather are of one rank" in notices(journal)
+        assert "sizes of all_gather are per rank" in notices(journal)
 
     def test_types_and_what_is_left_out(self):
         journal = stored("imb-mpi1.txt")
@@ -351,7 +351,7 @@ class TestScriptsOfMachineLearningEngineering:
             (" algbw: ", " balgw: ", "busbw is here, but algbw is due"),
             ("0.013 sec", "0,013 sec", "the duration '0,013' is not a number"),
             ("node7:1:", "node7:0:", "node7:0 is in the section of line "),
-            ("node7:3:", "node7:5:", "the ranks of this section are not those of the section"),
+            ("node7:3:", "node7:5:", "the ranks of this section differ from the section"),
             ("----------- 1x", "----------- 0x", "the number of operations and the size are 0"),
         ],
     )
@@ -483,7 +483,7 @@ class TestNccom:
                 "  256     bf16",
                 "size(B) 1024 does not fit count(elems) 256 of bf1",
             ),
-            ("-n 50 -w 5 allg", "-n 40 -w 5 allg", "the settings are not those of the table above"),
+            ("-n 50 -w 5 allg", "-n 40 -w 5 allg", "the settings differ from the table above"),
             ("-r 8", "-r 0", "0 ranks: expected 1 to"),
         ],
     )
@@ -525,7 +525,7 @@ class TestMscclpp:
             ('"time":6.8', '"time":null', "time is None, not a figure"),
             ('"ranks":8', '"ranks":0', "ranks is 0: expected a number from 1"),
             ('"kernel":2', '"kernel":true', "kernel is True: expected a number from 0"),
-            ('"size":8192', '"sizes":8192', "this line lacks size"),
+            ('"size":8192', '"sizes":8192', "this line does not contain size"),
             ('"time":7.4}', '"time":7.4', "this line is not complete JSON"),
         ],
     )
@@ -562,7 +562,7 @@ class TestMscclpp:
             read("\n".join([*lines[:2], changed, *lines[3:]]))
         )
         other = re.sub(r'"busBw":[\d.]+', '"busBw":241.9', lines[2])
-        with pytest.raises(UsageError, match=r"^a\.txt:3: 8 ranks on this line, but its"):
+        with pytest.raises(UsageError, match=r"^a\.txt:3: this line has 8 ranks, but its"):
             read("\n".join([*lines[:2], other, *lines[3:]]))
 
     def test_a_cut_last_line(self):

@@ -329,7 +329,7 @@ def require_sound(text, format, given):
             assert any(round(figure, 9) in numbers_in(text) for figure in shown)
             continue
         part_bytes, rest = divmod(result.case.size_bytes, result.case.ranks)
-        in_parts = any("are of one rank in the text" in one for one in journal.header.notices)
+        in_parts = any("are per rank in the input" in one for one in journal.header.notices)
         assert (
             rounded
             or size_in(text, result.case.size_bytes)

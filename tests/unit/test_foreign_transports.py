@@ -522,7 +522,7 @@ class TestNixlbench:
 
     def test_other_settings_are_another_run(self):
         other = self.text.replace(": VRAM", ": DRAM", 1)
-        with pytest.raises(UsageError, match=r"^a\.txt:\d+: the settings are not those of the tab"):
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: the settings differ from the tab"):
             read(self.text + other)
 
     def test_a_failed_check(self):
@@ -617,7 +617,7 @@ class TestPerftestJson:
             2 << 20,
         ]
         moved = other.replace("mlx5_4", "mlx5_5")
-        with pytest.raises(UsageError, match=r"^a\.txt:31: the device or the settings are not"):
+        with pytest.raises(UsageError, match=r"^a\.txt:31: the device or the settings differ"):
             read(self.bandwidth + moved)
 
     def test_both_directions_and_others(self):

@@ -212,9 +212,9 @@ def test_what_was_put_in_on_purpose_is_said():
     first = COPIES.transfers[0]
     slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
     journal = Journal(header, results=[replace(first, summary=slow), *COPIES.transfers[1:]])
-    assert "put in on purpose (--inject delay:pair=0-1)" in measured_words(journal)
+    assert "with injected faults (--inject delay:pair=0-1)" in measured_words(journal)
     (look,) = [one for one in insights_on(journal) if one.text.startswith("Copies: DEV")]
-    assert look.advice == "That may be what --inject put in."
+    assert look.advice == "The cause may be the fault injected by --inject."
 
 
 def test_a_host_is_not_told_to_swap_cables():

@@ -208,7 +208,7 @@ def test_marked_steps_that_the_listed_calls_are_not_have_no_time():
     found = step_of(journal, "p")
     assert found.original.step_s == ()
     assert found.original.span_s == pytest.approx((10 * US, 10 * US))
-    assert "not known to be one step" in " ".join(found.remarks)
+    assert "may not form one step" in " ".join(found.remarks)
 
 
 def test_groups_without_calls_are_left_out():
@@ -281,7 +281,7 @@ def test_what_is_assumed_is_told():
     windows = [[(0, 0.0, 0.0, 0), (1, US, 0.0, 0)]] * 2
     found = step_of(journal_of(parts, windows, steps=0), "p")
     told = " ".join(found.remarks)
-    assert "not known to be one step" in told
+    assert "may not form one step" in told
     assert "smallest count" in told
     assert "roots of broadcast" in told
     assert found.original.span_s == ()

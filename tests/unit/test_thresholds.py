@@ -220,8 +220,8 @@ def test_a_threshold_for_no_case_is_an_error_and_no_pass(selector):
 def test_each_of_what_a_threshold_names_must_have_been_measured():
     pair = msgspec.structs.replace(CASE, pair=(0, 1))
     for selector, words in (
-        ('dtype = ["float32", "int8"]', "with int8, that"),
-        ('pair = ["0-1", "1-2"]', "with pair 1-2, that"),
+        ('dtype = ["float32", "int8"]', "with int8, to"),
+        ('pair = ["0-1", "1-2"]', "with pair 1-2, to"),
     ):
         threshold = f'{selector}\nbusbw_at_least = "1 B/s"'
         verdict = verdict_on(threshold, journal(measured(case=pair)), run="pairs")

@@ -378,7 +378,7 @@ def _judged(key: Case | Transfer, first: _Found, second: _Found, margin: float) 
     estimate = figures.estimate()
     if estimate is None:
         unsure = f"the noise of host runs is unknown: {LEAST_RUNS} runs of each side measure it"
-        few = "too few samples to know how sure a time is"
+        few = "too few samples to estimate the error of a time"
         reason = foreign or (unsure if None in noise else few)
         return Compared(thing, "not comparable", figures, reason=reason)
     return Compared(thing, estimate.verdict(margin), figures, estimate, calls)

@@ -1,4 +1,4 @@
-"""What a library and cclmark take of memory, from the readings before and after each stage."""
+"""Memory use of a library and of cclmark, from the readings before and after each stage."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from cclmark.results.schema import PieceRow, Samples, Settings
 
 _LAUNCH_BOUND = 0.85  # a larger share of the time that passes until the last call has returned
 # Launches that a CUDA device keeps pending. Further ones wait for the device, so that the host's
-# time no longer tells whether launches or the device set the time.
+# time no longer shows whether launches or the device set the time.
 _LAUNCH_QUEUE = 1024
 
 

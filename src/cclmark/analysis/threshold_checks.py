@@ -201,10 +201,12 @@ def _data(journals: Sequence[Journal], ran: Verdict) -> Verdict:
         more = [f"and {len(wrong) - _MOST_FINDINGS} more"] if len(wrong) > _MOST_FINDINGS else []
         return Verdict("data", FAIL, "; ".join([*wrong[:_MOST_FINDINGS], *more]), EXIT_WRONG)
     if any(journal.header.settings.check == 0 for journal in journals):
-        reason = "outputs were not checked: leave out what switches that off (-c 0, --verify 0)"
+        reason = "outputs were not checked: remove the option that disables it (-c 0, --verify 0)"
         return Verdict("data", ERROR, reason, EXIT_USAGE)
     if not checked:
-        reason = "nothing was measured" if ran.status != PASS else "nothing of this can be checked"
+        reason = (
+            "nothing was measured" if ran.status != PASS else "none of these results can be checked"
+        )
         return Verdict("data", SKIPPED, reason)
     return Verdict("data", PASS, f"{checked} checked, none wrong")
 
@@ -293,7 +295,7 @@ def _nothing_fits(verdict: Verdict, absent: Sequence[str], ran: Verdict) -> Verd
         return verdict
     verdict.status, verdict.exit_code = ERROR, EXIT_USAGE
     what = f", with {' and '.join(absent)}," if absent else ""
-    verdict.reason = f"the command has no case{what} that this is for: it could never fail"
+    verdict.reason = f"the command has no case{what} to which this applies: it could never fail"
     return verdict
 
 
@@ -301,7 +303,7 @@ def _nothing_measured(verdict: Verdict, points: Sequence[Point]) -> Verdict:
     first = points[0]
     if any(point.status == "wrong" for point in points):
         verdict.status, verdict.exit_code = FAIL, EXIT_WRONG
-        verdict.reason = "wrong data: how fast that was means nothing"
+        verdict.reason = "wrong data: the times are not valid"
         return verdict
     verdict.status, verdict.exit_code = SKIPPED, EXIT_MISSING
     verdict.reason = f"{first.words}: {first.reason or first.status}"

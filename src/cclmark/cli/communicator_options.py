@@ -48,8 +48,8 @@ def check_options_of(variants: Iterable[Variant], ccl: str, config: Mapping[str,
             variable = variable_of_option(ccl, OPTION + name)
             if variable and variant.value_of(variable):
                 raise UsageError(
-                    f"--vary {OPTION}{name} excludes --vary {variable}, which decides instead of "
-                    "the option: use --one-at-a-time"
+                    f"--vary {OPTION}{name} excludes --vary {variable}, which overrides the "
+                    "option: use --one-at-a-time"
                 )
         if variant.options:
             _check_together("--vary", ccl, {**config, **variant.options})
@@ -70,7 +70,7 @@ def require_option(flag: str, ccl: str, name: str) -> None:
         if variable in variables:
             raise UsageError(
                 _as_typed(flag, f"{name}: {variable}={variables[variable]} is set in {source} ")
-                + "and decides instead of the option: unset it"
+                + "and overrides the option: unset it"
             )
 
 

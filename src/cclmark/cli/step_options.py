@@ -1,4 +1,4 @@
-"""The options that several commands with ``--vary`` share, and those of all that measure steps."""
+"""The common options of commands with ``--vary``, and of commands that measure steps."""
 
 from __future__ import annotations
 

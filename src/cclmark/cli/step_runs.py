@@ -1,4 +1,4 @@
-"""What the commands that measure steps (``train``, ``replay``) derive from their common flags."""
+"""Values that commands that measure steps (``train``, ``replay``) derive from common flags."""
 
 from __future__ import annotations
 

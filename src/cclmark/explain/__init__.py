@@ -1,1 +1,1 @@
-"""What a library did in its calls: events of its plug-in interface, compared across ranks."""
+"""Operations of a library in its calls: events of its plug-in interface, compared across ranks."""

@@ -115,7 +115,7 @@ class CommunicatorCalls:
         return max(0, self.ranks - len(self.by_rank))
 
     def differences(self) -> list[str]:
-        """What the ranks did not do alike, in words: empty if their logs agree.
+        """Differences between the ranks, in words: empty if their logs agree.
 
         Messages are not compared: ranks send to and receive from different peers. Of a log that
         lacks events, the beginning is compared.

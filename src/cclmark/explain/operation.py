@@ -31,7 +31,7 @@ class Operation(msgspec.Struct, frozen=True):
 
     @property
     def choice(self) -> str:
-        """What the library chose, for a sentence: ``ring LL on 1 channel``."""
+        """The library's choice, for a sentence: ``ring LL on 1 channel``."""
         how = f"{self.kernel} {self.protocol}".strip()
         return f"{how} on {self._channels}" if self.channels else how
 

@@ -32,7 +32,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class RankPaths(msgspec.Struct):
-    """What the log of one rank contains.
+    """Contents of one rank's log.
 
     ``ring_next``: by channel, a rank and the next one in the ring. ``tree_parent``: by channel, a
     rank and its parent, -1 for the root. ``parameters``: variables that are set, and facts, by

@@ -330,7 +330,7 @@ def read_open_log(file: int, after: int, name: str) -> PluginLog:
 def parse_header(content: bytes, name: str) -> PluginLog:
     """The log without its events, from at least its first bytes. ``name`` is for messages.
 
-    Raises UsageError if they are not those of a log.
+    Raises UsageError if they do not belong to a log.
     """
     if content[: len(_MAGIC)] != _MAGIC:
         raise UsageError(f"{name} is not a log of cclmark's plug-in")

@@ -101,14 +101,14 @@ class _Reader:
             run.devices = unnamed_devices(self._devices, "cuda")
         if self._doubled:
             run.notices.append(
-                f"line {self._doubled[0]}: on the diagonal the tool counts the bytes twice, read "
-                "and written; the bandwidths here are half of them"
+                f"line {self._doubled[0]}: on the diagonal the tool counts each byte as read and "
+                "written; the bandwidths here are half of the printed ones"
             )
         if self._zeros:
             run.notices.append(left_out("figures of 0", self._zeros))
         if self._by_kernel is None and run.copies:
             run.notices.append(
-                "the text does not contain whether --sm_copy was given: copies by the copy engine, "
+                "the output does not show whether --sm_copy was used: copies by the copy engine, "
                 "the default, are assumed"
             )
         elif self._by_kernel:

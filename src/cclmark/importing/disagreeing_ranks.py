@@ -37,12 +37,12 @@ def no_number(operation: str, rows: Sequence[ImportedRow], text: Text) -> UsageE
     row = unfit[0]
     assert row.algbw is not None
     assert row.busbw is not None
-    more = f"; nor are those of {len(unfit) - 1} more" if len(unfit) > 1 else ""
+    more = f", {len(unfit) - 1} more do not" if len(unfit) > 1 else ""
     return text.refuse(
         row.line,
         f"bus bandwidth {row.busbw.value / 1e9:.6g} and algorithm bandwidth "
-        f"{row.algbw.value / 1e9:.6g} GB/s are not of {number} ranks of {operation}, as those of "
-        f"{fit} other rows{more}: copy the text again, or set --ranks {number}",
+        f"{row.algbw.value / 1e9:.6g} GB/s do not match {number} ranks of {operation}; "
+        f"{fit} other rows do{more}: copy the text again, or set --ranks {number}",
     )
 
 
@@ -100,7 +100,7 @@ def _several_runs(
     before, row = rows[place - 1], rows[place]
     line = row.begins if before.line < row.begins <= row.line else row.line
     above, here = (described(operation, part) for part in (rows[:place], rows[place:end]))
-    what = f"the bandwidths above are of {above} ranks of {operation}, those here of {here}"
+    what = f"the bandwidths above match {above} ranks of {operation}, the ones here {here}"
     if line == before.line:
         return text.refuse(line, f"{what}, so this line has several runs: split it between them")
     return text.refuse(line, f"{what}, {_SPLIT.format(line)}")

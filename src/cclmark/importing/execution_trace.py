@@ -92,7 +92,7 @@ def is_execution_trace(content: bytes) -> bool:
 
 @dataclass
 class _Found(TorchCalls):
-    """What is collected of a trace. ``groups``: by name, as far as the trace describes them."""
+    """Data collected from a trace. ``groups``: by name, as far as the trace describes them."""
 
     groups: dict[str, ObservedGroup] = field(default_factory=dict)
     unsized: int = 0

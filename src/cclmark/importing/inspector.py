@@ -218,7 +218,7 @@ def _start_us(trace: _Trace) -> int:
 def _by_rank(operations: Sequence[_Operation], name: str) -> dict[int, list[_Operation]]:
     """Returns the operations of each rank of the program: that of the largest communicator.
 
-    A process with several devices has a communicator with several ranks. They are told apart only
+    A process with several devices has a communicator with several ranks. They are distinct only
     if it has no other communicator.
     """
     ranks: dict[str, set[int]] = {}

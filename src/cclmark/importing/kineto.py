@@ -62,7 +62,7 @@ def is_kineto(content: bytes) -> bool:
 
 @dataclass
 class _Kept:
-    """What is kept of the events.
+    """Data kept of the events.
 
     ``kernels``: the intervals of the device's work that computes, ``host_work``: of torch's
     operators, until there is work of a device. ``transfers``: of communication without a call.
@@ -116,7 +116,7 @@ def _copied(event: Event) -> Event:
 
 @dataclass
 class _Found(TorchCalls):
-    """What is collected of a trace."""
+    """Data collected from a trace."""
 
     gloo: ObservedGroup = field(default_factory=lambda: ObservedGroup(_GLOO))
     kept: _Kept = field(default_factory=_Kept)
@@ -324,7 +324,7 @@ def _complete_process(found: _Found) -> None:
 
 
 def _steps(marked: Iterable[Interval]) -> list[Interval]:
-    """The steps, each up to the begin of the next one: the last one up to its own end."""
+    """The steps, each up to the start of the next one: the last one up to its own end."""
     ordered = sorted(marked)
     ends = [begin for begin, _ in ordered[1:]] + [end for _, end in ordered[-1:]]
     return [(begin, end) for (begin, _), end in zip(ordered, ends, strict=True) if end > begin]

@@ -127,7 +127,7 @@ class _Reader:
         if self._devices and section.ranks != self._devices:
             raise self._text.refuse(
                 section.line,
-                "the ranks of this section are not those of the section above: split the text "
+                "the ranks of this section differ from the section above: split the text "
                 "before this line and import the parts one by one",
             )
         self._devices = section.ranks

@@ -62,7 +62,7 @@ def read_mscclpp(text: Text) -> ForeignRun:
             raise text.refuse(line.number, "this line is not complete JSON") from None
         if not isinstance(found, dict) or not found.keys() >= _KEYS:
             missing = ", ".join(sorted(_KEYS - found.keys())) if isinstance(found, dict) else ""
-            raise text.refuse(line.number, f"this line lacks {missing or 'its fields'}")
+            raise text.refuse(line.number, f"this line does not contain {missing or 'its fields'}")
         _add(text, line, found, run)
     if run.rows:
         run.notices.append(

@@ -117,7 +117,7 @@ class _Reader:
         if other is not None:
             raise self._text.refuse(
                 number,
-                f"the unit ({other[0]}), but the columns of this table are those of a version that "
+                f"the unit ({other[0]}), but the columns of this table belong to a version that "
                 f"prints ({other[1]}): copy the text again",
             )
 

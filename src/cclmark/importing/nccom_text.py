@@ -105,7 +105,7 @@ class _Reader:
         if run.rows and facts != run.facts:
             raise self._text.refuse(
                 line.number,
-                "the settings are not those of the table above, so this is another run. Split the "
+                "the settings differ from the table above, so this is another run. Split the "
                 "text before this line and import the parts one by one",
             )
         run.facts = facts

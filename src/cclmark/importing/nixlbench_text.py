@@ -111,7 +111,7 @@ class _Reader:
         if self._known is not None and self._settings != self._known:
             raise self._text.refuse(
                 line.number,
-                "the settings are not those of the table above, so this is another run. Split the "
+                "the settings differ from the table above, so this is another run. Split the "
                 "text before this table and import the parts one by one",
             )
         operation = self._settings.get("Op type", "WRITE")

@@ -91,12 +91,12 @@ def _transfer(measure: str, scope: str, engine: str, direction: str) -> Transfer
 
 def _reason(name: str) -> str:
     if name.startswith("multinode_"):
-        return "its devices are those of several processes"
+        return "its devices belong to several processes"
     if "host" in name and "latency" in name:
         return "cclmark p2p does not measure the latency of host memory"
     if name.startswith(("all_to_host", "host_to_all")) or "bidirectional" in name:
         return "the figure is of one copy beside others that are not measured"
-    return "cclmark does not know what this testcase measures"
+    return "cclmark does not support this testcase"
 
 
 def usual_size(version: str) -> UsualSize | None:
@@ -203,8 +203,8 @@ def both_ways(
         )
     if alone:
         notices.append(
-            f"{test.name}: {alone} totals lack the bandwidths of both directions, so their time is "
-            "that of the total"
+            f"{test.name}: {alone} totals have no bandwidths of both directions, so their time is "
+            "computed from the total"
         )
     return found
 

@@ -68,7 +68,7 @@ def _is_title(words: str) -> bool:
 
 @dataclass(frozen=True)
 class _Command:
-    """What a command line before a matrix says about the copies. Empty fields are unknown."""
+    """Properties of the copies in a command line before a matrix. Empty fields are unknown."""
 
     engine: str = ""
     kernel: str = ""
@@ -163,7 +163,7 @@ class _Reader:
         if self._names and columns != self._names:
             raise self._text.refuse(
                 line.number,
-                f"these devices are not those of the matrices above ({', '.join(self._names[:4])}"
+                f"these devices differ from the matrices above ({', '.join(self._names[:4])}"
                 f"{' …' if len(self._names) > 4 else ''}): split the text before this matrix and "
                 "import the parts one by one",
             )
@@ -305,8 +305,8 @@ class _Reader:
         if command.engine and engine not in (command.engine, CCL):
             self._notice(
                 line.number,
-                f"the title says {engine}, but the command before it says {command.engine}, which "
-                "is used",
+                f"the title names {engine}, but the preceding command {command.engine}; using "
+                f"{command.engine}",
             )
             engine = command.engine
         kernel = ""
@@ -316,7 +316,7 @@ class _Reader:
                 self._notice(
                     line.number,
                     f"the kernel is {kernel or 'not in the text'}"
-                    f"{', which cclmark lacks' if kernel else ''}: it is left open",
+                    f"{', not supported by cclmark' if kernel else ''}; recorded as unknown",
                 )
                 kernel = ""
         return Transfer(

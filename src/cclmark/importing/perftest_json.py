@@ -136,12 +136,12 @@ class _Reader:
             self._run.copies.append(found)
 
     def _compare(self, line: int, fields: dict[str, str]) -> None:
-        """Raises UsageError for other settings than those of the document above."""
+        """Raises UsageError for settings that differ from the document above."""
         settings = {name: fields[key] for name, key in SETTINGS.items() if key in fields}
         if self._settings not in (None, settings):
             raise self._text.refuse(
                 line,
-                "the device or the settings are not those of the document above: import the files "
+                "the device or the settings differ from the document above: import the files "
                 "one by one",
             )
         self._settings = settings
@@ -161,7 +161,7 @@ class _Reader:
     def _unit(self, line: int, size: int, average: Figure, fields: dict[str, str]) -> float:
         """Returns the unit of the bandwidth, which the rate of messages shows.
 
-        The document does not say whether --report_gbits was given.
+        The document does not record whether --report_gbits was given.
         """
         messages = self._figure(line, fields, "MsgRate").times(1e6)
         if not size or not average.value or not messages.value:

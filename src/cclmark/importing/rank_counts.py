@@ -53,13 +53,13 @@ def _of_table(
         if all(row.line == told.line for row in rows):
             raise text.refuse(
                 told.line,
-                f"{told.number} ranks on this line, but its bandwidths are of "
+                f"this line has {told.number} ranks, but its bandwidths match "
                 f"{described(operation, rows)}: copy the text again",
             )
         raise text.refuse(
             told.line,
-            f"{told.number} ranks in this list, but the bandwidths from line {rows[0].line} on are "
-            f"of {described(operation, rows)}: check the list of ranks, or set --ranks N",
+            f"this list has {told.number} ranks, but the bandwidths from line {rows[0].line} on "
+            f"match {described(operation, rows)}: check the list of ranks, or set --ranks N",
         )
     return told.number, ""
 
@@ -88,7 +88,7 @@ def _refuse_given(
         if excluded(operation, number, rows):
             raise text.refuse(
                 line,
-                f"these bandwidths are of {described(operation, rows)}, not of --ranks {number}",
+                f"these bandwidths match {described(operation, rows)}, not --ranks {number}",
             )
         return
     at_least = "at least " if told.gap else ""

@@ -44,7 +44,7 @@ class ImportedRow:
     any element, for tools that print it. ``ranks``: the number of ranks, from the text.
     ``rounds_up``: the tool measured the next size that gives each rank the same number of elements.
     ``is_part``: ``size_bytes`` is the part of one rank, where cclmark's size is that of all ranks.
-    ``begins``: the first line of its table and of what the text says about it, 0 if unknown.
+    ``begins``: the first line of its table and its description in the text, 0 if unknown.
     """
 
     line: int
@@ -77,8 +77,8 @@ class ImportedTransfer:
     ``rates_bytes_per_s``: the bandwidth of each flow, empty if only the total is known.
     ``total_bytes_per_s``: the bandwidth of all flows by the tool's own definition. For a latency
     ``time_s`` is set instead; ``call_s``: the time of the host's call. ``range_s``: the least and
-    the largest of ``samples`` times, if the tool prints them. ``is_wrong``: the tool says in place
-    of a figure that the data was wrong.
+    the largest of ``samples`` times, if the tool prints them. ``is_wrong``: the tool reports wrong
+    data in place of a figure.
     """
 
     line: int

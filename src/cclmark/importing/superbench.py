@@ -125,7 +125,9 @@ class _Reader:
                     continue
                 raise self._text.refuse(line.number, "this line is not complete JSON") from None
             if not isinstance(found, dict) or type(found.get("node")) is not str:
-                raise self._text.refuse(line.number, 'this line lacks "node", the name of a host')
+                raise self._text.refuse(
+                    line.number, 'this line does not contain "node", the name of a host'
+                )
             self._take_node(line, found.pop("node"))
             for key, value in found.items():
                 self._metric(line, key, value)

@@ -131,7 +131,7 @@ class TorchCalls:
     ) -> None:
         """Adds a call. ``count``: of all parts for operations whose input is whole.
 
-        ``interval``: its begin and end in nanoseconds; of a call that is not timed, of the host.
+        ``interval``: its start and end in nanoseconds; of a call that is not timed, of the host.
         ``numbered``: torch's number of the call.
         """
         process = self.process

@@ -29,7 +29,7 @@ from cclmark.results.schema import (
     Machine,
 )
 
-#: From so many bytes at its begin the format of a trace is known.
+#: From so many bytes at its start the format of a trace is known.
 HEAD_BYTES = 1 << 16
 
 
@@ -37,7 +37,7 @@ HEAD_BYTES = 1 << 16
 class TraceImporter:
     """A format of traces. ``fits``: whether a file has it.
 
-    ``fits`` requires the begin of a file: ``HEAD_BYTES``, or all of it. ``read``: the ranks of
+    ``fits`` requires the start of a file: ``HEAD_BYTES``, or all of it. ``read``: the ranks of
     a file, usually one, from the open file, the name for messages, and the number of the file.
     Raises UsageError.
     """
@@ -73,7 +73,7 @@ TRACE_IMPORTERS = {
 
 @dataclass(frozen=True)
 class TraceFile:
-    """A file. ``name``: for messages. ``content``: all of it, or its begin if ``path`` is set."""
+    """A file. ``name``: for messages. ``content``: all of it, or its start if ``path`` is set."""
 
     name: str
     content: bytes

@@ -91,8 +91,8 @@ class _Reader:
         parts = {row.operation for row in run.rows if row.is_part}
         if parts:
             run.notices.append(
-                f"sizes of {', '.join(sorted(map(str, parts)))} are of one rank in the text; the "
-                "journal has those of all ranks"
+                f"sizes of {', '.join(sorted(map(str, parts)))} are per rank in the input; the "
+                "journal stores totals over all ranks"
             )
         return run
 

@@ -266,8 +266,8 @@ class _Reader:
         if known != self._settings:
             raise self._text.refuse(
                 line.number,
-                "the settings (memory, transport, device, layout, threads, window) are not those "
-                "of the figures above: split the text before this table and import the parts one "
+                "the settings (memory, transport, device, layout, threads, window) differ from "
+                "the figures above: split the text before this table and import the parts one "
                 "by one",
             )
         if self._size == 0:

@@ -76,7 +76,7 @@ class AttemptEnd:
         if hangs(culprit) and not stalled and not lost:
             timeout_s = parts.request.settings.timeout_s
             message += (
-                f"\n  a phase may take {timeout_s:g} s (-T, --timeout): raise it if this work only "
+                f"\n  a phase may take {timeout_s:g} s (-T, --timeout): raise it if this work "
                 "takes longer"
             )
         message += parts.ras.answer(parts.messages.receive)

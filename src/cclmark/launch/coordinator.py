@@ -320,7 +320,7 @@ def gather_processes(
 def name_apart(joins: Sequence[Join]) -> list[str]:
     """Numbers the names of different hosts with the same name: ``node#1``, ``node#2``.
 
-    Everything after it tells hosts apart by their names. Returns a notice for each name.
+    Later code identifies hosts by name. Returns a notice for each name.
     """
     hosts: dict[str, dict[str, list[Join]]] = {}
     for join in joins:

@@ -49,7 +49,7 @@ class Descendants:
         self._logs = logs
         self._earlier = {*logs.glob("*.cclmlog")}
         self._pause_s = _FIRST_PAUSE_S
-        #: What was seen, by PID.
+        #: Observed processes, by PID.
         self.seen: dict[int, SeenProcess] = {}
 
     def observe(self, now_s: float) -> float:

@@ -230,7 +230,7 @@ def _in_turn(groups: dict[Processes, list[int]], number: int) -> Iterator[list[i
 
 
 class _InTurn:
-    """Passes the events of several attempts on as those of one run.
+    """Passes the events of several attempts on as one run.
 
     Results of an attempt get the index of the whole plan. The surroundings are passed on once, and
     notices of later attempts only if they are new.

@@ -77,7 +77,7 @@ class Request:
         return self.traits.items(self.planned, len(self.processes))
 
     def attachment_of(self, rank: int) -> bytes:
-        """What a rank needs besides the items."""
+        """Data that a rank requires besides the items."""
         own = self.attachment
         return own if isinstance(own, bytes) else own[rank]
 
@@ -122,7 +122,7 @@ class Listener(Protocol):
         """A rank has sampled the condition of its device."""
 
     def explanation(self, explanation: Explanation) -> None:
-        """What the library did for a case is known."""
+        """The library's operation in a case is known."""
 
     def paths(self, paths: Paths) -> None:
         """How a library connects its ranks is known."""

@@ -21,7 +21,7 @@ class Outlined(Protocol):
 
 
 class Item(Protocol):
-    """What the items of all kinds of work have in common.
+    """Common interface of all items.
 
     Items are frozen structs: equal items describe the same measurement.
     """

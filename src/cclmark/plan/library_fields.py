@@ -1,4 +1,4 @@
-"""What the fields of files that describe libraries have in common: names, versions, errors."""
+"""Common types of fields of files that describe libraries: names, versions, errors."""
 
 from __future__ import annotations
 

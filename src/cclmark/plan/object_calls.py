@@ -1,7 +1,7 @@
 """Object calls: calls of torch.distributed that move Python objects, and the same data as tensors.
 
 The sizes refer to pickled objects. Both functions depend on nothing but the size and the numbers
-of a rank, so that every rank knows what every other one sends.
+of a rank, so that the objects of every other rank are known on every rank.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class ReplayedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     ``group``, ``stream`` and ``operation``: their numbers in the step. ``collective``, ``dtype``,
     ``count``: as a case has them; sends and receives launched together are one EXCHANGE, whose
     ``matrix`` contains the elements from rank i to rank j of the group at ``[i * ranks + j]``, as
-    far as this rank has to know them. ``begin_s``: after the begin of the step; ``time_s``: of its
+    far as this rank has to know them. ``begin_s``: after the start of the step; ``time_s``: of its
     kernel in the program, 0 if unknown.
     """
 
@@ -41,7 +41,7 @@ class RankStep(msgspec.Struct, frozen=True):
     """The part of a rank in one step of a program.
 
     ``groups``, ``operations``: as in ProgramStep. ``calls``: of the rank. ``length_s``: of the step
-    in the program, from its begin to the end of the last call of any rank.
+    in the program, from its start to the end of the last call of any rank.
     """
 
     groups: tuple[tuple[int, ...], ...]
@@ -71,7 +71,7 @@ class ProgramStep(msgspec.Struct, frozen=True):
 class OriginalStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """The same step in the program, in seconds by rank; empty if unknown.
 
-    ``span_s``: from the begin of the first call to the end of the last one. ``communication_s``:
+    ``span_s``: from the start of the first call to the end of the last one. ``communication_s``:
     in which at least one call ran. ``step_s``: the median of all steps of the program. ``steps``:
     the number of steps of which ``communication_s`` and, unless the profile is of an earlier
     version, ``span_s`` are the medians; 0: of the replayed step. ``quartiles_s``: the lower and the

@@ -76,7 +76,7 @@ def memory_of(one: Training) -> MemoryNeed:
     """The least memory of the rank that requires most, at the moment at which it does.
 
     The moments are those at which one part is complete: the loss (all activations, no gradients),
-    the begin of the backward pass of the layers, and the update (all gradients, no activations).
+    the start of the backward pass of the layers, and the update (all gradients, no activations).
     """
     return max(_moments(one), key=lambda need: need.total)
 

@@ -1,4 +1,4 @@
-"""Creates the profile and its results out of what was observed of every process."""
+"""Creates the profile and its results from the observations of every process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a profile lacks, and where its processes differ, in words."""
+"""Gaps in a profile, and differences between its processes, in words."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def losses_of(logs: Sequence[ProfileLog]) -> list[str]:
         if one.unmatched:
             found.append(
                 f"{process}: {one.unmatched} calls are left out: it has several devices, and their "
-                "communicators do not tell which of them called"
+                "communicators do not identify the calling device"
             )
     return found
 

@@ -37,7 +37,7 @@ class Launch:
 
     @property
     def begin_s(self) -> float:
-        """The begin of the first one."""
+        """The start of the first one."""
         return min(one.begin_s for one in self.calls)
 
     @property

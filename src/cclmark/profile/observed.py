@@ -1,4 +1,4 @@
-"""What was observed of a program's processes, whatever the source: the input of assembly."""
+"""Observations of a program's processes, from any source: the input of assembly."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ObservedOperation:
 
 @dataclass
 class ObservedGroup:
-    """A group as one of its ranks knows it.
+    """A group as one of its ranks describes it.
 
     ``ranks``: its size, 0 if unknown; ``own_rank``: of this process in it, -1 if unknown.
     ``members``: the ranks of the program by rank of the group, empty if unknown.
@@ -90,7 +90,7 @@ class ObservedProcess:
     ``kernels``: the intervals of all other kernels of its device in nanoseconds, None if they are
     not part of the source. ``transfers``: of communication that belongs to no listed call, such as
     copies between devices. ``steps``: the intervals of its steps, if they are marked. ``interval``:
-    the first and the last nanosecond that the source covers, if it says so.
+    the first and the last nanosecond that the source covers, if it reports them.
     """
 
     rank: int

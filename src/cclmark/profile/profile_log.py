@@ -337,7 +337,7 @@ def complete_groups(processes: Sequence[ObservedProcess]) -> None:
 
 
 def number_by_process(processes: Sequence[ObservedProcess]) -> list[str]:
-    """Removes the ranks of all processes if they do not tell them apart. Says so in words.
+    """Removes the ranks of all processes if they are ambiguous. Returns a notice.
 
     Programs that start processes of their own hand on the RANK or SLURM_PROCID of the first one.
     """

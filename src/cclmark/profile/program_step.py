@@ -204,7 +204,7 @@ def _check_operation(
     elif one.operation not in OPERATIONS or one.operation == _UNKNOWN_SIZES:
         raise UsageError(f"{what}: the profile does not contain the sizes of its parts")
     if one.dtype not in DTYPE_BYTES:
-        raise UsageError(f"{what}: its type is unknown; record shapes where the trace has none")
+        raise UsageError(f"{what}: its type is unknown; record the trace with shapes")
 
 
 def _is_of_all(
@@ -229,7 +229,7 @@ def _check_group(
     present = {one for one in members if one is not None and 0 <= one < ranks}
     if len(present) < len(members) or not present.issuperset(callers):
         raise UsageError(
-            f"{name}: the profile is damaged: the ranks of group {group} are not those that call it"
+            f"{name}: the profile is damaged: the ranks of group {group} differ from its callers"
         )
 
 
@@ -524,7 +524,7 @@ def _remarks(
     used = {call.index for window in windows for call in window}
     if not _is_one_step(profile):
         yield (
-            "the listed calls are not known to be one step of the program: the replay repeats "
+            "the listed calls may not form one step of the program: the replay repeats "
             f"{max(map(len, windows))} calls from its middle, and times of steps are left out"
         )
     yield from _untypical(profile)

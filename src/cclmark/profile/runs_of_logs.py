@@ -1,4 +1,4 @@
-"""Which logs belong to one run of a program, where a directory contains those of several.
+"""Assigns logs to runs of a program, where a directory contains logs of several runs.
 
 Every process of a command has the identity of its run in its log. The commands of several hosts,
 which profile one job together, have different ones, but their processes share communicators: each
@@ -82,7 +82,7 @@ def _are_one(one: LoggedRun, other: LoggedRun) -> bool:
 
 
 def is_of(run: LoggedRun, chosen: str) -> bool:
-    """Whether a run is the one that a user has chosen by the begin of its identity, or "none"."""
+    """Whether ``chosen``, the first characters of an ID or "none", selects a run."""
     if chosen == "none":
         return "" in run.identities
     return any(identity and identity.startswith(chosen) for identity in run.identities)

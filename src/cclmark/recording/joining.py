@@ -80,8 +80,8 @@ def first_of(command: str) -> Placement | None:
         raise Followed(EXIT_OK)
     if not placement.on_one_host:
         raise UsageError(
-            f"{placement.launcher} started {placement.processes} processes, which are not known to "
-            f"be all on this host: {command} supports only one host. Run it on each host"
+            f"{placement.launcher} started {placement.processes} processes, which may "
+            f"be on several hosts: {command} supports only one host. Run it on each host"
         )
     for text in placement.notices:
         print(f"cclmark: {text}", file=sys.stderr)

@@ -62,7 +62,7 @@ class ProfileRequest:
 
     ``logs``: the directory of the logs, None for a temporary one. ``calls``: how many calls of a
     process are listed one by one. ``kernel_times``: whether the library reports times of kernels.
-    ``run``: the begin of the identity of the run to read, empty if there is only one.
+    ``run``: the first characters of the ID of the run to read, empty if there is only one.
     """
 
     command: Sequence[str]

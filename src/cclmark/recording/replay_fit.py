@@ -24,7 +24,7 @@ _PASSES = 3
 _WARM_UP_STEPS, _LEAST_STEPS, _MOST_STEPS = 2, 2, 5
 _OTHER_STEPS = 2  # before the warm-up, and to allocate
 _USUAL_S = 120.0  # of all candidates, if their steps are short enough
-# Of the sum of logarithmic errors: so few steps do not tell smaller differences from noise.
+# Of the sum of logarithmic errors: so few steps do not distinguish smaller differences from noise.
 _CLEAR = 0.02
 # Of matrices and arrays. A call waits for the blocks of a product, the longer the larger it is.
 _ROWS = {

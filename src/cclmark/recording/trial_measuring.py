@@ -119,7 +119,9 @@ class TrialMeasuring:
         version = self.library(library).version
         names = {device.name for device in surroundings.devices}
         if len(names) > 1:
-            raise MissingError(f"the devices differ ({', '.join(sorted(names))}): tune them apart")
+            raise MissingError(
+                f"the devices differ ({', '.join(sorted(names))}): tune them separately"
+            )
         counts = dict.fromkeys((one.rank for one in surroundings.devices), 0)
         counts.update({one.device: one.count for one in surroundings.links if one.kind == "NVLink"})
         if not surroundings.links:
@@ -128,7 +130,7 @@ class TrialMeasuring:
             numbers = ", ".join(f"rank {rank}: {count}" for rank, count in sorted(counts.items()))
             raise MissingError(
                 f"the devices have different numbers of active NVLinks ({numbers}): with one table "
-                "for all of them, ranks would decide differently"
+                "for all of them, ranks would select different settings"
             )
         return version, names.pop(), next(iter(counts.values()))
 

@@ -1,4 +1,4 @@
-"""The proof of a tuning run: what was found, deployed as it will be used, next to the default."""
+"""The proof of a tuning run: the found settings, deployed as in use, next to the default."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Round:
 
 
 class Proving:
-    """Proves plans until what is deployed is what was measured."""
+    """Proves plans until the deployed plan equals the measured one."""
 
     def __init__(
         self,
@@ -110,8 +110,8 @@ class Proving:
         else:
             if any(plan.rules for plan in left):
                 self.withheld = (
-                    f"no files are written: {_MOST_PROOFS} proofs each dropped rules, and what is "
-                    "left requires other variables, with which it was not measured. Run tune again"
+                    f"no files are written: {_MOST_PROOFS} proofs each dropped rules, and the "
+                    "remaining rules require variables they were not measured with. Run tune again"
                 )
         return [replace(plan, rules=()) for plan in plans]
 
@@ -120,7 +120,7 @@ class Proving:
     ) -> bool:
         """Drops the rules whose variables also change sizes without a rule, some of which lose.
 
-        Returns whether there were any. What was measured with these variables no longer holds.
+        Returns whether there were any. Measurements with these variables are no longer valid.
         """
         wide = [self._target.wide_rules(plan) for plan in plans]
         if not any(wide):

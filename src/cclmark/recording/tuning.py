@@ -1,4 +1,4 @@
-"""Tunes a library: searches, deploys what was found as a user would, and proves it."""
+"""Tunes a library: searches, deploys the found settings as a user would, and proves them."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def launches_in_words(comparison: Comparison) -> str:
     }.get(found.verdict, "within the variation between processes")
     device = {
         "no difference": "unchanged",
-        "inconclusive": "not known well enough",
+        "inconclusive": "not precise enough",
         "not comparable": "not comparable",
     }.get(found.device, found.device)
     estimate = found.estimate
@@ -274,8 +274,8 @@ def noise_said(comparison: Comparison) -> str:
         return f"assumed: {noise_in_words()}; three runs of each side measure it (FILE,FILE,FILE)"
     if any(one.judged for one in comparison.found) and not _took_turns(comparison):
         return (
-            "measured within each side, whose runs did not take turns: what changed on the machine "
-            "in between counts as a difference"
+            "measured within each side, whose runs did not take turns: changes of the machine "
+            "in between count as a difference"
         )
     return ""
 

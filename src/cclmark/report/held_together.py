@@ -22,7 +22,7 @@ def require_figures(run: Journal, name: str) -> None:
     if not run.results or not kind.has_times:
         what = kind.noun if run.results else "no results"
         lacks = "".join(f"; {text}" for text in lacking(run))
-        raise UsageError(f"{name} holds {what}, and no times that could be compared{lacks}")
+        raise UsageError(f"{name} contains {what}, and no times to compare{lacks}")
 
 
 def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparison:
@@ -33,16 +33,16 @@ def comparison_of(before: Side, after: Side, margin: float = MARGIN) -> Comparis
     kinds = [_kinds(side) for side in (before, after)]
     if not kinds[0] & kinds[1]:
         raise UsageError(
-            f"{before.name} holds {' and '.join(sorted(kinds[0]))}, and {after.name} holds "
-            f"{' and '.join(sorted(kinds[1]))}: these are not compared. Give two journals of the "
-            "same kind"
+            f"{before.name} contains {' and '.join(sorted(kinds[0]))}, and {after.name} "
+            f"contains {' and '.join(sorted(kinds[1]))}: these are not compared. Use two "
+            "journals of the same kind"
         )
     found = compare(before, after, margin)
     if all(one.before_s is None or one.after_s is None for one in found):
         reasons = list(dict.fromkeys(one.reason for one in found if not one.absent))
         said = "; ".join([*reasons[:_MOST_SAID], *coverage_lines(found, None, _MOST_SAID)])
         raise UsageError(
-            f"{before.name} and {after.name} have no case in common that both measured: {said}. "
+            f"{before.name} and {after.name} have no measured case in common: {said}. "
             "Cases are the same where operation, size, type, reduction, root, placement and number "
             "of ranks are"
         )

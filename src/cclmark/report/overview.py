@@ -46,6 +46,6 @@ def measured_words(journal: Journal) -> str:
         devices = devices or _ranks_of(journal, header.imported.ranks)
         by += f", imported {origin_of(header.imported)}"
     if header.settings.inject:
-        by += f", with faults put in on purpose (--inject {(' '.join(header.settings.inject))})"
+        by += f", with injected faults (--inject {(' '.join(header.settings.inject))})"
     of = f" of {where}" if where else ""
     return f"{done} on {devices or 'no device'}{of}{by}."

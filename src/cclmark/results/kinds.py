@@ -431,7 +431,7 @@ class TrainingResult(ItemResult[Training], tag="training", omit_defaults=True):
 class ReplayResult(ItemResult[Replay], tag="replay", omit_defaults=True):
     """A replay and its outcome. ``status`` and ``reason``: as those of TrialResult.
 
-    ``span_s``: by rank, of every step, from the begin of its first call to the end of the last one;
+    ``span_s``: by rank, of every step, from the start of its first call to the end of the last one;
     ``communication_s``: in which at least one call ran. ``enqueue_s``: the median time in which the
     host enqueued a step, of the slowest rank; 0 on the host. ``operations``: the times of calls by
     operation. ``verification``: of a step before the timed ones; the first element of a finding is

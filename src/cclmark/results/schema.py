@@ -513,7 +513,7 @@ class StepTimeline(msgspec.Struct, omit_defaults=True):
 
 
 class ReplicaDifference(msgspec.Struct):
-    """A rank whose parameters are not those of the others: the number of tensors, the first one.
+    """A rank whose parameters differ from the others: the number of tensors, the first one.
 
     Where no majority of the ranks agrees, there is one for each of them.
     """
@@ -700,7 +700,7 @@ class ProfileRepetitions(msgspec.Struct, omit_defaults=True):
 
 
 class Profile(msgspec.Struct, tag="profile", omit_defaults=True):
-    """What a profile contains besides its operations.
+    """Contents of a profile besides its operations.
 
     ``source``: plug-in, kineto, or execution trace. ``wall_s``: of the program, 0 if unknown, and
     ``program_exit_code`` its exit code, negative for a signal. ``window``: consecutive calls of

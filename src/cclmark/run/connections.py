@@ -40,7 +40,7 @@ def connections_of(
         elif len(sizes) > 1:
             reason = (
                 f"the library created communicators of {' and '.join(map(str, sizes))} ranks, "
-                "and its log does not say to which of them a connection belongs"
+                "and its log does not show which communicator a connection belongs to"
             )
         elif plug_ins_of(ccl):
             reason = "the library's log contains no connection"

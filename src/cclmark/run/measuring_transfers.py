@@ -19,7 +19,7 @@ def open_transfers(
     injections: Sequence[Injection],
     host: str = "",
 ) -> TransferRunner:
-    """A runner on the devices of ``rank_group``, whose first rank says where outputs are checked.
+    """A runner on the devices of ``rank_group``; its first rank reports checked outputs.
 
     ``host``: the name of their host in messages, empty in a run on a single one.
 

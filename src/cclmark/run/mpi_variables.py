@@ -78,8 +78,8 @@ def selected_for(
         )
     return Selected(
         chosen,
-        f"selected by {variable}={chosen}: MPICH does not report what ran, and with {device}=1 "
-        f"(now {read(device)}) its device may run another algorithm",
+        f"selected by {variable}={chosen}: MPICH does not report its algorithm, and with "
+        f"{device}=1 (now {read(device)}) its device may run another algorithm",
     )
 
 
@@ -111,7 +111,8 @@ class _OpenMpi:
             return Selected(
                 chosen,
                 f"selected by {variable}={chosen} for Open MPI's component tuned: Open MPI does "
-                f"not report what ran, and another component may serve the operation{self._served}",
+                f"not report its algorithm, and another component may serve the "
+                f"operation{self._served}",
             )
         if not file:
             return self._unknown(f"{rules}=true and {variable} select one")

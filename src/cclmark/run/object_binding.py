@@ -62,7 +62,7 @@ class ObjectBinding:
             self._output.fill_(_UNTOUCHED)
 
     def wrong_object(self, corrupt: int | None) -> tuple[str, bool]:
-        """What is wrong in the received objects, empty if nothing is.
+        """Errors in the received objects, empty if nothing is.
 
         ``corrupt``: the element of them that is changed before the comparison; the second result
         reports whether there is such an element. Elements are bytes, numbers or the flag itself,

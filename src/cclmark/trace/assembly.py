@@ -40,7 +40,7 @@ class Periods:
 
 @dataclass
 class RankFindings:
-    """What the trace of one rank says.
+    """Contents of one rank's trace.
 
     ``stages``: in nanoseconds of the common clock.
 
@@ -72,7 +72,7 @@ class RankFindings:
 
 @dataclass
 class CaseTimeline:
-    """A timeline and what it says about every rank.
+    """A timeline and its findings on every rank.
 
     ``source``: of the periods that are compared between ranks: kernels, events or calls.
     ``without_kernels``: the ranks because of which these are not the kernels that others have.
@@ -195,7 +195,7 @@ def _add_log(group: Group, trace: RankTrace, host: Clock, found: RankFindings) -
         found.clock_reason = trace.clock_reason or "the device's clock did not advance"
     found.events = add_log(group, log, host, device, trace.log_after)
     if found.events.untimed:
-        found.clock_reason = "NCCL reports those of the device since 2.27"
+        found.clock_reason = "NCCL reports device times since 2.27"
     # Of millions of events only their numbers are needed from here on.
     found.log = replace(log, events=[], cost_tables=[])
     trace.log = b""

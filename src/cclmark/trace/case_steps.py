@@ -112,7 +112,7 @@ def _steps_of(
     if number := max(map(len, tasks.values()), default=0):
         raise _UnknownError(
             f"the log contains {number} operations of the library for the {operations} that ran: "
-            "it is not known which belong together"
+            "they cannot be matched"
         )
     if sources[0].algorithm:
         return _selected(case, sources[0].algorithm, sources[0].reason)
@@ -161,7 +161,7 @@ def _common_event(tasks: Mapping[int, list[Task]]) -> Event:
     most = max(map(len, tasks.values()))
     if most > 1:
         raise _UnknownError(
-            f"the library ran {most} operations for one, and does not say on which data"
+            f"the library split the operation into {most} without reporting the data of each"
         )
     (rank, (first, *_)), *others = tasks.items()
     for other, own in others:
@@ -244,7 +244,7 @@ def _derivation(event: Event) -> _Derivation:
         )
     if known := _DERIVATIONS.get((event.algorithm, event.function)):
         return known
-    why = _WITHOUT_STEPS.get(event.algorithm, "its steps are not known to cclmark")
+    why = _WITHOUT_STEPS.get(event.algorithm, "its steps are not supported by cclmark")
     algorithm = event.algorithm or "an unnamed algorithm"
     raise _UnknownError(f"the library ran {event.function} by {algorithm}: {why}")
 
@@ -258,7 +258,7 @@ def _choice(event: Event) -> str:
 def _width_bytes(event: Event) -> int:
     width = DTYPE_BYTES.get(dtype_of(event.datatype))
     if width is None:
-        raise _UnknownError(f"the size of the type {event.datatype!r} is not known")
+        raise _UnknownError(f"the size of the type {event.datatype!r} is unknown")
     return width
 
 
@@ -288,8 +288,8 @@ def _carriers(
     if missing := sorted(channels - by_channel.keys()):
         if len(set(by_channel.values())) > 1:
             raise _UnknownError(
-                f"the library's log contains no {kind} of {_named('channel', missing)}, and those "
-                "of the others differ"
+                f"the library's log contains no {kind} of {_named('channel', missing)}, and the "
+                "other channels differ"
             )
         notes.append(
             f"the log contains no {kind} of {_named('channel', missing)}: it is taken to be that "
@@ -340,7 +340,7 @@ def _selected(case: Case, algorithm: str, reason: str) -> CaseSteps:
     derive = derivations.get((case.operation, algorithm))
     if derive is None:
         raise _UnknownError(
-            f"{reason}; the steps of {case.operation} by {algorithm} are not known to cclmark"
+            f"{reason}; the steps of {case.operation} by {algorithm} are not supported by cclmark"
         )
     return CaseSteps(
         SELECTED,

@@ -52,7 +52,7 @@ class FlowFindings:
 
     @property
     def gaps_ns(self) -> list[int]:
-        """From the end of each copy to the begin of the next one of its batch."""
+        """From the end of each copy to the start of the next one of its batch."""
         return [
             after.begin_ns - before.end_ns
             for batch in self.batches

@@ -74,7 +74,7 @@ def _expected_kernels(event: Event) -> int | None:
 
 @dataclass
 class LogEvents:
-    """What a log contributes to a timeline.
+    """Contribution of a log to a timeline.
 
     ``tasks``: all operations, also those without kernels. ``kinds``: the number of events of each
     kind. ``untimed``: kernels without times of the device, as NCCL before 2.27 reports them.

@@ -56,7 +56,7 @@ class TracedBatch(msgspec.Struct, frozen=True):
 
 
 class StepSources(msgspec.Struct):
-    """What a rank knows about the steps of the traced operation.
+    """One rank's data on the steps of the traced operation.
 
     ``paths``: how the library connects the rank, empty with ``paths_reason``. ``planned``: the
     rank's steps in a library of the engine. ``algorithm``: of such a library in words, or the one
@@ -90,7 +90,7 @@ class TracedFlow(msgspec.Struct, frozen=True):
 
 
 class RankTrace(msgspec.Struct):
-    """What a rank has recorded. Times in nanoseconds of its host's CLOCK_MONOTONIC.
+    """Recordings of a rank. Times in nanoseconds of its host's CLOCK_MONOTONIC.
 
     ``device``: its name. ``ahead``: readings of the first process's clock before and after the
     operations, empty on its host. ``clock_begin``, ``clock_end``: readings of the

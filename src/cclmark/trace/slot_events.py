@@ -1,4 +1,4 @@
-"""What the engine records of slots, see engine/ccl/slot_recorder.hpp."""
+"""Records of slots by the engine, see engine/ccl/slot_recorder.hpp."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVENTS_VARIABLE = "CCLMARK_TRACE_EVENTS"
 
 
 class SlotAction(IntEnum):
-    """What a rank does with a slot, with the numbers of the engine."""
+    """Operations of a rank on a slot, with the numbers of the engine."""
 
     PUBLISH = 0
     READ = 1

@@ -37,7 +37,7 @@ class SlotWait:
 
 @dataclass
 class SlotFindings:
-    """What a rank recorded of slots.
+    """One rank's records of slots.
 
     ``dropped``: events that did not fit. ``enqueued``: the host only enqueues, see
     ``RankTrace.slots_enqueued``. ``published_ns``: when the first publication of each operation was

@@ -1,4 +1,4 @@
-"""The libraries of work between two ranks: mpi, and those of the devices."""
+"""The libraries of work between two ranks: mpi, and the libraries of the devices."""
 
 from __future__ import annotations
 

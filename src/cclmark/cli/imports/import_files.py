@@ -108,7 +108,7 @@ def _read_all(files: Sequence[str], format: str | None, given: Given) -> Iterato
 def _format_of_trace(content: bytes, format: str | None) -> str:
     """The format of a trace of a program, which has no other one; empty for other files.
 
-    ``content``: the file, or its begin.
+    ``content``: the file, or its start.
     """
     if format is not None:
         return format if format in TRACE_IMPORTERS else ""
@@ -116,7 +116,7 @@ def _format_of_trace(content: bytes, format: str | None) -> str:
 
 
 def _content(name: str, format: str | None, given: Given) -> TraceFile:
-    """A file. Of a trace, which may be larger than memory, only the begin is read."""
+    """A file. Of a trace, which may be larger than memory, only the start is read."""
     shown = "standard input" if name == "-" else name
     path = None
     digest = hashlib.sha256()

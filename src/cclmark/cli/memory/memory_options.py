@@ -14,7 +14,7 @@ _SHARED = Flags.__dataclass_fields__
 
 @dataclass
 class MemoryFlags(Flags):
-    """The options of ``cclmark memory``: those of collectives that do not concern times."""
+    """The options of ``cclmark memory``: of collectives, without options on times."""
 
     without: ClassVar[frozenset[str]] = frozenset(
         {

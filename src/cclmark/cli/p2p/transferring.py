@@ -92,8 +92,8 @@ def measure_transfers(flags: TransferFlags) -> int:
     if launched is not None and not flags.per_device:
         print(
             f"cclmark: {launched.launcher} started {launched.processes} processes; the first one "
-            "measures all devices and starts what it needs. With -m 1 the launcher's processes "
-            "measure a device each.",
+            "measures all devices and starts the required ranks. With -m 1 the launcher's "
+            "processes measure a device each.",
             file=sys.stderr,
         )
         launched = None

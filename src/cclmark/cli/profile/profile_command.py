@@ -39,8 +39,8 @@ def profile_command(name: str) -> click.Command:
                 ["--run"],
                 default="",
                 metavar="ID",
-                help="Read the logs of this run only: the begin of its identity. If --read DIR "
-                "contains several runs, a message shows them [the only one].",
+                help="Read the logs of this run only: the first characters of its ID. If --read "
+                "DIR contains several runs, a message shows them [the only one].",
             ),
             click.Option(
                 ["--calls"],

@@ -147,8 +147,8 @@ def _measure(
         fitted, notices = fitted_replay(flags, request, replay, journal)
         if of_program and libraries[0] not in of_program:
             notices.append(
-                f"the profile is of {', '.join(of_program)}, the replay of {libraries[0]}: what is "
-                "fitted hides how they differ"
+                f"the profile is of {', '.join(of_program)}, the replay of {libraries[0]}: the "
+                "fit hides differences between the libraries"
             )
         planned = replays_of(fitted, variants, rounds)
         request = replace(request, planned=planned, warnings=[*request.warnings, *notices])

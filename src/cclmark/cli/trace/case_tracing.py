@@ -76,7 +76,7 @@ def _found(
     untraced_s: float,
     surroundings: Surroundings,
 ) -> Found:
-    """What the traces of a case contain."""
+    """Contents of the traces of a case."""
     found = assemble(case.describe(), case.size_bytes, traces)
     found.timeline.facts["operations"] = operations
     found.timeline.facts["µs of an operation that is not traced"] = round(untraced_s * 1e6, 3)

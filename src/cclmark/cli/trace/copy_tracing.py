@@ -84,7 +84,7 @@ def _found(
     untraced_s: float,
     _surroundings: Surroundings,
 ) -> Found:
-    """What the traces of a transfer contain."""
+    """Contents of the traces of a transfer."""
     found = assemble_copies(transfer, traces)
     found.timeline.facts["copies of each flow"] = copies
     found.timeline.facts["µs of a copy that is not traced"] = round(untraced_s * 1e6, 3)

@@ -36,7 +36,7 @@ from cclmark.trace.timeline import Timeline
 
 _SLOWER = 10  # times an operation may take while it is traced before a rank counts as hung
 _NOT_STARTED = "no trace and no journal are written: it ended before all ranks had started"
-_NOTHING_WRITTEN = "no trace was written: ranks send what they recorded at their end"
+_NOTHING_WRITTEN = "no trace was written: ranks send their recordings when they end"
 Writer = Callable[[Timeline, IO[bytes]], None]
 #: By the format: the end of the file's name, and the function that writes it.
 WRITERS: dict[str, tuple[str, Writer]] = {
@@ -47,7 +47,7 @@ WRITERS: dict[str, tuple[str, Writer]] = {
 
 @dataclass(frozen=True)
 class Found:
-    """What traces contain. ``lines``: the summary. ``problems``: what is missing, in words.
+    """Contents of traces. ``lines``: the summary. ``problems``: what is missing, in words.
 
     ``stages``: of each rank or device. ``is_wrong``: the check found wrong data.
     """

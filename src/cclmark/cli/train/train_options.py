@@ -150,7 +150,7 @@ class TrainFlags(StepFlags, ModelFlags):
     timeout_s: float = changed(
         _STEPS["timeout_s"],
         help="Maximum time for one phase, for example the first step, before the run is ended; "
-        "later phases get the time of their steps besides [60].",
+        "later phases are also allowed the time of their steps [60].",
     )
     seed: int = changed(_STEPS["seed"], help="Seed of the tokens and the initial parameters [1].")
     inject: list[str] = changed(

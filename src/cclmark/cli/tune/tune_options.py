@@ -78,7 +78,7 @@ class TuneFlags(Flags):
         default="",
         metavar="NAME[,NAME...]",
         help="The variables to try, also those that are set already, which begin with their value; "
-        "not for nccl, rccl and mpi [all that are not set].",
+        "not for nccl, rccl and mpi [all unset variables].",
     )
     sm_cost: int = option(
         METHOD,
@@ -87,7 +87,7 @@ class TuneFlags(Flags):
         type=WholeNumber(least=0, most=65536),
         metavar="N",
         help="On CUDA devices, measure the slow-down of an N x N matrix product beside the tuned "
-        f"collectives, before and after; 0: not [{USUAL_ROWS}].",
+        f"collectives, before and after; 0 disables [{USUAL_ROWS}].",
     )
     dtype: str = changed(_SHARED["dtype"], metavar="TYPE", help=ONE_TYPE)
     reduction: str = changed(_SHARED["reduction"], metavar="OP", help=ONE_REDUCTION)

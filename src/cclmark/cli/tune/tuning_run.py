@@ -67,7 +67,7 @@ from cclmark.tune.tune_result import TuneResult
 
 _USUAL_DIRECTORY = Path("tuned")
 AnyRequest = TuneRequest[Target] | EnvironmentRequest
-# Set by the user, they would decide instead of what is tuned.
+# Set by the user, they would override the tuned settings.
 _DECIDING = (
     *(PLUG_IN, TABLE, ANYWHERE, MIN_CTAS, "NCCL_MAX_CTAS", "NCCL_MIN_NCHANNELS"),
     *("NCCL_MAX_NCHANNELS", "NCCL_CTA_POLICY", "NCCL_ALGO", "NCCL_PROTO"),
@@ -157,15 +157,15 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     for name in deciding:
         if name in os.environ:
             raise UsageError(
-                f"{name}={os.environ[name]} is set in the environment and decides instead of what "
-                "is tuned: unset it"
+                f"{name}={os.environ[name]} is set in the environment and overrides the tuned "
+                "settings: unset it"
             )
     if not of_nccl and flags.app_changes == "yes":
         raise UsageError("--app-changes yes requires nccl or rccl: it registers buffers")
     if of_nccl and flags.app_changes == "no" and not set(operations) & set(TUNED_OPERATIONS):
         raise UsageError(
-            f"NCCL asks no tuner for {' and '.join(operations)}: use --app-changes yes, or vary "
-            "variables with cclmark experiment"
+            f"NCCL does not call a tuner for {' and '.join(operations)}: use --app-changes yes, or "
+            "vary variables with cclmark experiment"
         )
     cases = items_of(request.planned, Case)
     by_operation = {name: [case for case in cases if case.operation == name] for name in operations}

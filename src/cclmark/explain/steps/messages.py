@@ -11,7 +11,7 @@ from cclmark.explain.steps.step import INPUT, OUTPUT, Place, Step
 
 @dataclass(frozen=True)
 class Message:
-    """One end of a message: ``sends`` tells whether it is the sender's. ``peer``: the other end."""
+    """One end of a message: ``sends``: true at the sender. ``peer``: the other end."""
 
     sends: bool
     peer: int

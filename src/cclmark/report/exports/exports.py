@@ -51,15 +51,15 @@ def _one_by_one(format: str) -> Write:
     def written(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
         if format == "json" and len(journals) > 1:
             raise UsageError(
-                "json holds one run, the whole of it: export the journals one by one, or take "
-                "csv or parquet, which hold several"
+                "json contains one complete run: export the journals one by one, or use csv or "
+                "parquet, which support several"
             )
         for name, journal in journals:
             possible = formats_of(journal.kind)
             if format not in possible:
                 others = ", ".join(dict.fromkeys([*possible, *TABULAR]))
                 raise UsageError(
-                    f"{name} holds {report_kind(journal.kind).noun}, which {format} cannot hold: "
+                    f"{name} contains {report_kind(journal.kind).noun}, not supported by {format}: "
                     f"choose from {others}, prometheus"
                 )
         return "\n".join(

@@ -66,15 +66,15 @@ def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> FlatTabl
         )
     layouts = {id(kind.exported): kind for kind in kinds.values()}
     if len(layouts) > 1:
-        told = ", ".join(f"{title} holds {kind.noun}" for title, kind in kinds.items())
-        raise UsageError(f"one table holds one kind of results, and {told}: export them apart")
+        told = ", ".join(f"{title} contains {kind.noun}" for title, kind in kinds.items())
+        raise UsageError(
+            f"one table contains one kind of results, but {told}: export them separately"
+        )
     kind = next(iter(kinds.values()))
     layout = kind.samples if name == "samples" else kind.exported
     runs = [journal for _, journal in journals]
     if layout is None or (name == "samples" and not any(map(_has_samples, runs))):
-        raise UsageError(
-            f"{', '.join(kinds)}: no raw samples in there; --table cases has what there is"
-        )
+        raise UsageError(f"{', '.join(kinds)}: no raw samples recorded; use --table cases")
     return FlatTable([*RUN_COLUMNS, *layout.columns], _rows(runs, layout), exact=layout.exact)
 
 

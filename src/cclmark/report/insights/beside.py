@@ -122,8 +122,8 @@ def _latencies(
             yield Insight(
                 "look",
                 f"{name}: {latency_text(verdict, size_bytes)}.",
-                "Look at what restricts the library's protocols, at the processors' clocks, at "
-                "which cores and memory ranks are bound to, and at what else runs there.",
+                "Check the settings that restrict the library's protocols, the processors' clocks, "
+                "the cores and memory to which ranks are bound, and other processes there.",
             )
             continue
         whose = "time of the device" if verdict.by_device else "cost of a call"

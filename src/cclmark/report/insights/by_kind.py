@@ -15,9 +15,7 @@ from cclmark.report.insights.standing_out import of_copies, of_pairs, of_ranks
 from cclmark.report.wording.deviations import checks_text
 from cclmark.report.wording.launches import all_launches_in_words
 
-_LAUNCH_ADVICE = (
-    "The time of a call includes what the process does to start it; graphs avoid that cost."
-)
+_LAUNCH_ADVICE = "The time of a call includes the host's work to start it; graphs avoid that cost."
 
 
 def insights_on_collectives(run: Run) -> list[Insight]:

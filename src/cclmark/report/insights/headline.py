@@ -107,7 +107,7 @@ def headline_of_copies(run: Run) -> str:
     kinds = _by_kind(by_series[series], journal.header.relations)
     texts = []
     for kind, figures in kinds.items():
-        over = f" over {(kind or 'what is not known')}" if len(kinds) > 1 else ""
+        over = f" over {(kind or 'unknown links')}" if len(kinds) > 1 else ""
         texts.append(f"{_span([rate for rate, _ in figures])}{over}{_of_limit(figures)}")
     return f"The fastest copies between two devices ({what}) run at {'; '.join(texts)}."
 

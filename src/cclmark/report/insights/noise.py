@@ -26,8 +26,8 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
             f"The medians of {amount(len(unsure), 'case')} of {len(measured)} are known to no "
             f"better than ±{_two_digits(_unsure_from(journal))} % (95 %), the worst that of "
             f"{described(worst)}: ±{width:.0%}.",
-            "Smaller differences say nothing. Measure longer (--max-time), or with nothing else "
-            "at work on the machine.",
+            "Smaller differences are not significant. Measure longer (--max-time), or without "
+            "other work on the machine.",
         )
     noisy_cases = noisy(measured)
     if noisy_cases:
@@ -39,7 +39,7 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
             f"{amount(len(noisy_cases), 'case')} of {len(measured)} {verb} by more than 10 % from "
             f"sample to sample, most {described(first)} ({first.summary.cv:.0%})"
             f"{_yet_known(noisy_cases)}.",
-            "" if unsure else "The median is what counts.",
+            "" if unsure else "Use the median.",
         )
     settings = journal.header.settings
     if journal.header.imported is not None or settings.iterations is not None:

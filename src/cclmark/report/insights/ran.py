@@ -1,4 +1,4 @@
-"""What the libraries did: paths that are worse than necessary, and ranks that differ."""
+"""Executed operations: paths that are worse than necessary, and ranks that differ."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ def of_data(
         yield Insight(
             "bad",
             f"Wrong data in {amount(len(wrong), 'case')}: {listed(names, len(wrong))}.",
-            "That is what --inject put in."
+            "The fault was injected by --inject."
             if on_purpose
-            else "Do not use this library and hardware for anything until you know why. Run the "
-            "case again alone; if it stays, find the device with `cclmark p2p` and `cclmark "
-            "pairs`, and look for memory errors (on NVIDIA: nvidia-smi -q -d ECC).",
+            else "Do not use this library and hardware for anything until the cause is known. Run "
+            "the case again alone; if the error persists, find the device with `cclmark p2p` and "
+            "`cclmark pairs`, and look for memory errors (on NVIDIA: nvidia-smi -q -d ECC).",
         )
     elif checked:
         whole = len(checked) == len(measured)
@@ -55,7 +55,7 @@ def of_data(
         off = journal.header.imported is None and journal.header.settings.check == 0
         yield Insight(
             "look",
-            "No output was checked: the figures say nothing about whether the data was right.",
+            "No output was checked: the figures do not show whether the data was correct.",
             "Leave out -c 0." if off else "",
         )
 
@@ -94,7 +94,7 @@ def of_completeness(
             f"{amount(len(reasons), 'case')} {status}: {usual}{more}.",
             ""
             if skipped
-            else "The journal holds a report of what every rank was doing: see the case in the "
+            else "The journal contains a report of the state of every rank: see the case in the "
             "table below.",
         )
     yield from _ending(journal, len(journal.results))
@@ -118,5 +118,5 @@ def _ending(journal: Journal, done: int) -> Iterator[Insight]:
         f"The {'journal' if imported else 'run'} ended early{of}: {ended}.",
         "Import the text again."
         if imported
-        else "The same command with --resume JOURNAL measures what is missing.",
+        else "The same command with --resume JOURNAL measures the missing cases.",
     )

@@ -50,7 +50,7 @@ def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> It
                 "cases.",
                 "A collective is as fast as its slowest rank. "
                 + (
-                    "Look for what else runs on its processor."
+                    "Look for other processes on its processor."
                     if host
                     else "Compare the clocks, temperature and links of that device (`cclmark "
                     "p2p`; on NVIDIA: nvidia-smi -q -d PERFORMANCE,CLOCK)."
@@ -61,7 +61,7 @@ def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> It
             yield Insight(
                 "look",
                 f"{name}: rank {found.late_rank}{device} comes late, the others wait for it.",
-                "Look for what else runs on its processor cores, and at how ranks are bound to "
+                "Look for other processes on its processor cores, and at how ranks are bound to "
                 "cores and memory.",
             )
 
@@ -135,11 +135,11 @@ def of_copies(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
 
 def _link_advice(journal: Journal) -> str:
     if journal.header.settings.inject:
-        return "That may be what --inject put in."
+        return "The cause may be the fault injected by --inject."
     if on_host_alone(journal):
         return (
-            "Measure it again alone. Between processes of a host it is the load of other programs "
-            "and the memory's NUMA node that decide, before any link."
+            "Measure it again alone. Between processes of a host, the load of other programs "
+            "and the memory's NUMA node have more effect than any link."
         )
     return (
         "Measure it again alone (`cclmark p2p`). If it stays: look for errors and the width and "

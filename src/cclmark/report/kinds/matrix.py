@@ -41,7 +41,7 @@ _ABOVE_MEMORY = (
 )
 _ABOVE_LINKS = "the limit is that of the links that the driver reports, too few for these pairs"
 NOT_MEASURED = "-"  # because another pair hung
-CALL_MEANING = "what the host spends in the call that starts one copy"
+CALL_MEANING = "time of the host in the call that starts one copy"
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ class SoakTable:
         if unknown > _MOST_UNKNOWN:
             drifts = {case: drift for case, drift in drifts.items() if drift.apart is not None}
         if not drifts:
-            return ["", f"  drift: {unknown} cases, all with too few cycles to say"]
+            return ["", f"  drift: {unknown} cases, all with too few cycles"]
         labels = {case: self._label(case) for case in drifts}
         width = max(map(len, labels.values()))
         title = f"  drift: the {_parts(list(drifts.values()))}, medians"
@@ -198,7 +198,7 @@ class SoakTable:
         apart = [drift for drift in drifts.values() if drift.apart]
         slower = sum(drift.ratio > 1 for drift in apart)
         text = f"  {slower} slower and {len(apart) - slower} faster beyond their 95 % intervals"
-        lines.append(text + (f", {unknown} with too few cycles to say" if unknown else ""))
+        lines.append(text + (f", {unknown} with too few cycles" if unknown else ""))
         return lines
 
 

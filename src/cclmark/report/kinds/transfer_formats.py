@@ -190,7 +190,7 @@ class TransferPccl(_ByMatrix):
 
     @staticmethod
     def _method_line(matrix: Matrix) -> str:
-        """Returns a line with the method of latencies that are not those of copies, as PCCL's."""
+        """Returns a line with the method of latencies that differ from copies, as PCCL's."""
         series = matrix.series
         if matrix.figure != "latency" or series.method in ("", "copy"):
             return ""

@@ -39,7 +39,9 @@ def _lines(report: CclReport) -> list[str]:
         lines.append(f"  types       {_types(report.dtypes)}")
         lines.append(f"  reductions  {' '.join(report.reductions)}{of_types}")
     else:
-        lines.append("  types       those that it takes; others are left out with its reason")
+        lines.append(
+            "  types       as supported by the library; other types are skipped with its error"
+        )
     lines.append(f"  id          {f'{report.id_bytes} bytes' if report.id_bytes else 'none'}")
     for label, names in (("has", report.has), ("lacks", report.lacks)):
         if names:

@@ -98,7 +98,7 @@ def _verdict(result: EnvironmentResult, proof: EnvironmentProof, paint: Paint) -
     if proof.is_proven and proof.call is not None and proof.may_cost:
         lines.append(
             f"  where launches determine its time, a call costs {change(proof.call)}, which may be "
-            "noise: more rounds decide (--proof-rounds)"
+            "noise: raise --proof-rounds"
         )
     return lines
 

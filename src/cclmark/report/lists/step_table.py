@@ -89,7 +89,7 @@ def _total(found: CaseSteps) -> str:
     if local := len(known) - len(between):
         text += f", {local} of them within a rank"
     if unknown := len(found.steps) - len(known):
-        text += f"; {unknown} parts of operations within islands, whose steps are not known"
+        text += f"; {unknown} parts of operations within islands, whose steps are unknown"
     if not sent:
         return text
     least, most = format_size(min(sent.values())), format_size(max(sent.values()))

@@ -23,7 +23,7 @@ from cclmark.trace.assembly import (
 )
 
 _SOURCES = {
-    "kernels": "the begin and end of kernels by the devices' clocks",
+    "kernels": "the start and end of kernels by the devices' clocks",
     "events": "events on the devices' clocks",
     "calls": "calls of the host",
 }

@@ -116,7 +116,7 @@ def _insights(comparison: Comparison) -> list[Insight]:
     inconclusive = sum(one.verdict == "inconclusive" for one in comparison.found)
     if not any(one.judged for one in comparison.found):
         found.append(
-            Insight("look", "Nothing could be judged: no case has times of both to be sure of.")
+            Insight("look", "No case could be judged: none has reliable times on both sides.")
         )
     elif inconclusive:
         text = f"{counted(inconclusive, 'case')} inconclusive: {_TOO_WIDE}."
@@ -127,8 +127,8 @@ def _insights(comparison: Comparison) -> list[Insight]:
         )
     if launches := launches_in_words(comparison):
         found.append(Insight("note", f"{launches[0].upper()}{launches[1:]}."))
-    said = "; ".join(comparison.differences) or "nothing that the journals record"
-    found.append(Insight("note", f"What differs between them: {said}."))
+    said = "; ".join(comparison.differences) or "none that the journals record"
+    found.append(Insight("note", f"Differences between them: {said}."))
     reasons = Counter(
         plain(one.reason) for one in comparison.found if one.verdict == "not comparable"
     )

@@ -114,7 +114,7 @@ class Layout:
         connections: Sequence[Connection],
         legend: Sequence[tuple[int, str]] = (),
     ) -> Diagram:
-        """Returns a drawing of the connections; those of ranks without a place are left out."""
+        """Returns a drawing of the connections; without the ranks that have no place."""
         parallel: dict[tuple[int, int], int] = {}
         edges = []
         for one in connections:

@@ -132,7 +132,7 @@ def plotly_script() -> str:
             "charts need Plotly's script: install it with pip install 'plotly>=6'"
         ) from None
     if "</script" in script.lower():
-        raise MissingError("this Plotly cannot stand inside of a page: pip install 'plotly>=6'")
+        raise MissingError("this Plotly cannot be embedded in a page: pip install 'plotly>=6'")
     return script
 
 

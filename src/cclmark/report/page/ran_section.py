@@ -47,8 +47,8 @@ def ran_sections(runs: Sequence[Run]) -> list[Section]:
         if tables or facts:
             words = [
                 "From a separate pass with new ranks after measuring: timed operations were not "
-                "observed. What a setting selects is named as such; a library that reports "
-                "nothing is unknown."
+                "observed. Choices made by a setting are marked; those of a library that "
+                "reports nothing are unknown."
             ]
             sections.append(
                 Section(

@@ -71,7 +71,8 @@ def _made_by(runs: Sequence[Run]) -> str:
         return text
     return (
         f"{text} Times are medians over samples of the slowest rank unless the method says "
-        "otherwise, those of imported runs what their tool printed; GB/s are 10⁹ bytes per second."
+        "otherwise, times of imported runs as their tool printed them; GB/s are 10⁹ bytes per "
+        "second."
     )
 
 

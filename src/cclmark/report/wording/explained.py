@@ -1,4 +1,4 @@
-"""What the library did for each case: by operation, as data and as lines below a table."""
+"""Executed algorithms of each case: by operation, as data and as lines below a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the library did between every two devices: by operation, as data and as lines."""
+"""Executed algorithms between every two devices: by operation, as data and as lines."""
 
 from __future__ import annotations
 

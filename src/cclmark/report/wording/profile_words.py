@@ -36,7 +36,7 @@ def method_of_profile(header: Header) -> str:
     if header.imported is not None:
         return f"operations of a program, as {header.imported.source} recorded them"
     return (
-        "operations as the library reports them; time: from the begin of a kernel's "
+        "operations as the library reports them; time: from the start of a kernel's "
         "first channel to the end of its last"
     )
 

@@ -1,4 +1,4 @@
-"""What a step would gain if the calls of a group ran at the bandwidth of references."""
+"""Gain of a step if the calls of a group ran at the bandwidth of references."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def method_of_replays(header: Header) -> str:
 
 
 def title_of_replay(one: Replay) -> str:
-    """What is replayed, in a line."""
+    """Describes the replay in a line."""
     groups = counted(one.groups, "group")
     return (
         f"a step of {one.program}: {counted(one.calls, 'call')} of a rank in {groups}, "
@@ -64,7 +64,7 @@ def gaps_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
 
 
 def fit_notice(chosen: Replay, tried: Sequence[ReplaySummary]) -> str:
-    """What was tried beside and between the calls, with the errors, the smallest first."""
+    """The candidates beside and between the calls, with their errors, the smallest first."""
     texts = {way_of(one.replay): _errors(one) for one in tried}
     own = way_of(chosen)
     said = "chose" if chosen.fit == FITTED else "found nothing that fits; the nearest is"
@@ -215,7 +215,7 @@ def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
         beside = (
             "compute beside communication, which it leaves out (--compute fit chooses one)"
             if one.replay.compute is None
-            else "a compute unlike that of the program"
+            else "a compute that differs from the program's"
         )
         found.append(
             f"the replay differs by more than 5 % from the program: {beside}, or another machine, "

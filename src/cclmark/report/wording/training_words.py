@@ -59,7 +59,7 @@ def method_of_trainings(header: Header) -> str:
 
 
 def title_of_training(one: Training) -> str:
-    """What is trained, in a line."""
+    """Describes the training in a line."""
     pipeline = f", {one.microbatches} microbatches" if one.parallel == PIPELINE else ""
     balanced = f", balance loss {one.balance_weight:g}" if one.balance_weight else ""
     compiled = ", compiled" if one.compiled else ""
@@ -262,7 +262,7 @@ def wrong_lines(results: Sequence[TrainingResult]) -> list[str]:
 
 
 def outcome_line(results: Sequence[TrainingResult]) -> str:
-    """What was checked, in a line."""
+    """Describes the checks in a line."""
     measured = [one for one in results if one.is_measured]
     wrong = sum(one.status == "wrong" for one in results)
     steps = sum(len(one.losses) for one in measured)

@@ -124,7 +124,7 @@ def noise_warning(experiment: Experiment) -> tuple[str, str] | None:
     return (
         f"too noisy: the default differs from itself by up to ±{worst * 100:.1f} % "
         f"({', '.join(named[:_MOST_NAMED])}{more}): speed-ups of these sizes, and means that "
-        "contain them, decide nothing",
+        "contain them, are inconclusive",
         "end other work on the machine, use at most as many host ranks as processors, or measure "
         "longer with more --rounds and --max-time",
     )

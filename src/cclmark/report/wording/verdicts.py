@@ -97,7 +97,7 @@ def summary(verdict: SuiteVerdict) -> list[str]:
             command, one, held = min(entries, key=lambda entry: _order(entry[2]))
             lines.append(f"{label}: {command.name}, {_held(held, one.figure)}")
     if verdict.interrupted:
-        lines.append("interrupted: what is skipped was not run to its end")
+        lines.append("interrupted: skipped commands were not completed")
     return lines
 
 

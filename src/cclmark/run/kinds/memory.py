@@ -206,7 +206,7 @@ class _Runner:
         return Verification(own.wrong, findings, where, time.monotonic() - begin_s, compare_s)
 
     def _buffers(self, session: engine.Session) -> list[MemoryBuffer]:
-        """The memory that the engine knows, and the status board."""
+        """The memory registered in the engine, and the status board."""
         listed = [
             MemoryBuffer(
                 owner="library" if block.of_library else "cclmark",

@@ -70,7 +70,7 @@ def run(context: RankContext) -> None:
     rank.case_index = -1
     if runner.corrupts and not runner.was_corrupted:
         rank.notice(
-            f"no output of rank {job.rank} was corrupted: no received object has such an element"
+            f"no output of rank {job.rank} was corrupted: no received object contains the element"
         )
     rank.enter("shutdown")
     group.close()

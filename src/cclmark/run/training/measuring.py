@@ -271,7 +271,7 @@ def _difference(check: ReplicaCheck, training: Training) -> str:
     ranks = f"ranks {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     ranks = ranks if len(names) > 1 else f"rank {ranks}"
     all_differ = len(found) == len(training.comparable_ranks)
-    others = "each other" if all_differ else "those of the other ranks"
+    others = "each other" if all_differ else "the other ranks"
     return (
         f"the parameters of {ranks} differ from {others} after the training: {first.tensors} "
         f"tensors of rank {first.rank}, the first is {first.first}"

@@ -28,7 +28,7 @@ _TRAINERS = {
 
 @dataclass(frozen=True)
 class Feature:
-    """What a training requires of torch, and the first version that has it.
+    """Features of torch that a training requires, and the first version with them.
 
     ``parameter``: an optional one of the function or of the constructor of the class ``name``.
     """

@@ -57,7 +57,7 @@ def differences_of(
 ) -> list[ReplicaDifference]:
     """The ranks that differ from the majority, with the number of tensors and the first one.
 
-    Without a majority nothing tells which rank is wrong: all that hold the tensor are returned.
+    Without a majority it is unknown which rank is wrong: all that hold the tensor are returned.
     """
     differing: dict[int, list[str]] = {}
     for number, name in enumerate(names):

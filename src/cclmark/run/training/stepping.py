@@ -90,7 +90,7 @@ class Stepper:
     def sample(self, step: Step, steps: int | None, precision: float, most_s: float) -> Sampled:
         """Times ``steps`` steps, or as many as ``precision`` (a share of the median) requires.
 
-        Each block begins with a step that is not timed: at its begin the device has no work queued.
+        Each block begins with a step that is not timed: at its start the device has no work queued.
         """
         found = Sampled()
         rule = Precision(precision, most_s, _LEAST_SAMPLES)

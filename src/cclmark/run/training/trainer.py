@@ -1,4 +1,4 @@
-"""What a parallelism provides, and the parts that several of them share."""
+"""Interface of a parallelism, and the parts that several of them share."""
 
 from __future__ import annotations
 
