@@ -177,6 +177,7 @@ class TestRuns:
         assert (
             "losses of NCCL_ALGO=Ring NCCL_PROTO=LL in 2 rounds: largest difference 0" in first.out
         )
+        assert "two rounds do not determine an interval: raise --rounds" in first.out
         lines = first.journal_path.read_bytes().splitlines(keepends=True)
         part = tmp_path / "part.jsonl"
         part.write_bytes(b"".join(lines[:4]))  # the header and three results

@@ -21,7 +21,8 @@ from cclmark.plan.training_memory import memory_of
 from cclmark.plan.training_remedies import shortage, what_fits
 from cclmark.plan.trainings import Training, check_training, dtype_called, trainings_of
 from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
-from cclmark.report.kinds.train_page import training_sections
+from cclmark.report.charts.naming import Run
+from cclmark.report.kinds.train_page import headline_of_trainings, training_sections
 from cclmark.report.kinds.train_table import TrainingTable
 from cclmark.report.wording.training_words import (
     cells_of,
@@ -32,6 +33,7 @@ from cclmark.report.wording.training_words import (
     remarks_of,
     title_of_training,
 )
+from cclmark.results.journal import Journal
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import (
     DeviceDescription,
@@ -540,7 +542,40 @@ class TestFigures:
         assert any("which take +6 % compared with timed ones" in one for one in lines)
         hosts = [msgspec.structs.replace(one, runtime="host") for one in devices]
         on_host = summaries_of([result(step_ms=34.0, timeline=timeline)], hosts)
-        assert not any("idle" in line for line in remarks_of(on_host))
+        assert remarks_of(on_host) == [
+            "compute, exposed and idle describe profiled steps, which take +6 % compared with "
+            "timed ones"
+        ]
+
+    @pytest.mark.parametrize(
+        ("step_ms", "text"),
+        [
+            (18.6, "exposed communication 0.7 ms"),
+            (12.0, "exposed communication of profiled steps 0.7 ms"),
+        ],
+    )
+    def test_the_headline_qualifies_what_is_of_longer_steps(self, step_ms, text):
+        hosts = [msgspec.structs.replace(device(rank), runtime="host") for rank in range(2)]
+        machine = Machine("h", "6", "x86_64", "", 8, 1 << 30, "3.12")
+        header = Header(1, "0", "", [], machine, hosts, [], [], {}, usual_settings())
+        run = Run("a", Journal(header=header, results=[result(step_ms=step_ms)]))
+        assert headline_of_trainings(run).endswith(f" %, {text}")
+
+    @pytest.mark.parametrize("rounds", [1, 2, 3])
+    def test_two_rounds_have_no_interval_but_the_reason(self, rounds):
+        results = []
+        for number in range(rounds):
+            results.append(result(number, step_ms=18.0 + number))
+            other = training(round=number, variant=LIBRARY_VARIANT, ccl="torch:flagcx")
+            results.append(result(number, step_ms=20.0 + number, training=other))
+        default, other = summaries_of(results, [])
+        reason = "two rounds do not determine an interval: raise --rounds to 3 or more"
+        assert (reason in remarks_of([default])) == (rounds == 2)
+        cells = cells_of(other, [default, other])
+        assert ("(" in cells[1]) == (rounds != 2)
+        assert cells[1].startswith({1: "20 (", 2: "20.5", 3: "21 ("}[rounds])
+        assert cells[2].startswith({1: "-", 2: "1.108", 3: "1.105 ("}[rounds])
+        assert ("(" in cells[2]) == (rounds == 3)
 
     def test_unequal_devices_are_reported(self):
         assert device_line([device(0), device(1)]) == ""
