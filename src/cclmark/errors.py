@@ -27,6 +27,10 @@ class MissingError(CclmarkError):
     exit_code = EXIT_MISSING
 
 
+class RefusedError(MissingError):
+    """All ranks have decided alike that their work is not possible on these devices."""
+
+
 class OutputError(CclmarkError):
     """Results can no longer be written."""
 

@@ -193,6 +193,8 @@ class TestWrongInput:
             (b"", "in.txt is empty"),
             (b"\x00\x01\x02", "in.txt is binary"),
             (b"hello\n", "contains no table of a supported tool"),
+            (b"hello\n", "trace of a program (kineto, execution-trace, nccl-inspector). Check the"),
+            (b"\x07\n\x050.0.4\x06\x08\x01\x12\x02ab", "in protobuf form"),
             (b"#  size  count  type  time  algbw  busbw\n  8  2  float  fast  1  1\n", "in.txt:2"),
         ],
     )

@@ -34,6 +34,11 @@ def of_call(run, name):
         (("-i", "8", "-f", "2"), "exclude each other"),
         (("--inject", "corrupt:rank=9,index=0", "-g", "2"), "no rank 9"),
         (("-T", "0"), "--timeout"),
+        (
+            ("--backend", "gloo,nccl"),
+            "--backend gloo,nccl: one backend is allowed at a time: run cclmark torch objects "
+            "--backend gloo and then cclmark torch objects --backend nccl\n",
+        ),
     ],
 )
 def test_nonsense_is_refused_before_anything_starts(cclmark, torch, arguments, message):

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import os
 import signal
 from pathlib import Path
 
@@ -19,6 +20,12 @@ from patience import waits
 FAKES = Path(__file__).parents[1] / "fakes"
 TRACES = Path(__file__).parents[1] / "unit" / "traces"
 SHORT = ("-n", "4", "-w", "1", "--batch", "2", "--sequence", "32", *waits(30))
+LITTLE = (
+    *("train", "--devices", "host:2", "-n", "1", "-w", "1", "--import", "little_memory"),
+    *waits(30),
+)
+FOUND = os.pathsep.join([str(FAKES), *filter(None, [os.environ.get("PYTHONPATH")])])
+LITTLE_ENV = {"PYTHONPATH": FOUND, "CCLMARK_FAKE_FREE": str(2 << 20)}
 ALONE = ("train", "--devices", "host:1", *SHORT)
 
 
@@ -130,6 +137,11 @@ class TestBackends:
 
 @pytest.mark.usefixtures("torch", "no_leaks")
 class TestRuns:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def refused(cclmark_in, tmp_path_factory, torch):
+        return cclmark_in(tmp_path_factory.mktemp("refused"), *LITTLE, env=LITTLE_ENV, code=3)
+
     def test_stages_of_a_pipeline_report_the_loss_of_the_last_one(self, cclmark):
         run = cclmark("train", "--devices", "host:2", "--parallel", "pp", *SHORT)
         (one,) = run.journal.trainings
@@ -192,6 +204,7 @@ class TestRuns:
         assert (
             "losses of NCCL_ALGO=Ring NCCL_PROTO=LL in 2 rounds: largest difference 0" in first.out
         )
+        assert "two rounds do not determine an interval: raise --rounds" in first.out
         lines = first.journal_path.read_bytes().splitlines(keepends=True)
         part = tmp_path / "part.jsonl"
         part.write_bytes(b"".join(lines[:4]))  # the header and three results
@@ -205,6 +218,24 @@ class TestRuns:
         assert "gpt2-xl, 48 layers, 1,557,611,200 parameters, none over 1 rank" in run.err
         assert "requires at least" in run.err
         assert run.journal.trainings == []
+
+    def test_the_refusal_is_one_message(self, refused):
+        assert refused.message.startswith(
+            "cclmark: tiny, 2 layers, 141,056 parameters, ddp over 2 ranks, batch 4 x 128, float32,"
+        )
+        (line,) = (one for one in refused.err.splitlines() if "journal" not in one)
+        assert "; 2 MiB are free: it fits by this estimate with --parallel fsdp " in line
+        assert "rank 0" not in refused.err + refused.out
+
+    def test_the_advice_of_a_refusal_is_accepted(self, refused, cclmark):
+        advice = (
+            refused.message.splitlines()[0].partition("this estimate with ")[2].split(", or")[0]
+        )
+        assert advice == "--parallel fsdp --dtype bfloat16 --batch 1"
+        run = cclmark(*LITTLE, *advice.split(), env=LITTLE_ENV)
+        (one,) = run.journal.trainings
+        assert (one.status, one.free_bytes) == ("ok", 2 << 20)
+        assert one.estimated_bytes <= one.free_bytes
 
     def test_a_rank_that_dies_in_a_step_ends_the_run(self, background):
         run = background(

@@ -162,6 +162,61 @@ def test_damaged_traces_are_refused(content, says):
         read(content)
 
 
+def delimited(content):
+    """A message of protobuf with its length before it, as Chakra's converter writes them."""
+    number, length = len(content), bytearray()
+    while number >= 0x80:
+        length.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*length, number]) + content
+
+
+def field(number, content):
+    return bytes([number << 3 | 2]) + delimited(content)
+
+
+VERSION = delimited(field(1, b"0.0.4"))
+ATTRIBUTES = delimited(field(2, field(1, b"schema") + b"\xea\x01" + delimited(b"1.1.1" * 60)))
+NODE = delimited(b"\x08\x87\x02" + field(2, b"[pytorch|profiler|execution_trace]") + b"\x18\x01")
+FIRST_NODE = delimited(field(2, b"record_param_comms") + b"\x18\x07")  # id 0 is left out
+CONVERTED = [
+    VERSION + NODE,
+    VERSION + FIRST_NODE + NODE,
+    ATTRIBUTES + NODE,
+    delimited(b"") + NODE,
+    gzip.compress(VERSION + NODE, mtime=0),
+]
+
+
+@pytest.mark.parametrize("content", CONVERTED)
+def test_the_form_of_protobuf_is_recognised_and_refused(content):
+    assert trace_format(content) == "execution-trace"
+    with pytest.raises(UsageError, match=r"et-0\.et is a Chakra trace in protobuf form.*JSON exec"):
+        read(content, "et-0.et")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        VERSION,
+        VERSION[:4],
+        NODE + NODE,
+        VERSION + b"\x05",
+        VERSION + delimited(b"\x08\x01"),
+        b"\x80",
+    ],
+)
+def test_other_messages_of_protobuf_are_not_traces(content):
+    assert trace_format(content) == ""
+
+
+@settings(max_examples=examples(300))
+@given(st.binary(max_size=80) | st.text(max_size=80).map(str.encode))
+def test_no_bytes_are_too_odd_to_be_recognised(content):
+    assert is_execution_trace(content) in (True, False)
+    assert is_execution_trace(VERSION + content) in (True, False)
+
+
 def test_other_files_are_not_taken_for_execution_traces():
     assert is_execution_trace(trace_of())
     assert is_execution_trace(gzip.compress(trace_of()))

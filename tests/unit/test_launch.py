@@ -265,6 +265,17 @@ def test_a_rank_that_reports_an_error_is_quoted():
     assert exit_kind(states) == "error"
 
 
+def test_what_all_ranks_refuse_is_reported_in_their_words_alone():
+    states = [
+        state(0, failure=failed(0, "refused", "it does not fit: use less")),
+        state(1, failure=failed(1, "aborted")),
+    ]
+    assert diagnose(states, [CASE]) == "it does not fit: use less"
+    assert exit_kind(states) == "refused"
+    dead = [states[0], state(1, exit_status=-9)]
+    assert diagnose(dead, [CASE]).startswith("rank 1 (cuda:1, pid 101) was killed by SIGKILL")
+
+
 def test_the_rank_that_is_furthest_behind_is_blamed_for_a_hang():
     behind = Status("preparing", 0, 0, 5.0, 65.0)
     states = [state(0, failure=failed(0, "timeout")), state(1, status=behind)]

@@ -18,12 +18,16 @@ from cclmark.plan.pieces import (
     ONE,
     SEPARATE,
     Division,
+    PieceCase,
     divisions_of,
     parse_pieces,
     piece_cases,
     piece_counts,
 )
-from cclmark.results.schema import Samples
+from cclmark.report.kinds.pieces_table import PieceTable
+from cclmark.report.wording.piece_words import remarks_of, sentences_of, wrong_lines
+from cclmark.results.kinds import PieceResult
+from cclmark.results.schema import Finding, Samples, Verification
 from samples import usual_job
 
 CASE = Case("all_reduce", "shm", 2, "float32", 4 << 20, 1 << 20, False, reduction="sum")
@@ -169,3 +173,34 @@ def test_launches_set_the_time_where_the_host_enqueues_as_long():
     assert not row_of(
         CASE, quick, quick, settings, Division(SEPARATE, 4), launches=True
     ).launch_bound
+
+
+def measured(ccl, index=0):
+    """A message in one call and in 100, whose outputs are wrong."""
+    case = msgspec.structs.replace(CASE, ccl=ccl, in_place=True)
+    settings = usual_job().settings
+    one, many = (samples([time_s] * 8, 1e-5) for time_s in (1e-3, 2e-3))
+    divisions = (Division(ONE, 1), Division(SEPARATE, 100))
+    rows = [
+        row_of(case, own, one, settings, division, launches=True)
+        for own, division in zip((one, many), divisions, strict=True)
+    ]
+    rows[1].launch_bound = True
+    rows[1].verification = Verification(1, [Finding(1, 1, 3, "1", "2")])
+    return PieceResult(index, PieceCase(case, divisions), "wrong", rows=rows, converged=False)
+
+
+def test_the_library_is_named_where_several_are_measured():
+    found = [measured("torch:gloo"), measured("shm", 1)]
+    table = PieceTable()
+    for one in found:
+        table.add(one)
+    text = table.end(None)
+    for library in ("torch:gloo", "shm"):
+        many = f"all_reduce 4 MiB float32 sum in-place with {library} in 100 calls"
+        assert f"  {many} takes 2.000 (2.000 to 2.000) times as long as in one call\n" in text
+        assert f"wrong data of {many}: rank 1: " in text
+        assert f"4 MiB in-place with {library} in 100 calls" in text
+        assert f"4 MiB in-place with {library}" in text
+    assert " with " not in "".join(sentences_of(found[0], found[:1]))
+    assert "in-place in 100 calls" in "".join(remarks_of(found[:1]) + wrong_lines(found[:1]))

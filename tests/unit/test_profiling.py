@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from cclmark.launch.descendants import SeenProcess
 from cclmark.launch.program import ProgramEnd
 from cclmark.recording import profiling
 
@@ -54,3 +55,12 @@ def test_logs_remain_if_the_profile_cannot_be_written(
     assert len(kept) == remains
     if remains:
         assert f"cclmark profile --read {kept[0]}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("libraries", [{"libtorch_cpu.so"}, {"libgloo.so.1"}, set()])
+def test_a_program_without_nccl_is_referred_to_traces_of_torch(libraries):
+    seen = [SeenProcess(7, "python", libraries)]
+    text = profiling._why_empty(profiling.ProgramRun("", None, [], [], seen))
+    assert "cclmark profile records the operations of NCCL, which no process" in text
+    assert (f"Loaded were {', '.join(libraries)}" in text) == bool(libraries)
+    assert text.endswith("cclmark import TRACE.json...") == ("libtorch_cpu.so" in libraries)

@@ -17,10 +17,12 @@ from cclmark.errors import UsageError
 from cclmark.plan.models import MODELS, find_model
 from cclmark.plan.outline import outline_of
 from cclmark.plan.training_choices import PARALLELISMS
-from cclmark.plan.training_memory import memory_of, shortage, what_fits
+from cclmark.plan.training_memory import memory_of
+from cclmark.plan.training_remedies import shortage, what_fits
 from cclmark.plan.trainings import Training, check_training, dtype_called, trainings_of
 from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
-from cclmark.report.kinds.train_page import training_sections
+from cclmark.report.charts.naming import Run
+from cclmark.report.kinds.train_page import headline_of_trainings, training_sections
 from cclmark.report.kinds.train_table import TrainingTable
 from cclmark.report.wording.training_words import (
     cells_of,
@@ -31,6 +33,7 @@ from cclmark.report.wording.training_words import (
     remarks_of,
     title_of_training,
 )
+from cclmark.results.journal import Journal
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import (
     DeviceDescription,
@@ -222,34 +225,142 @@ class TestMemory:
         one = training(model=MODELS["llama3-8b"], sequence=1024, batch=2)
         limit = 60 * GIB
         assert memory_of(one).total > limit
-        found = dict(text.split() for text in what_fits(one, limit) if text.count(" ") == 1)
+        found = dict(text.split() for text in what_fits(one, limit))
         layers = int(found["--layers"])
         at_most, more = (
             memory_of(msgspec.structs.replace(one, model=one.model.with_layers(number))).total
             for number in (layers, layers + 1)
         )
         assert at_most <= limit < more
-        assert found["--parallel"] in ("zero1", "fsdp")
+        assert list(found) == ["--parallel", "--layers"]
         text = shortage(one, limit)
         assert "llama3-8b, 32 layers, 8,030,261,248 parameters, ddp over 2 ranks" in text
         assert "requires at least" in text
-        assert f"60 GiB are free: it fits by this estimate with --layers {layers} or" in text
+        assert text.endswith(
+            "60 GiB are free: it fits by this estimate with --parallel zero1, or with --layers "
+            f"{layers}"
+        )
 
     def test_a_combination_that_is_refused_is_not_proposed(self):
         one = training(model=MODELS["llama3-8b"], sequence=1024, compiled=True)
         limit = memory_of(msgspec.structs.replace(one, parallel="fsdp")).total
         assert memory_of(msgspec.structs.replace(one, parallel="zero1")).total > limit
-        assert not any("--parallel" in text for text in what_fits(one, limit))
+        assert what_fits(one, limit)
+        assert not any("fsdp" in text for text in what_fits(one, limit))
         plain = msgspec.structs.replace(one, compiled=False, batch=1)
         limit = memory_of(msgspec.structs.replace(plain, parallel="fsdp")).total
         assert "--parallel fsdp" in what_fits(plain, limit)
 
     def test_both_may_have_to_be_smaller(self):
         one = training(model=MODELS["gpt2-xl"], batch=64, sequence=1024, dtype="float32")
-        (text,) = what_fits(one, 10 * GIB)
-        assert text.startswith("--batch 1 --layers ")
-        assert what_fits(one, GIB // 4) == []
-        assert "no number of layers or sequences fits" in shortage(one, GIB // 4)
+        best, nearest = what_fits(one, 4 * GIB)
+        assert best.startswith("--parallel fsdp --dtype bfloat16 --batch 1 --layers ")
+        assert nearest.startswith("--batch 1 --layers ")
+        assert int(best.split()[-1]) > int(nearest.split()[-1])
+        assert what_fits(one, GIB // 8) == []
+        assert "choose a smaller --model or --vocabulary" in shortage(one, GIB // 8)
+
+
+def changed(one: Training, text: str) -> Training:
+    """The training with the options of a text."""
+    words = text.split()
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        name = option.removeprefix("--")
+        if name == "layers":
+            changes = {"model": one.model.with_layers(int(value))}
+        else:
+            changes = {name: int(value) if value.isdigit() else value}
+        one = msgspec.structs.replace(one, **changes)
+    return one
+
+
+SHAPES = [
+    training(model=name, sequence=64, batch=batch, ranks=ranks, dtype=dtype, parallel=parallel)
+    for name in ("gpt2-254m", "llama3.2-1b")
+    for batch in (2, 3)
+    for ranks, parallel in ((1, "none"), (2, "ddp"), (2, "zero1"), (2, "tp"), (4, "fsdp"))
+    for dtype in ("float32", "bfloat16")
+] + [
+    training(model="gpt2-254m", batch=8, ranks=2, parallel="pp", microbatches=parts, sequence=64)
+    for parts in (2, 4, 8)
+]
+
+
+class TestAdvice:
+    """What the refusal of a training advises."""
+
+    def test_several_changes_together_where_none_suffices(self):
+        one = training(model="llama3-8b", sequence=1024, dtype="float32")
+        text = shortage(one, 11 * GIB, on_host=True)
+        assert text.endswith(
+            "it fits by this estimate with --parallel fsdp --dtype bfloat16 --batch 1 --layers 7, "
+            "or with --parallel fsdp --batch 1 --layers 1"
+        )
+        assert "devices" not in text
+
+    @given(st.sampled_from(SHAPES), st.integers(1, 1 << 12))
+    def test_it_is_possible_and_fits(self, one, share):
+        limit = memory_of(one).total * share >> 12
+        found = what_fits(one, limit)
+        for text in found:
+            number, _, word = text.partition(" ")
+            if word == "devices":
+                other = msgspec.structs.replace(one, ranks=int(number))
+            else:
+                other = changed(one, text)
+            check_training(other)
+            assert memory_of(other).total <= limit
+        assert len(set(found)) == len(found)
+
+    @given(st.sampled_from(SHAPES), st.integers(1, 1 << 12))
+    def test_something_is_advised_if_anything_fits(self, one, share):
+        limit = min(memory_of(one).total * share >> 12, memory_of(one).total - 1)
+
+        def fits(parallel, dtype, batch, layers):
+            other = msgspec.structs.replace(
+                one,
+                parallel=parallel,
+                dtype=dtype,
+                batch=batch,
+                model=one.model.with_layers(layers),
+            )
+            return memory_of(other).total <= limit
+
+        if one.parallel == "pp":
+            return
+        parallels = {one.parallel, *(["fsdp"] if one.ranks > 1 else [])}
+        options = list(itertools.product(parallels, {one.dtype, "bfloat16"}, (1, one.batch - 1)))
+        found = [text for text in what_fits(one, limit) if "devices" not in text]
+        whole = any(fits(*some, one.model.layers) for some in options)
+        fewer = any(fits(*some, 1) for some in options)
+        first = found[0] if found else ""
+        assert ("--layers" not in first and "--sequence" not in first and bool(first)) == whole
+        if fewer and not whole:
+            assert "--layers" in first
+            assert "--sequence" not in first
+            # No other change keeps more layers.
+            layers = changed(one, first).model.layers
+            assert layers + 1 == one.model.layers or not any(
+                fits(*some, layers + 1) for some in options
+            )
+
+    @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+    def test_more_devices_only_where_they_lower_the_memory_of_each(self, parallel):
+        one = training(model="llama3-8b", parallel=parallel, sequence=1024)
+        limit = 40 * GIB
+        found = [text for text in what_fits(one, limit) if "devices" in text]
+        assert found == (["4 devices"] if parallel == "fsdp" else [])
+        assert not [text for text in what_fits(one, limit, on_host=True) if "devices" in text]
+
+    def test_fewer_sequences_of_a_pipeline_have_as_many_microbatches(self):
+        one = training(model="llama3-8b", parallel="pp", ranks=4, batch=8, microbatches=8)
+        least = msgspec.structs.replace(one, batch=5, microbatches=5)
+        found = what_fits(one, memory_of(least).total)
+        assert found[0] == "--batch 5 --microbatches 5"
+
+    def test_shorter_sequences_where_nothing_else_suffices(self):
+        one = training(model="llama3.2-1b", sequence=131072)
+        assert what_fits(one, 75 * GIB) == ["--batch 1 --sequence 16384"]
 
 
 SPANS = st.lists(
@@ -431,7 +542,40 @@ class TestFigures:
         assert any("which take +6 % compared with timed ones" in one for one in lines)
         hosts = [msgspec.structs.replace(one, runtime="host") for one in devices]
         on_host = summaries_of([result(step_ms=34.0, timeline=timeline)], hosts)
-        assert not any("idle" in line for line in remarks_of(on_host))
+        assert remarks_of(on_host) == [
+            "compute, exposed and idle describe profiled steps, which take +6 % compared with "
+            "timed ones"
+        ]
+
+    @pytest.mark.parametrize(
+        ("step_ms", "text"),
+        [
+            (18.6, "exposed communication 0.7 ms"),
+            (12.0, "exposed communication of profiled steps 0.7 ms"),
+        ],
+    )
+    def test_the_headline_qualifies_what_is_of_longer_steps(self, step_ms, text):
+        hosts = [msgspec.structs.replace(device(rank), runtime="host") for rank in range(2)]
+        machine = Machine("h", "6", "x86_64", "", 8, 1 << 30, "3.12")
+        header = Header(1, "0", "", [], machine, hosts, [], [], {}, usual_settings())
+        run = Run("a", Journal(header=header, results=[result(step_ms=step_ms)]))
+        assert headline_of_trainings(run).endswith(f" %, {text}")
+
+    @pytest.mark.parametrize("rounds", [1, 2, 3])
+    def test_two_rounds_have_no_interval_but_the_reason(self, rounds):
+        results = []
+        for number in range(rounds):
+            results.append(result(number, step_ms=18.0 + number))
+            other = training(round=number, variant=LIBRARY_VARIANT, ccl="torch:flagcx")
+            results.append(result(number, step_ms=20.0 + number, training=other))
+        default, other = summaries_of(results, [])
+        reason = "two rounds do not determine an interval: raise --rounds to 3 or more"
+        assert (reason in remarks_of([default])) == (rounds == 2)
+        cells = cells_of(other, [default, other])
+        assert ("(" in cells[1]) == (rounds != 2)
+        assert cells[1].startswith({1: "20 (", 2: "20.5", 3: "21 ("}[rounds])
+        assert cells[2].startswith({1: "-", 2: "1.108", 3: "1.105 ("}[rounds])
+        assert ("(" in cells[2]) == (rounds == 3)
 
     def test_unequal_devices_are_reported(self):
         assert device_line([device(0), device(1)]) == ""

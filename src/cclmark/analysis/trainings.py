@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.peaks import total_peak
-from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
 from cclmark.analysis.statistics import median, median_interval
 from cclmark.plan.training_choices import PRODUCT_BYTES
 from cclmark.plan.trainings import Training
@@ -116,11 +116,11 @@ class TrainingSummary:
     ``reason``. The parts of a profiled step are those of the round with the median profiled step,
     so that they add up; see Figures. ``on_host``: without accelerators.
     ``interval_s``: the 95 % interval of ``step_s``: with one round, that of the median of its
-    steps; with several, from the medians of the rounds; None with too few. ``share_of_peak``: the
-    model FLOPs utilization, None for ``peak_reason``, which otherwise names the sources. ``ratio``:
-    the time of a step over the default's, from the ratios of the rounds. ``losses``: of the first
-    round; ``repetition``: the largest difference to the same step of another round, None with one
-    round.
+    steps; with several, from the medians of the rounds; None with too few, as are two rounds.
+    ``share_of_peak``: the model FLOPs utilization, None for ``peak_reason``, which otherwise names
+    the sources. ``ratio``: the time of a step over the default's, from the ratios of the rounds;
+    see has_interval_of_ratio. ``losses``: of the first round; ``repetition``: the largest
+    difference to the same step of another round, None with one round.
     """
 
     variant: Variant
@@ -152,6 +152,17 @@ class TrainingSummary:
     estimated_bytes: int = 0
     converged: bool = True
     compared_elements: int = 0
+
+    @property
+    def has_interval_of_ratio(self) -> bool:
+        """Whether the rounds determine the interval of ``ratio``: two may agree by chance."""
+        return self.ratio is not None and self.ratio.runs >= LEAST_RUNS
+
+    @property
+    def lacks_rounds(self) -> bool:
+        """Whether an interval is unknown because there are two rounds."""
+        known = self.ratio is None or self.has_interval_of_ratio
+        return not known or (_LEAST_ROUNDS <= self.rounds < LEAST_RUNS)
 
     @property
     def idle_share(self) -> float | None:
@@ -267,6 +278,8 @@ def _interval(
 ) -> tuple[float, float] | None:
     if len(runs) == 1:
         return median_interval(slowest_of(runs[0].step_s))
+    if len(runs) < LEAST_RUNS:
+        return None
     rounds = paired_ratio([[math.log(one.step_s) for one in figures]])
     return rounds.low, rounds.high
 

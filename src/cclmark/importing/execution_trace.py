@@ -48,6 +48,8 @@ _OUTPUT_FIRST = frozenset(
 _TENSOR_TYPE = re.compile(r"Tensor\(([^()\[\],]+)\)")
 _TENSOR_WORDS = 6  # of a tensor's value: id, storage, offset, elements, their size, device
 _ELEMENTS = 3
+# Of protobuf: the first and the second field as text or message, the first one as a number.
+_TEXT_1, _TEXT_2, _NUMBER_1 = 0x0A, 0x12, 0x08
 
 
 class _Inputs(msgspec.Struct):
@@ -79,15 +81,65 @@ _CONFIGURATION = msgspec.json.Decoder(list[dict[str, Any]])
 
 
 def is_execution_trace(content: bytes) -> bool:
-    """Whether a file begins as an execution trace, perhaps compressed."""
-    start = content
-    if is_compressed(content):
-        try:
-            start = zlib.decompressobj(wbits=31).decompress(content, 1 << 16)
-        except zlib.error:
-            return False
+    """Whether a file begins as an execution trace, perhaps compressed, or as a converted one.
+
+    The reader refuses the latter with the reason.
+    """
+    start = _start_of(content)
     head = start[:1024].lstrip()
-    return head.startswith(b"{") and b'"schema"' in head and b'"nodes"' in head
+    is_json = head.startswith(b"{") and b'"schema"' in head and b'"nodes"' in head
+    return is_json or _is_converted(start)
+
+
+def _start_of(content: bytes) -> bytes:
+    """The begin of a file, decompressed; empty if that fails."""
+    if not is_compressed(content):
+        return content
+    try:
+        return zlib.decompressobj(wbits=31).decompress(content, 1 << 16)
+    except zlib.error:
+        return b""
+
+
+def _is_converted(start: bytes) -> bool:
+    """Whether a file begins as Chakra's protobuf form (.et), which its converter writes.
+
+    Messages with their lengths before them (mlcommons/chakra, schema/protobuf/et_def.proto): one
+    GlobalMetadata (version: 1, attr: 2), then Nodes (id: 1, name: 2, others).
+    """
+    size, place = _varint(start, 0)
+    end = place + size
+    if size < 0 or end >= len(start):
+        return False
+    while place < end:
+        if start[place] not in (_TEXT_1, _TEXT_2):
+            return False
+        size, place = _varint(start, place + 1)
+        place += size
+        if size < 0 or place > end:
+            return False
+    size, place = _varint(start, end)
+    end = place + size
+    if start[place : place + 1] == bytes([_NUMBER_1]):
+        place = _varint(start, place + 1)[1]
+    if start[place : place + 1] != bytes([_TEXT_2]):  # a node without a name
+        return False
+    size, place = _varint(start, place + 1)
+    name = start[place : place + size]
+    return 0 < size == len(name) and place + size <= end and name.isascii() and min(name) >= 32
+
+
+def _varint(content: bytes, place: int) -> tuple[int, int]:
+    """The number at ``place`` and the place after it; -1 if there is none."""
+    number = 0
+    for shift in range(0, 64, 7):
+        if place >= len(content):
+            return -1, place
+        number |= (content[place] & 0x7F) << shift
+        place += 1
+        if content[place - 1] < 0x80:
+            return number, place
+    return -1, place
 
 
 @dataclass
@@ -143,6 +195,12 @@ def read_execution_trace(file: BinaryIO, name: str, number: int) -> ObservedProc
 def _decoded(file: BinaryIO, name: str) -> _Trace:
     content = bytearray()
     for piece in pieces_of(file, name):
+        if not content and _is_converted(piece):
+            raise UsageError(
+                f"{name} is a Chakra trace in protobuf form, which is converted from traces of "
+                "PyTorch and not supported: import the JSON execution trace of each rank, as "
+                "torch.profiler.ExecutionTraceObserver writes it"
+            )
         content += piece
         if len(content) > _MOST_BYTES:
             raise UsageError(

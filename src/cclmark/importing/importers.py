@@ -38,6 +38,7 @@ from cclmark.importing.superbench import (
     read_superbench,
     read_superbench_copies,
 )
+from cclmark.importing.traces import TRACE_IMPORTERS
 from cclmark.importing.ucc_text import is_ucc, read_ucc
 from cclmark.importing.ucx_text import is_ucx, read_ucx
 from cclmark.results.journal import Journal
@@ -127,10 +128,10 @@ def _recognised(text: Text) -> str:
     if not found:
         if any(_OWN.match(line.text) for line in lines[:_HEAD_LINES]):
             raise UsageError(f"{text.name} is output of cclmark: use the journal of this run")
-        names = ", ".join(IMPORTERS)
         raise UsageError(
-            f"{text.name} contains no table of a supported tool ({names}). Check the file, or set "
-            "the tool with --format"
+            f"{text.name} contains no table of a supported tool ({', '.join(IMPORTERS)}) and is no "
+            f"trace of a program ({', '.join(TRACE_IMPORTERS)}). Check the file, or set the tool "
+            "with --format"
         )
     if len(found) > 1:
         places = " and ".join(f"{name} (line {line})" for name, line in found.items())

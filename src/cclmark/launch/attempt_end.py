@@ -15,7 +15,8 @@ from cclmark.signals import noted
 
 _POLL_S = 0.02
 _GATHER_FAILURES_S = 1.5  # wait for the other ranks to report their state
-_EXIT_CODES = {"usage": EXIT_USAGE, "missing": EXIT_MISSING}  # by the kind of a failure
+# By the kind of a failure.
+_EXIT_CODES = {"usage": EXIT_USAGE, "missing": EXIT_MISSING, "refused": EXIT_MISSING}
 
 
 class AttemptEnd:

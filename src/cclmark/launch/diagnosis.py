@@ -12,6 +12,7 @@ from cclmark.plan.items import Item
 from cclmark.rendezvous.board import Operations, Status
 from cclmark.rendezvous.messages import Failed
 
+_OWN_FAILURES = ("usage", "error", "missing", "refused")
 _OFFSET = re.compile(r"\+0x[0-9a-f]+")
 
 
@@ -49,12 +50,15 @@ def diagnose(
 ) -> str:
     """Reports the first failure, its place, and the states of the other ranks.
 
+    What all ranks refuse alike is reported in their words alone: no rank is to blame.
     ``cause_is_known``: the cause is outside the ranks, so only their states are reported.
     """
     culprit = culprit_of(states)
     lost = any(state.silent_s is not None for state in states)
     if cause_is_known or (lost and hangs(culprit)):
         return _whereabouts(states, cases)
+    if culprit.failure is not None and culprit.failure.kind == "refused":
+        return culprit.failure.message
     among = ", among the first ranks to fail" if _is_one_of_the_first(culprit, states) else ""
     lines = [f"{_name(culprit)} {_what_happened(culprit)} {_where(culprit, cases)}{among}"]
     if culprit.failure is not None and culprit.failure.kind != "aborted":
@@ -117,7 +121,10 @@ def _stack(state: RankState, seen: dict[str, int]) -> list[str]:
 
 
 def exit_kind(states: Sequence[RankState]) -> str:
-    """The kind of the failure that ended the run: usage, missing, error, timeout or died."""
+    """The kind of the failure that ended the run.
+
+    usage, missing, refused, error, timeout or died.
+    """
     culprit = culprit_of(states)
     if culprit.failure is not None and culprit.failure.kind != "aborted":
         return culprit.failure.kind
@@ -150,7 +157,7 @@ def culprit_of(states: Sequence[RankState]) -> RankState:
 
 
 def _failed_by_itself(state: RankState) -> bool:
-    return state.failure is not None and state.failure.kind in ("usage", "error", "missing")
+    return state.failure is not None and state.failure.kind in _OWN_FAILURES
 
 
 def _when(state: RankState) -> tuple[float, int]:
@@ -189,7 +196,7 @@ def _name(state: RankState) -> str:
 
 
 def _what_happened(state: RankState) -> str:
-    if state.failure is not None and state.failure.kind in ("usage", "error", "missing"):
+    if _failed_by_itself(state):
         return "failed during"
     if state.stopped:
         return "is stopped (SIGSTOP or a debugger) in"

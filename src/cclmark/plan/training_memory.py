@@ -1,4 +1,4 @@
-"""The memory that a training requires at least, and what would fit.
+"""The memory that a training requires at least.
 
 Parameters, gradients and the state of the optimizer are exact. Activations are what autograd keeps
 for the backward pass of this implementation (run/training/transformer.py) with fused kernels of
@@ -9,13 +9,9 @@ this estimate is impossible, and one that fits may still run out of memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-import msgspec
-
-from cclmark.errors import UsageError
 from cclmark.plan.models import GPT, Model
 from cclmark.plan.sizes import format_size
 from cclmark.plan.training_choices import (
@@ -30,12 +26,9 @@ from cclmark.plan.training_choices import (
     TENSOR,
     ZERO1,
 )
-from cclmark.plan.trainings import Training, check_training
+from cclmark.plan.trainings import Training
 
 _FLOAT_BYTES = 4
-_MOST_BATCH = 1 << 20
-_MOST_DOUBLINGS = 12
-_SMALLEST = "bfloat16"
 
 
 @dataclass(frozen=True)
@@ -228,99 +221,3 @@ def _kept(one: Training, tokens: int, layers: int) -> int:
     inner += 2 * model.active_experts * model.width
     products = 2 * model.width + (model.width + projected + inner) // shared
     return tokens * layers * (2 * model.width * stream_bytes + products * product_bytes)
-
-
-def what_fits(one: Training, limit_bytes: int) -> list[str]:
-    """Changes, in words, with any one of which the training fits; empty if none is known."""
-
-    def fits(other: Training) -> bool:
-        return _is_possible(other) and memory_of(other).total <= limit_bytes
-
-    return list(_fitting(one, fits))
-
-
-def _is_possible(one: Training) -> bool:
-    try:
-        check_training(one)
-    except UsageError:
-        return False
-    return True
-
-
-def _fitting(one: Training, fits: Callable[[Training], bool]) -> Iterator[str]:
-    def with_layers(number: int) -> Training:
-        return msgspec.structs.replace(one, model=one.model.with_layers(number))
-
-    least = one.ranks if one.parallel == PIPELINE else 1
-    if layers := _largest(least, one.model.layers - 1, lambda number: fits(with_layers(number))):
-        yield f"--layers {layers}"
-    step = one.microbatches or 1
-    batch = _largest(
-        1,
-        min(one.batch - 1, _MOST_BATCH) // step,
-        lambda number: fits(msgspec.structs.replace(one, batch=number * step)),
-    )
-    if batch:
-        yield f"--batch {batch * step}"
-    if not layers and not batch:
-        smallest = msgspec.structs.replace(one, batch=step)
-        layers = _largest(
-            least,
-            one.model.layers - 1,
-            lambda number: fits(
-                msgspec.structs.replace(smallest, model=one.model.with_layers(number))
-            ),
-        )
-        if layers:
-            yield f"--batch {step} --layers {layers}"
-    if one.parallel == DDP:
-        for parallel in (ZERO1, FSDP):
-            if fits(msgspec.structs.replace(one, parallel=parallel)):
-                yield f"--parallel {parallel}"
-                break
-    yield from _fitting_otherwise(one, fits)
-
-
-def _fitting_otherwise(one: Training, fits: Callable[[Training], bool]) -> Iterator[str]:
-    """Changes that leave the model and the batch as they are."""
-    if one.parallel == PIPELINE:
-        more = range(one.microbatches + 1, one.batch + 1)
-        parts = next((n for n in more if fits(msgspec.structs.replace(one, microbatches=n))), 0)
-        if parts:
-            yield f"--microbatches {parts}"
-    if one.dtype != _SMALLEST and fits(msgspec.structs.replace(one, dtype=_SMALLEST)):
-        yield f"--dtype {_SMALLEST}"
-    if one.parallel in (FSDP, TENSOR, PIPELINE, EXPERT):
-        powers = (one.ranks << shift for shift in range(1, _MOST_DOUBLINGS))
-        ranks = next((n for n in powers if fits(msgspec.structs.replace(one, ranks=n))), 0)
-        if ranks:
-            yield f"{ranks} devices"
-
-
-def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """The largest number between two that fits, 0 if none does. More requires more memory."""
-    if low > high or not fits(low):
-        return 0
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
-
-
-def shortage(one: Training, free_bytes: int, cause: str = "") -> str:
-    """Why the training does not fit into ``free_bytes``, and what would, in words."""
-    need = memory_of(one)
-    fitting = what_fits(one, free_bytes)
-    least = "at least " if not cause else ""
-    text = (
-        f"{one.model.describe()}, {one.parallel} over {one.ranks} rank{'s' * (one.ranks > 1)}, "
-        f"batch {one.batch} x {one.sequence}, {one.dtype}, {one.optimizer}, requires {least}"
-        f"{format_size(need.total)} of memory per rank ({need.describe()}); "
-        f"{format_size(free_bytes)} are free"
-    )
-    remedy = (
-        f"it fits by this estimate with {' or '.join(fitting)}"
-        if fitting
-        else ("no number of layers or sequences fits: use more devices or a smaller --model")
-    )
-    return f"{cause + ': ' if cause else ''}{text}: {remedy}"

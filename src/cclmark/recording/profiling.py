@@ -318,8 +318,18 @@ def _why_empty(run: ProgramRun) -> str:
             f"{_PROFILER.nccl}"
         )
     libraries = sorted({name for one in run.seen for name in one.libraries})
-    known = f". They had loaded {plain(', '.join(libraries))}" if libraries else ""
-    return f"no operation was recorded: no process of the program was seen with NCCL{known}"
+    text = (
+        "no operation was recorded: cclmark profile records the operations of NCCL, which no "
+        "process of the program had loaded when it was looked at"
+    )
+    if libraries:
+        text += f". Loaded were {plain(', '.join(libraries))}"
+    if any(name.startswith("libtorch") for name in libraries):
+        text += (
+            ". For other backends of torch, for example gloo, record a trace of each rank with "
+            "torch.profiler (record_shapes=True) and import them: cclmark import TRACE.json..."
+        )
+    return text
 
 
 def _header(assembled: Assembled, run: ProgramRun, started_at: str) -> Header:

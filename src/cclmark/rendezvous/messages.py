@@ -228,7 +228,9 @@ class Notice(msgspec.Struct, tag="notice"):
 
 
 class Failed(msgspec.Struct, tag="failed"):
-    """A rank has failed. ``kind``: error, missing, usage, timeout or aborted.
+    """A rank has failed. ``kind``: error, missing, refused, usage, timeout or aborted.
+
+    ``refused``: all ranks have decided alike that their work is not possible.
 
     ``at_s``: the time of the failure in seconds on the monotonic clock of the rank's host; 0 if it
     is unknown.

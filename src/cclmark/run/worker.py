@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cclmark import _engine as engine
-from cclmark.errors import CclmarkError
+from cclmark.errors import CclmarkError, RefusedError
 from cclmark.plan.libraries import add_libraries
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Finished, Job
@@ -105,6 +105,8 @@ def _kind(error: BaseException) -> str:
         return "aborted"
     if isinstance(error, engine.DeadlineError):
         return "timeout"
+    if isinstance(error, RefusedError):
+        return "refused"
     if isinstance(error, engine.UsageError):
         return "usage"
     if isinstance(error, (engine.MissingError, engine.UnsupportedError)):

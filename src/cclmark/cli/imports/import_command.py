@@ -93,8 +93,8 @@ def import_command(name: str) -> click.Command:
         "all_reduce_latency_comp.py, all_gather_object_vs_all_reduce.py, "
         "nccl-tests, rccl-tests, hccl_test, "
         "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
-        "cclmark, or traces of torch.profiler (.json or .json.gz) or logs of NCCL Inspector, one "
-        "for each rank, which become one profile; - is standard input.",
+        "cclmark, or traces of torch.profiler, execution traces of PyTorch (.json or .json.gz) or "
+        "logs of NCCL Inspector, one for each rank, which become one profile; - is standard input.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 

@@ -7,7 +7,7 @@ import time
 
 from cclmark.cli.collective.measuring import check_limits, size_of
 from cclmark.cli.torch.object_options import USUAL_FACTOR, ObjectFlags
-from cclmark.cli.torch.torch_devices import checked_backend, wanted_devices
+from cclmark.cli.torch.torch_devices import check_backend_name, checked_backend, wanted_devices
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
@@ -37,6 +37,7 @@ def measure_objects(flags: ObjectFlags) -> int:
     """
     began_s = time.monotonic()
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    check_backend_name(flags.backend, "torch objects")
     usual_ranks = max(2, min(_MOST_USUAL_RANKS, len(os.sched_getaffinity(0))))
     with joined(
         lambda: wanted_devices(flags.devices, flags.count, flags.backend, usual_ranks),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from cclmark.cli.collective.measuring import check_limits
-from cclmark.cli.torch.torch_devices import checked_backend, wanted_devices
+from cclmark.cli.torch.torch_devices import check_backend_name, checked_backend, wanted_devices
 from cclmark.cli.torch.torch_options import TorchFlags
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
@@ -35,6 +35,7 @@ def check_torch(flags: TorchFlags) -> int:
     """
     began_s = time.monotonic()
     check_limits(1.0, 1.0, flags.timeout_s)
+    check_backend_name(flags.backend, "torch check")
     with joined(
         lambda: wanted_devices(flags.devices, flags.count, flags.backend, _USUAL_RANKS),
         flags.count,

@@ -13,6 +13,18 @@ from cclmark.run import locate
 _USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}
 
 
+def check_backend_name(backend: str, command: str) -> None:
+    """Raises UsageError for several backends. ``command``: for example ``torch objects``."""
+    names = [part.strip().rpartition(":")[2] for part in backend.split(",")]  # cpu:gloo,cuda:nccl
+    names = [*dict.fromkeys(filter(None, names))]
+    if "," in backend:
+        runs = " and then ".join(f"cclmark {command} --backend {name}" for name in names)
+        raise UsageError(
+            f"--backend {backend}: one backend is allowed at a time"
+            + (f": run {runs}" if runs else "")
+        )
+
+
 def wanted_devices(devices: str, count: int | None, backend: str, usual_ranks: int) -> str:
     """Returns the devices to select: those of a backend for hosts are ``usual_ranks`` host ranks.
 

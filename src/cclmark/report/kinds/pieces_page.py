@@ -38,10 +38,11 @@ def title_of_pieces(runs: Sequence[Run]) -> str:
 
 def headline_of_pieces(run: Run) -> str:
     """Returns the first ratio of the largest message; empty without figures."""
-    known = [one for one in run.journal.pieces if sentences_of(one)]
+    results = run.journal.pieces
+    known = [one for one in results if sentences_of(one, results)]
     if not known:
         return ""
-    return sentences_of(max(known, key=lambda one: one.pieces.size_bytes))[0]
+    return sentences_of(max(known, key=lambda one: one.pieces.size_bytes), results)[0]
 
 
 def insights_on_pieces(run: Run) -> list[Insight]:
@@ -51,7 +52,7 @@ def insights_on_pieces(run: Run) -> list[Insight]:
     if not found and any(one.is_checked for one in results):
         found.append(Insight("good", f"All outputs were correct: {outcome_of(results)}."))
     for result in results:
-        found += [Insight("note", f"{line}.") for line in sentences_of(result)]
+        found += [Insight("note", f"{line}.") for line in sentences_of(result, results)]
     found += [Insight("look", f"{line}.") for line in remarks_of(results)]
     return [*found, *of_completeness(run.journal, [])]
 

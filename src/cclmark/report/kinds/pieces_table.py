@@ -54,7 +54,7 @@ class PieceTable:
         """Returns the ratios in words, remarks, and what was checked."""
         results = self._results
         lines = [""]
-        lines += [f"  {line}" for result in results for line in sentences_of(result)]
+        lines += [f"  {line}" for result in results for line in sentences_of(result, results)]
         lines += [f"  {self._paint(line, 'yellow')}" for line in remarks_of(results)]
         wrong = wrong_lines(results)
         lines += [f"  {self._paint(line, 'red')}" for line in wrong[:_MOST_WRONG]]
@@ -94,7 +94,7 @@ class PieceMarkdown:
     def end(self, footer: Footer | None) -> str:
         """Returns the ratios in words, remarks, and what was checked."""
         results = self._results
-        notes = [line for result in results for line in sentences_of(result)]
+        notes = [line for result in results for line in sentences_of(result, results)]
         notes += [*remarks_of(results), *wrong_lines(results)[:_MOST_WRONG], outcome_of(results)]
         lines = ["", *(f"- {escape(note)}" for note in notes)]
         if early := early_end(footer):

@@ -18,6 +18,7 @@ from cclmark.report.wording.step_words import ms_text
 from cclmark.report.wording.training_words import (
     cells_of,
     device_line,
+    differs_when_profiled,
     head_of,
     loss_lines,
     name_of,
@@ -55,7 +56,8 @@ def headline_of_trainings(run: Run) -> str:
     if one.share_of_peak is not None:
         text += f", MFU {share_text(one)}"
     if one.exposed_s is not None:
-        text += f", exposed communication {ms_text(one.exposed_s)} ms"
+        profiled = " of profiled steps" if differs_when_profiled(one) else ""
+        text += f", exposed communication{profiled} {ms_text(one.exposed_s)} ms"
     return text
 
 

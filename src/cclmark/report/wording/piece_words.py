@@ -83,29 +83,40 @@ def cells_of(case: Case, row: PieceRow) -> list[str]:
     ]
 
 
-def sentences_of(result: PieceResult) -> list[str]:
-    """What most pieces cost as calls, as one group, and as DDP's buckets."""
+def library_of(case: Case, results: Iterable[PieceResult]) -> str:
+    """`` with LIBRARY`` where several libraries are measured, else empty."""
+    several = len({one.pieces.case.ccl for one in results}) > 1
+    return f" with {case.ccl}" if several else ""
+
+
+def sentences_of(result: PieceResult, results: Sequence[PieceResult]) -> list[str]:
+    """What most pieces cost as calls, as one group, and as DDP's buckets.
+
+    ``results``: all of the run, whose libraries are named if there are several.
+    """
     case = result.pieces.case
+    library = library_of(case, results)
     lines = []
     for form in (SEPARATE, GROUPED, BUCKETS):
         rows = [one for one in result.rows if one.division.form == form and one.summary]
         if rows:
             row = max(rows, key=lambda one: one.division.pieces)
             lines.append(
-                f"{case.describe()} in {row.division.describe()} takes {ratio_text(row)} times as "
-                "long as in one call"
+                f"{case.describe()}{library} in {row.division.describe()} takes "
+                f"{ratio_text(row)} times as long as in one call"
             )
     return lines
 
 
-def remarks_of(results: Iterable[PieceResult]) -> list[str]:
+def remarks_of(results: Sequence[PieceResult]) -> list[str]:
     """Skipped divisions with the reason, and what limits the figures."""
     found: dict[str, list[str]] = {}
     for result in results:
         case = result.pieces.case
-        size = f"{format_size(case.size_bytes)} {case.placement}"
+        library = library_of(case, results)
+        size = f"{format_size(case.size_bytes)} {case.placement}{library}"
         if result.status == "skipped":
-            found.setdefault(f"skipped: {result.reason}", []).append(case.describe())
+            found.setdefault(f"skipped: {result.reason}", []).append(f"{case.describe()}{library}")
         for row in result.rows:
             name = f"{size} in {row.division.describe()}"
             if row.status == "skipped":
@@ -123,11 +134,12 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def wrong_lines(results: Iterable[PieceResult]) -> list[str]:
+def wrong_lines(results: Sequence[PieceResult]) -> list[str]:
     """A line for each rank with wrong data."""
     return [
         plain(
-            f"wrong data of {result.pieces.case.describe()} in {row.division.describe()}: rank "
+            f"wrong data of {result.pieces.case.describe()}"
+            f"{library_of(result.pieces.case, results)} in {row.division.describe()}: rank "
             f"{one.rank}: {one.wrong} wrong elements, the first is {one.first_element}: expected "
             f"{one.expected}, actual {one.actual}"
         )

@@ -86,9 +86,11 @@ def step_text(one: TrainingSummary) -> str:
 
 
 def ratio_text(one: TrainingSummary) -> str:
-    """The time of a step over the default's, with its interval."""
+    """The time of a step over the default's, with its interval if it is known."""
     if one.ratio is None:
         return "-"
+    if not one.has_interval_of_ratio:
+        return f"{one.ratio.ratio:.3f}"
     return f"{one.ratio.ratio:.3f} ({one.ratio.low:.3f} to {one.ratio.high:.3f})"
 
 
@@ -118,6 +120,12 @@ def difference_text(one: TrainingSummary) -> str:
     """How much longer a profiled step takes than a timed one."""
     difference = one.profile_difference
     return "-" if difference is None else f"{difference * 100:+.1f} %"
+
+
+def differs_when_profiled(one: TrainingSummary) -> bool:
+    """Whether the parts of a profiled step do not describe a timed one."""
+    difference = one.profile_difference
+    return difference is not None and abs(difference) > _LARGE_DIFFERENCE
 
 
 def head_of(summaries: Sequence[TrainingSummary]) -> list[str]:
@@ -194,11 +202,13 @@ def _remarks(one: TrainingSummary) -> list[str]:
             f"the devices are idle for {one.idle_share:.0%} of a step: {_why_idle(one.training)}"
         )
     difference = one.profile_difference
-    if difference is not None and abs(difference) > _LARGE_DIFFERENCE and not one.on_host:
+    if difference is not None and differs_when_profiled(one):
         texts.append(
             "compute, exposed and idle describe profiled steps, which take "
             f"{difference * 100:+.0f} % compared with timed ones"
         )
+    if one.lacks_rounds:
+        texts.append("two rounds do not determine an interval: raise --rounds to 3 or more")
     if not one.converged:
         texts.append("the precision was not reached: raise --max-time")
     return texts

@@ -18,8 +18,10 @@ import torch
 
 from cclmark import _engine as engine
 from cclmark.analysis.statistics import median
+from cclmark.errors import RefusedError
 from cclmark.plan.inject import Injection
-from cclmark.plan.training_memory import memory_of, shortage
+from cclmark.plan.training_memory import memory_of
+from cclmark.plan.training_remedies import shortage
 from cclmark.plan.trainings import Training
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import ReplicaCheck, StepTimeline
@@ -54,6 +56,7 @@ class TrainingRunner:
         self._device = device
         self._engine_device = engine_device
         self._backend = backend
+        self._on_host = engine_device.info.runtime == "host"
         own = [
             fault
             for text in rank.job.settings.inject
@@ -63,7 +66,7 @@ class TrainingRunner:
         self._corrupt = [int(fault.value) for fault in own if fault.kind == "corrupt"]
 
     def run(self, index: int, training: Training) -> TrainingResult:
-        """Measures one training. Raises MissingError if it does not fit into the memory."""
+        """Measures one training. Raises RefusedError if it cannot fit into the memory."""
         begin_s, started_at_s = time.monotonic(), time.time()
         rank, job = self._rank, self._rank.job
         rank.enter("preparing")
@@ -71,9 +74,14 @@ class TrainingRunner:
         free_bytes = free_on_all(self._engine_device, rank.rank_group, len(job.ranks_here))
         need = memory_of(training)
         if need.total > free_bytes:
-            raise engine.MissingError(shortage(training, free_bytes))
+            raise RefusedError(shortage(training, free_bytes, on_host=self._on_host))
         setup = Setup(training, job.rank, job.ranks, self._device, job.settings.seed)
-        result = within_memory(training, free_bytes, lambda: self._measure(index, setup))
+        result = within_memory(
+            training,
+            free_bytes,
+            lambda: self._measure(index, setup),
+            on_host=self._on_host,
+        )
         result.estimated_bytes, result.free_bytes = need.total, free_bytes
         result.started_at_s, result.duration_s = started_at_s, time.monotonic() - begin_s
         return result
@@ -218,7 +226,9 @@ def _known_of_all(alone: list[list[float]] | None) -> list[float]:
     return [] if _UNKNOWN in found else found
 
 
-def within_memory(training: Training, free_bytes: int, work: Callable[[], T]) -> T:
+def within_memory(
+    training: Training, free_bytes: int, work: Callable[[], T], *, on_host: bool = False
+) -> T:
     """The result of ``work``. Raises MissingError with what would fit if memory runs out."""
     try:
         return work()
@@ -226,7 +236,7 @@ def within_memory(training: Training, free_bytes: int, work: Callable[[], T]) ->
         cause = _exhausted(error)
         if not cause:
             raise
-    raise engine.MissingError(shortage(training, free_bytes, cause))
+    raise engine.MissingError(shortage(training, free_bytes, cause, on_host=on_host))
 
 
 def _exhausted(error: BaseException | None) -> str:
