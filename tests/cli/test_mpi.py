@@ -6,6 +6,8 @@ its own; without them these tests are skipped.
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import shutil
 import signal
@@ -21,6 +23,16 @@ from patience import scaled, waits
 MPIS = Path(__file__).parents[2] / "build" / "mpi"
 SHORT = ("--max-time", "0.02")
 SOON_S = 25.0
+AS_ROOT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+RING = {
+    "OMPI_MCA_coll_tuned_use_dynamic_rules": "true",
+    "OMPI_MCA_coll_tuned_allreduce_algorithm": "ring",
+    "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "ring",
+}
 ENDLESS = ("all_reduce", "--ccl", "mpi", "--devices", "host:3", "-b", "64", "-e", "1K", "-n", "5")
 
 
@@ -41,6 +53,17 @@ def of_one(name):
     other = {"openmpi": "mpich", "mpich": "openmpi"}[name]
     names = [name, pytest.param(other, marks=pytest.mark.exhaustive)]
     return pytest.mark.parametrize("mpi", names, indirect=True)
+
+
+@pytest.fixture
+def started(background, mpi):
+    """Runs cclmark under a user's own mpirun, which starts two processes."""
+
+    def run(*arguments, env=None):
+        prefix = [mpi["CCLMARK_MPIRUN"], "-n", "2"]
+        return background(*arguments, prefix=prefix, env={**AS_ROOT, **(env or {})}).finish(90)
+
+    return run
 
 
 def under(cclmark, directory, script, *arguments):
@@ -168,12 +191,7 @@ class TestEveryMpi:
         assert "it consists of messages" in found["sendrecv"].reason
         if "openmpi" in mpi["CCLMARK_MPIRUN"]:
             assert "(components by priority: tuned, " in found["all_reduce"].reason
-        ring = {
-            "OMPI_MCA_coll_tuned_use_dynamic_rules": "true",
-            "OMPI_MCA_coll_tuned_allreduce_algorithm": "ring",
-            "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "ring",
-        }
-        chosen = cclmark("collectives", *arguments, "--placement", "out-of-place", env=mpi | ring)
+        chosen = cclmark("collectives", *arguments, "--placement", "out-of-place", env=mpi | RING)
         selected = chosen.journal.results[0].explanation
         assert (selected.source, selected.kernel, selected.algorithm) == (
             *("variables", "ring"),
@@ -274,6 +292,84 @@ class TestEveryMpi:
         run.wait_for_ranks(1)
         run.signal(run.process.pid, signal.SIGINT)
         assert run.finish(SOON_S).code == 130
+
+
+class TestExplainedUnderTheUsersMpirun:
+    """Its MPI supports no second process for a rank: the ranks that measured explain."""
+
+    ONE = ("all_reduce", "--devices", "host:2", "-b", "1K", "-e", "1K", *SHORT)
+
+    def test_what_selects_the_algorithm(self, started):
+        run = started("explain", *self.ONE, "--ccl", "mpi")
+        assert (run.code, run.message) == (0, "")
+        for result in run.journal.results:
+            assert result.explanation.source == "unknown"
+            assert "does not report which algorithm ran" in result.explanation.reason
+        assert "all_reduce float32 sum · mpi, what ran\n    1 KiB  unknown: " in run.out
+        chosen = started(*self.ONE, "--ccl", "mpi", "--explain", env=RING)
+        for result in chosen.journal.results:
+            found = result.explanation
+            assert (found.source, found.kernel, found.algorithm) == ("variables", "ring", "ring")
+        assert "what ran (the library's variables: selected, not observed)\n    1 KiB  ring" in (
+            chosen.out
+        )
+        assert "mpi, connections: unknown: mpi has no interface" in chosen.out
+
+    def test_rows_of_csv(self, started):
+        run = started(*self.ONE, "--ccl", "shm,mpi", "--explain", "--format", "csv", env=RING)
+        rows = list(csv.DictReader(io.StringIO(run.out)))
+        assert {(row["ccl"], row["explained_by"], row["kernel"]) for row in rows} == {
+            ("shm", "engine", "inline in announcements"),
+            ("mpi", "variables", "ring"),
+        }
+        assert all(row["explanation"] for row in rows if row["ccl"] == "mpi")
+        sources = {paths.ccl: paths.source for paths in run.journal.paths}
+        assert sources == {"shm": "engine", "mpi": "unknown"}
+
+    def test_an_open_mpi_without_its_component_tuned(self, started, mpi):
+        if "openmpi" not in mpi["CCLMARK_MPIRUN"]:
+            pytest.skip("MPICH has no components")
+        env = {**RING, "OMPI_MCA_coll": "^tuned"}
+        run = started(*self.ONE, "--ccl", "mpi", "--explain", env=env)
+        found = run.journal.results[0].explanation
+        assert found.source == "unknown"
+        assert "algorithm=ring has no effect: Open MPI does not use its component" in found.reason
+
+    def test_pairs(self, started):
+        arguments = ("--ccl", "mpi", "--only", "all_reduce", "--explain")
+        run = started("pairs", *self.ONE[1:], *arguments, env=RING)
+        assert [one.explanation.algorithm for one in run.journal.results] == ["ring"]
+
+    def test_a_library_with_a_plug_in_is_unknown(self, started, aware):
+        variables = {name: text for name, text in aware.items() if name != "CCLMARK_MPIRUN"}
+        arguments = ("--ccl", "nccl,mpi", "-b", "4K", "-e", "4K", *SHORT, "--explain")
+        run = started("all_reduce", *arguments, env=variables | RING)
+        by_library = {one.case.ccl: one.explanation for one in run.journal.results}
+        assert by_library["mpi"].algorithm == "ring"
+        assert by_library["nccl"].source == "unknown"
+        reason = by_library["nccl"].reason
+        assert reason.endswith("does not support: run without the launcher, or nccl alone")
+        assert run.code == 0
+        assert run.message == f"cclmark: 2 cases are not explained: {reason}"
+        assert f"4 KiB  unknown: {reason}" in run.out
+
+    def test_a_resumed_run(self, started, tmp_path):
+        """It cannot explain what the earlier run measured, and keeps what that one explained."""
+        arguments = (*self.ONE, "--ccl", "mpi", "--explain")
+        first = started(*arguments, env=RING)
+        header, result, _, explanation, *_ = first.journal_path.read_bytes().splitlines(True)
+        assert b'"type":"explanation"' in explanation
+        sources = {}
+        for name, lines in (("with", [header, result, explanation]), ("without", [header, result])):
+            cut = tmp_path / f"{name}.jsonl"
+            cut.write_bytes(b"".join(lines))
+            run = started(*arguments, "--resume", str(cut), env=RING)
+            assert run.code == 0
+            found = [one.explanation for one in run.journal.results]
+            sources[name] = [one.source for one in found]
+        assert sources == {"with": ["variables"] * 2, "without": ["unknown", "variables"]}
+        assert found[0].reason.endswith("does not support: run without the launcher")
+        assert "1 case is not explained: " in run.err
 
 
 @pytest.mark.usefixtures("torch")

@@ -13,7 +13,7 @@ from cclmark.report.overview import measured_words
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.schema import Explanation, Finding, Footer, Imported, Verification
+from cclmark.results.schema import Explanation, Finding, Footer, Imported, Trace, Verification
 from reports import headline_of, insights_on
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -272,6 +272,19 @@ def test_noisy_curves_have_no_dips_and_most_noise_is_worth_a_look():
         f"The medians of 257 cases of 257 are known to no better than ±5 % (95 %), the worst that "
         f"of {COLLECTIVES.results[-1].case.describe()}: ±9%"
     )
+
+
+def test_advice_about_a_trace_is_possible():
+    """The command has no option for the time for which it measures."""
+    one = COLLECTIVES.results[0]
+    unsure = replace(one, converged=False, summary=replace(one.summary, cv=0.5, half_width=0.5))
+    journal = Journal(COLLECTIVES.header, [unsure], footer=COLLECTIVES.footer)
+    assert any("--max-time" in one.advice for one in insights_on(journal))
+    journal.traces.append(Trace("t.pftrace", "perfetto", 1))
+    found = insights_on(journal)
+    assert not any("--max-time" in one.text + one.advice for one in found)
+    (advice,) = [one.advice for one in found if "medians" in one.text]
+    assert advice.endswith("measure the case with its own command for a better median.")
 
 
 def test_samples_that_scatter_are_no_reason_to_look_where_medians_are_known():

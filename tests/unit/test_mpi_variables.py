@@ -66,6 +66,15 @@ def test_an_open_mpi_without_its_component_tuned(variables):
     assert without.reason.endswith("; Open MPI does not use its component tuned")
 
 
+def test_an_open_mpi_whose_components_are_unknown():
+    """Without the component tuned it has none of its variables."""
+    environment = {f"OMPI_MCA_{TUNED}": "ring"}
+    found = selected_for("all_reduce", {"coll_base_verbose": "none"}.get, (), environment)
+    assert found.reason.startswith("Open MPI does not report which algorithm ran; ")
+    assert f"{TUNED}=ring has no effect: Open MPI does not use its component" in found.reason
+    assert list(found.ignored) == [f"OMPI_MCA_{TUNED}"]
+
+
 def test_mpichs_choices():
     assert selected(MPICH).algorithm == ""
     assert "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=auto" in selected(MPICH).reason

@@ -1,19 +1,21 @@
 """The pass after measuring in which new ranks observe what the libraries do.
 
 It has its own processes: plug-ins and logs must not disturb the timed operations, and NCCL reads
-their variables only once in a process.
+their variables only once in a process. Where new ranks cannot be started, those that measured have
+reported what they know (run/measured_cases.py), and the other cases are unknown.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from cclmark.errors import EXIT_OK
 from cclmark.explain.chaining import chaining_notices
+from cclmark.explain.second_process import without_second_process
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.libraries import plug_ins_of
@@ -27,18 +29,16 @@ def explain_cases(
 ) -> Outcome:
     """Explains the cases with these indices, which were measured with ``outcome``.
 
+    Where new ranks cannot be started, these are the cases that have no explanation yet.
+
     Returns ``outcome``, or one with the reason if a case could not be explained because a rank
     failed. The explanations go to ``listener``.
     """
     pending = sorted(measured)
     if not pending:
         return outcome
-    launched = request.coordinator is not None and request.coordinator.placement is not None
-    if launched and request.by_mpi:
-        listener.notice(
-            "the cases are not explained: the MPI of this launcher does not support a second "
-            "process for a rank"
-        )
+    if request.starts_ranks_once:
+        _leave_unknown(request, pending, listener)
         return outcome
     if any(plug_ins_of(one.ccl) for one in request.planned):
         for text in chaining_notices(os.environ):
@@ -52,6 +52,19 @@ def explain_cases(
     missing = len(pending) - explanations.number
     message = f"{missing} of {len(pending)} cases are not explained: {found.message}"
     return replace(found, message=message, phases_s=outcome.phases_s)
+
+
+def _leave_unknown(request: Request, indices: Sequence[int], listener: Listener) -> None:
+    """Explains cases as unknown, with the reason, which is also reported once for each library."""
+    by_library: dict[str, list[int]] = {}
+    for index in indices:
+        by_library.setdefault(request.items[index].ccl, []).append(index)
+    for ccl, own in by_library.items():
+        reason = without_second_process(ccl)
+        for index in own:
+            listener.explanation(Explanation(index, reason=reason))
+        are = "1 case is" if len(own) == 1 else f"{len(own)} cases are"
+        listener.notice(f"{are} not explained: {reason}")
 
 
 class _Explanations:

@@ -71,11 +71,8 @@ class PersistentLaunch:
     def _may_go_on(self, outcome: Outcome, failure: Failed) -> bool:
         """Whether new ranks may continue with another case."""
         request = self._request
-        launched = request.coordinator is not None and request.coordinator.placement is not None
-        # The MPI of a launcher does not support a second process for a rank.
-        once = launched and request.by_mpi
         return (
-            not once
+            not request.starts_ranks_once
             and outcome.exit_code == EXIT_DIED
             and failure.kind in request.traits.forgiven
             and failure.case_index in range(len(request.items))

@@ -48,6 +48,7 @@ class RankMessages:
         self._stalls = stalls
         self._mpi = mpi
         self._size = len(request.processes)
+        self._explains = request.explain or request.explains_at_end
         self.hellos: dict[int, Hello] = {}
         self.failures: dict[int, Failed] = {}
         self.finished: dict[int, Finished] = {}
@@ -171,10 +172,10 @@ class RankMessages:
         elif isinstance(message, Observed):
             consistent = message.condition.rank == message.rank
         elif isinstance(message, Explained):
-            consistent = self._request.explain and message.index in range(len(items))
+            consistent = self._explains and message.index in range(len(items))
         elif isinstance(message, Connected):
             ccls = {item.ccl for item in items}
-            consistent = self._request.explain and message.ccl in ccls
+            consistent = self._explains and message.ccl in ccls
         elif isinstance(message, Traced):
             number = len(self._traced.get(message.rank, []))
             consistent = self._request.traced_operations > 0 and message.piece == number

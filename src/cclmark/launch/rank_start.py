@@ -73,6 +73,7 @@ def _jobs(
             absent=dict(request.absent),
             place_on_host=processors.places[rank],
             explain=request.explain,
+            explains_at_end=request.explains_at_end,
             traced_operations=request.traced_operations,
             environment=dict(request.environment),
             attachment=request.attachment_of(rank),

@@ -39,7 +39,8 @@ class Request:
     starts the ranks itself. ``warnings``: notices for the user about the request. ``absent``:
     libraries that cannot be measured, with the reason. ``environment``: variables that ranks are
     started with, besides those of this process. ``explain``: observe what the libraries do instead
-    of measuring. ``explained``: such a pass follows this one. ``traced_operations``: trace
+    of measuring. ``explained``: such a pass follows this one, or the ranks that measure explain at
+    their end, see ``explains_at_end``. ``traced_operations``: trace
     so many operations of the item instead of measuring, 0 for none; ``traces`` receives the trace
     of every rank. ``attachment``: what ranks need besides the items, encoded for the kind: the
     same for all, or one for each rank.
@@ -87,6 +88,20 @@ class Request:
         ccls = {one.ccl for one in self.planned}
         several = self.coordinator is not None and len(self.coordinator.hosts) > 1
         return not ccls.isdisjoint(("mpi", "torch:mpi")) or (several and BRIDGE in ccls)
+
+    @property
+    def starts_ranks_once(self) -> bool:
+        """Whether new ranks cannot follow the first ones.
+
+        The MPI of a launcher does not support a second process for a rank.
+        """
+        launched = self.coordinator is not None and self.coordinator.placement is not None
+        return launched and self.by_mpi
+
+    @property
+    def explains_at_end(self) -> bool:
+        """Whether the ranks that measure report at their end what they know of the libraries."""
+        return self.explained and self.starts_ranks_once
 
     @property
     def processes(self) -> list[list[int]]:

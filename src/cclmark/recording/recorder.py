@@ -183,6 +183,17 @@ class Recorder:
         """Writes what was traced."""
         self._journal.write(trace)
 
+    @property
+    def unexplained(self) -> set[int]:
+        """The indices of the measured items that neither this run nor an earlier one explained."""
+        carried = self._resumed.remainder.carried if self._resumed is not None else []
+        known = {
+            one.index
+            for one in carried
+            if isinstance(one, CaseResult | VariedCaseResult) and one.explanation is not None
+        }
+        return self.measured - known - self._explanations.keys()
+
     def _show_explained(self) -> None:
         """Shows the results that waited for their explanations."""
         self._shows_later = False
@@ -334,7 +345,8 @@ def record(
             launching = launching_of(request.kind)
             outcome = launching.run(request, recorder)
             if explain and outcome.exit_code == EXIT_OK:
-                outcome = launching.explain(request, recorder.measured, recorder, outcome)
+                wanted = recorder.unexplained if request.explains_at_end else recorder.measured
+                outcome = launching.explain(request, wanted, recorder, outcome)
             return recorder.finish(outcome)
     finally:
         printed.close()

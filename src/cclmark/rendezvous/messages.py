@@ -42,6 +42,7 @@ class Job(msgspec.Struct):
 
     ``processors``: the processors to which the rank is bound, empty if the launcher selects none.
     ``explain``: the rank does not measure the items, but observes what the library does.
+    ``explains_at_end``: it measures, and then reports what is known of the library without that.
     ``traced_operations``: it does not measure the item, but traces so many operations of it, 0 for
     none.
     ``environment``: variables that the rank sets before it opens anything. ``attachment``: what the
@@ -76,6 +77,7 @@ class Job(msgspec.Struct):
     absent: dict[str, str] = {}
     place_on_host: tuple[int, int] = (0, 1)
     explain: bool = False
+    explains_at_end: bool = False
     traced_operations: int = 0
     environment: dict[str, str] = {}
     attachment: bytes = b""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cclmark import _engine as engine
 from cclmark.explain.paths import RankPaths, Route
+from cclmark.explain.second_process import without_second_process
 from cclmark.plan.libraries import plug_ins_of
 from cclmark.printable import plain
 from cclmark.rendezvous.messages import Job
 from cclmark.run.instruments import Instruments
+
+_SINGLE = "a single rank has no connection"
 
 
 def connections_of(
@@ -18,30 +23,40 @@ def connections_of(
     ``communicator``: of the library ``ccl`` and of all ranks of the run. The library may connect
     ranks when it is first used.
     """
-    source, reason, paths = "engine", "", RankPaths()
-    if plug_ins_of(ccl):
-        source, paths = "log", instruments.paths()
-        paths.others = {
-            plain(name): plain(value)
-            for name, value in communicator.parameters
-            if name not in paths.parameters
-        }
-    else:
-        paths.routes = [Route(job.rank, one.to, one.transport) for one in communicator.connections]
+    if not plug_ins_of(ccl):
+        return connections_without_log(ccl, communicator.connections, job)
+    source, reason, paths = "log", "", instruments.paths()
+    paths.others = {
+        plain(name): plain(value)
+        for name, value in communicator.parameters
+        if name not in paths.parameters
+    }
     sizes = sorted({*paths.communicators, job.ranks})
     if len(sizes) > 1:
         # Their lines name ranks by their numbers in each of them.
         paths.routes, paths.ring_next, paths.tree_parent = [], {}, {}
     if paths.is_empty:
-        source = "unknown"
-        reason = f"{ccl} has no interface that reports its connections"
+        source, reason = "unknown", "the library's log contains no connection"
         if job.ranks == 1:
-            reason = "a single rank has no connection"
+            reason = _SINGLE
         elif len(sizes) > 1:
             reason = (
                 f"the library created communicators of {' and '.join(map(str, sizes))} ranks, "
                 "and its log does not show which communicator a connection belongs to"
             )
-        elif plug_ins_of(ccl):
-            reason = "the library's log contains no connection"
     return source, reason, paths
+
+
+def connections_without_log(
+    ccl: str, connections: Iterable[engine.Connection], job: Job
+) -> tuple[str, str, RankPaths]:
+    """As ``connections_of``, for the ``connections`` of a communicator that the engine reports."""
+    routes = [Route(job.rank, one.to, one.transport) for one in connections]
+    if routes:
+        return "engine", "", RankPaths(routes=routes)
+    reason = f"{ccl} has no interface that reports its connections"
+    if job.ranks == 1:
+        reason = _SINGLE
+    elif plug_ins_of(ccl):
+        reason = without_second_process(ccl)
+    return "unknown", reason, RankPaths()

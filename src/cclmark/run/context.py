@@ -14,6 +14,7 @@ from cclmark.rendezvous.messages import Hello
 from cclmark.results.host_processors import device_numa_node, processors_near
 from cclmark.results.kinds import KINDS
 from cclmark.results.schema import DeviceDescription, LibraryDescription
+from cclmark.run.measured_cases import MeasuredCases
 from cclmark.run.rank import Rank
 from cclmark.run.rank_binding import RankBinding
 
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 
 
 class RankContext:
-    """A rank with open devices. ``instruments``: of a rank that explains instead of measuring."""
+    """A rank with open devices.
+
+    ``instruments``: of a rank that explains instead of measuring. ``measured``: of a rank that
+    explains after measuring.
+    """
 
     def __init__(
         self,
@@ -32,6 +37,7 @@ class RankContext:
         instruments: Instruments | None = None,
     ) -> None:
         self.instruments = instruments
+        self.measured = MeasuredCases(rank) if rank.job.explains_at_end else None
         self.rank = rank
         self.job = rank.job
         self.devices = devices

@@ -21,6 +21,7 @@ from cclmark.run.engine_operation import operation_of
 from cclmark.run.instruments import Instruments, Observation
 from cclmark.run.mpi_variables import MpiVariables, selected_for
 from cclmark.run.network_devices import network_devices
+from cclmark.run.open_mpi_log import OpenMpiLog
 from cclmark.run.rank import Rank
 
 
@@ -56,7 +57,7 @@ class CaseExplainer:
             observation = self._observation(case)
         except engine.UnsupportedError as error:
             observation = Observation("unknown", str(error), [], {})
-        self._send(index, observation)
+        send_explained(self._rank, index, observation)
 
     def finish(self, ccl: str, communicator: engine.Communicator) -> None:
         """Sends how the library ``ccl`` connects this rank, which it may do when it is first used.
@@ -75,35 +76,50 @@ class CaseExplainer:
     def _observation(self, case: Case) -> Observation:
         if plug_ins_of(case.ccl):
             return self._instruments.observation()
-        if kernel := self._session.kernel:
-            return Observation("engine", "", [_built_in(case, kernel)], {})
-        log = log_of(case.ccl)
-        if log.pattern:
-            if found := self._instruments.library_log.operations(log):
-                return Observation("log", "", found, {})
-            reason = f"the log of {case.ccl} contains no line about the algorithm"
-        elif case.ccl == MPI:
-            return selected_in_mpi(case, self._instruments)
-        else:
-            reason = f"{case.ccl} has no interface that reports what it does"
+        kernel, log = self._session.kernel, log_of(case.ccl)
+        if kernel or not log.pattern:
+            return _without_log(case, kernel, self._instruments.open_mpi_log)
+        if found := self._instruments.library_log.operations(log):
+            return Observation("log", "", found, {})
+        reason = f"the log of {case.ccl} contains no line about the algorithm"
         return Observation("unknown", reason + _selecting(case), [], {})
 
-    def _send(self, index: int, found: Observation) -> None:
-        job = self._rank.job
-        self._rank.client.send(
-            Explained(
-                rank=job.rank,
-                token=job.token,
-                index=index,
-                source=found.source,
-                reason=found.reason,
-                operations=found.operations,
-                predicted_s=found.predicted_s,
-                rule=found.rule,
-                is_silent=found.is_silent,
-                ignored=found.ignored,
-            )
+
+def known_after_measuring(case: Case, kernel: str) -> Observation:
+    """What a rank knows that has measured a case of a library without a plug-in or log.
+
+    ``kernel``: of the session that measured it. Open MPI reports its components only if that is
+    requested before it starts.
+    """
+    return _without_log(case, kernel, None)
+
+
+def send_explained(rank: Rank, index: int, found: Observation) -> None:
+    """Sends what a rank observed of a case."""
+    job = rank.job
+    rank.client.send(
+        Explained(
+            rank=job.rank,
+            token=job.token,
+            index=index,
+            source=found.source,
+            reason=found.reason,
+            operations=found.operations,
+            predicted_s=found.predicted_s,
+            rule=found.rule,
+            is_silent=found.is_silent,
+            ignored=found.ignored,
         )
+    )
+
+
+def _without_log(case: Case, kernel: str, open_mpi_log: OpenMpiLog | None) -> Observation:
+    if kernel:
+        return Observation("engine", "", [_built_in(case, kernel)], {})
+    if case.ccl == MPI:
+        return selected_in_mpi(case, open_mpi_log)
+    reason = f"{case.ccl} has no interface that reports what it does"
+    return Observation("unknown", reason + _selecting(case), [], {})
 
 
 def _selecting(case: Case) -> str:
@@ -116,9 +132,8 @@ def _selecting(case: Case) -> str:
     return f"; {' and '.join(missing)} is not set: the library decides" if missing else ""
 
 
-def selected_in_mpi(case: Case, instruments: Instruments) -> Observation:
-    """What the variables of this process' MPI select."""
-    log = instruments.open_mpi_log
+def selected_in_mpi(case: Case, log: OpenMpiLog | None) -> Observation:
+    """What the variables of this process' MPI select. ``log``: of Open MPI, if it was requested."""
     components = log.components() if log else []
     try:
         variables = MpiVariables()

@@ -23,6 +23,7 @@ _OPEN_MPI, _MPICH = IMPLEMENTATIONS
 _OPEN_MPI_PREFIX = "OMPI_MCA_"
 _DYNAMIC = "OMPI_MCA_coll_tuned_use_dynamic_rules"
 _RULES_FILE = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
+_OF_OPEN_MPI = "coll_base_verbose"  # a variable that any Open MPI has
 _TUNED = "tuned"  # the component with these variables
 _NONE = "ignore"  # the value of an algorithm's variable that selects none
 
@@ -56,15 +57,15 @@ def selected_for(
 ) -> Selected:
     """Which algorithm the variables that ``read`` returns select for an operation.
 
-    ``components``: those of Open MPI that serve collectives, the highest priority first.
+    ``components``: those of Open MPI that serve collectives, the highest priority first; empty if
+    they are unknown.
     ``environment``: the environment variables, which ``read`` does not return while the component
     that has them is not loaded.
     """
     variables = {one.implementation: one.name for one in algorithm_settings(MPI, operation)}
     if not variables:
         return Selected("", f"MPI has no algorithm for {operation}: it consists of messages")
-    dynamic = read(tool_name(_DYNAMIC))
-    if dynamic is not None or components:
+    if components or any(read(name) is not None for name in (tool_name(_DYNAMIC), _OF_OPEN_MPI)):
         return _OpenMpi(variables[_OPEN_MPI], read, components, environment or {}).selected()
     variable = variables[_MPICH]
     chosen = read(variable)
@@ -103,7 +104,7 @@ class _OpenMpi:
             *([self.setting] if chosen != _NONE else []),
             *([_RULES_FILE] if file else []),
         ]
-        if self.components and _TUNED not in self.components:
+        if not self._has_tuned():
             return self._without_effect(made, "Open MPI does not use its component tuned")
         if self._value(_DYNAMIC) != "true" and made:
             return self._without_effect(made, f"it requires {rules}=true")
@@ -121,6 +122,12 @@ class _OpenMpi:
                 made, "the file cannot be read, and Open MPI ignores it without a message"
             )
         return self._unknown(f"the rules in {file} select it where they contain the operation")
+
+    def _has_tuned(self) -> bool:
+        """Whether the component serves collectives, or is loaded if the components are unknown."""
+        if self.components:
+            return _TUNED in self.components
+        return self.read(tool_name(_DYNAMIC)) is not None
 
     def _value(self, setting: str) -> str | None:
         """The value of a variable, from the environment while its component is not loaded."""

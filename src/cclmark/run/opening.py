@@ -119,6 +119,8 @@ def measure_each(
     for name, library in libraries.items():
         _share_processors_for(name, context, starts_threads)
         measure(name, library)
+    if context.measured is not None:
+        context.measured.send()
     rank.case_index = -1
     rank.enter("finished")
     # MPI must be finalized, which the destruction of its library does. Errors that torch keeps from

@@ -25,6 +25,7 @@ from cclmark.rendezvous.messages import Job
 from cclmark.results.kinds import CaseResult, Result
 from cclmark.results.schema import Settings
 from cclmark.run.measure import Batches, CaseRunner
+from cclmark.run.measured_cases import MeasuredCases
 from cclmark.run.measured_libraries import join_with_id
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
@@ -80,9 +81,13 @@ class PairsRunner:
         device: engine.Device,
         instruments: Instruments | None,
         cases: CasesOfPairs,
+        measured: MeasuredCases | None = None,
     ) -> None:
-        """``instruments``: of a rank that explains instead of measuring."""
+        """``instruments``: of a rank that explains instead of measuring. ``measured``: of one that
+        explains after measuring.
+        """
         self._instruments = instruments
+        self._measured = measured
         self._rank = rank
         self._job = rank.job
         self._ccl = ccl
@@ -291,7 +296,7 @@ class PairsRunner:
         self._rank.case_index = index
         is_delayed = self._sends(case)
         if not at_once:
-            return bench.runner.run(index, case, 0, is_delayed=is_delayed)
+            return self._noted(bench, bench.runner.run(index, case, 0, is_delayed=is_delayed))
 
         def all_done(done: bool) -> bool:
             # Every batch of every pair begins at this barrier, and no pair is checked before the
@@ -301,7 +306,14 @@ class PairsRunner:
             self._rank.case_index = index
             return self._finished
 
-        return bench.runner.run(index, case, 0, all_done, is_delayed=is_delayed)
+        result = bench.runner.run(index, case, 0, all_done, is_delayed=is_delayed)
+        return self._noted(bench, result)
+
+    def _noted(self, bench: _Bench, result: CaseResult) -> CaseResult:
+        """Notes a measured case for its explanation, and returns its result."""
+        if self._measured is not None and result.status != "skipped":
+            self._measured.add(result.index, result.case, bench.session)
+        return result
 
     def _sends(self, case: Case) -> bool:
         """Whether this rank sends, so that a delay of its direction concerns the case."""

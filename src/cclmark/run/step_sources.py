@@ -26,7 +26,7 @@ def step_sources_of(
     sources = StepSources(paths, paths_reason, algorithm=session.kernel)
     sources.planned = planned_steps(session)
     if case.ccl == MPI:
-        found = selected_in_mpi(case, instruments)
+        found = selected_in_mpi(case, instruments.open_mpi_log)
         sources.algorithm = found.operations[0].algorithm if found.operations else ""
         sources.reason = found.reason
     return sources

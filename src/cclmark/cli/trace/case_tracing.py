@@ -54,7 +54,7 @@ def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator, began_s
         )
     case = request.planned[0]
     assert isinstance(case, Case)
-    if request.by_mpi and coordinator.placement is not None:
+    if request.starts_ranks_once:
         raise MissingError(
             "the MPI of this launcher does not support a second process for a rank, which a trace "
             "requires: run cclmark trace without the launcher"

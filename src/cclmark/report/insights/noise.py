@@ -12,6 +12,9 @@ from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 
 _LEAST_UNSURE = 0.05  # of a median: half the width of its 95 % interval
+_LONGER = "Measure longer (--max-time), or with nothing else at work on the machine."
+# cclmark trace measures for a fixed time and has no --max-time.
+_SHORT = "A trace measures only briefly: measure the case with its own command for a better median."
 _UNKNOWN = 0.5  # a less certain median is not usable, even if most others are
 
 
@@ -26,8 +29,7 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
             f"The medians of {amount(len(unsure), 'case')} of {len(measured)} are known to no "
             f"better than ±{_two_digits(_unsure_from(journal))} % (95 %), the worst that of "
             f"{described(worst)}: ±{width:.0%}.",
-            "Smaller differences are not significant. Measure longer (--max-time), or without "
-            "other work on the machine.",
+            f"Smaller differences are not significant. {_SHORT if journal.traces else _LONGER}",
         )
     noisy_cases = noisy(measured)
     if noisy_cases:
@@ -42,7 +44,8 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
             "" if unsure else "Use the median.",
         )
     settings = journal.header.settings
-    if journal.header.imported is not None or settings.iterations is not None:
+    fixed = journal.header.imported is not None or settings.iterations is not None
+    if fixed or journal.traces:
         return
     if text := unsettled_text(settings, measured):
         one = sum(not converged(result) for result in measured) == 1

@@ -111,7 +111,7 @@ class _Runner:
             self._rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
         gc.collect()
         gc.disable()
-        soak = self._soak_on(device)
+        soak, known = self._soak_on(device), self._context.measured
         for index, cycle in self._rounds(indices, pending, soak):
             self._rank.case_index = index
             case = self.cases[index]
@@ -121,9 +121,13 @@ class _Runner:
                 result = runner.run(index, case, cycle)
             if job.rank == 0:
                 self._rank.report(result)
+            if known is not None and result.status != "skipped":
+                known.add(index, case, session)
             if soak is not None and result.status == "skipped":
                 soak.given_up.add(index)
         self._rank.case_index = -1
+        if known is not None and indices:
+            known.connect(self.cases[indices[0]].ccl, communicator)
         self._rank.enter("shutdown")
         del runner, session
         communicator.leave()

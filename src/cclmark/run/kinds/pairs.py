@@ -51,6 +51,7 @@ def run(context: RankContext) -> None:
             context.devices[0],
             context.instruments,
             _EveryPair(planned, context.job.ranks),
+            context.measured,
         ).run()
 
     measure_each(context, planned, measure, all_needed=True)
