@@ -11,7 +11,8 @@ network. Three checks, for modes of benchmarks/torch/profiled_training.py:
    with that of the program against itself as a measure of noise, and with --no-kernel-times.
 2. Counts: calls and bytes of each collective by ``cclmark profile`` in one run, by the kernels in
    torch.profiler's (Kineto's) trace in another one.
-3. Time: the traces are imported; compute, exposed communication and idle time of the device.
+3. Time: the traces are imported; compute, exposed communication and idle time of the device, in all
+   and in a step.
 
 Everything is printed as soon as it is known. When --budget seconds are over, no new round starts.
 """
@@ -29,6 +30,9 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+
+from cclmark.analysis.steps import steps_of_profile
+from cclmark.results.journal import read_journal
 
 JOB = Path(__file__).resolve().parent / "torch" / "profiled_training.py"
 RUN_S = 180.0  # the longest run
@@ -269,6 +273,20 @@ def times(bench: Bench, mode: str, traces: list[Path]) -> None:
                 f"{span_s - compute_s - exposed_s:.4f} s",
                 flush=True,
             )
+    profile = read_journal(journal).profile
+    if profile is None:
+        return
+    found = steps_of_profile(profile)
+    if found.compute_s is None or found.exposed_s is None or not found.profiled_s:
+        print(f"  {mode}: the parts of a step are unknown: {found.reason}", flush=True)
+        return
+    parts_s = found.compute_s + found.exposed_s
+    print(
+        f"  {mode}: {found.steps} steps of {found.profiled_s * 1e3:.3f} ms with the profiler: "
+        f"compute {found.compute_s * 1e3:.3f} + exposed communication "
+        f"{found.exposed_s * 1e3:.3f} ms = {parts_s / found.profiled_s:.2%} of a step",
+        flush=True,
+    )
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -78,7 +79,9 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def train(given: argparse.Namespace, device: torch.device) -> list[float]:
+def train(
+    given: argparse.Namespace, device: torch.device, end_of_step: Callable[[], None]
+) -> list[float]:
     """Trains and returns the seconds per step of each block of steps."""
     torch.manual_seed(1)
     model = nn.Sequential(*(Block(given.width) for _ in range(given.blocks))).to(device)
@@ -99,6 +102,7 @@ def train(given: argparse.Namespace, device: torch.device) -> list[float]:
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        end_of_step()
 
     for _ in range(given.warmup):
         step()
@@ -124,12 +128,16 @@ def main() -> None:
     if given.trace is not None:
         kinds = [torch.profiler.ProfilerActivity.CPU]
         kinds += [torch.profiler.ProfilerActivity.CUDA] if device.type == "cuda" else []
-        profiler = torch.profiler.profile(activities=kinds, record_shapes=given.cpu)
+        # Only a schedule marks steps. All are recorded, also what comes before and after them.
+        active = torch.profiler.schedule(wait=0, warmup=0, active=given.warmup + given.steps + 1)
+        profiler = torch.profiler.profile(
+            activities=kinds, schedule=active, record_shapes=given.cpu
+        )
     with profiler as recorded:
         dist.init_process_group(
             "gloo" if given.cpu else "nccl", **({} if given.cpu else {"device_id": device})
         )
-        times_s = train(given, device)
+        times_s = train(given, device, recorded.step if recorded is not None else lambda: None)
     if given.trace is not None:
         recorded.export_chrome_trace(str(given.trace / f"{given.mode}-{rank}.json"))
     if given.result is not None and rank == 0:

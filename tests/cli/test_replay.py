@@ -291,6 +291,8 @@ def test_variants_rounds_and_formats(cclmark, fake_cuda, profiled):
         "NCCL_PROTO=Simple",
     }
     assert run.out.count("NCCL_PROTO=") == 2
+    assert "two rounds do not determine an interval: raise --rounds to 3 or more" in run.out
+    assert not re.search(r"NCCL_PROTO=LL .* to [\d.]+\)", run.out)
     journal = str(run.journal_path)
     rows = cclmark("export", journal, "--format", "csv", "-O", "-").out.splitlines()
     assert len([row for row in rows if "NCCL_PROTO=LL" in row]) == 2

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import mean, median
 
 from cclmark.analysis.paired import paired_ratio
-from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
 from cclmark.analysis.statistics import median_interval
 from cclmark.plan.overlaps import Compute
 from cclmark.plan.replay_choices import DROP
@@ -27,8 +27,8 @@ class ReplaySummary:
 
     ``span_s``: from the first call of a step to the end of the last one, of the slowest rank, with
     its 95 % interval: with one round that of its steps, with several from the medians of the
-    rounds. ``step_s``: with the time after the last call, as in the program, None if that is
-    unknown. ``communication_s``: in which at least one call ran, mean of the ranks.
+    rounds, None with two. ``step_s``: with the time after the last call, as in the program, None
+    if that is unknown. ``communication_s``: in which at least one call ran, mean of the ranks.
     ``communication_error``, ``step_error``: over those of the program, minus 1; only of the
     default. ``ratio``: of ``step_s`` (of ``span_s`` if it is unknown) to the default's.
     ``operations``: of the round with the median span. ``way``: the gaps and the compute, if other
@@ -162,7 +162,7 @@ def _interval(
 ) -> tuple[float, float] | None:
     if len(measured) == 1:
         return median_interval(slowest_of(measured[0].span_s))
-    if min(spans_s) <= 0:
+    if len(measured) < LEAST_RUNS or min(spans_s) <= 0:
         return None
     rounds = paired_ratio([[math.log(one) for one in spans_s]])
     return rounds.low, rounds.high

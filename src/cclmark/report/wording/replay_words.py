@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cclmark.analysis.ratio import LEAST_RUNS
 from cclmark.analysis.replays import ReplaySummary, way_of
 from cclmark.plan.replay_choices import DROP, FITTED, FIXED, KEEP, LARGE_ERROR, NEAREST
 from cclmark.plan.replays import OriginalStep, Replay
@@ -136,9 +137,11 @@ def cells_of_replay(one: ReplaySummary, summaries: Sequence[ReplaySummary]) -> l
 
 
 def ratio_of(one: ReplaySummary) -> str:
-    """The ratio to the default with its interval."""
+    """The ratio to the default, with its interval from three rounds on."""
     if one.ratio is None:
         return "-"
+    if one.ratio.runs < LEAST_RUNS:
+        return f"{one.ratio.ratio:.3f}"
     return f"{one.ratio.ratio:.3f} ({one.ratio.low:.3f} to {one.ratio.high:.3f})"
 
 
@@ -251,6 +254,8 @@ def remarks_of_replays(summaries: Sequence[ReplaySummary]) -> list[str]:
                 f"{name_of_replay(one)}: the median did not reach the requested precision; raise "
                 "--max-time or --rounds"
             )
+    if any(one.rounds == LEAST_RUNS - 1 for one in summaries):
+        found.append("two rounds do not determine an interval: raise --rounds to 3 or more")
     return found
 
 
