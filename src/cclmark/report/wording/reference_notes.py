@@ -47,6 +47,10 @@ class ReferenceNotes:
         self._marks: dict[str, str] = {}
         self._found: dict[tuple[Case, float, tuple[float, float]], Match | None] = {}
 
+    def for_other_devices(self) -> ReferenceNotes:
+        """Returns notes with the same references, for a header with other devices."""
+        return ReferenceNotes(self._load)
+
     def match(self, result: CaseResult, header: Header) -> Match | None:
         """Returns the reference for a case; None without figures or a comparable reference."""
         if result.summary is None or result.status != "ok":

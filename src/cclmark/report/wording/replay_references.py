@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from cclmark.analysis.replays import ReplaySummary
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import OPERATIONS, info_of
@@ -19,11 +21,12 @@ _MOST_NAMES = 2
 def reference_lines(
     summaries: Sequence[ReplaySummary], header: Header | None, notes: ReferenceNotes
 ) -> list[str]:
-    """A line for each group with all ranks of the run that has references.
+    """A line for each group that has references.
 
-    The gain of an operation is its time less that of as many calls at the bandwidth of the nearest
-    reference, nothing if it is faster. It is a gain of the step as far as the program waits for its
-    communication, so at most.
+    The ranks of a smaller group are not known, so it has references only if all devices are alike,
+    on one host. The gain of an operation is its time less that of as many calls at the bandwidth of
+    the nearest reference, nothing if it is faster. It is a gain of the step as far as the program
+    waits for its communication, so at most.
     """
     if header is None or not summaries or summaries[0].span_s is None:
         return []
@@ -31,14 +34,31 @@ def reference_lines(
     groups: dict[int, list[ReplayedOperation]] = {}
     for part in one.operations:
         if (
-            part.operation.group_ranks == one.replay.ranks
-            and (info := OPERATIONS.get(part.operation.operation)) is not None
+            (info := OPERATIONS.get(part.operation.operation)) is not None
             and not info.of_two
+            and 1 < part.operation.group_ranks <= one.replay.ranks
         ):
             groups.setdefault(part.operation.group, []).append(part)
-    return [
-        line for group, parts in groups.items() if (line := _line(one, group, parts, header, notes))
-    ]
+    found = []
+    by_ranks = {one.replay.ranks: (header, notes)}
+    for group, parts in groups.items():
+        ranks = parts[0].operation.group_ranks
+        if ranks not in by_ranks:
+            own = _header_of(header, ranks)
+            if own is None:
+                continue
+            by_ranks[ranks] = own, notes.for_other_devices()
+        if line := _line(one, group, parts, *by_ranks[ranks]):
+            found.append(line)
+    return found
+
+
+def _header_of(header: Header, ranks: int) -> Header | None:
+    """The header of a run on some of the devices, None if these are not alike or on one host."""
+    alike = {(device.name, device.host) for device in header.devices}
+    if len(alike) != 1 or len(header.hosts) > 1:
+        return None
+    return msgspec.structs.replace(header, devices=header.devices[:ranks])
 
 
 def _line(
@@ -57,8 +77,10 @@ def _line(
     names = list(dict.fromkeys(match.name_and_differences for _, match in matches))
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     share = 100 * gain_s / step_s if step_s > 0 else 0.0
+    ranks = parts[0].operation.group_ranks
+    of = "" if ranks == one.replay.ranks else f" ({ranks} of {one.replay.ranks} ranks)"
     return (
-        f"if {len(matches)} of {counted(len(parts), 'operation')} of group {group} ran at "
+        f"if {len(matches)} of {counted(len(parts), 'operation')} of group {group}{of} ran at "
         f"reference bandwidth, the step would take at most {share:.1f} % "
         f"({gain_s * _MS_PER_S:.3f} ms) less: "
         f"{'; '.join(names[:_MOST_NAMES])}{more}"
