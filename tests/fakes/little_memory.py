@@ -4,4 +4,13 @@ import os
 
 from cclmark.run.training import measuring
 
-measuring.free_on_all = lambda device, rank_group, here: int(os.environ["CCLMARK_FAKE_FREE"])
+_measured = measuring.free_on_all
+
+
+def _free_on_all(device, rank_group, here):
+    """As slow as the slowest rank, like the function that it replaces."""
+    _measured(device, rank_group, here)
+    return int(os.environ["CCLMARK_FAKE_FREE"])
+
+
+measuring.free_on_all = _free_on_all
