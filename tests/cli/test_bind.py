@@ -67,6 +67,13 @@ def test_by_default_each_rank_of_the_host_has_a_processor(cclmark):
     assert "\n  binding " not in run.out
 
 
+@pytest.mark.usefixtures("torch")
+def test_ranks_of_a_library_with_threads_keep_all_processors(cclmark):
+    """Gloo has three threads in each rank, which would share one processor."""
+    run = cclmark("all_reduce", *SMALL, "--ccl", "torch:gloo")
+    assert bound(run.journal) == [listed(ALLOWED)] * 2
+
+
 @pytest.mark.parametrize("ccl", ["shm", "torch:gloo"])
 def test_every_thread_of_a_rank_is_bound(background, swapped, ccl, request):
     if ccl != "shm":

@@ -429,7 +429,7 @@ def test_other_formats_and_pages_contain_the_figures(cclmark_in, measured):
     listed = cclmark_in(directory, "history", "list", "--db", "h.sqlite", "--format", "json").out
     assert measured.journal.header.run_id in listed
     refused = cclmark_in(directory, "compare", "a.jsonl", "a.jsonl", code=2)
-    assert "a.jsonl holds memory" in refused.err
+    assert "a.jsonl contains memory" in refused.err
 
 
 def test_the_command_is_repeated_with_its_operation(cclmark):

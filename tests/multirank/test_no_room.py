@@ -80,7 +80,7 @@ def test_a_disk_that_fills_up_while_it_measures(tag, tmp_path, mounts):
     ids=lambda command: command[0],
 )
 def test_a_disk_that_fills_up_while_settings_are_compared(tag, tmp_path, mounts, command):
-    disk = mounts("-t", "tmpfs", "-o", "size=16K", "none")
+    disk = mounts("-t", "tmpfs", "-o", "size=24K", "none")
     ended = run_to_its_end(tag, tmp_path, *command, "--journal", disk / "run.jsonl")
     check_full(ended.returncode, ended.stderr, disk / "run.jsonl", "No space left on device")
 
