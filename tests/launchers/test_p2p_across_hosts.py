@@ -508,12 +508,13 @@ def test_pairs_by_mpi(measured):
 
 def test_ranks_of_several_hosts_are_timed_in_long_batches(measured):
     """Pairs on one host, whose ranks begin together, in short ones."""
-    short = ("--ccl", "mpi", "-b", "16", "-e", "16", "--max-time", "0.05", "-w", "20")
+    sizes = ("-b", "16", "-e", "128", "-f", "2")
+    short = ("--ccl", "mpi", *sizes, "--max-time", "0.05", "-w", "20")
     pairs = measured("pairs", *short, "--only", "ping_pong")
     assert pairs.code == 0, pairs.err
     together = [one for one in pairs.journal.cases if one.case.pair in HERE]
     apart = [one for one in pairs.journal.cases if one.case.pair not in HERE]
-    assert (len(together), len(apart)) == (2, 4)
+    assert (len(together), len(apart)) == (8, 16)
     assert are_long(apart)
     assert max(one.samples.operations_per_sample for one in together) < 1000
     every = measured("all_reduce", *short, "-b", "4", "-e", "1K", "-f", "2")
@@ -524,10 +525,10 @@ def test_ranks_of_several_hosts_are_timed_in_long_batches(measured):
 def are_long(cases):
     """Whether more than twenty operations are timed together, as those of less than 250 us are.
 
-    On a busy machine all may take longer.
+    On a busy machine all may take longer, at least while their number is chosen.
     """
     most = max(one.samples.operations_per_sample for one in cases)
-    return most > 20 or min(one.summary.time_s for one in cases) > 200e-6
+    return most > 20 or max(one.summary.max_s for one in cases) > 200e-6
 
 
 def _free_port():

@@ -87,7 +87,8 @@ class AttemptEnd:
             if cause:
                 message = f"{cause}\n{indent(message, '  ')}"
         kill_ranks(parts.coordinator.own.ranks)
-        if turned_away := parts.coordinator.meeting.server.turned_away():
+        server = parts.coordinator.meeting.server
+        if turned_away := server.turned_away(own=server.unheard):
             message += f"\n  {turned_away}"
         if said := parts.mpi.said():
             message += f"\n{indent(said, '  mpirun: ')}"

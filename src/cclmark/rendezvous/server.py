@@ -127,13 +127,22 @@ class Server:
         """The number of connections that ended without authentication."""
         return self._strangers.dropped
 
-    def turned_away(self) -> str:
-        """The dropped connections and refused messages so far, in words; empty for none."""
+    @property
+    def unheard(self) -> int:
+        """The number of ranks that have sent no message so far."""
+        return self.ranks - len(self._rank_speakers)
+
+    def turned_away(self, own: int = 0) -> str:
+        """The dropped connections and refused messages so far, in words; empty for none.
+
+        ``own``: the number of dropped connections that may be those of ranks, which end before
+        they authenticate if they are killed then.
+        """
         found = []
-        if self.dropped:
-            connections = "connection" if self.dropped == 1 else "connections"
-            were = "was" if self.dropped == 1 else "were"
-            found.append(f"{self.dropped} {connections} that did not authenticate {were} dropped")
+        if (dropped := self.dropped) > own:
+            connections = "connection" if dropped == 1 else "connections"
+            were = "was" if dropped == 1 else "were"
+            found.append(f"{dropped} {connections} that did not authenticate {were} dropped")
         if self.refused:
             messages = "message" if self.refused == 1 else "messages"
             were = "was" if self.refused == 1 else "were"
