@@ -75,7 +75,7 @@ def test_a_disk_that_fills_up_while_it_measures(tag, tmp_path, mounts):
     "command",
     [
         ("experiment", *SWEEP, "--vary", "SOME_NAME=a", "--rounds", "1000"),
-        ("tune", "all_reduce", "--devices", "host:2", "-b", "64", "-e", "1K", "--budget", "60s"),
+        ("tune", *SWEEP, "-w", "1", "--budget", "60s"),
     ],
     ids=lambda command: command[0],
 )
