@@ -1,6 +1,6 @@
-"""The version of a library on this machine, read by a process of its own.
+"""The version of a library on this machine, read by a separate process.
 
-This process starts ranks: it loads no vendor's library, which may start threads or open devices.
+The first process starts ranks and loads no vendor library, which may start threads or open devices.
 """
 
 from __future__ import annotations

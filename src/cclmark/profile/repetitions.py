@@ -97,8 +97,8 @@ def choose_repetition(
 def _steps(process: ObservedProcess, period: Period, offset: int) -> _Times:
     """The length of the step of each repetition.
 
-    If each one begins in a marked step of its own, it is that of the marked one. Otherwise it is
-    the time to the begin of the next repetition, which is unknown for the last one.
+    If each repetition begins in a separate marked step, it is the length of that step. Otherwise it
+    is the time to the start of the next repetition, which is unknown for the last one.
     """
     moments, _ = moments_of(process.calls, period)
     marked = sorted(process.steps)

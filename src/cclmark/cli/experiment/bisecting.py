@@ -157,7 +157,7 @@ def run_bisection(
 
 def _duration_text(values: int, round_s: float) -> str:
     return (
-        f"the first round of {values} values took {round_s:.0f} s: at least {LEAST_ROUNDS} such "
+        f"the first round of {values} values took {round_s:.1f} s: at least {LEAST_ROUNDS} such "
         "rounds follow each other, then those that find and confirm the result"
     )
 

@@ -11,7 +11,7 @@ from cclmark.plan.replays import OriginalStep, Replay
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
-from cclmark.report.wording.text import counted
+from cclmark.report.wording.text import TWO_ROUNDS, counted
 from cclmark.results.kinds import ReplayResult
 from cclmark.results.schema import Header
 
@@ -255,7 +255,7 @@ def remarks_of_replays(summaries: Sequence[ReplaySummary]) -> list[str]:
                 "--max-time or --rounds"
             )
     if any(one.rounds == LEAST_RUNS - 1 for one in summaries):
-        found.append("two rounds do not determine an interval: raise --rounds to 3 or more")
+        found.append(TWO_ROUNDS)
     return found
 
 

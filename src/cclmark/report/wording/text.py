@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 US_PER_S = 1e6
+#: A remark where a command measured in two rounds.
+TWO_ROUNDS = "two rounds do not determine an interval: raise --rounds to 3 or more"
 BYTES_PER_GB = 1e9
 
 

@@ -20,6 +20,7 @@ from cclmark.plan.trainings import Training
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
 from cclmark.report.wording.step_words import PARTS, STEP, interval_text, ms_text, part_texts
+from cclmark.report.wording.text import TWO_ROUNDS
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import DeviceDescription, Header
 
@@ -208,7 +209,7 @@ def _remarks(one: TrainingSummary) -> list[str]:
             f"{difference * 100:+.0f} % compared with timed ones"
         )
     if one.lacks_rounds:
-        texts.append("two rounds do not determine an interval: raise --rounds to 3 or more")
+        texts.append(TWO_ROUNDS)
     if not one.converged:
         texts.append("the precision was not reached: raise --max-time")
     return texts
