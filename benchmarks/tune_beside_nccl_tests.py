@@ -2,12 +2,14 @@
 """Does nccl-tests gain as much from the files of `cclmark tune` as cclmark reports?
 
     python benchmarks/tune_beside_nccl_tests.py --nccl-tests DIR --tuned DIR [--journal FILE]
-        [--rounds 5] [--out FILE.json]
+        [--rounds 5] [--graphs N] [--tuned-flags="-R 2"] [--out FILE.json]
 
 --tuned is the directory that `cclmark tune` wrote, on this machine. nccl-tests' programs (DIR,
 built with MPI=1) run in turn with and without its environment file. Per operation and size: the
 median of the ratios of both times in each round, and their geometric mean over all sizes. With
---journal, the journal of `cclmark tune`, the same from its proof. nccl-tests must load the library
+--journal, the journal of `cclmark tune`, the same from its proof. --tuned-flags are options that
+nccl-tests gets beside the files only, such as the program change "-R 2" (symmetric windows) that
+`tune --app-changes yes` may select. nccl-tests must load the library
 that was tuned, for example by LD_LIBRARY_PATH: the files do not apply to another version.
 """
 
@@ -59,10 +61,15 @@ def check_library(output: str, expected: str) -> None:
 
 
 def times(
-    args: argparse.Namespace, operation: str, more: dict[str, str], library: str
+    args: argparse.Namespace,
+    operation: str,
+    more: dict[str, str],
+    library: str,
+    tuned_flags: str = "",
 ) -> dict[int, float]:
     """Out-of-place microseconds by size."""
-    flags = f"-b {args.begin} -e {args.end} -f 2 -n 20 -w 5 -c 0 -a 3".split()
+    flags = f"-b {args.begin} -e {args.end} -f {args.factor} -n 20 -w 5 -c 0 -a 3".split()
+    flags += tuned_flags.split()
     if args.graphs:
         flags += ["-G", str(args.graphs)]
     command = mpirun(args.ranks, args.nccl_tests / f"{operation}_perf", flags)
@@ -116,6 +123,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--begin", default="1M")
     parser.add_argument("--end", default="1G")
+    parser.add_argument("--factor", type=int, default=2)
+    parser.add_argument("--tuned-flags", default="", help="of nccl-tests, beside the files only")
     parser.add_argument("--graphs", type=int, default=0, help="nccl-tests' -G: replays of a graph")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
@@ -127,7 +136,7 @@ def main() -> None:
     for _ in range(args.rounds):
         for operation in args.operations.split(","):
             usual = times(args, operation, {}, library)
-            tuned = times(args, operation, more, library)
+            tuned = times(args, operation, more, library, args.tuned_flags)
             for size, time_us in usual.items():
                 own = found.setdefault(operation, {}).setdefault(size, [])
                 own.append(time_us / tuned[size])

@@ -266,6 +266,30 @@ def test_rules_whose_variable_harms_another_size_are_dropped_and_the_others_depl
     assert "no artifact is written" not in text
 
 
+class FastestWithMostChannels(HarmedByChannels):
+    """From 1 MiB on, more channels than usual are faster than all choices with fewer."""
+
+    def _time(self, trial):
+        is_wide = self.choice(trial)[2] > 24 and trial.case.size_bytes >= MIB
+        return super()._time(trial) * (0.8 if is_wide else 1)
+
+
+def test_the_best_rules_without_the_harmful_variable_are_proven_instead(tmp_path):
+    result = tuned(tmp_path / "tuned", FastestWithMostChannels())
+    (one,) = result.operations
+    assert "NCCL_MIN_CTAS" not in result.variables
+    lost = [each.rule for each in one.proof.dropped if "NCCL_MIN_CTAS=64" in each.reason]
+    instead = [each.rule for each in one.proof.proven if each.rule.covers(MIB)]
+    assert instead
+    assert any(rule.covers(MIB) for rule in lost)
+    assert all(0 < one.choices[rule.variant].channels <= 24 for rule in instead)
+    table = table_file.read((tmp_path / "tuned" / TABLE_FILE).read_text(), TABLE_FILE)
+    assert all(rule.channels <= 24 for rule in table.rules)
+    text = "\n".join(tune_lines(result))
+    assert " is not used at 1 MiB: requires NCCL_MIN_CTAS=64" in text
+    assert "the default stays from 8 MiB to " in text  # nothing narrow is faster there
+
+
 def test_a_loss_that_is_allowed_drops_no_rule(tmp_path):
     result = tuned(tmp_path / "tuned", HarmedByChannels(), largest_loss=0.08)
     (one,) = result.operations

@@ -25,7 +25,7 @@ from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Choice, OperationPlan
 from cclmark.tune.prove import FALSE_SHARE, Dropped, Trio, change, prove
 from cclmark.tune.round_ratios import joint_ratio, ratios_of
-from cclmark.tune.rules import Rule
+from cclmark.tune.rules import Rule, joined_rules
 from cclmark.tune.target import Target
 from cclmark.tune.tune_result import OperationResult
 
@@ -58,14 +58,18 @@ class Proving:
         measuring: Measuring,
         target: Target,
         cases: Mapping[str, Sequence[Case]],
+        narrow_rules: Mapping[str, Sequence[Rule]],
         rounds: int,
         directory: Path,
         say: Callable[[str], None],
     ) -> None:
-        """``cases``: by operation, of all sizes. ``directory``: of the files to prove."""
+        """``cases``: by operation, of all sizes. ``narrow_rules``: by operation, the rules of the
+        search without wide choices. ``directory``: of the files to prove.
+        """
         self._measuring = measuring
         self._target = target
         self._cases = cases
+        self._narrow_rules = narrow_rules
         self._rounds = rounds
         self._directory = directory
         self._say = say
@@ -83,7 +87,8 @@ class Proving:
         are measured with the others' files too. The rounds before count for a size as long as
         neither its choice nor a variable has changed; a size with enough of them is not measured
         again.
-        If a size without a rule is slower, the rules whose variables may be the cause are dropped.
+        If a size without a rule is slower, the rules whose variables may be the cause are dropped,
+        and at their sizes the best choices that do not require these variables are proven instead.
         Raises EndedError, UsageError, OutputError.
         """
         left = list(plans)
@@ -95,9 +100,10 @@ class Proving:
                 break
             kept = _proven(results, left)
             if any(one.harmed for one in results):
-                if not self._drop_wide(results, kept):
+                narrower = self._without_wide(results, kept)
+                if narrower == kept:
                     break
-                left = _proven(results, left)
+                left = narrower
                 continue
             if all(list(a.rules) == list(b.rules) for a, b in zip(kept, left, strict=True)):
                 return kept
@@ -115,16 +121,20 @@ class Proving:
                 )
         return [replace(plan, rules=()) for plan in plans]
 
-    def _drop_wide(
+    def _without_wide(
         self, results: Sequence[OperationResult], plans: Sequence[OperationPlan]
-    ) -> bool:
+    ) -> list[OperationPlan]:
         """Drops the rules whose variables also change sizes without a rule, some of which lose.
 
-        Returns whether there were any. Measurements with these variables are no longer valid.
+        Returns the plans with narrow rules in their place, or as they are without such rules.
+        Measurements with these variables are no longer valid.
         """
-        wide = [self._target.wide_rules(plan) for plan in plans]
+        wide = [
+            [rule for rule in plan.rules if self._target.is_wide(plan.choices[rule.variant])]
+            for plan in plans
+        ]
         if not any(wide):
-            return False
+            return list(plans)
         reason = _reason_of_harm(results, self._target.wide_settings)
         for one, rules in zip(results, wide, strict=True):
             if one.proof is not None:
@@ -136,7 +146,10 @@ class Proving:
                     dropped=[*one.proof.dropped, *dropped],
                 )
             one.outside, one.calls_outside = {}, None
-        return True
+        return [
+            _replaced(plan, rules, self._narrow_rules.get(plan.operation, ()))
+            for plan, rules in zip(plans, wide, strict=True)
+        ]
 
     def _prove(
         self, results: Sequence[OperationResult], plans: Sequence[OperationPlan], attempt: int
@@ -257,6 +270,18 @@ def _proven(
         replace(plan, rules=one.proof.rules if one.proof is not None else ())
         for one, plan in zip(results, plans, strict=True)
     ]
+
+
+def _replaced(
+    plan: OperationPlan, dropped: Sequence[Rule], others: Sequence[Rule]
+) -> OperationPlan:
+    """The plan with other rules, where they apply, at the sizes of those that are dropped."""
+    kept = [rule for rule in plan.rules if rule not in dropped]
+    assigned = {}
+    for size in plan.sizes_bytes:
+        rules = others if any(rule.covers(size) for rule in dropped) else kept
+        assigned[size] = next((one.variant for one in rules if one.covers(size)), DEFAULT_NUMBER)
+    return replace(plan, rules=joined_rules(assigned))
 
 
 def _reason_of_harm(results: Sequence[OperationResult], settings: Mapping[str, str]) -> str:

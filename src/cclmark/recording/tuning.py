@@ -33,7 +33,7 @@ from cclmark.recording.tune_proof import Proving
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Candidates, Choice, OperationPlan
 from cclmark.tune.environment_file import shell_text
-from cclmark.tune.rules import LARGEST_LOSS, Rule, rules_of
+from cclmark.tune.rules import LARGEST_LOSS, Rule, joined_rules, rules_of
 from cclmark.tune.search import Batch, Found, search
 from cclmark.tune.target import Target
 from cclmark.tune.tune_result import OperationResult, TuneResult
@@ -107,7 +107,7 @@ class Tuning:
             result.search_s = self._budget.elapsed_s
             plans = [self._plan(one) for one in results]
             if any(plan.rules for plan in plans):
-                proving = self._proving()
+                proving = self._proving(results)
                 proven = proving.run(results, plans)
                 result.withheld = proving.withheld
                 result.proof_s = self._budget.elapsed_s - result.search_s
@@ -224,7 +224,7 @@ class Tuning:
                         for number in (DEFAULT_NUMBER, low, high)
                     }
                     assigned[size] = min(medians, key=lambda number: medians[number])
-            one.rules = _contiguous(assigned)
+            one.rules = joined_rules(assigned)
 
     def _trial(self, operation: str, cell: tuple[int, int]) -> Trial:
         number, size = cell
@@ -263,7 +263,19 @@ class Tuning:
         }
         return OperationPlan(one.operation, sizes, usual, one.rules, one.choices)
 
-    def _proving(self) -> Proving:
+    def _narrow_rules(self, one: OperationResult) -> list[Rule]:
+        """The rules of the search without choices that require the target's wide settings."""
+        if one.found is None or self._target is None:
+            return []
+        wide = {number for number, choice in one.choices.items() if self._target.is_wide(choice)}
+        scores = [
+            {number: score for number, score in own.items() if number not in wide}
+            for own in one.found.scores
+        ]
+        sizes = [case.size_bytes for case in self._tune.cases[one.operation]]
+        return rules_of(replace(one.found, scores=scores), sizes)
+
+    def _proving(self, results: Sequence[OperationResult]) -> Proving:
         tune = self._tune
         assert self._target is not None
         directory = tune.directory / _CANDIDATES
@@ -271,6 +283,7 @@ class Tuning:
             self._measuring,
             self._target,
             tune.proof_cases,
+            {one.operation: self._narrow_rules(one) for one in results},
             tune.proof_rounds,
             directory,
             self._say,
@@ -351,20 +364,6 @@ def _boundaries(
         below = max((known for known in sizes if known <= size), default=size)
         above = min((known for known in sizes if known >= size), default=size)
         found[size] = (choice_at(below), choice_at(above))
-    return found
-
-
-def _contiguous(assigned: Mapping[int, int]) -> list[Rule]:
-    """Rules of adjacent sizes with the same choice."""
-    found: list[Rule] = []
-    before = DEFAULT_NUMBER
-    for size, number in sorted(assigned.items()):
-        if number != DEFAULT_NUMBER:
-            if number == before:
-                found[-1] = replace(found[-1], high_bytes=size)
-            else:
-                found.append(Rule(size, size, number))
-        before = number
     return found
 
 

@@ -10,7 +10,6 @@ from cclmark.tune import mpich_selection, open_mpi_rules
 from cclmark.tune.algorithm_rule import AlgorithmRule
 from cclmark.tune.choices import Candidates, Choice, OperationPlan
 from cclmark.tune.mpich_tree import Builtin
-from cclmark.tune.rules import Rule
 from cclmark.tune.space import Space
 from cclmark.tune.target import Artifact
 
@@ -69,9 +68,9 @@ class OpenMpiTarget:
         """See Target."""
         return {}
 
-    def wide_rules(self, plan: OperationPlan) -> list[Rule]:
-        """See Target: none, the files change nothing else."""
-        return []
+    def is_wide(self, choice: Choice) -> bool:
+        """See Target: none is, the files change nothing else."""
+        return False
 
     def deployment(
         self, plans: Sequence[OperationPlan], directory: Path, comments: Sequence[str] = ()
@@ -126,9 +125,9 @@ class MpichTarget:
         """See Target."""
         return {}
 
-    def wide_rules(self, plan: OperationPlan) -> list[Rule]:
-        """See Target: none, the files change nothing else."""
-        return []
+    def is_wide(self, choice: Choice) -> bool:
+        """See Target: none is, the files change nothing else."""
+        return False
 
     def deployment(
         self, plans: Sequence[OperationPlan], directory: Path, comments: Sequence[str] = ()

@@ -62,15 +62,18 @@ def rule_of(
     )
 
 
-def candidates_of(operation: str, *, app_changes: bool) -> Candidates:
+def candidates_of(operation: str, usual_channels: int, *, app_changes: bool) -> Candidates:
     """The candidates of an operation.
 
+    ``usual_channels``: of a communicator by default. The search begins with as many too, because
+    such choices can be deployed without a setting that gives communicators more.
     ``app_changes``: also registered buffers, which the program has to allocate itself. Empty if
     nothing can be tuned that way.
     """
     found: dict[int, Choice] = {}
     coordinates: dict[int, tuple[int, ...]] = {}
     first = []
+    begin = {*_FIRST_CHANNELS, max((one for one in _CHANNELS if one <= usual_channels), default=0)}
     if operation in TUNED_OPERATIONS:
         for row, algorithm in enumerate(_ALGORITHMS.get(operation, _USUAL_ALGORITHMS)):
             for column, protocol in enumerate(_PROTOCOLS):
@@ -80,7 +83,7 @@ def candidates_of(operation: str, *, app_changes: bool) -> Candidates:
                     # The library's own choice has no place among the numbers of channels.
                     if channels:
                         coordinates[number] = (row, column, place)
-                    if channels in _FIRST_CHANNELS:
+                    if channels in begin:
                         first.append(number)
     if app_changes:
         for registration in (_SYMMETRIC, _LOCAL):

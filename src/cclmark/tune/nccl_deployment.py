@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cclmark.tune.choices import OperationPlan
+from cclmark.tune.choices import Choice, OperationPlan
 from cclmark.tune.nccl_candidates import MOST_CHANNELS, TUNED_OPERATIONS, rule_of
-from cclmark.tune.rules import Rule as SizeRule
 from cclmark.tune.table_file import MOST_BYTES, Rule
 
 
@@ -30,7 +29,9 @@ def deployment_of(plans: Sequence[OperationPlan], ranks: int, usual_channels: in
     which changes the library's choices for other sizes. The table then also contains what it
     chooses without that, from each known size up to the next one.
     """
-    widens = any(wide_rules(plan, usual_channels) for plan in plans)
+    widens = any(
+        is_wide(plan.choices[rule.variant], usual_channels) for plan in plans for rule in plan.rules
+    )
     rules: list[Rule] = []
     for plan in plans:
         if plan.operation in TUNED_OPERATIONS:
@@ -38,14 +39,9 @@ def deployment_of(plans: Sequence[OperationPlan], ranks: int, usual_channels: in
     return Deployment(rules, widens)
 
 
-def wide_rules(plan: OperationPlan, usual_channels: int) -> list[SizeRule]:
-    """The rules with more channels than a communicator has by default, ``usual_channels``."""
-    choices = ((rule, plan.choices[rule.variant]) for rule in plan.rules)
-    return [
-        rule
-        for rule, choice in choices
-        if not choice.registration and (choice.channels or MOST_CHANNELS) > usual_channels
-    ]
+def is_wide(choice: Choice, usual_channels: int) -> bool:
+    """Whether a choice has more channels than a communicator by default, ``usual_channels``."""
+    return not choice.registration and (choice.channels or MOST_CHANNELS) > usual_channels
 
 
 def _bare(plan: OperationPlan, ranks: int) -> list[Rule]:

@@ -18,8 +18,7 @@ from cclmark.tune.nccl_candidates import (
     table_of,
     wide_options,
 )
-from cclmark.tune.nccl_deployment import deployment_of, wide_rules
-from cclmark.tune.rules import Rule
+from cclmark.tune.nccl_deployment import deployment_of, is_wide
 from cclmark.tune.table_file import Table, written
 from cclmark.tune.target import Artifact, assigned_options
 from cclmark.tune.tuner_csv import nccl_csv, rccl_csv
@@ -55,7 +54,7 @@ class NcclTarget:
 
     def candidates(self, operation: str) -> Candidates:
         """See Target."""
-        return candidates_of(operation, app_changes=self.app_changes)
+        return candidates_of(operation, self.usual_channels, app_changes=self.app_changes)
 
     def candidate(self, choice: Choice, operations: Sequence[str], directory: Path) -> Artifact:
         """See Target. The table applies anywhere: it is not the result."""
@@ -86,9 +85,9 @@ class NcclTarget:
         options = assigned_options(self._wide_options)
         return {**self._wide_variables, **{one.name: one.value for one in options}}
 
-    def wide_rules(self, plan: OperationPlan) -> list[Rule]:
+    def is_wide(self, choice: Choice) -> bool:
         """See Target: those with more channels than usual."""
-        return wide_rules(plan, self.usual_channels)
+        return is_wide(choice, self.usual_channels)
 
     def deployment(
         self, plans: Sequence[OperationPlan], directory: Path, comments: Sequence[str] = ()

@@ -7,8 +7,8 @@ between the last size of a rule and the next measured one the default stays.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from cclmark.analysis.paired import DEFAULT
@@ -66,6 +66,20 @@ def rules_of(found: Found, sizes_bytes: Sequence[int]) -> list[Rule]:
         else:
             rules.append(Rule(size, size, variant))
     return rules
+
+
+def joined_rules(assigned: Mapping[int, int]) -> list[Rule]:
+    """Rules of adjacent sizes with the same variant. ``assigned``: a variant for each size."""
+    found: list[Rule] = []
+    before = DEFAULT
+    for size, variant in sorted(assigned.items()):
+        if variant != DEFAULT:
+            if variant == before:
+                found[-1] = replace(found[-1], high_bytes=size)
+            else:
+                found.append(Rule(size, size, variant))
+        before = variant
+    return found
 
 
 def _costs(scores: dict[int, Score], noise: float) -> dict[int, float]:

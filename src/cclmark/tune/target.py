@@ -9,7 +9,6 @@ from typing import Protocol
 
 from cclmark.plan.variants import COMMUNICATOR, OPTION, PROCESS, Assignment
 from cclmark.tune.choices import Candidates, Choice, OperationPlan
-from cclmark.tune.rules import Rule
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,10 @@ class Target(Protocol):
 
     @property
     def wide_settings(self) -> Mapping[str, str]:
-        """The variables, or options ``config.NAME`` of the communicator, of ``wide_rules``."""
+        """The variables, or options ``config.NAME`` of the communicator, of wide choices."""
 
-    def wide_rules(self, plan: OperationPlan) -> list[Rule]:
-        """The rules that require a setting which also changes what no rule applies to."""
+    def is_wide(self, choice: Choice) -> bool:
+        """Whether a choice requires a setting which also changes what no rule applies to."""
 
     def deployment(
         self, plans: Sequence[OperationPlan], directory: Path, comments: Sequence[str] = ()

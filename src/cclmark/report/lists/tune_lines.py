@@ -12,7 +12,7 @@ from cclmark.report.wording.text import counted
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Choice
 from cclmark.tune.nccl_candidates import MIN_CTAS
-from cclmark.tune.prove import Dropped, Proven
+from cclmark.tune.prove import Dropped, Proof, Proven
 from cclmark.tune.tune_result import OperationResult, TuneResult
 
 # The fields of torch.distributed.ProcessGroupNCCL.NCCLConfig (torch/_C/_distributed_c10d.pyi).
@@ -29,7 +29,7 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
     """Returns a block for each operation, the artifacts and the commands that load them."""
     lines: list[str] = []
     if not result.is_complete:
-        return ["", "  the run ended before its proof: continue it with --resume JOURNAL"]
+        return ["", "  the run ended before the end of its proof: continue it with --resume JOURNAL"]
     for one in result.operations:
         lines += ["", paint(_title(one), "bold"), *_operation_lines(one, paint)]
         if one.choices and not (one.proof and one.proof.proven) and len(result.operations) > 1:
@@ -139,7 +139,7 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
         if one.mean_gain is not None:
             lines.append(f"  geometric mean of the speed-ups over all sizes: {one.mean_gain:.3f}")
     if one.proof is not None:
-        lines += [f"  the default stays {_dropped(one, each)}" for each in one.proof.dropped]
+        lines += [f"  {_dropped(one, one.proof, each)}" for each in one.proof.dropped]
     if one.outside:
         worst = max(one.outside, key=lambda size: one.outside[size].ratio)
         speed = speed_up(one.outside[worst])
@@ -200,9 +200,13 @@ def speed_up(ratio: RatioEstimate) -> str:
     return f"{1 / ratio.ratio:.3f} ({1 / ratio.high:.3f} to {1 / ratio.low:.3f})"
 
 
-def _dropped(one: OperationResult, dropped: Dropped) -> str:
-    rule = dropped.rule
+def _dropped(one: OperationResult, proof: Proof, dropped: Dropped) -> str:
+    """The reason why a rule is not deployed. Another one may be, at some of its sizes."""
+    rule, name = dropped.rule, one.choices[dropped.rule.variant].name
     where = f"at {format_size(rule.low_bytes)}"
     if rule.high_bytes != rule.low_bytes:
         where = f"from {format_size(rule.low_bytes)} to {format_size(rule.high_bytes)}"
-    return f"{where} instead of {one.choices[rule.variant].name}: {dropped.reason}"
+    others = [one.rule for one in proof.proven]
+    if any(own.low_bytes <= rule.high_bytes and rule.low_bytes <= own.high_bytes for own in others):
+        return f"{name} is not used {where}: {dropped.reason}"
+    return f"the default stays {where} instead of {name}: {dropped.reason}"
