@@ -21,7 +21,7 @@ _HEADS = ("size", "speed-up (95 %)", "before", "after")
 def environment_lines(result: EnvironmentResult, paint: Paint = unpainted) -> list[str]:
     """Returns the settings, a table for each operation, the file and the command that loads it."""
     if not result.is_complete:
-        return ["", "  the run ended before the end of its proof: continue it with --resume JOURNAL"]
+        return ["", "  the run ended before its proof was complete: continue with --resume JOURNAL"]
     lines: list[str] = []
     proof = result.proof
     for case in result.cases:

@@ -29,7 +29,7 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
     """Returns a block for each operation, the artifacts and the commands that load them."""
     lines: list[str] = []
     if not result.is_complete:
-        return ["", "  the run ended before the end of its proof: continue it with --resume JOURNAL"]
+        return ["", "  the run ended before its proof was complete: continue with --resume JOURNAL"]
     for one in result.operations:
         lines += ["", paint(_title(one), "bold"), *_operation_lines(one, paint)]
         if one.choices and not (one.proof and one.proof.proven) and len(result.operations) > 1:
