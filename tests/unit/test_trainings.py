@@ -407,6 +407,16 @@ class TestFigures:
         assert found.idle_s == pytest.approx(18.1e-3 - 17e-3 - 0.7e-3)
         assert found.cost_s is found.slow_down_s is None
 
+    def test_the_parts_of_a_pipeline_are_those_of_the_stage_that_computes_most(self):
+        # The first stage waits for the last one, but its communication is less exposed.
+        timeline = StepTimeline(3, [30e-3] * 3, [9e-3] * 3, [2e-3, 9e-3, 4e-3], [8e-3, 8e-3, 25e-3])
+        found = figures_of(result(alone_s=[], timeline=timeline))
+        assert (found.rank, found.compute_s, found.exposed_s) == (2, 25e-3, 4e-3)
+
+    def test_noise_of_compute_decides_nothing(self):
+        timeline = StepTimeline(3, [30e-3] * 2, [9e-3] * 2, [2e-3, 9e-3], [19e-3, 20e-3])
+        assert figures_of(result(alone_s=[], timeline=timeline)).rank == 0
+
     def test_without_a_timeline_the_step_is_known(self):
         found = figures_of(result(timeline=None))
         assert found is not None

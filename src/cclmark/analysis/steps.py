@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from cclmark.analysis.statistics import median, median_interval
-from cclmark.analysis.trainings import TrainingSummary, slowest_of
+from cclmark.analysis.trainings import TrainingSummary, limiting_rank, slowest_of
 from cclmark.results.schema import ProcessTimeline, Profile, ProfileProcess
 
 _PLUG_IN, _KINETO, _EXECUTION_TRACE = "plug-in", "kineto", "execution-trace"
@@ -127,13 +127,14 @@ def _steps(timelines: Sequence[ProcessTimeline]) -> list[float]:
 
 
 def _least(timelines: Sequence[ProcessTimeline]) -> ProcessTimeline | None:
-    """The rank with the least exposed communication, for which the others wait.
+    """The rank for which the others wait, see limiting_rank.
 
     Without known compute, the rank with the least communication; None if that is unknown.
     """
     known = [one for one in timelines if _has_parts(one)]
     if known:
-        return min(known, key=lambda one: fmean(one.exposed_s))
+        exposed_s = [fmean(one.exposed_s) for one in known]
+        return known[limiting_rank(exposed_s, [fmean(one.compute_s) for one in known])]
     known = [one for one in timelines if len(one.communication_s) == len(one.step_s)]
     return min(known, key=lambda one: fmean(one.communication_s), default=None)
 

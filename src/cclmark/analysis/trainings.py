@@ -19,6 +19,7 @@ from cclmark.results.schema import DeviceDescription
 _LEAST_ROUNDS = 2
 _PEAK_DTYPE = "bfloat16"
 _TERA = 1e12
+_CLEARLY_MORE = 1.1  # ranks with equal work differed by less than 1 % in compute on 4 × H200
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,9 @@ class Figures:
     """The figures of one round, in seconds for one step.
 
     ``step_s``: the median over the steps of the slowest rank's time. ``alone_s``: the same of steps
-    without communication. ``rank``: the rank that takes longest without communication; it waits
-    least for others, so the following are its figures, from profiled steps. ``profiled_s``: a
+    without communication. ``rank``: the rank that takes longest without communication, or if that
+    is unknown, see limiting_rank. The following are its figures, from profiled steps.
+    ``profiled_s``: a
     step, which consists of ``compute_s`` (something computes), ``exposed_s`` (something
     communicates and nothing computes) and ``idle_s`` (nothing runs). ``hidden_s``: something
     communicates beside compute. ``slow_down_s``: how much more something computes than in a step
@@ -68,7 +70,7 @@ def figures_of(result: TrainingResult) -> Figures | None:
     if alone:
         rank = alone.index(max(alone))
     elif timeline is not None:
-        rank = timeline.exposed_s.index(min(timeline.exposed_s))
+        rank = limiting_rank(timeline.exposed_s, timeline.compute_s)
     alone_s = median(slowest_of(result.alone_s)) if alone else None
     if timeline is None:
         return Figures(step_s, alone_s, rank)
@@ -86,6 +88,18 @@ def figures_of(result: TrainingResult) -> Figures | None:
         hidden_s=timeline.communication_s[rank] - exposed_s,
         slow_down_s=compute_s - without[rank] if len(without) > rank else None,
     )
+
+
+def limiting_rank(exposed_s: Sequence[float], compute_s: Sequence[float]) -> int:
+    """The rank for which the others wait, by the seconds of its parts of a step.
+
+    The one with the least exposed communication. Where another one computes clearly more, for
+    example the stage of a pipeline with the output head, the one that computes most: less exposed
+    communication of a stage that computes little only shows in what it waits.
+    """
+    least = min(range(len(exposed_s)), key=exposed_s.__getitem__)
+    most = max(range(len(compute_s)), key=compute_s.__getitem__)
+    return most if compute_s[most] > _CLEARLY_MORE * compute_s[least] else least
 
 
 def slowest_of(by_rank: Sequence[Sequence[float]]) -> list[float]:
