@@ -199,6 +199,32 @@ def test_a_run_continues_with_what_was_chosen(cclmark, traced, tmp_path):
     assert "exists. Choose another place with --journal FILE" in refused.err
 
 
+def test_a_variant_of_a_fit_is_measured_with_both_gaps(cclmark, traced):
+    """What fits the default does not show whether computation waits for slower communication."""
+    vary = ("--vary", "CCLMARK_SHM_INLINE_BYTES=0", "--rounds", "2")
+    words = ("replay", traced, *FAST, "--compute", "fit", *vary)
+    run = cclmark(*words)
+    replays = [one.replay for one in run.journal.replays]
+    first = replays[0].gaps
+    other = "keep" if first == "fixed" else "fixed"
+    assert [one.gaps for one in replays].count(first) == 4
+    assert [one.gaps for one in replays].count(other) == 4
+    assert len({(one.gaps, one.compute) for one in replays}) == 2
+    summaries = summaries_of_replays(run.journal.replays)
+    ratios = {one.replay.gaps: one.ratio.ratio for one in summaries if one.ratio is not None}
+    assert set(ratios) == {"keep", "fixed"}
+    assert (
+        "with CCLMARK_SHM_INLINE_BYTES=0 a step of the program takes "
+        f"{ratios['fixed']:.3f} (fixed: computation does not wait for communication) to "
+        f"{ratios['keep']:.3f} times as long (keep: it waits)"
+    ) in run.out
+    assert "keep, " in run.out
+    page = run.journal_path.with_suffix(".html")
+    cclmark("report", str(run.journal_path), "-o", str(page))
+    assert "computation does not wait for communication" in page.read_text()
+    assert "already complete" in cclmark(*words, "--resume", str(run.journal_path)).err
+
+
 def test_only_the_given_gaps_are_fitted(cclmark, traced):
     run = cclmark("replay", traced, *FAST, "--compute", "fit", "--gaps", "fixed")
     assert {one.replay.gaps for one in fit_of(run).replays} == {"fixed"}

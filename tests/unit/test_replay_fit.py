@@ -8,7 +8,7 @@ from cclmark.analysis.replays import ReplaySummary
 from cclmark.plan.overlaps import Compute
 from cclmark.plan.replays import OriginalStep, Replay
 from cclmark.plan.variants import DEFAULT
-from cclmark.recording.replay_fit import chosen_of, computes_for, fit_plan
+from cclmark.recording.replay_fit import chosen_of, computes_for, fit_plan, others_of
 from cclmark.report.wording.replay_words import fit_notice, gaps_line
 
 SMALL, LARGE = Compute("matmul", "bfloat16", 1024), Compute("matmul", "bfloat16", 4096)
@@ -73,6 +73,13 @@ DDP = [
 def test_the_simplest_of_the_nearest_is_chosen(candidates, expected):
     found = chosen_of(tried(*candidates))
     assert (found.gaps, found.compute, found.fit) == expected
+
+
+def test_the_nearest_with_the_other_gaps_is_kept_for_variants():
+    candidates = tried(*DDP)
+    [other] = others_of(candidates, chosen_of(candidates))
+    assert (other.gaps, other.compute, other.fit) == ("keep", LARGE, "nearest")
+    assert others_of(candidates[:2], chosen_of(candidates[:2])) == []
 
 
 def test_without_candidates_nothing_is_chosen():

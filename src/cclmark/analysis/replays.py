@@ -30,7 +30,8 @@ class ReplaySummary:
     rounds, None with two. ``step_s``: with the time after the last call, as in the program, None
     if that is unknown. ``communication_s``: in which at least one call ran, mean of the ranks.
     ``communication_error``, ``step_error``: over those of the program, minus 1; only of the
-    default. ``ratio``: of ``step_s`` (of ``span_s`` if it is unknown) to the default's.
+    default. ``ratio``: of ``step_s`` (of ``span_s`` if it is unknown) to the default's, the one
+    with the same gaps and compute if there is one.
     ``operations``: of the round with the median span. ``way``: the gaps and the compute, if other
     summaries have others.
     """
@@ -90,7 +91,11 @@ def summaries_of_replays(results: Iterable[ReplayResult]) -> list[ReplaySummary]
         return []
     default = next((way for way in by_way if way[0].is_default), next(iter(by_way)))
     found = [
-        _summary(own, by_way[default], is_default=way[0] == default[0])
+        _summary(
+            own,
+            by_way.get((default[0], *way[1:]), by_way[default]),
+            is_default=way[0] == default[0],
+        )
         for way, own in by_way.items()
     ]
     if len({way[1:] for way in by_way}) == 1:

@@ -40,12 +40,13 @@ _USUAL_ARRAYS_BYTES = (16 << 20, 64 << 20)
 class Fit:
     """``tried``: a summary for each candidate that was measured, the smallest error first.
 
-    ``chosen``: None if none was measured. ``outcome``: of the run that measured them, with the
-    journal.
+    ``chosen``: None if none was measured. ``others``: the nearest with each of the other gaps.
+    ``outcome``: of the run that measured them, with the journal.
     """
 
     tried: Sequence[ReplaySummary]
     chosen: Replay | None
+    others: Sequence[Replay]
     outcome: Outcome
     journal: Path
 
@@ -98,7 +99,8 @@ def fit(request: Request, plan: FitPlan, journal: Path) -> Fit:
     summaries = summaries_of_replays(one for one in results if isinstance(one, ReplayResult))
     measured = [one for one in summaries if one.communication_error is not None]
     chosen = chosen_of(measured) if outcome.exit_code == EXIT_OK else None
-    return Fit(sorted(measured, key=error_of), chosen, outcome, journal)
+    others = [] if chosen is None else others_of(measured, chosen)
+    return Fit(sorted(measured, key=error_of), chosen, others, outcome, journal)
 
 
 def chosen_of(measured: Sequence[ReplaySummary]) -> Replay | None:
@@ -117,8 +119,26 @@ def chosen_of(measured: Sequence[ReplaySummary]) -> Replay | None:
             best = own
     if not best:
         return None
-    least = min(map(error_of, best))
-    one = next(one for one in best if error_of(one) <= least + _CLEAR)
+    return _simplest(best)
+
+
+def others_of(measured: Sequence[ReplaySummary], chosen: Replay) -> list[Replay]:
+    """The candidate with each of the other gaps that would be used if there were no others.
+
+    Both fit the default, and react differently if communication takes longer: with ``keep`` all
+    computation waits for it, with ``fixed`` none does. A program is between them.
+    """
+    by_gaps: dict[str, list[ReplaySummary]] = {}
+    for one in measured:
+        if one.replay.gaps != chosen.gaps:
+            by_gaps.setdefault(one.replay.gaps, []).append(one)
+    return [_simplest(own) for own in by_gaps.values()]
+
+
+def _simplest(candidates: Sequence[ReplaySummary]) -> Replay:
+    """The first candidate whose error is not clearly larger than the smallest."""
+    least = min(map(error_of, candidates))
+    one = next(one for one in candidates if error_of(one) <= least + _CLEAR)
     errors = [abs(each) for each in (one.communication_error, one.step_error) if each is not None]
     fits = max(errors) <= LARGE_ERROR
     return msgspec.structs.replace(one.replay, fit=FITTED if fits else NEAREST)

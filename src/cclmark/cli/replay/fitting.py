@@ -42,11 +42,13 @@ def check_fit(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator) ->
         )
 
 
-def fitted_replay(
-    flags: ReplayFlags, request: Request, replay: Replay, journal: Path
-) -> tuple[Replay, list[str]]:
+def fitted_replays(
+    flags: ReplayFlags, request: Request, replay: Replay, journal: Path, *, is_varied: bool
+) -> tuple[list[Replay], list[str]]:
     """Returns the replay with what fits between its calls, and notices about what was tried.
 
+    ``is_varied``: variants are compared. Then also the replay with the other gaps, because what
+    fits the default does not show whether computation would wait for slower communication.
     A run that is resumed keeps what it chose. Raises CclmarkError if nothing can be chosen.
     """
     if flags.resume is not None:
@@ -68,11 +70,12 @@ def fitted_replay(
         error = CclmarkError(f"--compute fit ({place}): {reason}")
         error.exit_code = EXIT_MISSING if code == EXIT_OK else code
         raise error
-    return found.chosen, [f"{fit_notice(found.chosen, found.tried)}; {place}"]
+    others = found.others if is_varied else []
+    return [found.chosen, *others], [f"{fit_notice(found.chosen, found.tried)}; {place}"]
 
 
-def _chosen_before(flags: ReplayFlags, replay: Replay, path: Path) -> Replay:
-    """The replay with what the run of the journal chose. Raises UsageError."""
+def _chosen_before(flags: ReplayFlags, replay: Replay, path: Path) -> list[Replay]:
+    """The replays with what the run of the journal chose. Raises UsageError."""
     earlier = [one.replay for one in read_journal(path).replays]
     if not earlier:
         raise UsageError(f"{path} has no result of a replay to continue: start a new run")
@@ -81,5 +84,8 @@ def _chosen_before(flags: ReplayFlags, replay: Replay, path: Path) -> Replay:
         raise UsageError(f"{path} was measured without --compute fit: omit it")
     if flags.gaps not in (None, first.gaps):
         raise UsageError(f"{path} was measured with --gaps {first.gaps}, not {flags.gaps}")
-    values = {"gaps": first.gaps, "compute": first.compute, "fit": first.fit}
-    return msgspec.structs.replace(replay, **values)
+    ways = dict.fromkeys((one.gaps, one.compute, one.fit) for one in earlier)
+    return [
+        msgspec.structs.replace(replay, gaps=gaps, compute=compute, fit=fit)
+        for gaps, compute, fit in ways
+    ]

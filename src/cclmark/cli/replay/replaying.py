@@ -12,7 +12,7 @@ import msgspec
 
 from cclmark.cli.collective.measuring import check_limits, unknown_library
 from cclmark.cli.computes import compute_of
-from cclmark.cli.replay.fitting import check_fit, fitted_replay
+from cclmark.cli.replay.fitting import check_fit, fitted_replays
 from cclmark.cli.replay.replay_options import ReplayFlags
 from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_variants
 from cclmark.cli.usual_references import usual_references
@@ -144,13 +144,15 @@ def _measure(
     journal = flags.journal
     if flags.compute == FIT:
         journal = journal or new_journal(_stem(ranks))
-        fitted, notices = fitted_replay(flags, request, replay, journal)
+        fitted, notices = fitted_replays(
+            flags, request, replay, journal, is_varied=len(variants) > 1
+        )
         if of_program and libraries[0] not in of_program:
             notices.append(
                 f"the profile is of {', '.join(of_program)}, the replay of {libraries[0]}: the "
                 "fit hides differences between the libraries"
             )
-        planned = replays_of(fitted, variants, rounds)
+        planned = [one for each in fitted for one in replays_of(each, variants, rounds)]
         request = replace(request, planned=planned, warnings=[*request.warnings, *notices])
     return record(
         request,

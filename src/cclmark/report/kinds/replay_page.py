@@ -23,6 +23,7 @@ from cclmark.report.wording.replay_words import (
     operation_head,
     operation_rows,
     program_cells,
+    range_lines,
     ratio_of,
     remarks_of_replays,
     title_of_replay,
@@ -62,13 +63,20 @@ def insights_on_replays(run: Run) -> list[Insight]:
                 Insight(
                     "note",
                     f"With {name_of_replay(one)} a step takes {ratio_of(one)} times as long as "
-                    f"with {name_of_replay(summaries[0])}.",
+                    f"with {name_of_replay(_default_of(one, summaries))}.",
                 )
             )
     beside = reference_lines(summaries, run.journal.header, run.notes)
-    found += [Insight("note", _sentence(line)) for line in (*error_lines(summaries), *beside)]
+    lines = (*error_lines(summaries), *range_lines(summaries), *beside)
+    found += [Insight("note", _sentence(line)) for line in lines]
     found += [Insight("look", f"{line}.") for line in remarks_of_replays(summaries)]
     return [*found, *of_completeness(run.journal, [])]
+
+
+def _default_of(one: ReplaySummary, summaries: Sequence[ReplaySummary]) -> ReplaySummary:
+    """The default with which a variant is compared."""
+    own = (each for each in summaries if each.variant.is_default and each.way == one.way)
+    return next(own, summaries[0])
 
 
 def _sentence(line: str) -> str:

@@ -18,6 +18,7 @@ from cclmark.report.wording.replay_words import (
     operation_rows,
     outcome_of_replays,
     program_cells,
+    range_lines,
     remarks_of_replays,
     title_of_replay,
     wrong_replay_lines,
@@ -54,6 +55,7 @@ class GatheredReplays:
         return [
             *gaps_lines(summaries),
             *error_lines(summaries),
+            *range_lines(summaries),
             *beside,
             *remarks_of_replays(summaries),
         ]

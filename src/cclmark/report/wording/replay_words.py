@@ -16,7 +16,7 @@ from cclmark.results.kinds import ReplayResult
 from cclmark.results.schema import Header
 
 _MS_PER_S = 1e3
-_LONGEST_NAME = 48
+_LONGEST_NAME = 64
 _GAPS = {
     KEEP: "each call begins as long after the last call that had ended before it as in the program",
     FIXED: "each call begins at its moment in the program, or when the one before it has ended",
@@ -60,8 +60,31 @@ def gaps_line(one: Replay) -> str:
 
 
 def gaps_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
-    """What happens between the calls, if it is the same for all."""
-    return [gaps_line(summaries[0].replay)] if summaries and not summaries[0].way else []
+    """What happens between the calls; of several ways, unless they are many, each with its name."""
+    if not summaries or not summaries[0].way:
+        return [gaps_line(one.replay) for one in summaries[:1]]
+    ways = {one.way: one.replay for one in summaries}
+    if len(ways) > len(_GAPS):
+        return []
+    return [f"{way}: {gaps_line(replay)}" for way, replay in ways.items()]
+
+
+def range_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
+    """Between which ratios the step of the program is expected with each variant."""
+    found = []
+    for variant in dict.fromkeys(one.variant for one in summaries if one.way):
+        ratios = {
+            one.replay.gaps: one.ratio.ratio
+            for one in summaries
+            if one.variant == variant and one.ratio is not None
+        }
+        if KEEP in ratios and FIXED in ratios:
+            found.append(
+                f"with {plain(variant.describe())} a step of the program takes "
+                f"{ratio_text(ratios[FIXED])} (fixed: computation does not wait for communication) "
+                f"to {ratio_text(ratios[KEEP])} times as long (keep: it waits)"
+            )
+    return found
 
 
 def fit_notice(chosen: Replay, tried: Sequence[ReplaySummary]) -> str:
