@@ -137,23 +137,29 @@ def measure(given: argparse.Namespace, mode: str, directory: Path) -> None:
                 f"{ms(program_s)}; step {ms(step_s)} ms, program {ms(program_step_s)}",
                 flush=True,
             )
-            changed = [figures(one)[1] for one in found if one["replay"]["variant"]]
-            if step_s and changed and all(changed):
-                ratio = statistics.median(one / step_s for one in changed if one)
-                errors.setdefault((gaps, f"replay with {given.vary}"), []).append(ratio)
+            for own in dict.fromkeys(one["replay"]["gaps"] for one in found):
+                steps_s: dict[bool, list[float]] = {True: [], False: []}
+                for one in found:
+                    own_s = figures(one)[1] if one["replay"]["gaps"] == own else None
+                    if own_s is not None:
+                        steps_s[bool(one["replay"]["variant"])].append(own_s)
+                if all(steps_s.values()):
+                    ratio = statistics.median(steps_s[True]) / statistics.median(steps_s[False])
+                    what = f"replay with {given.vary}, {own}"
+                    errors.setdefault((gaps, what), []).append(ratio)
         if varied:
             other = directory / f"{mode}-{number}-varied-profile.jsonl"
             profiled(given, mode, other, varied)
-            steps_s = [
+            programs_s = [
                 one["step_s"]
                 for line in other.read_text().splitlines()
                 if (content := json.loads(line))["type"] == "profile"
                 for one in content["processes"]
                 if one.get("step_s")
             ]
-            if steps_s and program_step_s:
+            if programs_s and program_step_s:
                 errors.setdefault(("program", f"program with {given.vary}"), []).append(
-                    max(steps_s) / program_step_s
+                    max(programs_s) / program_step_s
                 )
     for (gaps, what), ratios in errors.items():
         print(
