@@ -220,6 +220,17 @@ def test_a_product_on_devices_is_that_of_cublaslt(cclmark, fake_cuda):
     assert any(one.together.enqueue_s for one in results if one.together is not None)
 
 
+def test_registered_buffers_beside_a_product(cclmark, fake_cuda):
+    run = cclmark(
+        *(*ON_FAKES, "--vary", "registration=local,symmetric"), env=fake_cuda.env(products=True)
+    )
+    results = run.journal.overlaps
+    assert {one.status for one in results} <= {"ok", "skipped"}
+    variants = {one.overlap.variant.describe() for one in results}
+    assert variants == {"default", "registration=local", "registration=symmetric"}
+    assert all(one.is_checked and not one.compute_findings for one in results)
+
+
 @pytest.mark.parametrize("misread", ["factors", "transposed"])
 def test_an_interface_that_is_misread_shows(cclmark, fake_cuda, misread):
     env = fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_MISREAD=misread)

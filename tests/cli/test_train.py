@@ -213,6 +213,16 @@ class TestRuns:
         other = cclmark(*ALONE, "--seed", "2", "--resume", str(part), code=2)
         assert "settings (--vary)" in other.err or "rounds" in other.err
 
+    def test_a_variable_reaches_the_ranks_of_its_variant_alone(self, cclmark):
+        run = cclmark(
+            *("train", "--devices", "host:2", *SHORT, "--rounds", "1"),
+            *("--vary", "GLOO_SOCKET_IFNAME=lo,none0"),
+        )
+        status = {one.training.variant.describe(): one.status for one in run.journal.trainings}
+        assert (status["default"], status["GLOO_SOCKET_IFNAME=lo"]) == ("ok", "ok")
+        assert status["GLOO_SOCKET_IFNAME=none0"] == "skipped"
+        assert "GLOO_SOCKET_IFNAME=none0" in run.out
+
     def test_what_cannot_fit_is_refused_with_what_would(self, cclmark):
         run = cclmark(*ALONE, "--model", "gpt2-xl", "--batch", "100000", code=3)
         assert "gpt2-xl, 48 layers, 1,557,611,200 parameters, none over 1 rank" in run.err
