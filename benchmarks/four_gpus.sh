@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# The figures of four GPUs in parts, each with a time limit and an output file of its own.
+#
+#   NCCL_TESTS=DIR OUT=DIR benchmarks/four_gpus.sh [PART ...]
+#
+# DIR of NCCL_TESTS: its programs, built with MPI=1 for the NCCL that cclmark loads. PART: explained,
+# tuned, tuned_with_changes, beside_nccl_tests, beside_nccl_tests_with_changes, bisected, thresholds,
+# trained [all]. Parts that compare files of `cclmark tune` require the part that writes them.
+# NVLink multicast is off, because some machines fail with it.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+: "${NCCL_TESTS:?the directory of the programs of nccl-tests}" "${OUT:?the directory of the output}"
+PYTHON=${PYTHON:-python3}
+export NCCL_NVLS_ENABLE=0 PYTHONUNBUFFERED=1
+FIVE=all_reduce,all_gather,reduce_scatter,alltoall,sendrecv
+mkdir -p "$OUT"
+
+part() {
+  local name=$1 limit_s=$2 begin_s=$SECONDS code
+  shift 2
+  timeout -k 10 "$limit_s" "$@" >"$OUT/$name.txt" 2>&1
+  code=$?
+  echo "$name: exit code $code after $((SECONDS - begin_s)) s"
+}
+
+explained() {
+  part explained 120 "$PYTHON" -m cclmark collectives -b 8 -e 4G -f 4 --explain \
+    --journal "$OUT/explained.jsonl"
+  part explained_4G 60 "$PYTHON" -m cclmark collectives -b 4G -e 4G --explain \
+    --journal "$OUT/explained_4G.jsonl"
+}
+tuned() {
+  part tuned 420 "$PYTHON" -m cclmark tune all_reduce,all_gather,reduce_scatter -b 1K -e 1G \
+    --budget 200s --sm-cost 0 -O "$OUT/tuned" --journal "$OUT/tuned.jsonl"
+  part tuned_five 420 "$PYTHON" -m cclmark tune $FIVE -b 1K -e 1G --budget 200s --sm-cost 0 \
+    -O "$OUT/tuned_five" --journal "$OUT/tuned_five.jsonl"
+}
+tuned_with_changes() {
+  part tuned_with_changes 560 "$PYTHON" -m cclmark tune $FIVE -b 8 -e 128M -f 4 --app-changes yes \
+    --timing graph --budget 120s --sm-cost 0 -O "$OUT/changed" --journal "$OUT/changed.jsonl"
+}
+beside_nccl_tests() {
+  part beside_nccl_tests 200 "$PYTHON" benchmarks/tune_beside_nccl_tests.py --ranks 4 --rounds 3 \
+    --nccl-tests "$NCCL_TESTS" --tuned "$OUT/tuned" --journal "$OUT/tuned.jsonl" \
+    --out "$OUT/beside_nccl_tests.json"
+}
+beside_nccl_tests_with_changes() {
+  part beside_nccl_tests_with_changes 200 "$PYTHON" benchmarks/tune_beside_nccl_tests.py --ranks 4 \
+    --rounds 3 --nccl-tests "$NCCL_TESTS" --tuned "$OUT/changed" --journal "$OUT/changed.jsonl" \
+    --operations all_reduce,all_gather,reduce_scatter,sendrecv --begin 8 --end 128M --factor 4 \
+    --graphs 20 --tuned-flags="-R 2" --out "$OUT/beside_nccl_tests_with_changes.json"
+}
+bisected() {
+  part bisected 420 "$PYTHON" -m cclmark experiment all_reduce -b 64M -e 1G -f 16 \
+    --bisect NCCL_MAX_CTAS=1:64 --keep 99% --journal "$OUT/bisected.jsonl"
+}
+thresholds() {
+  part thresholds 560 "$PYTHON" benchmarks/bridge_thresholds.py --devices cuda:0-3 \
+    --islands 0-1,2-3 --budget 120s --out "$OUT/thresholds"
+}
+trained() {
+  local way
+  for way in fsdp tp pp; do
+    part "trained_$way" 120 "$PYTHON" -m cclmark train --model gpt2-medium --parallel $way \
+      --batch 16 -n 20 -w 5 --rounds 3 --vary NCCL_P2P_DISABLE=1 \
+      --journal "$OUT/trained_$way.jsonl"
+  done
+}
+
+[ $# -gt 0 ] || set -- explained tuned tuned_with_changes beside_nccl_tests \
+  beside_nccl_tests_with_changes bisected thresholds trained
+for name; do
+  if [ "$(type -t "$name")" != function ] || [ "$name" = part ]; then
+    echo "unknown part: $name" >&2
+    exit 2
+  fi
+  "$name"
+done
