@@ -28,7 +28,7 @@ def test_a_run_ends_with_a_result(cclmark, fakes):
     assert [one.index for one in journal.trials] == list(range(len(journal.trials)))
     assert all(one.is_checked for one in journal.trials)
     assert "all_reduce float32 sum out-of-place · nccl, 2 ranks" in run.out
-    assert "nothing can be selected for this operation by files alone" in run.out
+    assert "nothing can be selected for this operation by size" in run.out
     assert " trials" in run.out
     variants = {one.trial.variant.describe() for one in journal.trials}
     assert any(one.endswith("/t/candidates/ring-ll-32.table") for one in variants)
@@ -70,7 +70,11 @@ def test_two_runs_at_once_are_refused(cclmark, fakes, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "variables", "message"),
     [
-        (("sendrecv",), {}, "NCCL does not call a tuner for sendrecv"),
+        (
+            ("sendrecv",),
+            {},
+            "NCCL does not call a tuner for sendrecv: name variables with --settings",
+        ),
         (("all_reduce",), {"NCCL_PROTO": "LL"}, "NCCL_PROTO=LL is set in the environment"),
         (("all_reduce", "-d", "float32,bfloat16"), {}, "-d: tune one at a time"),
         (("all_reduce", "--proof-rounds", "6"), {}, "--proof-rounds"),

@@ -36,6 +36,7 @@ def env(tmp_path, fake_cuda):
             "CCLMARK_HCCL_LIBRARY": str(Path(fake_file("libascendcl.so")).parent / "libhccl.so"),
         },
         "oneccl": {**here, "CCLMARK_ONECCL_LIBRARY": fake_file("libccl.so.2")},
+        "nccl": {**here, **fake_cuda.env()},
         "flagcx": {
             **here,
             **fake_cuda.env(),
@@ -48,7 +49,10 @@ DEVICES = {
     "hccl": ("--devices", "acl:0,1"),
     "flagcx": ("--ccl", "flagcx", "-g", "2"),
     "oneccl": ("--ccl", "oneccl", "--devices", "host:2"),
+    "nccl": ("--ccl", "nccl", "-g", "2"),
 }
+# NCCL asks a tuner for collectives, so that variables are tuned for its sends and receives.
+OPERATIONS = {"nccl": "sendrecv"}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +60,7 @@ DEVICES = {
     [
         ("hccl", "HCCL_BUFFSIZE", "400", "200", "HCCL_INTRA_PCIE_ENABLE"),
         ("flagcx", "FLAGCX_UNIRUNNER_NSLICES", "4", "1", "FLAGCX_P2P_DISABLE"),
+        ("nccl", "NCCL_MIN_P2P_NCHANNELS", "4", "1", "NCCL_IB_DISABLE"),
         pytest.param(
             *("oneccl", "CCL_WORKER_COUNT", "4", "1", "CCL_ATL_SHM"), marks=pytest.mark.exhaustive
         ),
@@ -70,7 +75,8 @@ def test_a_variable_that_is_faster_is_found_proven_and_deployed(
         "CCLMARK_FAKE_SLOW_UNLESS": f"{name}={value}:{WAITS}",
     }
     run = cclmark(
-        *("tune", "all_reduce", *DEVICES[ccl], *SHORT, "--settings", name, "-O", "t"),
+        *("tune", OPERATIONS.get(ccl, "all_reduce"), *DEVICES[ccl], *SHORT),
+        *("--settings", name, "-O", "t"),
         env=variables,
         timeout_s=200,
     )
@@ -177,7 +183,14 @@ def test_variables_that_are_set_stay_as_they_are(cclmark, env):
         ((*SHM, "-d", "float32,int8"), "-d: tune one at a time"),
         ((*SHM, "--allow-loss", "4%"), "--allow-loss is not supported for shm"),
         (("--ccl", "shm", "--devices", "host:1"), "requires two or more devices"),
-        (("--ccl", "nccl", "-g", "2", "--settings", "NCCL_PROTO"), "not supported for nccl"),
+        (
+            ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_PROTO", "--app-changes", "yes"),
+            "--settings and --app-changes yes exclude each other",
+        ),
+        (
+            ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_NVLS_ENABLE"),
+            "tune tries no settings of NCCL which cclmark never sets: NCCL_NVLS_ENABLE",
+        ),
         ((*SHM, "--settings", "CCLMARK_SHM_INLINE"), "did you mean CCLMARK_SHM_INLINE_BYTES?"),
         (
             ("--ccl", "flagcx", "-g", "2", "--settings", "NCCL_NVLS_ENABLE"),

@@ -532,7 +532,7 @@ def test_a_library_without_the_options_is_tuned_by_the_variable(
 def test_operations_without_a_tuner_need_a_change_of_the_program(tmp_path):
     result = tuned(tmp_path / "tuned", Simulated(), ("all_reduce", "alltoall"))
     text = "\n".join(tune_lines(result))
-    assert "nothing can be selected for this operation by files alone" in text
+    assert "nothing can be selected for this operation by size" in text
     table = table_file.read((tmp_path / "tuned" / TABLE_FILE).read_text(), TABLE_FILE)
     assert {rule.operation for rule in table.rules} == {"all_reduce"}
 

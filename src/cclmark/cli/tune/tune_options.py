@@ -77,8 +77,9 @@ class TuneFlags(Flags):
         "--settings",
         default="",
         metavar="NAME[,NAME...]",
-        help="The variables to try, also those that are set already, which begin with their value; "
-        "not for nccl, rccl and mpi [all unset variables].",
+        help="The variables to try, also those that are set already, which begin with their value: "
+        "one environment for all sizes, also of nccl and rccl, whose sends and receives have no "
+        "tuner; not for mpi [nccl, rccl: rules by size; others: all unset variables].",
     )
     sm_cost: int = option(
         METHOD,

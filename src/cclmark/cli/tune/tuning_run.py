@@ -73,6 +73,8 @@ _DECIDING = (
     *("NCCL_MAX_NCHANNELS", "NCCL_CTA_POLICY", "NCCL_ALGO", "NCCL_PROTO"),
 )
 
+# Variables of NCCL that its sends and receives depend on.
+_FOR_MESSAGES = "NCCL_MIN_CTAS,NCCL_MIN_P2P_NCHANNELS,NCCL_P2P_NVL_CHUNKSIZE"
 _DECIDING_MPI = (*open_mpi_rules.VARIABLES, *mpich_selection.VARIABLES)
 
 
@@ -143,8 +145,9 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     ccl = plan.ccls[0]
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: tune one library at a time")
-    of_nccl, by_size = ccl in LIBRARIES, ccl in (*LIBRARIES, MPI)
     only = named_settings(flags.settings)
+    of_nccl = ccl in LIBRARIES
+    by_size = ccl == MPI or (of_nccl and not only)
     _require_flags_of(ccl, by_size, only, largest_loss)
     if not by_size:
         require_candidates(ccl, operations, only)
@@ -153,20 +156,22 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
         if len(values) > 1:
             raise UsageError(f"{flag}: tune one at a time: its rules are by operation and size")
-    deciding = _DECIDING if of_nccl else _DECIDING_MPI if ccl == MPI else ()
-    for name in deciding:
+    deciding = _DECIDING if of_nccl else _DECIDING_MPI
+    for name in deciding if by_size else ():
         if name in os.environ:
             raise UsageError(
                 f"{name}={os.environ[name]} is set in the environment and overrides the tuned "
                 "settings: unset it"
             )
-    if not of_nccl and flags.app_changes == "yes":
-        raise UsageError("--app-changes yes requires nccl or rccl: it registers buffers")
-    if of_nccl and flags.app_changes == "no" and not set(operations) & set(TUNED_OPERATIONS):
+    changes = flags.app_changes == "yes"
+    if changes and (only or not of_nccl):
         raise UsageError(
-            f"NCCL does not call a tuner for {' and '.join(operations)}: use --app-changes yes, or "
-            "vary variables with cclmark experiment"
+            "--settings and --app-changes yes exclude each other"
+            if of_nccl
+            else "--app-changes yes requires nccl or rccl: it registers buffers"
         )
+    if of_nccl and by_size and not changes:
+        _require_tuned(operations)
     cases = items_of(request.planned, Case)
     by_operation = {name: [case for case in cases if case.operation == name] for name in operations}
     nominal = trials_of(cases, [DEFAULT], 1)
@@ -177,7 +182,7 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     )
     limits = (_USUAL_DIRECTORY, budget_s, flags.proof_rounds)
     if by_size:
-        target = partial(_target_of, ccl, plan.ranks, flags.app_changes == "yes")
+        target = partial(_target_of, ccl, plan.ranks, changes)
         return TuneRequest(*sweeps, target, *limits, largest_loss)
     environment = partial(environment_of, ccl, plan.ranks, operations, only)
     return EnvironmentRequest(*sweeps, environment, *limits)
@@ -189,6 +194,16 @@ def _require_flags_of(ccl: str, by_size: bool, only: Sequence[str], largest_loss
         raise UsageError(f"--settings is not supported for {ccl}, whose files select by size")
     if not by_size and largest_loss != LARGEST_LOSS:
         raise UsageError(f"--allow-loss is not supported for {ccl}, whose environment has no rules")
+
+
+def _require_tuned(operations: Sequence[str]) -> None:
+    """Raises UsageError if NCCL calls a tuner for none of the operations."""
+    if not set(operations) & set(TUNED_OPERATIONS):
+        raise UsageError(
+            f"NCCL does not call a tuner for {' and '.join(operations)}: name variables with "
+            f"--settings ({_FOR_MESSAGES}), use --app-changes yes, or vary variables with cclmark "
+            "experiment"
+        )
 
 
 def _target_of(ccl: str, ranks: int, app_changes: bool, measuring: Measuring) -> Target:

@@ -124,8 +124,8 @@ def _title(one: OperationResult) -> str:
 def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
     if not one.choices:
         return [
-            "  nothing can be selected for this operation by files alone (NCCL does not call a "
-            "tuner for it): see --app-changes yes, or vary its variables with cclmark experiment"
+            "  nothing can be selected for this operation by size (NCCL does not call a tuner for "
+            "it): tune it alone with --settings, or see --app-changes yes"
         ]
     lines: list[str] = []
     if one.found is not None and not one.found.complete:
