@@ -4,7 +4,7 @@
 #   NCCL_TESTS=DIR OUT=DIR benchmarks/four_gpus.sh [PART ...]
 #
 # DIR of NCCL_TESTS: its programs, built with MPI=1 for the NCCL that cclmark loads. PART: explained,
-# tuned, tuned_with_changes, beside_nccl_tests, beside_nccl_tests_with_changes, bisected, thresholds,
+# tuned, tuned_with_changes, messages, beside_nccl_tests, beside_nccl_tests_with_changes, bisected, thresholds,
 # trained [all]. Parts that compare files of `cclmark tune` require the part that writes them.
 # NVLink multicast is off, because some machines fail with it.
 set -uo pipefail
@@ -39,6 +39,11 @@ tuned_with_changes() {
   part tuned_with_changes 560 "$PYTHON" -m cclmark tune $FIVE -b 8 -e 128M -f 4 --app-changes yes \
     --timing graph --budget 120s --sm-cost 0 -O "$OUT/changed" --journal "$OUT/changed.jsonl"
 }
+messages() {
+  part messages 420 "$PYTHON" -m cclmark tune sendrecv,alltoall -b 64K -e 256M --budget 200s \
+    --settings NCCL_MIN_CTAS,NCCL_MIN_P2P_NCHANNELS,NCCL_P2P_NVL_CHUNKSIZE -O "$OUT/messages" \
+    --journal "$OUT/messages.jsonl"
+}
 beside_nccl_tests() {
   part beside_nccl_tests 200 "$PYTHON" benchmarks/tune_beside_nccl_tests.py --ranks 4 --rounds 3 \
     --nccl-tests "$NCCL_TESTS" --tuned "$OUT/tuned" --journal "$OUT/tuned.jsonl" \
@@ -67,7 +72,7 @@ trained() {
   done
 }
 
-[ $# -gt 0 ] || set -- explained tuned tuned_with_changes beside_nccl_tests \
+[ $# -gt 0 ] || set -- explained tuned tuned_with_changes messages beside_nccl_tests \
   beside_nccl_tests_with_changes bisected thresholds trained
 for name; do
   if [ "$(type -t "$name")" != function ] || [ "$name" = part ]; then
