@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from cclmark.errors import UsageError
 from cclmark.plan.device_names import UNKNOWN, is_known, kind_of
 from cclmark.plan.islands import Island
+from cclmark.plan.items import P2P
 from cclmark.plan.operations import OPERATIONS
 from cclmark.printable import plain
 from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.match import bandwidth_of
 from cclmark.references.matching import References, multicast_of
-from cclmark.references.reference import P2P, Reference, Source
+from cclmark.references.reference import Reference, Source
 from cclmark.references.reference_files import parse_devices, parse_references
 from cclmark.references.reference_store import own_references, shipped_references
 from cclmark.references.reference_writing import references_text

@@ -22,8 +22,6 @@ from cclmark.analysis.ratio import (
     estimate,
 )
 from cclmark.analysis.run_noise import SHARED_PART, RunNoise
-from cclmark.plan.cases import Case
-from cclmark.plan.transfers import Transfer
 
 # The largest size of each band in bytes.
 _BANDS = ((32 << 10, "up to 32 KiB"), (1 << 20, "above 32 KiB to 1 MiB"), (math.inf, "above 1 MiB"))
@@ -61,7 +59,7 @@ def bands(found: Sequence[Compared], margin: float = MARGIN) -> list[Band]:
     groups: dict[tuple[str, str], list[Figures]] = {}
     for one in found:
         if one.figures is not None and one.alike and one.judged is judged:
-            groups.setdefault((_operation(one.thing), _band(one.size_bytes)), []).append(
+            groups.setdefault((one.thing.operation_words(), _band(one.size_bytes)), []).append(
                 one.figures
             )
     result = []
@@ -166,12 +164,6 @@ def _observation(
             shared += weight * math.sqrt(SHARED_PART * variance)
             own += weight**2 * (1 - SHARED_PART) * variance
     return Observation(log, samples if known else None, shared**2 + own if assumed else None)
-
-
-def _operation(thing: Case | Transfer) -> str:
-    if isinstance(thing, Case):
-        return f"{thing.operation} · {thing.ccl}"
-    return f"{thing.measure} {thing.direction} {thing.means}"
 
 
 def _band(size_bytes: int) -> str:

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-import msgspec
-
 from cclmark.analysis.ratio import (
     LEAST_RUNS,
     RatioEstimate,
@@ -250,11 +248,9 @@ def _by_key(
     one run.
     """
     found: dict[Case | Transfer, list[CaseResult | TransferResult]] = {}
-    for result in run.cases:
-        key = msgspec.structs.replace(result.case, ccl="") if alike else result.case
+    for result in run.timed:
+        key = result.item.across_libraries() if alike else result.item
         found.setdefault(key, []).append(result)
-    for copy in run.transfers:
-        found.setdefault(copy.transfer, []).append(copy)
     return found
 
 

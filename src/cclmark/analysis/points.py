@@ -12,9 +12,9 @@ from cclmark.analysis.limits import link_limit
 from cclmark.analysis.pair_results import places_of
 from cclmark.analysis.transfer_results import LinkLimits, allowed_bytes_per_s, figures
 from cclmark.plan.cases import Case
-from cclmark.plan.operations import count_for_size, moves_data
+from cclmark.plan.operations import moves_data
 from cclmark.plan.pairs import Pair
-from cclmark.plan.thresholds import SizeRange, Threshold
+from cclmark.plan.thresholds import Threshold
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
@@ -46,7 +46,8 @@ class Point:
             return False
         if any(getattr(self.thing, name) not in values for name, values in threshold.where):
             return False
-        return threshold.sizes is None or _within(self.thing, threshold.sizes)
+        sizes = threshold.sizes
+        return sizes is None or self.thing.is_between(sizes.least_bytes, sizes.most_bytes)
 
 
 def points_of(journal: Journal, *, device_times: bool = True) -> list[Point]:
@@ -60,23 +61,6 @@ def points_of(journal: Journal, *, device_times: bool = True) -> list[Point]:
     for result in journal.transfers:
         points += _of_transfer(result, limits)
     return points
-
-
-def _within(thing: Case | Transfer, sizes: SizeRange) -> bool:
-    """Whether the size is within the bounds, which are rounded as the size was."""
-    least, most = sizes.least_bytes, sizes.most_bytes
-    if isinstance(thing, Transfer):
-        size = thing.size_bytes
-        return (least is None or size >= least) and (most is None or size <= most)
-    if not moves_data(thing.operation):
-        return False
-    counts = [
-        None if bound is None else count_for_size(thing.operation, bound, thing.dtype, thing.ranks)
-        for bound in (least, most)
-    ]
-    return (counts[0] is None or thing.count >= counts[0]) and (
-        counts[1] is None or thing.count <= counts[1]
-    )
 
 
 def _of_case(result: CaseResult, journal: Journal, limits: LinkLimits, device_times: bool) -> Point:

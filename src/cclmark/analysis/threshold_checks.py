@@ -18,12 +18,11 @@ from cclmark.errors import (
     EXIT_USAGE,
     EXIT_WRONG,
 )
-from cclmark.plan.items import P2P
 from cclmark.plan.suites import SuiteCommand
 from cclmark.plan.thresholds import Threshold
 from cclmark.results.figures import AUTO
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult, Result, TransferResult
+from cclmark.results.kinds import KINDS, CaseResult, Result, TransferResult
 from cclmark.results.schema import Finding
 
 PASS, FAIL, SKIPPED, ERROR = "pass", "fail", "skipped", "error"
@@ -215,7 +214,7 @@ def _mistake(result: Result) -> str:
     """The item, and its first wrong element or the reason."""
     if not isinstance(result, CaseResult | TransferResult):
         return f"{result.item.describe()}: {result.reason}"
-    place = "flow" if result.item.kind == P2P else "rank"
+    place = KINDS[result.item.kind].numbers_of_findings
     findings = result.verification.findings if result.verification is not None else []
     found = [_found(finding, place) for finding in findings[:1]]
     return ", ".join([result.item.describe(), *found])

@@ -75,8 +75,7 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
     }
     things: dict[str, DatabaseRow] = {}
     results: list[DatabaseRow] = []
-    timed: list[CaseResult | TransferResult] = [*journal.cases, *journal.transfers]
-    for position, result in enumerate(timed):
+    for position, result in enumerate(journal.timed):
         row = _result_row(result, position, header)
         row["thing"] = _add_thing(things, result.item, _text(getattr(result.summary, "clock", "")))
         results.append(row)

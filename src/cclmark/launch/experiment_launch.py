@@ -10,10 +10,9 @@ import msgspec
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK, EXIT_USAGE
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
-from cclmark.plan.items import EXPERIMENT
 from cclmark.plan.variants import LIBRARY, Assignment, Variant
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.results.kinds import Result, Varied, VariedResult, failed
+from cclmark.results.kinds import KINDS, Result, Varied, VariedResult, failed
 from cclmark.results.schema import Condition, Explanation, Paths
 
 _STATUS = {"timeout": "timeout", "missing": "skipped"}
@@ -174,8 +173,7 @@ def run_experiment(request: Request, listener: Listener) -> Outcome:
     """Measures the trials of ``request``; the results go to ``listener``."""
     launch = ExperimentLaunch(request, listener)
     outcome = launch.run()
-    # Without a variant an experiment has no result; what overlap measures by default is one.
-    return launch.judged(outcome) if request.kind == EXPERIMENT else outcome
+    return launch.judged(outcome) if KINDS[request.kind].requires_variant else outcome
 
 
 def worst_of(exit_codes: Iterable[int]) -> int:

@@ -78,6 +78,10 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
         ranks = "1 rank" if self.ranks == 1 else f"{self.ranks:,} ranks"
         return " ".join(filter(None, words)) + f"{pair} · {self.ccl}, {ranks}"
 
+    def operation_words(self) -> str:
+        """The operation and its library, whatever the type and the size."""
+        return f"{self.operation} · {self.ccl}"
+
     def size_words(self) -> str:
         """The size for a table; a barrier has none."""
         return format_size(self.size_bytes) if moves_data(self.operation) else "-"
@@ -85,6 +89,16 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     def flow_words(self) -> str:
         """Empty: a case has no flows."""
         return ""
+
+    def is_between(self, least_bytes: int | None, most_bytes: int | None) -> bool:
+        """Whether the size is within the bounds, which are rounded as the size was."""
+        if not moves_data(self.operation):
+            return False
+        least, most = (
+            None if bound is None else count_for_size(self.operation, bound, self.dtype, self.ranks)
+            for bound in (least_bytes, most_bytes)
+        )
+        return (least is None or self.count >= least) and (most is None or self.count <= most)
 
     def is_within(self, devices: int) -> bool:
         """Whether both devices of a pair are among the first ``devices`` devices."""
@@ -94,6 +108,10 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     def ends(self) -> tuple[int, int] | None:
         """The two ranks of a pair, None where all ranks take part."""
         return self.pair
+
+    def across_libraries(self) -> Case:
+        """The case without its library: the key that the cases of two libraries share."""
+        return msgspec.structs.replace(self, ccl="")
 
     def series(self) -> Case:
         """The case without its size, and without its pair: the key that a sweep's cases share."""

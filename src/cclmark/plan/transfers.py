@@ -128,6 +128,10 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         """The transfer in words, without its size and flows."""
         return f"{self.measure} {self.direction} {self.means}"
 
+    def operation_words(self) -> str:
+        """What is measured, and the means, whatever the size and the flows."""
+        return self.group_words()
+
     def size_words(self) -> str:
         """The size for a table."""
         return format_size(self.size_bytes)
@@ -137,10 +141,20 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         text = ", ".join(f"{start} to {end}" for start, end in self.flows[:2])
         return text + (f" and {len(self.flows) - 2} more" if len(self.flows) > 2 else "")
 
+    def is_between(self, least_bytes: int | None, most_bytes: int | None) -> bool:
+        """Whether the size is within the bounds."""
+        return (least_bytes is None or self.size_bytes >= least_bytes) and (
+            most_bytes is None or self.size_bytes <= most_bytes
+        )
+
     def is_within(self, devices: int) -> bool:
         """Whether there are flows, and none leaves the first ``devices`` devices."""
         places = [place for flow in self.flows for place in flow]
         return bool(places) and all(0 <= place < devices for place in places)
+
+    def across_libraries(self) -> Transfer:
+        """The transfer: those of different means are not compared with each other."""
+        return self
 
     def series(self) -> Transfer:
         """The transfer without its flows: the key that the cells of one matrix share."""

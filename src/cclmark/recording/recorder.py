@@ -37,7 +37,7 @@ from cclmark.rendezvous.messages import RankStatus
 from cclmark.report.formats.exporter import Connects, Explains, Exporter, Notices, Observer
 from cclmark.report.wording.text import counted
 from cclmark.results.journal import JournalWriter
-from cclmark.results.kinds import CaseResult, Result, VariedCaseResult
+from cclmark.results.kinds import Result
 from cclmark.results.machine import kept_environment, readable
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -187,19 +187,15 @@ class Recorder:
     def unexplained(self) -> set[int]:
         """The indices of the measured items that neither this run nor an earlier one explained."""
         carried = self._resumed.remainder.carried if self._resumed is not None else []
-        known = {
-            one.index
-            for one in carried
-            if isinstance(one, CaseResult | VariedCaseResult) and one.explanation is not None
-        }
+        known = {one.index for one in carried if one.explanation is not None}
         return self.measured - known - self._explanations.keys()
 
     def _show_explained(self) -> None:
         """Shows the results that waited for their explanations."""
         self._shows_later = False
         for result in self._to_show:
-            if isinstance(result, CaseResult | VariedCaseResult):
-                result.explanation = self._explanations.get(result.index, result.explanation)
+            if (found := self._explanations.get(result.index)) is not None:
+                result.explain(found)
             self._show(result)
         self._to_show.clear()
 

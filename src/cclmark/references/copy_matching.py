@@ -9,10 +9,11 @@ import msgspec
 
 from cclmark.analysis.statistics import median
 from cclmark.plan.device_names import is_known, kind_of
+from cclmark.plan.items import P2P
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.references.match import Match, tool_difference
-from cclmark.references.reference import P2P, Reference
+from cclmark.references.reference import Reference
 from cclmark.references.reference_curves import SATURATED_BYTES
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Header, Relation, TransferSummary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-P2P = "p2p"  # as an operation: a copy from one device to another
+from cclmark.references.reference_subjects import SUBJECTS, ReferenceSubject
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -62,6 +62,11 @@ class Reference(msgspec.Struct, frozen=True):
     pair: tuple[int, int] | None = None
     hops: int | None = None
     limit_bytes_per_s: float = 0.0
+
+    @property
+    def subject(self) -> ReferenceSubject:
+        """What the figure is of."""
+        return SUBJECTS[self.operation]
 
     @property
     def count(self) -> int:

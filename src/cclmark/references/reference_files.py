@@ -9,19 +9,21 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.device_names import kind_of
-from cclmark.plan.operations import OPERATIONS, REDUCTIONS, parse_dtypes
+from cclmark.plan.items import P2P
+from cclmark.plan.operations import REDUCTIONS, parse_dtypes
 from cclmark.plan.sizes import parse_size
 from cclmark.plan.thresholds import meant
 from cclmark.plan.transfers import DIRECTIONS, ENGINES, KERNELS, LATENCY_METHODS, MEASURES
 from cclmark.printable import plain, printable
-from cclmark.references.reference import P2P, Reference, Source
+from cclmark.references.reference import Reference, Source
+from cclmark.references.reference_subjects import COPIES, SUBJECTS
 from cclmark.references.reference_tables import grid, of_matrix, of_table
 
 _DEVICES = re.compile(r"(?:(\d{1,7})\s*[x×*]\s*)?(\S.*)", re.ASCII)
 _UNKNOWN_KEY = re.compile(r"unknown field `(.+?)`")
 _PLACE = re.compile(r"`\$\.series\[(\d+)\]")
 _CHOICES = {
-    "operation": (*OPERATIONS, P2P),
+    "operation": tuple(SUBJECTS),
     "reduction": REDUCTIONS,
     "placement": ("out-of-place", "in-place"),
     "multicast": ("on", "off"),
@@ -34,7 +36,6 @@ _CHOICES = {
     "method": LATENCY_METHODS,
     "unit": ("GB/s", "us"),
 }
-_OF_COPIES = ("measure", "direction", "engine", "kernel", "method", "link_gbps", "matrix")
 
 
 class _WrittenSeries(msgspec.Struct, forbid_unknown_fields=True):
@@ -188,13 +189,13 @@ def _check(series: _WrittenSeries) -> None:
         if not 0 <= getattr(series, key) < 1e7:
             raise UsageError(f"{key}: {getattr(series, key)} is invalid")
     _check_root(series)
-    if series.operation == P2P:
-        if not series.measure:
-            raise UsageError(f"measure is missing: {', '.join(_CHOICES['measure'])}")
-    else:
-        for key in _OF_COPIES:
-            if getattr(series, key):
-                raise UsageError(f"{key} requires operation = {P2P!r}")
+    subject = SUBJECTS[series.operation]
+    for key in subject.required:
+        if not getattr(series, key):
+            raise UsageError(f"{key} is missing: {', '.join(_CHOICES[key])}")
+    for key in COPIES.keys:
+        if key not in subject.keys and getattr(series, key):
+            raise UsageError(f"{key} requires operation = {P2P!r}")
     if bool(series.figures.strip()) == bool(series.matrix.strip()):
         raise UsageError("write either figures, a table, or matrix, a table of pairs")
     if series.figures and (series.size or series.unit):
@@ -204,7 +205,7 @@ def _check(series: _WrittenSeries) -> None:
 def _check_root(series: _WrittenSeries) -> None:
     if series.root is None:
         return
-    if series.operation == P2P or not OPERATIONS[series.operation].rooted:
+    if not SUBJECTS[series.operation].rooted:
         raise UsageError(f"root: {series.operation} has none")
     if not 0 <= series.root < 1e7:
         raise UsageError(f"root: {series.root} is invalid")

@@ -10,9 +10,9 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.device_names import is_known, kind_of
+from cclmark.plan.items import P2P
 from cclmark.plan.operations import moves_data
 from cclmark.plan.transfers import Transfer
-from cclmark.references.reference import P2P
 from cclmark.results.figures import device_summary
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult

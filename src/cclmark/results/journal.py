@@ -33,7 +33,6 @@ from cclmark.results.kinds import (
     TrainingResult,
     TransferResult,
     TrialResult,
-    VariedCaseResult,
 )
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -249,6 +248,11 @@ class Journal:
         return [result for result in self.results if isinstance(result, PieceResult)]
 
     @property
+    def timed(self) -> list[CaseResult | TransferResult]:
+        """The results that can be compared with those of other runs."""
+        return [one for one in self.results if isinstance(one, CaseResult | TransferResult)]
+
+    @property
     def memories(self) -> list[MemoryResult]:
         """The results of ``cclmark memory``."""
         return [result for result in self.results if isinstance(result, MemoryResult)]
@@ -327,10 +331,9 @@ def _attach(observed: Iterable[_Observed], journal: Journal) -> None:
             journal.profile = one
         else:
             explanations[one.index] = one
-    explained: list[CaseResult | VariedCaseResult] = [*journal.cases, *journal.trials]
-    explained += journal.overlaps
-    for result in explained:
-        result.explanation = explanations.get(result.index, result.explanation)
+    for result in journal.results:
+        if (found := explanations.get(result.index)) is not None:
+            result.explain(found)
 
 
 def _entry(line: bytes, place: str) -> Line | None:

@@ -81,6 +81,10 @@ class _Verified(Protocol):
     def verification(self) -> object: ...
 
 
+class _Explained(Protocol):
+    explanation: Explanation | None
+
+
 class ItemResult(msgspec.Struct, Generic[ItemType], omit_defaults=True):
     """The properties that results of all kinds have, as most kinds define them.
 
@@ -100,6 +104,14 @@ class ItemResult(msgspec.Struct, Generic[ItemType], omit_defaults=True):
         return 0
 
     @property
+    def explanation(self) -> Explanation | None:
+        """None: most kinds do not observe what the library does."""
+        return None
+
+    def explain(self, explanation: Explanation) -> None:
+        """Takes over what the library did. Most kinds do not keep it."""
+
+    @property
     def is_measured(self: _Summarized) -> bool:
         """Whether there are figures."""
         return self.summary is not None
@@ -115,7 +127,15 @@ class ItemResult(msgspec.Struct, Generic[ItemType], omit_defaults=True):
         return True
 
 
-class CaseResult(ItemResult[Case], tag="case", omit_defaults=True):
+class ExplainedResult(ItemResult[ItemType], omit_defaults=True):
+    """The result of a kind that observes what the library does, in its field ``explanation``."""
+
+    def explain(self: _Explained, explanation: Explanation) -> None:
+        """Takes over what the library did."""
+        self.explanation = explanation
+
+
+class CaseResult(ExplainedResult[Case], tag="case", omit_defaults=True):
     """A case and its outcome. ``status``: ok, wrong, skipped, timeout or died, with the reason.
 
     ``device`` is present if launches determine the time of ``summary``; ``device_reason`` is the
@@ -230,7 +250,7 @@ class MemoryResult(ItemResult[RankMemory], tag="memory", omit_defaults=True):
         return self.status in ("ok", "wrong")
 
 
-class TrialResult(ItemResult[Trial], tag="trial", omit_defaults=True):
+class TrialResult(ExplainedResult[Trial], tag="trial", omit_defaults=True):
     """A trial and its outcome. ``status``, ``reason`` and the figures: as those of CaseResult.
 
     A variant that failed has the status of the failure in its trial, and its later trials are
@@ -253,7 +273,7 @@ class TrialResult(ItemResult[Trial], tag="trial", omit_defaults=True):
     explanation: Explanation | None = None
 
 
-class OverlapResult(ItemResult[Overlap], tag="overlap", omit_defaults=True):
+class OverlapResult(ExplainedResult[Overlap], tag="overlap", omit_defaults=True):
     """A case beside a compute and its outcome. ``status`` and ``reason``: as those of TrialResult.
 
     ``communication_alone``, ``compute_alone`` and ``together``: the times of the events of all
@@ -546,10 +566,12 @@ class Kind:
     with the remaining items, empty where every failure ends the run. ``forgives``: whether this
     applies to an item. ``independent``: a hang in one item does not predict a hang in the next one.
     ``failures_are_results``: an item whose ranks fail has been measured like any other, so the run
-    ends well. ``items``: returns all items to measure, from the planned items and the number of
-    processes. ``falls_with``: whether an item is skipped together with the item that failed in a
-    phase. ``by_ranks``: ranks of cclmark measure the items; otherwise they come from programs of
-    the user.
+    ends well. ``requires_variant``: a run in which every variant failed has failed, even if the
+    default was measured. ``has_device_times``: --timing auto measures the time of the devices.
+    ``numbers_of_findings``: what the numbers of findings count. ``items``: returns all items to
+    measure, from the planned items and the number of processes. ``falls_with``: whether an item is
+    skipped together with the item that failed in a phase. ``by_ranks``: ranks of cclmark measure
+    the items; otherwise they come from programs of the user.
     """
 
     item: type[Item]
@@ -560,13 +582,16 @@ class Kind:
     forgives: Callable[[Item], bool] = _any
     independent: bool = False
     failures_are_results: bool = False
+    requires_variant: bool = False
+    has_device_times: bool = False
+    numbers_of_findings: str = "rank"
     items: Callable[[Sequence[Item], int], Sequence[Item]] = _as_planned
     falls_with: Callable[[Item, Item, str], bool] = _nothing_else
     by_ranks: bool = True
 
 
 KINDS: dict[str, Kind] = {
-    COLLECTIVE: Kind(Case, CaseResult, "cases", forgiven=("timeout",)),
+    COLLECTIVE: Kind(Case, CaseResult, "cases", forgiven=("timeout",), has_device_times=True),
     PAIRS: Kind(
         Case,
         CaseResult,
@@ -586,12 +611,16 @@ KINDS: dict[str, Kind] = {
         # As for pairs. A copy that hangs is a result, and one that fails ends the run.
         forgiven=("timeout", "error"),
         forgives=_is_message,
+        numbers_of_findings="flow",
         independent=True,
         falls_with=_of_the_message,
     ),
     CHECK: Kind(Check, CheckResult, "checks"),
     MEMORY: Kind(Case, MemoryResult, "memory", items=_of_every_rank),
-    EXPERIMENT: Kind(Trial, TrialResult, "trials", failures_are_results=True),
+    # Without a variant an experiment has no result; what overlap measures by default is one.
+    EXPERIMENT: Kind(
+        Trial, TrialResult, "trials", failures_are_results=True, requires_variant=True
+    ),
     OVERLAP: Kind(Overlap, OverlapResult, "overlaps", failures_are_results=True),
     TRAIN: Kind(Training, TrainingResult, "trainings", failures_are_results=True),
     REPLAY: Kind(Replay, ReplayResult, "replays", failures_are_results=True),

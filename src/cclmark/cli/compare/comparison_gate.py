@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from cclmark.analysis.gate import Outcome, judge
 from cclmark.analysis.ratio import MOST_RUNS
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
-from cclmark.plan.cases import Case
 from cclmark.printable import plain
 from cclmark.report.comparison import Comparison
+from cclmark.results.kinds import KINDS
 
 _MANY_RUNS = 20  # more than a user will start: another timing needs fewer
 
@@ -100,8 +100,7 @@ def _auto_would_help(each: Comparison, outcome: Outcome) -> bool:
     if all(run.header.settings.timing == "auto" for run in (*each.before.runs, *each.after.runs)):
         return False
     return any(
-        isinstance(one.thing, Case)
-        and one.thing.pair is None
+        KINDS[one.thing.kind].has_device_times
         and one.estimate is not None
         and one.estimate.assumed
         and one.calls is None

@@ -11,6 +11,7 @@ from cclmark.errors import EXIT_OK, UsageError
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.report.exports.exports import EXPORTS, TABULAR
+from cclmark.report.kinds import report_kind
 from cclmark.report.replay import unshown
 from cclmark.report.wording.remarks import lacking
 from cclmark.results.journal import Journal, read_journal
@@ -47,6 +48,7 @@ def _read(path: Path) -> Journal:
         print(f"cclmark: {plain(str(path))}: {'; '.join(lacks)}", file=sys.stderr)
     if not journal.results:
         raise UsageError(f"{path} holds no results")
-    if journal.checks and not (journal.header.devices and journal.header.libraries):
+    known = journal.header.devices and journal.header.libraries
+    if not known and report_kind(journal.kind).needs_devices:
         raise UsageError(f"{path} is damaged: its header contains no device or no library")
     return journal

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.plan.device_names import kind_of
+from cclmark.plan.items import P2P
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.thresholds import meant
 from cclmark.printable import plain
 from cclmark.recording.output import print_out
 from cclmark.recording.standard_output import say
 from cclmark.references.matching import multicast_of
-from cclmark.references.reference import P2P, Reference
+from cclmark.references.reference import Reference
 from cclmark.references.reference_files import parse_references
 from cclmark.references.reference_store import (
     REFERENCES_VARIABLE,

@@ -58,6 +58,7 @@ KIND = ReportKind(
     titled=lambda runs: "checks",
     method=method_of,
     has_samples=False,
+    needs_devices=True,
     page_columns=("check", "status", "reason", "duration_s"),
     page_cells=_page_cells,
 )

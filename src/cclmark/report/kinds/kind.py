@@ -93,7 +93,8 @@ class ReportKind:
     table of all results on a page. ``method_words`` explain the figures, ``method`` describes the
     method of a run. ``by_session``: whether the settings of the timed loop of collectives apply.
     ``has_samples``: whether times are sampled until a precision is reached. ``step_runs``: the
-    steps of a training or a program, None for other kinds.
+    steps of a training or a program, None for other kinds. ``traced``: what has the stages of a
+    trace. ``needs_devices``: a report requires that the header contains a device and a library.
     """
 
     noun: str
@@ -117,4 +118,6 @@ class ReportKind:
     method_words: str = ""
     by_session: bool = True
     has_samples: bool = True
+    traced: str = "rank"
+    needs_devices: bool = False
     step_runs: Callable[[Journal], list[StepRun]] | None = None

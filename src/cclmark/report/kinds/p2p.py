@@ -67,6 +67,7 @@ KIND = ReportKind(
     method=later("kinds.transfer_table", "method_of_transfers"),
     method_words=METHOD_OF_COPIES,
     by_session=False,
+    traced="device",
     sections=later("kinds.transfer_page", "transfer_sections"),
     page_columns=PAGE_COLUMNS,
     page_cells=later("kinds.transfer_page", "cells_of_transfer"),

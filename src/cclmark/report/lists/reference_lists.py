@@ -10,7 +10,7 @@ import msgspec
 from cclmark.analysis.statistics import median
 from cclmark.plan.sizes import format_size
 from cclmark.references.match import reference_name
-from cclmark.references.reference import P2P, Reference, Source, devices_text
+from cclmark.references.reference import Reference, Source, devices_text
 from cclmark.report.columns import Cell
 from cclmark.report.formats.csv_format import csv_line
 from cclmark.report.formats.markdown import escape
@@ -67,7 +67,7 @@ def figure_lines(references: Sequence[Reference], paint: Paint = unpainted) -> l
             lines += ["", f"  {paint(_series_title(common), 'bold')}"]
             if common.conditions:
                 lines.append(f"  {common.conditions}")
-            lines += _pairs(points) if common.operation == P2P else _points(points, paint)
+            lines += _pairs(points) if common.subject.by_pair else _points(points, paint)
         lines.append("")
     return lines[:-1]
 
@@ -126,17 +126,12 @@ def _file(source: Source) -> str:
 
 
 def _series(one: Reference) -> Reference:
-    size_bytes = one.size_bytes if one.operation == P2P else 0
+    size_bytes = one.size_bytes if one.subject.by_pair else 0
     return msgspec.structs.replace(one.series(), pair=None, hops=None, size_bytes=size_bytes)
 
 
 def _series_title(one: Reference) -> str:
-    placement = {True: "in-place", False: "out-of-place", None: ""}[one.in_place]
-    root = "" if one.root is None else f"root {one.root}"
-    words = [one.operation, one.dtype, one.reduction, root, placement]
-    if one.operation == P2P:
-        words = [one.measure, one.direction, one.engine, one.kernel]
-        words.append(_size(one) if one.size_bytes else "")
+    words = one.subject.describe(one)
     launch = _LAUNCHES.get(one.launch, "")
     name = reference_name(one, with_source=False)
     return f"{' '.join(filter(None, words))} · {name}{launch}"

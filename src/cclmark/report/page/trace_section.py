@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.plan.items import P2P
 from cclmark.report.charts.naming import Run
+from cclmark.report.kinds import report_kind
 from cclmark.report.page.page import Section
 from cclmark.report.page.stage_bars import stage_bars
 from cclmark.results.schema import Trace
@@ -23,7 +23,7 @@ def trace_sections(runs: Sequence[Run]) -> list[Section]:
     for number, run in enumerate(runs):
         name = f" ({run.name})" if len(runs) > 1 else ""
         mark = f"-{number}" if len(runs) > 1 else ""
-        what = "device" if run.journal.kind == P2P else "rank"
+        what = report_kind(run.journal.kind).traced
         for trace in run.journal.traces:
             words = [_place(trace)]
             footer = run.journal.footer

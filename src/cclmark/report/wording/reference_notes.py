@@ -11,7 +11,7 @@ from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.latency import LatencyVerdict, latency_verdict
 from cclmark.references.match import LEAST_JUDGED_BYTES, Match
 from cclmark.references.matching import References, kinds_of
-from cclmark.references.reference import P2P, Reference
+from cclmark.references.reference import Reference
 from cclmark.references.restrictions import restrictions
 from cclmark.report.wording.text import format_time_us
 from cclmark.results.figures import device_summary
@@ -153,7 +153,7 @@ def verdict_text(match: Match | None) -> str:
         return ""
     verdict = verdict_of(match) or "for comparison"
     name, where = match.name, f" at {match.size}"
-    if match.reference.operation == P2P:
+    if match.reference.subject.by_pair:
         name, where = f"{name}, {match.size}", ""
     elif match.size.startswith("between"):
         where = f" {match.size}"
