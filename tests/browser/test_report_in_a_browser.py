@@ -11,7 +11,7 @@ import pytest
 
 from browsing import Seen, new_page, require_accessible
 from cclmark.analysis.compare import Side, compare
-from cclmark.report.charts.chart_model import Heat, Lines, Series
+from cclmark.report.charts.chart_model import ChartCurve, Heat, Lines
 from cclmark.report.charts.naming import Run
 from cclmark.report.comparison import Comparison
 from cclmark.report.page.comparison_page import comparison_page
@@ -143,7 +143,7 @@ def _overlap(one, other):
 @pytest.mark.parametrize("times_us", [[340.0], [340.0, 362.0], [120.0, 950.0]])
 def test_a_logarithmic_axis_without_a_power_of_ten_has_ticks(seen, tmp_path, times_us):
     sizes = [float(1024 << number) for number in range(len(times_us))]
-    lines = Lines("t", "Time", "", "x", "y", [Series("one", sizes, times_us)], y_log=True)
+    lines = Lines("t", "Time", "", "x", "y", [ChartCurve("one", sizes, times_us)], y_log=True)
     page = dataclasses.replace(
         page_of([Run("run", COPIES)]), sections=[Section("charts", "Charts", charts=[lines])]
     )
@@ -227,7 +227,7 @@ def test_a_band_is_drawn_where_there_is_one(seen, tmp_path):
     """In parts, and as a bar at a point whose neighbours have none."""
     sizes = [float(8 << number) for number in range(6)]
     low, high = [1.0, None, 1.0, None, 1.0, 1.0], [3.0, None, 3.0, None, 3.0, 3.0]
-    series = [Series("gaps", sizes, [2.0] * 6, low, high), Series("none", sizes, [2.5] * 6)]
+    series = [ChartCurve("gaps", sizes, [2.0] * 6, low, high), ChartCurve("none", sizes, [2.5] * 6)]
     page = page_of([Run("run", COPIES)])
     sections = [Section("charts", "Charts", charts=[Lines("gaps", "Gaps", "", "x", "y", series)])]
     path = tmp_path / "gaps.html"
@@ -340,7 +340,7 @@ def test_hundreds_of_devices_and_a_chart_that_cannot_be_drawn(seen, tmp_path):
     broken = Heat(
         "broken", "Broken", "", "", "", "GB/s", three, three, some, [[""] * 3], [[""] * 3] * 3
     )
-    good = Lines("good", "Good", "", "x", "y", [Series("s", [8, 16], [1.0, 2.0])])
+    good = Lines("good", "Good", "", "x", "y", [ChartCurve("s", [8, 16], [1.0, 2.0])])
     page = page_of([Run("run", COPIES)])
     sections = [Section("charts", "Charts", charts=[broken, large, good])]
     path = tmp_path / "large.html"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.explain.paths import RankPaths, Route
-from cclmark.explain.plugin_log import Event
+from cclmark.explain.plugin_log import PluginEvent
 from cclmark.explain.steps.step import INPUT, OUTPUT
 from cclmark.plan.cases import Case
 from cclmark.report.lists.step_table import step_lines
@@ -55,7 +55,7 @@ def task(channels=(0,), *, number=1, peer=-1, **more):
         "protocol": "LL",
         "datatype": "ncclFloat32",
     }
-    return Task(Event(**{**values, **more}), [Channel(one, 0, 1) for one in channels])
+    return Task(PluginEvent(**{**values, **more}), [Channel(one, 0, 1) for one in channels])
 
 
 def traces_of(rings=(), *, trees=(), operations=1, **more):

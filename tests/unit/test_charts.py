@@ -14,7 +14,7 @@ from cclmark.errors import MissingError
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts import pictures
 from cclmark.report.charts.cells import key_of
-from cclmark.report.charts.chart_model import Boxes, Chart, Heat, Lines, Series
+from cclmark.report.charts.chart_model import Boxes, Chart, ChartCurve, Heat, Lines
 from cclmark.report.charts.collective_charts import collective_charts
 from cclmark.report.charts.comparison_charts import ratio_charts
 from cclmark.report.charts.naming import Run, group_titles, groups_of
@@ -350,7 +350,7 @@ EVERY_KIND: dict[str, Chart] = {
     "centred heat": charts_of(COLLECTIVES)["ranks"],
     "heat": transfer_charts(COPIES)[0],
     "hostile": Lines(
-        "k", "$\\frac<b>$ _x", "", "a & b", "$y$", [Series("</svg><script>", [8, 16], [1, 2])]
+        "k", "$\\frac<b>$ _x", "", "a & b", "$y$", [ChartCurve("</svg><script>", [8, 16], [1, 2])]
     ),
 }
 
@@ -391,11 +391,11 @@ def test_no_two_of_many_curves_look_alike():
     from matplotlib.figure import Figure
 
     series = [
-        Series(f"{number} {dashed}", [8, 16], [1, 2], colour=number, dashed=dashed)
+        ChartCurve(f"{number} {dashed}", [8, 16], [1, 2], colour=number, dashed=dashed)
         for number in range(96)
         for dashed in (False, True)
     ]
-    series += [Series(f"ref {one}", [8, 16], [1, 2], colour=one, faint=True) for one in (0, 1)]
+    series += [ChartCurve(f"ref {one}", [8, 16], [1, 2], colour=one, faint=True) for one in (0, 1)]
     axes = Figure().subplots()
     pictures.draw_lines(axes, Lines("k", "t", "", "x", "y", series))
     looks = {
@@ -408,7 +408,7 @@ def test_no_two_of_many_curves_look_alike():
 def test_the_legend_of_many_curves_takes_no_room_from_the_plot():
     pytest.importorskip("matplotlib")
     few, many = (
-        [Series(f"curve number {one}", [8, 16], [1, 2], colour=one) for one in range(count)]
+        [ChartCurve(f"curve number {one}", [8, 16], [1, 2], colour=one) for one in range(count)]
         for count in (3, 30)
     )
     heights = []
@@ -428,7 +428,7 @@ def test_a_missing_matplotlib_is_reported_with_the_extra_that_installs_it(monkey
 
 def test_markers_at_the_ends_of_the_axes_are_drawn_in_full():
     pytest.importorskip("matplotlib")
-    curve = Series("a curve", [1024, 1 << 20], [0.0, 40.0], colour=0)
+    curve = ChartCurve("a curve", [1024, 1 << 20], [0.0, 40.0], colour=0)
     chart = Lines("key", "Title", "It is about.", "message size", "GB/s", [curve])
     tree = ET.fromstring(picture(chart, "svg"))
     svg = "{http://www.w3.org/2000/svg}"
@@ -442,7 +442,7 @@ def test_markers_at_the_ends_of_the_axes_are_drawn_in_full():
 
 def test_equal_values_are_not_at_the_upper_end_of_the_axis():
     axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
-    curve = Series("a curve", [1024, 1 << 20], [613.7, 613.7], colour=0)
+    curve = ChartCurve("a curve", [1024, 1 << 20], [613.7, 613.7], colour=0)
     chart = Lines("key", "Title", "It is about.", "message size", "GB/s", [curve])
     pictures.draw_lines(axes, chart)
     low, high = axes.get_ylim()
@@ -475,7 +475,7 @@ def test_sizes_have_round_ticks_also_in_a_narrow_range(sizes, ticks):
 )
 def test_a_logarithmic_axis_has_readable_ticks(times_us, ticks):
     pytest.importorskip("matplotlib")
-    curve = Series("a curve", [1 << (20 + at) for at in range(len(times_us))], times_us)
+    curve = ChartCurve("a curve", [1 << (20 + at) for at in range(len(times_us))], times_us)
     chart = Lines("key", "Title", "-", "message size", "time", [curve], y_log=True)
     tree = ET.fromstring(picture(chart, "svg"))
     texts = [

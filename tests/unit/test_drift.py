@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cclmark.analysis.drift import Conditions, drift_of
+from cclmark.analysis.drift import DeviceConditions, drift_of
 from cclmark.analysis.statistics import median, median_half_width, median_interval
 from cclmark.errors import UsageError
 from cclmark.plan.durations import parse_duration
@@ -109,7 +109,7 @@ conditions = st.builds(
 
 @given(st.lists(conditions))
 def test_ranges_of_conditions(readings):
-    seen = Conditions()
+    seen = DeviceConditions()
     for reading in readings:
         seen.add(reading)
     clocks = [it.clock_hz for it in readings if it.clock_hz is not None]

@@ -18,7 +18,7 @@ from cclmark.plan.trials import Trial
 from cclmark.plan.variants import COMMUNICATOR, DEFAULT, PROCESS
 from cclmark.recording.environment_tuning import EnvironmentRequest, EnvironmentTuning
 from cclmark.recording.trial_costs import TrialCosts
-from cclmark.recording.trial_measuring import EndedError, Figures
+from cclmark.recording.trial_measuring import EndedError, TrialTimes
 from cclmark.recording.tuning import ENVIRONMENT_FILE
 from cclmark.report.lists.environment_lines import environment_lines
 from cclmark.results.kinds import TrialResult
@@ -68,7 +68,7 @@ class Simulated:
 
     def figures(self, trial):
         time_s = self._times[trial]
-        return None if time_s is None else Figures(time_s)
+        return None if time_s is None else TrialTimes(time_s)
 
     def observe(self, trials):
         return {one: Explanation(0, kernel="copies") for one in trials}
@@ -198,10 +198,10 @@ class LaunchBound(Simulated):
     def figures(self, trial):
         device_s, size = self._times[trial], trial.case.size_bytes
         if size > MIB:
-            return Figures(device_s)
+            return TrialTimes(device_s)
         factor, at_one_size = self._factors if trial.variant.assignments else (1.0, 1.0)
         call_s = 200e-6 * factor * (at_one_size if size == 16 * KIB else 1.0)
-        return Figures(call_s * self._random.lognormvariate(0, NOISE), device_s)
+        return TrialTimes(call_s * self._random.lognormvariate(0, NOISE), device_s)
 
 
 @pytest.mark.parametrize("factor", [0.95, 1.0, 1.01])
@@ -232,7 +232,7 @@ def test_calls_that_may_cost_more_by_chance_are_reported(tmp_path):
             slow = trial.round in ((0, 1, 2, 3) if trial.variant.assignments else (4, 5, 6))
             if found.device_s is None or not slow or trial.variant.control:
                 return found
-            return Figures(found.call_s * 1.5, found.device_s)
+            return TrialTimes(found.call_s * 1.5, found.device_s)
 
     result = tuned(tmp_path / "t", TwoLevels())
     assert result.proof.call.low < 1

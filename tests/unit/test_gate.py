@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from cclmark.analysis.bands import Band, bands, joint_estimate
-from cclmark.analysis.compare import Compared, Figures, Side, compare
+from cclmark.analysis.compare import Compared, ComparedTimes, Side, compare
 from cclmark.analysis.gate import FALSE_SHARE, judge
 from cclmark.analysis.launch_cost import launch_cost
 from cclmark.analysis.ratio import MOST_RUNS, RatioEstimate
@@ -29,7 +29,7 @@ RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 DEVICE = RunNoise(SHARE_OF_DEVICE_TIMES)
 SAMPLES = 0.002  # standard deviation of a median by its samples, as a share
 SMALL_BYTES = 128 << 10
-A_CASE = Figures([(1e-5, 1e-8)], [(1e-5, 1e-8)], (DEVICE, DEVICE))
+A_CASE = ComparedTimes([(1e-5, 1e-8)], [(1e-5, 1e-8)], (DEVICE, DEVICE))
 
 
 def a_run(draw, cases, *, ratio=1.0, deviation=SHARE_OF_DEVICE_TIMES, time_s=5e-6):
@@ -47,7 +47,7 @@ def small_sizes(draw, ratio, *, runs=1, cases=14, noise=DEVICE, deviation=SHARE_
     before = [a_run(draw, cases, deviation=deviation) for _ in range(runs)]
     after = [a_run(draw, cases, ratio=ratio, deviation=deviation) for _ in range(runs)]
     return [
-        Figures([run[case] for run in before], [run[case] for run in after], (noise, noise))
+        ComparedTimes([run[case] for run in before], [run[case] for run in after], (noise, noise))
         for case in range(cases)
     ]
 
@@ -98,7 +98,7 @@ def test_a_band_is_slower_where_each_of_its_cases_is_inconclusive():
     """Independent noise averages out; what the runs share does not."""
     points = [(10e-6, 1e-6)] * 20, [(10.6e-6, 1e-6)] * 20
     cases = [
-        Figures([before], [after], (RunNoise(0.025), RunNoise(0.025)))
+        ComparedTimes([before], [after], (RunNoise(0.025), RunNoise(0.025)))
         for before, after in zip(*points, strict=True)
     ]
     assert {one.estimate().verdict(0.05) for one in cases} == {"inconclusive"}
@@ -113,7 +113,7 @@ def test_runs_that_measure_noise_are_the_observations_of_a_band():
     """Their level is common to all cases: 20 cases of three runs are no 60 observations."""
     levels = (0.97, 1.0, 1.03)
     cases = [
-        Figures(
+        ComparedTimes(
             [(level * 1e-5, 1e-8) for level in levels],
             [(level * 1.03e-5, 1e-8) for level in levels],
             (None, None),

@@ -7,8 +7,8 @@ import pytest
 from cclmark.analysis.overlap_intervals import (
     LEAST_SPANS,
     SPANS,
+    CountedSpans,
     Lengths,
-    Selection,
     balanced,
     figures_of,
     lengths_for,
@@ -37,16 +37,16 @@ def computed(*by_rank, operations=1):
 def test_only_spans_within_the_time_of_both_streams_count():
     # The compute begins during the third collective and ends during the seventh.
     found = select(times([evenly(0, 10, 10)], [evenly(25, 5, 8)]))
-    assert found == Selection((3, 6), ((1, 7),))
+    assert found == CountedSpans((3, 6), ((1, 7),))
     # A product that ends exactly with the collectives counts, a longer one does not.
-    assert select(times([evenly(0, 10, 10)], [evenly(25, 5.001, 8)])) == Selection(
+    assert select(times([evenly(0, 10, 10)], [evenly(25, 5.001, 8)])) == CountedSpans(
         (3, 6), ((1, 6),)
     )
 
 
 def test_the_first_span_of_a_stream_does_not_count():
     found = select(times([evenly(0, 10, 4)], [evenly(0, 10, 4)]))
-    assert found == Selection((1, 4), ((1, 4),))
+    assert found == CountedSpans((1, 4), ((1, 4),))
 
 
 def test_a_collective_counts_if_it_is_beside_compute_on_every_rank():

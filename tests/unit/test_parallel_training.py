@@ -322,7 +322,7 @@ class TestTimeline:
 
     @staticmethod
     def found(*more, on_host=False):
-        from cclmark.run.training.profile import Event, busy_in
+        from cclmark.run.training.profile import ProfilerEvent, busy_in
 
         ends = [
             ("user_annotation", "cclmark end of a step", 9, 1)
@@ -332,7 +332,7 @@ class TestTimeline:
             if on_host
             else ("kernel", "spin_kernel(long)", 109, 1),
         ]
-        events = [Event("X", *one) for one in (*ends, *more)]
+        events = [ProfilerEvent("X", *one) for one in (*ends, *more)]
         return busy_in(events, "nccl" if not on_host else "gloo", on_host=on_host)
 
     def test_kernels(self):

@@ -10,7 +10,7 @@ import pytest
 from cclmark.explain.paths import Route
 from cclmark.report.charts.chart_model import Lines
 from cclmark.report.charts.naming import Run
-from cclmark.report.page.diagram import Connection, Layout
+from cclmark.report.page.diagram import DiagramLayout, DiagramLine
 from cclmark.report.page.page import render
 from cclmark.report.page.ran_section import diagrams_of, ran_sections
 from cclmark.report.page.run_page import page_of
@@ -105,8 +105,8 @@ def test_drawings_have_every_rank_and_connection():
 
 
 def test_hosts_are_apart_and_everything_is_within_the_drawing():
-    layout = Layout({rank: f"node{rank // 8}" for rank in range(40)})
-    ring = [Connection(rank, (rank + 1) % 40, arrow=True) for rank in range(40)]
+    layout = DiagramLayout({rank: f"node{rank // 8}" for rank in range(40)})
+    ring = [DiagramLine(rank, (rank + 1) % 40, arrow=True) for rank in range(40)]
     drawn = layout.drawn("t", "s", ring)
     assert [box.label for box in drawn.boxes] == [f"node{number}" for number in range(5)]
     for node, box in zip(drawn.nodes, [box for box in drawn.boxes for _ in range(8)], strict=True):
@@ -117,8 +117,8 @@ def test_hosts_are_apart_and_everything_is_within_the_drawing():
 
 
 def test_both_directions_between_two_ranks_are_visible():
-    drawn = Layout({0: "a", 1: "a"}).drawn(
-        "t", "s", [Connection(0, 1, arrow=True), Connection(1, 0, arrow=True)]
+    drawn = DiagramLayout({0: "a", 1: "a"}).drawn(
+        "t", "s", [DiagramLine(0, 1, arrow=True), DiagramLine(1, 0, arrow=True)]
     )
     first, second = drawn.edges
     assert abs(first.y1 - second.y1) > 4

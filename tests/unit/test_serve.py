@@ -25,7 +25,7 @@ from cclmark.history.store import History
 from cclmark.printable import plain
 from cclmark.report.wording.reference_notes import no_references
 from cclmark.serve.app import make_app
-from cclmark.serve.guard import Access
+from cclmark.serve.guard import AccessRules
 from cclmark.serve.journals import names_of
 from cclmark.serve.parameters import MOST_TOGETHER
 from examples import examples
@@ -62,7 +62,7 @@ def changed(name, change):
 
 def client_of(history, access=None, said=None):
     said = [] if said is None else said
-    access = access or Access.on_loopback("127.0.0.1", 8321)
+    access = access or AccessRules.on_loopback("127.0.0.1", 8321)
     app = make_app(history, no_references, access, said.append)
     return TestClient(app, base_url=BASE, follow_redirects=False)
 
@@ -466,7 +466,7 @@ class TestSizes:
         assert got.content == content("default-1")
 
     def test_what_is_refused_is_not_looked_into(self, place):
-        guarded = client_of(History(place, read_only=True), Access(TOKEN, port=1))
+        guarded = client_of(History(place, read_only=True), AccessRules(TOKEN, port=1))
         answer = guarded.get("/", headers={"Accept-Encoding": "gzip"})
         assert answer.status_code == 401
         assert "content-encoding" not in answer.headers
@@ -492,7 +492,7 @@ class TestHosts:
 class TestToken:
     @pytest.fixture
     def guarded(self, place):
-        return client_of(History(place, read_only=True), Access(TOKEN, port=8321))
+        return client_of(History(place, read_only=True), AccessRules(TOKEN, port=8321))
 
     def test_without_it_nothing_is_told(self, guarded):
         for path in ("/", "/trend", f"/run?run={FIRST}", "/nowhere", "/?token=wrong"):
@@ -521,7 +521,7 @@ class TestToken:
 
     def test_programs_bring_it_in_a_header(self, place):
         token = "0123456789abcdef"
-        client = client_of(History(place, read_only=True), Access(token, port=8321))
+        client = client_of(History(place, read_only=True), AccessRules(token, port=8321))
         assert client.get("/", headers={"Authorization": f"Bearer {token}"}).status_code == 200
         for said in (f"Bearer {token}0", f"Basic {token}", "Bearer", token):
             assert client.get("/", headers={"Authorization": said}).status_code == 401

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.analysis.threshold_checks import (
-    Attempt,
+    CommandRun,
     CommandVerdict,
     Verdict,
     judge,
@@ -95,7 +95,7 @@ def copied(rates, flows=((0, 1),), scope="pairs", measure="unidirectional", **ot
 
 
 def verdicts(wanted, *journals, baseline=None, code=0):
-    attempts = [Attempt(code, one) for one in journals]
+    attempts = [CommandRun(code, one) for one in journals]
     return judge(wanted, attempts, baseline)
 
 
@@ -227,7 +227,9 @@ def test_each_of_what_a_threshold_names_must_have_been_measured():
         verdict = verdict_on(threshold, journal(measured(case=pair)), run="pairs")
         assert (verdict.status, verdict.exit_code) == ("error", 2)
         assert words in verdict.reason
-        died = judge(command(threshold, "pairs"), [Attempt(4, journal(measured(case=pair)))], None)
+        died = judge(
+            command(threshold, "pairs"), [CommandRun(4, journal(measured(case=pair)))], None
+        )
         assert [one.status for one in died] == ["error", "pass", "pass"]
 
 
@@ -335,16 +337,16 @@ def test_copies_to_and_from_the_host_are_told_apart():
 @pytest.mark.parametrize(
     ("attempt", "status", "code", "words"),
     [
-        (Attempt(0, journal(measured())), "pass", 0, ""),
-        (Attempt(2, None, "no such flag"), "error", 2, "exit code 2: no such flag"),
-        (Attempt(3, None, "no driver"), "skipped", 3, "no driver"),
-        (Attempt(4, journal(), "rank 1 died"), "error", 4, "exit code 4: rank 1 died"),
-        (Attempt(-9, journal()), "error", 4, "killed by signal 9"),
-        (Attempt(139, None), "error", 4, "exit code 139"),
-        (Attempt(1, None, "Traceback"), "error", 4, "no journal: Traceback"),
-        (Attempt(0, None), "error", 2, "no journal"),
-        (Attempt(143, journal(), timed_out=True), "error", 4, "did not end within 3600 s"),
-        (Attempt(130, journal(), interrupted=True), "skipped", 0, "interrupted"),
+        (CommandRun(0, journal(measured())), "pass", 0, ""),
+        (CommandRun(2, None, "no such flag"), "error", 2, "exit code 2: no such flag"),
+        (CommandRun(3, None, "no driver"), "skipped", 3, "no driver"),
+        (CommandRun(4, journal(), "rank 1 died"), "error", 4, "exit code 4: rank 1 died"),
+        (CommandRun(-9, journal()), "error", 4, "killed by signal 9"),
+        (CommandRun(139, None), "error", 4, "exit code 139"),
+        (CommandRun(1, None, "Traceback"), "error", 4, "no journal: Traceback"),
+        (CommandRun(0, None), "error", 2, "no journal"),
+        (CommandRun(143, journal(), timed_out=True), "error", 4, "did not end within 3600 s"),
+        (CommandRun(130, journal(), interrupted=True), "skipped", 0, "interrupted"),
     ],
 )
 def test_how_a_run_ended(attempt, status, code, words):
@@ -359,25 +361,25 @@ def test_a_run_that_lost_a_result_is_not_trusted():
     cut = journal(measured())
     cut.footer = None
     for one in (torn, cut):
-        assert judge(command(), [Attempt(0, one)], None)[0].exit_code == 4
+        assert judge(command(), [CommandRun(0, one)], None)[0].exit_code == 4
 
 
 def test_what_was_measured_before_a_rank_died_is_judged_and_the_rest_skipped():
     threshold = 'size = "1M"\nbusbw_at_least = "1 B/s"'
-    dead = Attempt(4, journal(measured(), exit_code=4), "rank 1 died")
+    dead = CommandRun(4, journal(measured(), exit_code=4), "rank 1 died")
     assert [one.status for one in judge(command(threshold), [dead], None)] == [
         "error",
         "pass",
         "pass",
     ]
-    early = judge(command(threshold), [Attempt(4, journal(), "rank 1 died")], None)
+    early = judge(command(threshold), [CommandRun(4, journal(), "rank 1 died")], None)
     assert [one.status for one in early] == ["error", "skipped", "skipped"]
 
 
 def test_runs_that_were_not_begun_leave_nothing_passed():
     found = judge(command('busbw_at_least = "1 B/s"', repeats=3), [], None)
     assert [one.status for one in found] == ["skipped", "skipped"]
-    half = judge(command(repeats=3), [Attempt(0, journal(measured()))], None)
+    half = judge(command(repeats=3), [CommandRun(0, journal(measured()))], None)
     assert half[0].reason == "interrupted after 1 run"
 
 

@@ -37,7 +37,7 @@ from cclmark.trace.rank_trace import (
     pieces_of,
     trace_of,
 )
-from cclmark.trace.timeline import Group, Slice, Timeline, Track
+from cclmark.trace.timeline import RankTracks, Slice, Timeline, Track
 
 MIB = 1 << 20
 CASE = Case(
@@ -544,7 +544,7 @@ def test_both_formats_contain_every_slice(parts):
     for after_ns, before_ns, name in parts:
         begin_ns, end_ns = begin_ns + after_ns, end_ns - before_ns
         slices.append(Slice(name, begin_ns, end_ns, "c", {"a": 1, "b": "x", "c": 0.5}))
-    timeline = Timeline([Group("rank 0", 0, [Track("t", slices)])], {"case": "é"})
+    timeline = Timeline([RankTracks("rank 0", 0, [Track("t", slices)])], {"case": "é"})
     chrome = io.BytesIO()
     write_chrome(timeline, chrome)
     events = json.loads(chrome.getvalue())["traceEvents"]

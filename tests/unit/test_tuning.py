@@ -14,7 +14,7 @@ from cclmark.errors import UsageError
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import REGISTRATION
-from cclmark.recording.trial_measuring import EndedError, Figures
+from cclmark.recording.trial_measuring import EndedError, TrialTimes
 from cclmark.recording.tuning import (
     ENVIRONMENT_FILE,
     TuneRequest,
@@ -125,7 +125,7 @@ class Simulated:
 
     def figures(self, trial):
         time_s = self._times[trial]
-        return None if time_s is None else Figures(time_s)
+        return None if time_s is None else TrialTimes(time_s)
 
     def observe(self, trials):
         found = {}
@@ -382,8 +382,8 @@ class LaunchBound(Simulated):
         device_s = self._times[trial]
         launch_s = 80e-6 + self._per_channel_s * self.choice(trial)[2]
         if device_s is None or trial.case.size_bytes >= 16 * MIB:
-            return None if device_s is None else Figures(device_s)
-        return Figures(max(device_s, launch_s * self._random.lognormvariate(0, 0.02)), device_s)
+            return None if device_s is None else TrialTimes(device_s)
+        return TrialTimes(max(device_s, launch_s * self._random.lognormvariate(0, 0.02)), device_s)
 
 
 def test_a_rule_whose_calls_cost_more_is_dropped_where_launches_determine_them(tmp_path):
@@ -412,7 +412,7 @@ def test_calls_that_cost_more_at_sizes_without_a_rule_are_reported(tmp_path):
             widened = any(one.name == "NCCL_MIN_CTAS" for one in trial.variant.assignments)
             if not widened or found is None or found.device_s is None:
                 return found
-            return Figures(found.call_s * 1.2, found.device_s)
+            return TrialTimes(found.call_s * 1.2, found.device_s)
 
     result = tuned(tmp_path / "tuned", Slow(per_channel_s=0.0))
     (one,) = result.operations

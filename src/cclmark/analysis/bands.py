@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.compare import MARGIN, Compared, Figures
+from cclmark.analysis.compare import MARGIN, Compared, ComparedTimes
 from cclmark.analysis.ratio import (
-    Observation,
+    LogTime,
     RatioEstimate,
     RatioVerdict,
     RunMedian,
@@ -56,7 +56,7 @@ def bands(found: Sequence[Compared], margin: float = MARGIN) -> list[Band]:
     could be judged, for example for imported figures.
     """
     judged = any(one.judged for one in found)
-    groups: dict[tuple[str, str], list[Figures]] = {}
+    groups: dict[tuple[str, str], list[ComparedTimes]] = {}
     for one in found:
         if one.figures is not None and one.alike and one.judged is judged:
             groups.setdefault((one.thing.operation_words(), _band(one.size_bytes)), []).append(
@@ -77,7 +77,7 @@ def bands(found: Sequence[Compared], margin: float = MARGIN) -> list[Band]:
     return result
 
 
-def of_shared_runs(cases: Sequence[Figures]) -> list[Figures]:
+def of_shared_runs(cases: Sequence[ComparedTimes]) -> list[ComparedTimes]:
     """The ``cases`` that the same runs of each side measured, with the points of these runs.
 
     In a run that ended early, cases are missing. The runs with the fewest cases are left out until
@@ -106,12 +106,12 @@ def of_shared_runs(cases: Sequence[Figures]) -> list[Figures]:
     if not before or not after:
         return []
     return [
-        Figures([one[0][run] for run in before], [one[1][run] for run in after], case.noise)
+        ComparedTimes([one[0][run] for run in before], [one[1][run] for run in after], case.noise)
         for case, one in found
     ]
 
 
-def joint_estimate(cases: Sequence[Figures]) -> RatioEstimate | None:
+def joint_estimate(cases: Sequence[ComparedTimes]) -> RatioEstimate | None:
     """The mean ratio of the ``cases`` that the same runs measured; None if it is unknown.
 
     Each run is one observation: the weighted mean of its logarithms. SHARED_PART of a case's
@@ -121,7 +121,7 @@ def joint_estimate(cases: Sequence[Figures]) -> RatioEstimate | None:
     return _joint(used) if used else None
 
 
-def _joint(cases: Sequence[Figures]) -> RatioEstimate | None:
+def _joint(cases: Sequence[ComparedTimes]) -> RatioEstimate | None:
     precisions = [_precision(one) for one in cases]
     whole = math.fsum(precisions)
     weights = [precision / whole for precision in precisions]
@@ -135,7 +135,7 @@ def _joint(cases: Sequence[Figures]) -> RatioEstimate | None:
     return estimate(before, after)
 
 
-def _precision(case: Figures) -> float:
+def _precision(case: ComparedTimes) -> float:
     """The weight of a case, from its assumed noise only, which is known before the measurement."""
     if case.noise[0] is None or case.noise[1] is None:
         return 1.0
@@ -144,7 +144,7 @@ def _precision(case: Figures) -> float:
 
 def _observation(
     points: Sequence[RunMedian], noises: Sequence[RunNoise | None], weights: Sequence[float]
-) -> Observation:
+) -> LogTime:
     """One run's weighted mean over cases."""
     log = math.fsum(
         weight * math.log(time_s) for weight, (time_s, _) in zip(weights, points, strict=True)
@@ -163,7 +163,7 @@ def _observation(
             variance = noise.variance(time_s)
             shared += weight * math.sqrt(SHARED_PART * variance)
             own += weight**2 * (1 - SHARED_PART) * variance
-    return Observation(log, samples if known else None, shared**2 + own if assumed else None)
+    return LogTime(log, samples if known else None, shared**2 + own if assumed else None)
 
 
 def _band(size_bytes: int) -> str:

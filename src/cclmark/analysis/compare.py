@@ -44,7 +44,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Figures:
+class ComparedTimes:
     """The times of one case on both sides, a point for each run, and each side's assumed noise.
 
     ``runs``: the numbers of the runs of each side that the points come from; None for the first
@@ -95,9 +95,9 @@ class Compared(WithInterval):
 
     thing: Case | Transfer
     verdict: RatioVerdict
-    figures: Figures | None = None
+    figures: ComparedTimes | None = None
     estimate: RatioEstimate | None = None
-    calls: Figures | None = None
+    calls: ComparedTimes | None = None
     reason: str = ""
     lost: bool = False
     alike: bool = True
@@ -385,6 +385,6 @@ def _figures(
     after: Sequence[_Figure],
     noise: tuple[RunNoise | None, RunNoise | None],
     runs: tuple[Sequence[int], Sequence[int]],
-) -> Figures:
+) -> ComparedTimes:
     sides = [[(one.time_s, one.variance) for one in side] for side in (before, after)]
-    return Figures(sides[0], sides[1], noise, runs)
+    return ComparedTimes(sides[0], sides[1], noise, runs)

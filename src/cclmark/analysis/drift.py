@@ -82,7 +82,7 @@ class Range:
 
 
 @dataclass
-class Conditions:
+class DeviceConditions:
     """The observed conditions of one device, in constant memory."""
 
     readings: int = 0

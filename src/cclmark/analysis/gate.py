@@ -14,7 +14,7 @@ FALSE_SHARE = 0.05  # at most so many comparisons without any difference fail
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GateOutcome:
     """``slower``: cases, and ``slower_bands``: bands, that are slower by the margin or more.
 
     ``lost``: cases measured before and not after. ``undecided``: cases that are neither slower by
@@ -31,7 +31,7 @@ class Outcome:
     runs_needed: int | None = None
 
 
-def judge(found: Sequence[Compared], joint: Sequence[Band], margin: float) -> Outcome:
+def judge(found: Sequence[Compared], joint: Sequence[Band], margin: float) -> GateOutcome:
     """Judges a comparison and its bands with a gate at ``margin``, a share.
 
     A case or band fails only if it is significant among all of them (Holm, Scand. J. Stat. 6,
@@ -46,7 +46,7 @@ def judge(found: Sequence[Compared], joint: Sequence[Band], margin: float) -> Ou
         and not fails
         and (one.estimate is None or not one.estimate.excludes_slower_by(margin))
     ]
-    return Outcome(
+    return GateOutcome(
         slower=list(compress(found, failing)),
         slower_bands=list(compress(joint, _slower([one.estimate for one in joint], margin))),
         lost=[one for one in found if one.lost],

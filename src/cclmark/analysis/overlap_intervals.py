@@ -25,7 +25,7 @@ _PHASES = 3
 
 
 @dataclass(frozen=True)
-class Selection:
+class CountedSpans:
     """The spans that count: the first one and the one after the last, of the collective on all
     ranks and of the compute on each rank."""
 
@@ -33,7 +33,7 @@ class Selection:
     compute: tuple[tuple[int, int], ...]
 
 
-def select(times: OverlapTimes) -> Selection | None:
+def select(times: OverlapTimes) -> CountedSpans | None:
     """The spans that lie entirely beside the other work; None if a stream has none of them."""
     first, end = 1, math.inf
     for sent, computed in zip(times.communication_s, times.compute_s, strict=True):
@@ -48,7 +48,7 @@ def select(times: OverlapTimes) -> Selection | None:
     )
     if any(begin >= last for begin, last in compute):
         return None
-    return Selection(common, compute)
+    return CountedSpans(common, compute)
 
 
 def _inside(marks_s: Sequence[float], begin_s: float, end_s: float) -> tuple[int, int]:

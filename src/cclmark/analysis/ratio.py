@@ -26,7 +26,7 @@ RunMedian = tuple[float, float | None]
 
 
 @dataclass(frozen=True)
-class Observation:
+class LogTime:
     """The result of one run: a logarithm, and its variances, None if unknown.
 
     ``samples``: from the samples within the run. ``runs``: assumed from run to run.
@@ -158,12 +158,12 @@ def ratio_estimate(
         own = []
         for time_s, samples in side:
             runs = None if assumed is None else assumed.variance(time_s)
-            own.append(Observation(math.log(time_s), samples, runs))
+            own.append(LogTime(math.log(time_s), samples, runs))
         sides.append(own)
     return estimate(*sides)
 
 
-def estimate(before: Sequence[Observation], after: Sequence[Observation]) -> RatioEstimate | None:
+def estimate(before: Sequence[LogTime], after: Sequence[LogTime]) -> RatioEstimate | None:
     """The difference of the means of two sides, as in a two-sample test.
 
     With at least LEAST_RUNS runs of each side, the variance of the runs' logarithms is pooled and

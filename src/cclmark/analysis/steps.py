@@ -19,7 +19,7 @@ class StepFigures:
     """Seconds for one step; None: unknown, for ``reason``.
 
     ``step_s``: the median over ``steps`` steps of the slowest rank's time, ``interval_s`` its 95 %
-    interval. The others are means over steps of one rank, see analysis.trainings.Figures:
+    interval. The others are means over steps of one rank, see analysis.trainings.RoundFigures:
     ``profiled_s`` consists of ``compute_s``, ``exposed_s`` and ``idle_s``; ``communication_s`` of
     ``exposed_s`` and ``hidden_s``.
     """

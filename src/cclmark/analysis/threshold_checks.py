@@ -30,7 +30,7 @@ _MOST_FINDINGS = 3
 
 
 @dataclass(frozen=True)
-class Attempt:
+class CommandRun:
     """One run of a command. ``journal`` is None if it left none.
 
     ``exit_code`` is negative for a signal. ``message``: the run's own message about its end.
@@ -128,7 +128,7 @@ def suite_exit_code(commands: Sequence[CommandVerdict], *, interrupted: bool) ->
 
 
 def judge(
-    command: SuiteCommand, attempts: Sequence[Attempt], baseline: Journal | None
+    command: SuiteCommand, attempts: Sequence[CommandRun], baseline: Journal | None
 ) -> list[Verdict]:
     """Verdicts on the end of the runs, on their data, and on every threshold.
 
@@ -154,7 +154,7 @@ def judge(
     return verdicts
 
 
-def _ran(command: SuiteCommand, attempts: Sequence[Attempt]) -> Verdict:
+def _ran(command: SuiteCommand, attempts: Sequence[CommandRun]) -> Verdict:
     """The worst outcome of all runs."""
     outcomes = [_outcome(command, attempt) for attempt in attempts]
     if len(attempts) < command.repeats:
@@ -164,7 +164,7 @@ def _ran(command: SuiteCommand, attempts: Sequence[Attempt]) -> Verdict:
     return max(outcomes, key=lambda one: (seriousness[one.status], one.exit_code))
 
 
-def _outcome(command: SuiteCommand, attempt: Attempt) -> Verdict:
+def _outcome(command: SuiteCommand, attempt: CommandRun) -> Verdict:
     code, journal = attempt.exit_code, attempt.journal
     status, meaning = ERROR, EXIT_DIED
     reason = f"killed by signal {-code}" if code < 0 else f"exit code {code}"

@@ -23,7 +23,7 @@ _CLEARLY_MORE = 1.1  # ranks with equal work differed by less than 1 % in comput
 
 
 @dataclass(frozen=True)
-class Figures:
+class RoundFigures:
     """The figures of one round, in seconds for one step.
 
     ``step_s``: the median over the steps of the slowest rank's time. ``alone_s``: the same of steps
@@ -59,7 +59,7 @@ class Figures:
         return self.exposed_s + self.hidden_s
 
 
-def figures_of(result: TrainingResult) -> Figures | None:
+def figures_of(result: TrainingResult) -> RoundFigures | None:
     """The figures of a result, None if it was not measured."""
     if not result.step_s:
         return None
@@ -73,11 +73,11 @@ def figures_of(result: TrainingResult) -> Figures | None:
         rank = limiting_rank(timeline.exposed_s, timeline.compute_s)
     alone_s = median(slowest_of(result.alone_s)) if alone else None
     if timeline is None:
-        return Figures(step_s, alone_s, rank)
+        return RoundFigures(step_s, alone_s, rank)
     profiled_s, compute_s = timeline.step_s[rank], timeline.compute_s[rank]
     exposed_s = timeline.exposed_s[rank]
     without = timeline.compute_alone_s
-    return Figures(
+    return RoundFigures(
         step_s,
         alone_s,
         rank,
@@ -128,7 +128,7 @@ class TrainingSummary:
 
     ``step_s``, ``alone_s``, ``cost_s``: medians over the rounds, None without figures, for
     ``reason``. The parts of a profiled step are those of the round with the median profiled step,
-    so that they add up; see Figures. ``on_host``: without accelerators.
+    so that they add up; see RoundFigures. ``on_host``: without accelerators.
     ``interval_s``: the 95 % interval of ``step_s``: with one round, that of the median of its
     steps; with several, from the medians of the rounds; None with too few, as are two rounds.
     ``share_of_peak``: the model FLOPs utilization, None for ``peak_reason``, which otherwise names
@@ -271,7 +271,7 @@ def _reason_of(result: TrainingResult) -> str:
     return lines[1].strip() if len(lines) > 1 else result.reason
 
 
-def _median_round(figures: Sequence[Figures]) -> Figures:
+def _median_round(figures: Sequence[RoundFigures]) -> RoundFigures:
     """The round with the median profiled step, so that its parts add up."""
     known = [(one.profiled_s, place) for place, one in enumerate(figures) if one.profiled_s]
     return figures[sorted(known)[(len(known) - 1) // 2][1]] if known else figures[0]
@@ -288,7 +288,7 @@ def _largest(by_round: Sequence[Sequence[int]]) -> int | None:
 
 
 def _interval(
-    runs: Sequence[TrainingResult], figures: Sequence[Figures]
+    runs: Sequence[TrainingResult], figures: Sequence[RoundFigures]
 ) -> tuple[float, float] | None:
     if len(runs) == 1:
         return median_interval(slowest_of(runs[0].step_s))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cclmark.explain.operation import COPY_ENGINE, MESSAGES, Operation
-from cclmark.explain.plugin_log import Event
+from cclmark.explain.plugin_log import PluginEvent
 
 #: The kinds of events that report an operation.
 OPERATION_KINDS = (
@@ -18,7 +18,7 @@ OPERATION_KINDS = (
 )
 
 
-def kernel_of(event: Event) -> str:
+def kernel_of(event: PluginEvent) -> str:
     """The kind of kernel: the algorithm's name, symmetric, copy engine or send/recv."""
     if event.kind == "point-to-point":
         return MESSAGES
@@ -29,7 +29,7 @@ def kernel_of(event: Event) -> str:
     return event.algorithm.lower().replace("_", " ")
 
 
-def operation_of(event: Event) -> Operation | None:
+def operation_of(event: PluginEvent) -> Operation | None:
     """The operation that an event reports, None for other events."""
     if event.kind not in OPERATION_KINDS:
         return None
@@ -47,7 +47,7 @@ def operation_of(event: Event) -> Operation | None:
     )
 
 
-def operations_of(events: Iterable[Event]) -> list[Operation]:
+def operations_of(events: Iterable[PluginEvent]) -> list[Operation]:
     """The operations of events, in their order."""
     return [one for one in map(operation_of, events) if one is not None]
 

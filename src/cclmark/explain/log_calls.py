@@ -18,7 +18,7 @@ from cclmark.explain.plugin_log import (
     KINDS,
     OF_PROFILES,
     RECORD_BYTES,
-    Event,
+    PluginEvent,
     PluginLog,
     decode_record,
     open_plugin_log,
@@ -92,10 +92,10 @@ class CallCollector:
         of_log.records = number
 
 
-def _event(piece: bytes, number: int) -> Event:
+def _event(piece: bytes, number: int) -> PluginEvent:
     begin = (number - 1) * RECORD_BYTES
     event = decode_record(number, piece[begin : begin + RECORD_BYTES])
-    assert isinstance(event, Event)  # its kind is one of KINDS
+    assert isinstance(event, PluginEvent)  # its kind is one of KINDS
     return event
 
 
@@ -133,7 +133,7 @@ class _OfLog:
         self.operations_of(communicator, rank)
         self._communicators[communicator].ranks = ranks
 
-    def count_rule(self, event: Event) -> None:
+    def count_rule(self, event: PluginEvent) -> None:
         """Counts a match of a rule of the tuner table."""
         use = RuleUse(
             event.sequence,

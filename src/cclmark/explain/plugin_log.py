@@ -82,7 +82,7 @@ FUNCTIONS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "
 
 
 @dataclass(frozen=True)
-class Event:
+class PluginEvent:
     """One event. ``number`` is its place in the log, from 1; ``parent`` that of another, 0: none.
 
     ``time_ns`` is of CLOCK_MONOTONIC, ``device_ns`` of the device's global timer (0: none).
@@ -202,7 +202,7 @@ class PluginLog:
     cut_off: int = 0
     other_plugins: list[OtherPlugin] = field(default_factory=list)
     table: TunerTable | None = None
-    events: list[Event] = field(default_factory=list)
+    events: list[PluginEvent] = field(default_factory=list)
     cost_tables: list[CostTable] = field(default_factory=list)
 
     @property
@@ -386,7 +386,7 @@ def parse_plugin_log(content: bytes, name: str, *, after: int = 0) -> PluginLog:
             break
         read += 1
         entry = decode_record(number, record)
-        if isinstance(entry, Event):
+        if isinstance(entry, PluginEvent):
             log.events.append(entry)
         elif entry is not None:
             log.cost_tables.append(entry)
@@ -416,7 +416,7 @@ def _table(content: bytes) -> TunerTable | None:
     return TunerTable(_text(path), is_applied == 1, _text(reason)) if path[:1] != b"\0" else None
 
 
-def decode_record(number: int, record: bytes) -> Event | CostTable | None:
+def decode_record(number: int, record: bytes) -> PluginEvent | CostTable | None:
     """Decodes a record; None for one that is not complete."""
     kind = int.from_bytes(record[:4], sys.byteorder)
     if kind == _COST_TABLE:
@@ -436,7 +436,7 @@ def decode_record(number: int, record: bytes) -> Event | CostTable | None:
     if kind == _SYMMETRIC:  # the name of the kernel is in both fields
         algorithm, protocol = algorithm + protocol, b""
     texts = [_text(value) for value in (function, algorithm, protocol, datatype)]
-    return Event(number, KINDS[kind], *values[1:11], *texts)
+    return PluginEvent(number, KINDS[kind], *values[1:11], *texts)
 
 
 def _available(costs_us: list[float]) -> Iterator[tuple[tuple[str, str], float]]:

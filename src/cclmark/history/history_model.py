@@ -76,7 +76,7 @@ class StoredRun:
 
 
 @dataclass(frozen=True)
-class Choices:
+class FilterValues:
     """The existing values to filter by: each value once, sorted."""
 
     hostnames: Sequence[str]

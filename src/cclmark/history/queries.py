@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Table, func, or_, select
 
 from cclmark.errors import UsageError
 from cclmark.history.history_model import (
-    Choices,
     Figure,
+    FilterValues,
     RunFilter,
     SeriesKind,
     StoredRun,
@@ -150,10 +150,10 @@ def _damaged(number: int) -> UsageError:
     )
 
 
-def choices_of(connection: Connection) -> Choices:
+def choices_of(connection: Connection) -> FilterValues:
     """The existing values to filter by."""
     columns = (runs.c.hostname, runs.c.devices, operations.c.operation, operations.c.ccl)
-    return Choices(
+    return FilterValues(
         *(
             printable(list(connection.scalars(select(column).distinct().order_by(column))))
             for column in (*columns, labels.c.label)

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, insert, inspect, select
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.history.database import Database
-from cclmark.history.history_model import Added, Choices, RunFilter, StoredRun, StoredSeries
+from cclmark.history.history_model import Added, FilterValues, RunFilter, StoredRun, StoredSeries
 from cclmark.history.migrations import MIGRATIONS, migrate, refuse_newer, version_of
 from cclmark.history.moments import now
 from cclmark.history.queries import (
@@ -151,7 +151,7 @@ class History:
             number: parse_journal([line], f"run {number}").header for number, line in lines.items()
         }
 
-    def choices(self) -> Choices:
+    def choices(self) -> FilterValues:
         """The existing values to filter by."""
         with self._reading() as connection:
             return choices_of(connection)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cclmark.errors import UsageError
 from cclmark.importing.assemble_transfers import assemble_transfers
-from cclmark.importing.cleaned_text import Figure, Text
+from cclmark.importing.cleaned_text import PrintedFigure, Text
 from cclmark.importing.header import Given, Origin, footer_of, header_of
 from cclmark.importing.notices import Notices, left_out
 from cclmark.importing.plausible import (
@@ -186,7 +186,7 @@ def _measured(
 
 
 def _result(
-    row: ImportedRow, case: Case, time: Figure, index: int, cycle: int, clock: str
+    row: ImportedRow, case: Case, time: PrintedFigure, index: int, cycle: int, clock: str
 ) -> CaseResult:
     rate = row.size_bytes / time.value
     factor = bus_factor(row, case.operation, case.ranks)

@@ -28,7 +28,7 @@ _LARGEST_COUNT = 1 << 60
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """A line of a text, counted from 1. ``process``: from a launcher's prefix, or empty."""
 
     number: int
@@ -43,7 +43,7 @@ class Text:
     name: str
     content: str
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[TextLine]:
         """Returns the lines, without colours and launchers' prefixes.
 
         Parts separated by carriage returns, for example of a progress line, have the same number.
@@ -79,15 +79,15 @@ def decode(content: bytes, name: str) -> Text:
 
 
 @dataclass(frozen=True)
-class Figure:
+class PrintedFigure:
     """A number as a tool printed it, and its largest rounding error: half of its last digit."""
 
     value: float
     error: float
 
-    def times(self, factor: float) -> Figure:
+    def times(self, factor: float) -> PrintedFigure:
         """Returns the figure in another unit."""
-        return Figure(self.value * factor, self.error * factor)
+        return PrintedFigure(self.value * factor, self.error * factor)
 
     @property
     def share(self) -> float:
@@ -95,7 +95,7 @@ class Figure:
         return self.error / self.value if self.value else float("inf")
 
 
-def read_figure(text: str) -> Figure | None:
+def read_figure(text: str) -> PrintedFigure | None:
     """Parses a number; None if ``text`` is not one, or one that no tool measures."""
     found = _FIGURE.fullmatch(text)
     if found is None:
@@ -104,10 +104,10 @@ def read_figure(text: str) -> Figure | None:
     if value > _MOST:
         return None
     error = 0.5 * 10.0 ** (int(found[3] or 0) - len(found[2] or ""))
-    return Figure(value, error)
+    return PrintedFigure(value, error)
 
 
-def read_decimal(text: str) -> Figure | None:
+def read_decimal(text: str) -> PrintedFigure | None:
     """Parses a number without an exponent; None if ``text`` is not one."""
     return read_figure(text) if not {"e", "E"} & set(text) else None
 
@@ -120,7 +120,7 @@ def read_count(text: str) -> int | None:
     return number if number < _LARGEST_COUNT else None
 
 
-def _line(number: int, text: str) -> Line:
+def _line(number: int, text: str) -> TextLine:
     text = _ESCAPES.sub("", text)
     process = ""
     for _ in range(4):  # a quoted line of a launcher, with a time of day before it or behind it
@@ -132,4 +132,4 @@ def _line(number: int, text: str) -> Line:
                 break
         else:
             break
-    return Line(number, text.rstrip(), process)
+    return TextLine(number, text.rstrip(), process)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_decimal
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_decimal
 from cclmark.importing.notices import left_out
 from cclmark.importing.nvbandwidth_text import unnamed_devices
 from cclmark.importing.printed_matrix import PrintedMatrix, read_matrix, require_numbers
-from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer, UsualSize
+from cclmark.importing.run import ForeignRun, ImportedTransfer, ToolSettings, UsualSize
 from cclmark.plan.transfers import LATENCY_BYTES, Transfer
 from cclmark.results.schema import DeviceDescription
 
@@ -44,7 +44,7 @@ _HEADS = ("D\\D", "GPU", "CPU")
 _ELEMENT_BYTES = 4
 
 
-def is_cuda_p2p(lines: list[Line]) -> int | None:
+def is_cuda_p2p(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     found = (
         line.number
@@ -67,9 +67,11 @@ def read_cuda_p2p(text: Text) -> ForeignRun:
 class _Title:
     """The matrices after a title. ``latencies``: by the clock (GPU, CPU) and the place."""
 
-    line: Line
+    line: TextLine
     common: Transfer
-    latencies: dict[str, dict[tuple[int, int], tuple[Figure, int]]] = field(default_factory=dict)
+    latencies: dict[str, dict[tuple[int, int], tuple[PrintedFigure, int]]] = field(
+        default_factory=dict
+    )
     is_shown: bool = False
 
 
@@ -78,7 +80,7 @@ class _Reader:
         self._text = text
         self._lines = [line for line in text.lines() if line.text.strip()]
         self.run = ForeignRun(
-            _TOOL, _FIGURE, "device", "", facts=Facts(timing="gated"), usual_size=_USUAL
+            _TOOL, _FIGURE, "device", "", facts=ToolSettings(timing="gated"), usual_size=_USUAL
         )
         self._title: _Title | None = None
         self._is_connectivity = False
@@ -147,7 +149,7 @@ class _Reader:
             )
         return place + 1
 
-    def _add_device(self, line: Line, device: re.Match[str]) -> None:
+    def _add_device(self, line: TextLine, device: re.Match[str]) -> None:
         number = int(device[1])
         if number != len(self.run.devices):
             raise self._text.refuse(
@@ -167,7 +169,7 @@ class _Reader:
             )
         )
 
-    def _open(self, line: Line, measure: str, access: str, way: str | None) -> None:
+    def _open(self, line: TextLine, measure: str, access: str, way: str | None) -> None:
         """Begins the matrices after a title."""
         self._close()
         if access == "Enabled" and way is None and measure != "bidirectional":
@@ -254,9 +256,9 @@ class _Reader:
 
     def _figures(
         self, title: _Title, matrix: PrintedMatrix
-    ) -> dict[tuple[int, int], tuple[Figure, int]]:
+    ) -> dict[tuple[int, int], tuple[PrintedFigure, int]]:
         """Returns the figures that can be represented, by row and column, with their lines."""
-        found: dict[tuple[int, int], tuple[Figure, int]] = {}
+        found: dict[tuple[int, int], tuple[PrintedFigure, int]] = {}
         staged = 0
         for number, row in enumerate(matrix.rows):
             for column, word in enumerate(row.cells):
@@ -278,7 +280,7 @@ class _Reader:
         return found
 
     def _add_bandwidths(
-        self, common: Transfer, cells: dict[tuple[int, int], tuple[Figure, int]]
+        self, common: Transfer, cells: dict[tuple[int, int], tuple[PrintedFigure, int]]
     ) -> None:
         both = common.measure == "bidirectional"
         for (row, column), (figure, line) in cells.items():

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_decimal
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_decimal
+from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
 
 _FIGURE = (
     "DeepEP's: of kernels by the device's clock, of test_intranode.py between events. A size is "
@@ -58,7 +58,7 @@ _TYPES = re.compile(r"use_fp8_dispatch=(True|False)")
 _GIGA = 1e9
 
 
-def is_deepep(lines: list[Line]) -> int | None:
+def is_deepep(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _MARKS.search(line.text) is not None), None)
 
@@ -79,8 +79,8 @@ class _Found:
     phase: str
     link: str
     dtype: str
-    rate: Figure
-    time: Figure | None
+    rate: PrintedFigure
+    time: PrintedFigure | None
     size_bytes: int = 0
 
     @property
@@ -94,7 +94,7 @@ class _Reader:
         self.lines = [line for line in text.lines() if line.text.strip()]
         self._raw = text.content.split("\n")
         self._run = ForeignRun(
-            "DeepEP", _FIGURE, "device", "deepep", facts=Facts(timing="", across_ranks="max")
+            "DeepEP", _FIGURE, "device", "deepep", facts=ToolSettings(timing="", across_ranks="max")
         )
         self._by_rank: dict[tuple[str, str, str], dict[int, _Found]] = {}
         self._told = 0  # ranks, if a line gives their number
@@ -104,7 +104,7 @@ class _Reader:
         self._untimed = 0
         self._timed_line = next((line.number for line in self.lines if _TIMED.search(line.text)), 0)
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         """Reads the next line."""
         words = line.text.strip()
         if (config := _CONFIG.search(words)) is not None:
@@ -142,7 +142,7 @@ class _Reader:
             )
         return run
 
-    def _configured(self, line: Line, config: re.Match[str]) -> None:
+    def _configured(self, line: TextLine, config: re.Match[str]) -> None:
         words = config[0].removeprefix("[config] ")
         if self._run.rows and words != self._tokens:
             raise self._text.refuse(
@@ -159,7 +159,7 @@ class _Reader:
         per_token = hidden * 2 if dtype == "bfloat16" else hidden + hidden // 128 * 4
         return tokens * per_token
 
-    def _unreadable(self, line: Line) -> None:
+    def _unreadable(self, line: TextLine) -> None:
         """Omits a last line that is truncated. Raises UsageError for any other.
 
         A truncated line of the best configuration is refused: it may look like that of a version
@@ -182,7 +182,7 @@ class _Reader:
         self._run.notices.append(f"line {line.number}: truncated, omitted")
         self._run.whole = False
 
-    def _tuned(self, line: Line, best: re.Match[str]) -> None:
+    def _tuned(self, line: TextLine, best: re.Match[str]) -> None:
         """Reads the best configuration of test_intranode.py or test_internode.py."""
         figures = _BEST_FIGURES.fullmatch(best["figures"].strip())
         found = [] if figures is None else _RATE.findall(figures["rates"])
@@ -223,7 +223,7 @@ class _Reader:
                 None,
             )
 
-    def _low_latency(self, line: Line) -> None:
+    def _low_latency(self, line: TextLine) -> None:
         """Reads a line of test_low_latency.py, which every rank prints."""
         found = _LATENCY.search(self._raw[line.number - 1])
         numbers = (
@@ -250,7 +250,7 @@ class _Reader:
             )
             self._of_rank(line, int(found["rank"]), one)
 
-    def _elastic(self, line: Line, found: re.Match[str]) -> None:
+    def _elastic(self, line: TextLine, found: re.Match[str]) -> None:
         """Reads a line of tests/elastic/test_ep.py, which every rank prints."""
         ranks = self._text.ranks(line.number, found["ranks"])
         if self._told not in (0, ranks):
@@ -276,7 +276,7 @@ class _Reader:
             )
             self._of_rank(line, int(found["rank"]), two)
 
-    def _of_rank(self, line: Line, rank: int, one: _Found) -> None:
+    def _of_rank(self, line: TextLine, rank: int, one: _Found) -> None:
         """Collects the figures of a rank. If it has some already, another round begins."""
         key = (one.phase, one.link, one.dtype)
         if rank in self._by_rank.get(key, {}):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from cclmark.importing.cleaned_text import Line, Text, read_count, read_figure
+from cclmark.importing.cleaned_text import Text, TextLine, read_count, read_figure
 from cclmark.importing.ours import Shown, read_ending
 from cclmark.importing.run import ForeignRun, ImportedRow
-from cclmark.importing.series import Series, read_series
+from cclmark.importing.series import RowSeries, read_series
 from cclmark.importing.spelling import operation_in
 
 _BEGIN = "Comm size:"
@@ -19,7 +19,7 @@ _ROW = re.compile(
 )
 
 
-def is_flagcx(lines: list[Line]) -> int | None:
+def is_flagcx(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _BEGIN in line.text), None)
 
@@ -33,7 +33,7 @@ def read_flagcx(text: Text) -> ForeignRun:
         "flagcx",
         usual=("float32", "sum"),
     )
-    series, shown = Series(), Shown(run)
+    series, shown = RowSeries(), Shown(run)
     begins = 0  # the line of the command before the rows
     lines = [line for line in text.lines() if line.text.strip()]
     for line in lines:
@@ -46,7 +46,7 @@ def read_flagcx(text: Text) -> ForeignRun:
                 read_ending(line.text, run)
         elif _BEGIN not in line.text:
             operation = operation_in(line.text)
-            series = series if operation is None else Series(operation=operation)
+            series = series if operation is None else RowSeries(operation=operation)
             begins = line.number if operation is not None else begins
         else:
             rows = _rows(text, line, series, run, last=line is lines[-1])
@@ -56,7 +56,7 @@ def read_flagcx(text: Text) -> ForeignRun:
 
 
 def _rows(
-    text: Text, line: Line, series: Series, run: ForeignRun, *, last: bool
+    text: Text, line: TextLine, series: RowSeries, run: ForeignRun, *, last: bool
 ) -> list[ImportedRow]:
     rows: list[ImportedRow] = []
     parts = line.text.split(_BEGIN)[1:]
@@ -72,7 +72,7 @@ def _rows(
     return rows
 
 
-def _row(text: Text, number: int, printed: str, series: Series) -> ImportedRow | None:
+def _row(text: Text, number: int, printed: str, series: RowSeries) -> ImportedRow | None:
     """Returns the row, None if it is incomplete. Raises UsageError for an invalid number."""
     found = _ROW.match(printed)
     if found is None:

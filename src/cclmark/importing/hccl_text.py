@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from cclmark.importing.cleaned_text import Line, Text, read_count, read_figure
+from cclmark.importing.cleaned_text import Text, TextLine, read_count, read_figure
 from cclmark.importing.hccl_failures import Failures
 from cclmark.importing.header import how
 from cclmark.importing.ours import Shown, read_ending
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow
-from cclmark.importing.series import Series, read_series
+from cclmark.importing.run import ForeignRun, ImportedRow, ToolSettings
+from cclmark.importing.series import RowSeries, read_series
 from cclmark.importing.spelling import operation_in
 
 _NAMES = {
@@ -28,7 +28,7 @@ _SETUP = re.compile(
 _CHECKS = {"success": 0, "NULL": None, "failed": None}
 
 
-def is_hccl(lines: list[Line]) -> int | None:
+def is_hccl(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _columns(line.text)), None)
 
@@ -53,13 +53,13 @@ class _Reader:
     def __init__(self, text: Text, run: ForeignRun) -> None:
         self._text = text
         self._run = run
-        self._series = Series()
+        self._series = RowSeries()
         self._columns: list[str] = []
         self._shown = Shown(run)
         self.failures = Failures(run)
         self.lines = [line for line in text.lines() if line.text.strip()]
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         """Reads the next line."""
         text = line.text
         if (ours := read_series(self._text, line)) is not None:
@@ -80,15 +80,15 @@ class _Reader:
             self._row(line)
         elif (operation := operation_in(text)) is not None:
             self.failures.settle()
-            self._series = Series(operation=operation)
+            self._series = RowSeries(operation=operation)
 
-    def _comment(self, line: Line) -> None:
+    def _comment(self, line: TextLine) -> None:
         if self._run.tool != "cclmark":
             return
         if not self._shown.take(line.number, line.text):
             read_ending(line.text, self._run)
 
-    def _row(self, line: Line) -> None:
+    def _row(self, line: TextLine) -> None:
         last = line is self.lines[-1]
         row = _row(self._text, line, self._columns, self._series, last=last)
         if row is None:
@@ -108,7 +108,7 @@ def _columns(line: str) -> list[str]:
 
 
 def _row(
-    text: Text, line: Line, columns: list[str], series: Series, *, last: bool
+    text: Text, line: TextLine, columns: list[str], series: RowSeries, *, last: bool
 ) -> ImportedRow | None:
     """Returns the row, None if the end of the text truncates it."""
     cells = [cell.strip() for cell in line.text.split("|")]
@@ -145,7 +145,7 @@ def _row(
     )
 
 
-def _facts(text: Text, number: int, setup: re.Match[str], run: ForeignRun) -> Facts:
+def _facts(text: Text, number: int, setup: re.Match[str], run: ForeignRun) -> ToolSettings:
     """Returns a table's settings, with earlier tables' sizes. Raises UsageError for another run."""
     begin, end, iterations, warmup = (int(word) for word in setup.groups())
     before = run.facts

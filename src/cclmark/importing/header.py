@@ -10,7 +10,7 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import MOST_RANKS
-from cclmark.importing.run import Facts, ForeignRun
+from cclmark.importing.run import ForeignRun, ToolSettings
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -53,7 +53,7 @@ class Origin:
     version: str
 
 
-def how(settings: Facts | Settings) -> str:
+def how(settings: ToolSettings | Settings) -> str:
     """Describes how times were measured: results with other settings are of another run."""
     words = [settings.timing]
     words += [f"-n {settings.iterations}"] if settings.iterations is not None else []
@@ -172,7 +172,9 @@ def _devices(run: ForeignRun, given: Given, ranks: int) -> list[DeviceDescriptio
     return sorted([*devices, *unlisted], key=lambda one: one.rank)
 
 
-def _settings(facts: Facts, results: Sequence[CaseResult] | Sequence[TransferResult]) -> Settings:
+def _settings(
+    facts: ToolSettings, results: Sequence[CaseResult] | Sequence[TransferResult]
+) -> Settings:
     sizes = [result.item.size_bytes for result in results]
     checked = any(result.verification is not None for result in results)
     return Settings(

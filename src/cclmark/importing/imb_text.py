@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_decimal
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
 from cclmark.importing.plausible import disorder
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
+from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
 
 _FIGURE = (
     "that of the slowest rank (t_max), the mean of the tool's iterations, each between two calls "
@@ -49,7 +49,7 @@ _FAILURES = ("out-of-mem.", "int-overflow", "time-out.")
 _MOST_OF_SLOWEST = 1.02  # rounding of the tool's bandwidth
 
 
-def is_imb(lines: list[Line]) -> int | None:
+def is_imb(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     found = (
         line.number
@@ -76,7 +76,7 @@ class _Reader:
             _FIGURE,
             "host",
             "mpi",
-            facts=Facts(timing="", across_ranks="max"),
+            facts=ToolSettings(timing="", across_ranks="max"),
             whole=False,
         )
         self._name = ""
@@ -85,7 +85,7 @@ class _Reader:
         self._last_bytes = -1
         self._dtypes = {False: "uint8", True: "float32"}  # of reductions: True
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         """Reads the next line."""
         words = line.text.strip()
         run = self._run
@@ -126,7 +126,7 @@ class _Reader:
             )
         return run
 
-    def _set(self, line: Line, name: str, value: str) -> None:
+    def _set(self, line: TextLine, name: str, value: str) -> None:
         """Reads the element types and the reduction, which hold for all tables."""
         if name == "MPI_Op":
             if value != "MPI_SUM":
@@ -137,7 +137,7 @@ class _Reader:
             raise self._text.refuse(line.number, f"the element type {value} is not supported")
         self._dtypes[name != "MPI_Datatype"] = dtype
 
-    def _begin(self, line: Line, title: re.Match[str]) -> None:
+    def _begin(self, line: TextLine, title: re.Match[str]) -> None:
         """Begins a benchmark."""
         self._name, self._columns, self._ranks, self._last_bytes = title[2], [], None, -1
         if title[1]:
@@ -146,12 +146,12 @@ class _Reader:
             reason = "it has no sizes" if title[2] == "Barrier" else "cclmark has no such operation"
             self._omit(line, f"{title[2]} is left out: {reason}")
 
-    def _omit(self, line: Line, words: str) -> None:
+    def _omit(self, line: TextLine, words: str) -> None:
         self._name = ""
         if not any(one.endswith(f": {words}") for one in self._run.notices):
             self._run.notices.append(f"line {line.number}: {words}")
 
-    def _head(self, line: Line, words: str) -> None:
+    def _head(self, line: TextLine, words: str) -> None:
         """Reads the line of the columns."""
         columns = words.split()
         if not self._name:
@@ -173,7 +173,7 @@ class _Reader:
             raise self._text.refuse(line.number, "cannot read the columns of this table")
         self._columns = columns
 
-    def _row(self, line: Line, words: str) -> None:
+    def _row(self, line: TextLine, words: str) -> None:
         cells = words.split()
         if len(cells) > 1 and cells[1].startswith(_FAILURES):
             self._run.notices.append(f"line {line.number}: omitted: {words[:80]}")
@@ -202,7 +202,7 @@ class _Reader:
         self._compare(line, size, time, shown.get(_RATE))
         self._run.rows.append(self._imported(line, size, time, defects))
 
-    def _order(self, line: Line, shown: dict[str, str]) -> None:
+    def _order(self, line: TextLine, shown: dict[str, str]) -> None:
         """Raises UsageError for times of ranks that are not in their order, beyond rounding."""
         named = []
         for name in (_LEAST, _MEAN, _MOST):
@@ -214,7 +214,9 @@ class _Reader:
         if reason := disorder(named):
             raise self._text.refuse(line.number, reason)
 
-    def _imported(self, line: Line, size: int, time: Figure, defects: Figure | None) -> ImportedRow:
+    def _imported(
+        self, line: TextLine, size: int, time: PrintedFigure, defects: PrintedFigure | None
+    ) -> ImportedRow:
         operation, is_part = _OPERATIONS[self._name]
         wrong = defects is not None and defects.value > 0
         return ImportedRow(
@@ -232,7 +234,7 @@ class _Reader:
             is_part=is_part,
         )
 
-    def _compare(self, line: Line, size: int, time: Figure, printed: str | None) -> None:
+    def _compare(self, line: TextLine, size: int, time: PrintedFigure, printed: str | None) -> None:
         """Compares the tool's bandwidth with the time: MB of 10^6 bytes, in old versions 2^20."""
         if printed is None or not size or not time.value:
             return

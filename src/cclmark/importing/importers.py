@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from cclmark.errors import UsageError
 from cclmark.importing.assemble import assemble
 from cclmark.importing.cclmark_json import is_cclmark_json, read_cclmark_json
-from cclmark.importing.cleaned_text import Line, Text, decode
+from cclmark.importing.cleaned_text import Text, TextLine, decode
 from cclmark.importing.cuda_p2p_text import is_cuda_p2p, read_cuda_p2p
 from cclmark.importing.deepep_text import is_deepep, read_deepep
 from cclmark.importing.flagcx_text import is_flagcx, read_flagcx
@@ -55,17 +55,17 @@ class Importer:
     ``read`` raises UsageError for a text that it cannot read.
     """
 
-    finds: Callable[[Text, list[Line]], int | None]
+    finds: Callable[[Text, list[TextLine]], int | None]
     read: Callable[[Text], ForeignRun | Journal]
 
 
 def _by_lines(
-    finds: Callable[[list[Line]], int | None],
-) -> Callable[[Text, list[Line]], int | None]:
+    finds: Callable[[list[TextLine]], int | None],
+) -> Callable[[Text, list[TextLine]], int | None]:
     return lambda text, lines: finds(lines)
 
 
-def _as_a_whole(fits: Callable[[Text], bool]) -> Callable[[Text, list[Line]], int | None]:
+def _as_a_whole(fits: Callable[[Text], bool]) -> Callable[[Text, list[TextLine]], int | None]:
     return lambda text, lines: 1 if fits(text) else None
 
 

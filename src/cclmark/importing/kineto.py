@@ -27,7 +27,7 @@ from cclmark.importing.torch_calls import (
     number_of,
     rank_in_name,
 )
-from cclmark.importing.trace_events import Event, is_compressed, pieces_of, read_events
+from cclmark.importing.trace_events import TraceEvent, is_compressed, pieces_of, read_events
 from cclmark.printable import plain
 from cclmark.profile.intervals import Interval, union_of
 from cclmark.profile.observed import (
@@ -69,8 +69,8 @@ class _Kept:
     ``host_steps`` and ``device_steps``: by name; those of a device have an interval on each stream.
     """
 
-    communication: list[tuple[Event, int, int]] = field(default_factory=list)
-    recorded: list[tuple[Event, int, int]] = field(default_factory=list)
+    communication: list[tuple[TraceEvent, int, int]] = field(default_factory=list)
+    recorded: list[tuple[TraceEvent, int, int]] = field(default_factory=list)
     kernels: list[Interval] = field(default_factory=list)
     host_work: list[Interval] = field(default_factory=list)
     transfers: list[Interval] = field(default_factory=list)
@@ -79,7 +79,7 @@ class _Kept:
     has_device: bool = False
     most: int = _FIRST_UNION
 
-    def add(self, events: list[Event]) -> None:
+    def add(self, events: list[TraceEvent]) -> None:
         """Adds events. Their arguments are copied, since they refer to a piece of the file."""
         for event, begin_ns, end_ns in _complete(events):
             if event.cat in ON_DEVICE:
@@ -110,8 +110,8 @@ class _Kept:
             self.most = max(_FIRST_UNION, 2 * longest)
 
 
-def _copied(event: Event) -> Event:
-    return Event(cat=event.cat, name=event.name, args=event.args.copy())
+def _copied(event: TraceEvent) -> TraceEvent:
+    return TraceEvent(cat=event.cat, name=event.name, args=event.args.copy())
 
 
 @dataclass
@@ -188,7 +188,7 @@ def _group_of_gloo(info: dict[str, Any]) -> ObservedGroup:
     return ObservedGroup(_GLOO, plain(str(only.get("pg_desc", ""))), len(ranks), -1, ranks)
 
 
-def _complete(events: list[Event]) -> Iterator[tuple[Event, int, int]]:
+def _complete(events: list[TraceEvent]) -> Iterator[tuple[TraceEvent, int, int]]:
     """The events with a duration, and their begin and end in nanoseconds."""
     for event in events:
         if event.ph != "X":
@@ -200,14 +200,14 @@ def _complete(events: list[Event]) -> Iterator[tuple[Event, int, int]]:
             continue
 
 
-def _add(found: _Found, event: Event, begin_ns: int, end_ns: int) -> None:
+def _add(found: _Found, event: TraceEvent, begin_ns: int, end_ns: int) -> None:
     if event.cat in ON_DEVICE:
         _add_nccl(found, event, begin_ns, end_ns)
     else:
         _add_gloo(found, event, begin_ns, end_ns)
 
 
-def _arguments(event: Event) -> dict[str, Any]:
+def _arguments(event: TraceEvent) -> dict[str, Any]:
     try:
         return _ARGUMENTS.decode(event.args)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -215,7 +215,7 @@ def _arguments(event: Event) -> dict[str, Any]:
 
 
 def _add_nccl(
-    found: _Found, event: Event, begin_ns: int, end_ns: int, *, is_timed: bool = True
+    found: _Found, event: TraceEvent, begin_ns: int, end_ns: int, *, is_timed: bool = True
 ) -> None:
     arguments = _arguments(event)
     name = arguments.get("Collective name")
@@ -270,7 +270,7 @@ def _group(arguments: dict[str, Any]) -> ObservedGroup:
     return ObservedGroup(plain(f"{name} {text} {size}"), shown, size or len(members), -1, members)
 
 
-def _add_gloo(found: _Found, event: Event, begin_ns: int, end_ns: int) -> None:
+def _add_gloo(found: _Found, event: TraceEvent, begin_ns: int, end_ns: int) -> None:
     arguments = _arguments(event)
     name = event.name.removeprefix("gloo:")
     named = COLLECTIVES.get(name, Named(plain(name)))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_decimal
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_decimal
+from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
 from cclmark.results.schema import DeviceDescription
 
 _HEAD = re.compile(r"-{5,40} (\d{1,7})x (\d{1,6}(?:\.\d{1,12})?)GB -{5,40}")
@@ -20,7 +20,7 @@ _NAMES = ("duration", "algbw", "busbw")
 _BITS_PER_BYTE = 8
 
 
-def is_latency_comp(lines: list[Line]) -> int | None:
+def is_latency_comp(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _HEAD.fullmatch(line.text.strip())), None)
 
@@ -41,7 +41,7 @@ class _Section:
     repeats: int
     size_bytes: int
     ranks: list[tuple[str, int]] = field(default_factory=list)
-    figures: list[dict[str, Figure]] = field(default_factory=list)
+    figures: list[dict[str, PrintedFigure]] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
@@ -58,12 +58,12 @@ class _Reader:
             "mean of as many behind each other as a notice gives",
             "device",
             "torch:nccl",
-            facts=Facts(across_ranks="max", barrier="library"),
+            facts=ToolSettings(across_ranks="max", barrier="library"),
         )
         self._section: _Section | None = None
         self._devices: list[tuple[str, int]] = []
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         """Reads the next line."""
         words = line.text.strip()
         section = self._section
@@ -100,7 +100,7 @@ class _Reader:
         ]
         return self._run
 
-    def _add(self, line: Line, section: _Section, shown: re.Match[str]) -> None:
+    def _add(self, line: TextLine, section: _Section, shown: re.Match[str]) -> None:
         figure = read_decimal(shown[2])
         if figure is None:
             raise self._text.refuse(line.number, f"the {shown[1]} {shown[2]!r} is not a number")
@@ -151,7 +151,7 @@ class _Reader:
             )
         )
 
-    def _compare(self, section: _Section, slowest: dict[str, Figure]) -> None:
+    def _compare(self, section: _Section, slowest: dict[str, PrintedFigure]) -> None:
         """Compares the duration of all operations with the algorithm bandwidth."""
         duration, algbw = slowest["duration"], slowest["algbw"]
         if not algbw.value:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_figure
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_figure
+from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
 from cclmark.results.schema import LibraryDescription
 
 _HEAD = re.compile(r"\|[^|]+\|\s*busbw\s*\|\s*algbw\s*\|\s*")
@@ -30,7 +30,7 @@ _SOFTWARE = re.compile(r"- software: torch=([^\s,]+).*?nccl=\((\d+), (\d+), (\d+
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
-def is_ml_engineering(lines: list[Line]) -> int | None:
+def is_ml_engineering(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     found = (
         line.number
@@ -57,13 +57,13 @@ class _Reader:
             "size over the mean of the algorithm bandwidths of the tool's iterations, each alone",
             "device",
             "torch:nccl",
-            facts=Facts(timing="blocking", across_ranks="mean", barrier="library"),
+            facts=ToolSettings(timing="blocking", across_ranks="mean", barrier="library"),
         )
         self._within = False
         self._ranks: RankCount | None = None
         self._sentence: ImportedRow | None = None
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         """Reads the next line."""
         row = line.text.strip()
         if (told := _RANKS.search(row)) is not None:
@@ -95,10 +95,10 @@ class _Reader:
         self._run.whole = self._run.whole and self._sentence is None
         return self._run
 
-    def _count(self, line: Line, word: str) -> RankCount:
+    def _count(self, line: TextLine, word: str) -> RankCount:
         return RankCount(self._text.ranks(line.number, word), line.number)
 
-    def _bandwidth(self, line: Line, rate: re.Match[str]) -> None:
+    def _bandwidth(self, line: TextLine, rate: re.Match[str]) -> None:
         """Reads a line below the sentence: the algorithm bandwidth, then the bus bandwidth."""
         assert self._sentence is not None
         figure = read_figure(rate[2])
@@ -110,7 +110,7 @@ class _Reader:
             self._run.rows.append(replace(self._sentence, busbw=figure.times(1e9)))
             self._sentence = None
 
-    def _add(self, line: Line) -> None:
+    def _add(self, line: TextLine) -> None:
         """Adds a row of the table."""
         cells = [cell.strip() for cell in line.text.strip().strip("|").split("|")]
         size = _SIZE.fullmatch(cells[0])
@@ -140,7 +140,7 @@ def _row(line: int, size_bytes: int, ranks: RankCount | None) -> ImportedRow:
     )
 
 
-def _rate(cell: str) -> Figure | None:
+def _rate(cell: str) -> PrintedFigure | None:
     found = _RATE.fullmatch(cell)
     figure = None if found is None else read_figure(found[1])
     return None if figure is None else figure.times(1e9)

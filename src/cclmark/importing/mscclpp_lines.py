@@ -6,8 +6,8 @@ import json
 from decimal import Decimal
 from typing import Any
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_figure
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_figure
+from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
 from cclmark.importing.spelling import operation_of
 
 _FIGURE = (
@@ -30,7 +30,7 @@ class _Printed(str):
     """A number as it is written in a line."""
 
 
-def is_mscclpp(lines: list[Line]) -> int | None:
+def is_mscclpp(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _is_row(line.text)), None)
 
@@ -46,7 +46,7 @@ def read_mscclpp(text: Text) -> ForeignRun:
         _FIGURE,
         "host",
         "mscclpp",
-        facts=Facts(timing="graph", across_ranks="mean"),
+        facts=ToolSettings(timing="graph", across_ranks="mean"),
     )
     lines = [line for line in text.lines() if line.text.strip()]
     for line in lines:
@@ -75,7 +75,7 @@ def read_mscclpp(text: Text) -> ForeignRun:
     return run
 
 
-def _add(text: Text, line: Line, found: dict[str, Any], run: ForeignRun) -> None:
+def _add(text: Text, line: TextLine, found: dict[str, Any], run: ForeignRun) -> None:
     """Adds the row of a line."""
     operation = operation_of(str(found["name"]))
     if operation is None:
@@ -111,7 +111,7 @@ def _is_in_place(operation: str, kernel: int) -> bool:
 
 
 def _whole(
-    text: Text, line: Line, found: dict[str, Any], key: str, most: int, *, least: int = 1
+    text: Text, line: TextLine, found: dict[str, Any], key: str, most: int, *, least: int = 1
 ) -> int:
     value = found[key]
     if type(value) is not int or not least <= value <= most:
@@ -121,7 +121,7 @@ def _whole(
     return value
 
 
-def _figures(text: Text, line: Line, found: dict[str, Any]) -> list[Figure]:
+def _figures(text: Text, line: TextLine, found: dict[str, Any]) -> list[PrintedFigure]:
     """Returns time and bandwidths with their rounding errors.
 
     The tool writes all digits, but lines of documents are rounded, to a number of decimals or of
@@ -138,7 +138,7 @@ def _figures(text: Text, line: Line, found: dict[str, Any]) -> list[Figure]:
     decimals = max(_decimals(one) for one in printed)
     digits = max(_digits(one) for one in printed)
     return [
-        Figure(
+        PrintedFigure(
             float(one),
             max(
                 float(one) * _COMPUTED,

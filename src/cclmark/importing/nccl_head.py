@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cclmark.importing.run import Facts
+from cclmark.importing.run import ToolSettings
 from cclmark.results.schema import DeviceDescription
 
 FIGURE = "the mean of the tool's iterations"
@@ -41,7 +41,7 @@ def read_device(line: str) -> tuple[str, DeviceDescription] | None:
     )
 
 
-def read_facts(line: str) -> Facts | None:
+def read_facts(line: str) -> ToolSettings | None:
     """Returns the settings of a run from the line that contains them."""
     setup = _SETUP.match(line)
     if setup is None:
@@ -51,7 +51,7 @@ def read_facts(line: str) -> Facts | None:
     words = {name: int(value) for name, value in _WORD.findall(rest)}
     graph = words.get("graph", 0)
     size = float(step[1]) if step else 0.0
-    return Facts(
+    return ToolSettings(
         begin_bytes=int(begin),
         end_bytes=int(end),
         step_bytes=int(size) if step and step[2] == "bytes" else 0,

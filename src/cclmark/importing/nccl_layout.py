@@ -25,7 +25,7 @@ _NAMES = {"bytes": "size", "N": "count", "op": "redop", "cputime": "time", "#wro
 
 
 @dataclass(frozen=True)
-class Layout:
+class NcclTestsLayout:
     """The columns before the figures, the columns of each placement, and the present placements.
 
     ``tail``: the number of columns after them. ``time_unit_s``: the unit of times.
@@ -59,7 +59,7 @@ class Layout:
         return self.in_place
 
 
-def other_unit(line: str, layout: Layout) -> tuple[str, str] | None:
+def other_unit(line: str, layout: NcclTestsLayout) -> tuple[str, str] | None:
     """Returns a unit on the line below a head, and the unit that the rows are read with.
 
     Returns None if all units are the same, and for any other line.
@@ -75,7 +75,7 @@ def other_unit(line: str, layout: Layout) -> tuple[str, str] | None:
     return None
 
 
-def read_layout(line: str, before: str) -> Layout | None:
+def read_layout(line: str, before: str) -> NcclTestsLayout | None:
     """Reads the layout from the head on ``line``, with the placements from the line before it.
 
     Returns None if it is not a head, has no times, or has unequal halves.
@@ -102,4 +102,4 @@ def read_layout(line: str, before: str) -> Layout | None:
     if len(placements) != len(starts):
         placements = [False, True][: len(starts)]
     unit_s = _MILLISECOND_S if "res" in part else 1e-6
-    return Layout(tuple(lead), part, tuple(placements), unit_s, len(names) - end)
+    return NcclTestsLayout(tuple(lead), part, tuple(placements), unit_s, len(names) - end)

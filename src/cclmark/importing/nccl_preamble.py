@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cclmark.importing.cleaned_text import Text
 from cclmark.importing.nccl_told import Told, difference, same_version, spanned
-from cclmark.importing.run import Facts, ForeignRun
+from cclmark.importing.run import ForeignRun, ToolSettings
 from cclmark.results.schema import DeviceDescription, LibraryDescription
 
 _SPLIT = "so this is another run. Split the text before this line and import the parts one by one"
@@ -22,7 +22,7 @@ class Preamble:
         self._text = text
         self._run = run
         self._begins = 0
-        self._set_up: Facts | None = None
+        self._set_up: ToolSettings | None = None
         self._told: Told | None = None
         self._libraries: dict[str, LibraryDescription] = {}
         self._tool = ""  # with its version
@@ -48,7 +48,7 @@ class Preamble:
         self.begin(line)
         self._tool, self._run.version = f"{tool} {version}", version
 
-    def facts(self, line: int, facts: Facts) -> None:
+    def facts(self, line: int, facts: ToolSettings) -> None:
         """Records the settings of the run."""
         self.begin(line)
         self._set_up = facts
@@ -105,4 +105,4 @@ class Preamble:
             )
         self._told = here
         self._run.devices = list(here.devices)
-        self._run.facts = here.facts or Facts()
+        self._run.facts = here.facts or ToolSettings()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cclmark.importing.cleaned_text import Figure, Text, read_count, read_figure
-from cclmark.importing.nccl_layout import Layout
+from cclmark.importing.cleaned_text import PrintedFigure, Text, read_count, read_figure
+from cclmark.importing.nccl_layout import NcclTestsLayout
 from cclmark.importing.run import ImportedRow
 from cclmark.importing.spelling import dtype_of, reduction_of
 
@@ -45,20 +45,22 @@ def read_half(
     )
 
 
-def _figure(text: Text, number: int, name: str, word: str) -> Figure:
+def _figure(text: Text, number: int, name: str, word: str) -> PrintedFigure:
     found = read_figure(word)
     if found is None:
         raise text.refuse(number, f"the {name} {word[:40]!r} is not a number")
     return found
 
 
-def _rate(text: Text, number: int, name: str, word: str) -> Figure | None:
+def _rate(text: Text, number: int, name: str, word: str) -> PrintedFigure | None:
     if word == "N/A" or word.lstrip("-") in ("nan", "inf"):
         return None
     return _figure(text, number, name, word).times(1e9)
 
 
-def _checked(text: Text, number: int, cells: Mapping[str, str]) -> tuple[int | None, Figure | None]:
+def _checked(
+    text: Text, number: int, cells: Mapping[str, str]
+) -> tuple[int | None, PrintedFigure | None]:
     """Returns wrong elements and the largest deviation of older versions, conclusive only if 0."""
     word = cells.get("wrong", "N/A").rstrip("*")
     if "wrong" in cells and word != "N/A":
@@ -87,7 +89,7 @@ def out_of_bounds(rows: Sequence[ImportedRow]) -> list[int]:
     return beyond or [place for place, _, _ in deviating]
 
 
-def looks_like_row(tokens: Sequence[str], layout: Layout) -> bool:
+def looks_like_row(tokens: Sequence[str], layout: NcclTestsLayout) -> bool:
     """Whether words are a row even though they do not begin with two numbers."""
     return len(tokens) == layout.columns and dtype_of(tokens[layout.lead.index("type")]) is not None
 

@@ -8,10 +8,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from cclmark.importing.cleaned_text import MOST_RANKS, Figure, Text, read_count
+from cclmark.importing.cleaned_text import MOST_RANKS, PrintedFigure, Text, read_count
 from cclmark.importing.nccl_head import FIGURE, nccl_version
 from cclmark.importing.notices import left_out
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount, Spread
+from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, Spread, ToolSettings
 from cclmark.importing.spelling import dtype_of, operation_in, reduction_of
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import DeviceDescription, LibraryDescription
@@ -147,7 +147,7 @@ def _rows(
                 dtype=dtype_of(str(result.get("type", ""))),
                 reduction=reduction_of(str(result.get("redop", "none"))),
                 root=read_count(str(result.get("root", "")).strip()),
-                time=Figure(float(time), _DIGIT).times(1e-6),
+                time=PrintedFigure(float(time), _DIGIT).times(1e-6),
                 algbw=_rate(half.get("alg_bw")),
                 busbw=_rate(half.get("bus_bw")),
                 wrong=_number(wrong),
@@ -173,10 +173,10 @@ def _spread(told: Any) -> Spread | None:
     )
 
 
-def _facts(config: Mapping[str, Any], command: list[str]) -> Facts:
+def _facts(config: Mapping[str, Any], command: list[str]) -> ToolSettings:
     graph = _whole(config.get("graph")) or 0
     blocking = str(config.get("blocking_collectives")) == "true"
-    return Facts(
+    return ToolSettings(
         begin_bytes=_whole(config.get("minimum_bytes")),
         end_bytes=_whole(config.get("maximum_bytes")),
         step_bytes=_whole(config.get("step_bytes")) or 0,
@@ -233,8 +233,8 @@ def _started(document: Mapping[str, Any]) -> str:
         return ""
 
 
-def _rate(value: Any) -> Figure | None:
-    return Figure(float(value), _DIGIT).times(1e9) if _is_number(value) else None
+def _rate(value: Any) -> PrintedFigure | None:
+    return PrintedFigure(float(value), _DIGIT).times(1e9) if _is_number(value) else None
 
 
 def _number(value: Any) -> int | None:

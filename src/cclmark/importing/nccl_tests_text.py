@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_figure
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_figure
 from cclmark.importing.nccl_head import FIGURE, nccl_version, read_device, read_facts
-from cclmark.importing.nccl_layout import Layout, other_unit, read_layout
+from cclmark.importing.nccl_layout import NcclTestsLayout, other_unit, read_layout
 from cclmark.importing.nccl_lines import is_ellipsis, is_head, plain_line
 from cclmark.importing.nccl_noise import without_noise
 from cclmark.importing.nccl_preamble import Preamble
@@ -44,7 +44,7 @@ _BOUNDS = re.compile(r"# Out of bounds values\s*: \d{1,9} FAILED")
 _END = re.compile(r"# Collective test concluded|# Avg bus bandwidth")
 
 
-def is_nccl_tests(lines: list[Line]) -> int | None:
+def is_nccl_tests(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if is_head(plain_line(line.text))), None)
 
@@ -70,14 +70,14 @@ class _Block:
     operation: str | None = None
     unknown: str = ""
     ccl: str | None = None
-    layout: Layout | None = None
+    layout: NcclTestsLayout | None = None
     listed: RankList = field(default_factory=RankList)
     told_ranks: RankCount | None = None
     ranks: RankCount | None = None
     rows: int = 0
     first: int = 0
     begins: int = 0
-    busbw: list[Figure] = field(default_factory=list)
+    busbw: list[PrintedFigure] = field(default_factory=list)
 
 
 class _Reader:
@@ -94,7 +94,7 @@ class _Reader:
         self._left_out: dict[str, int] = {}
         self._untimed: list[int] = []
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         """Reads the next line."""
         noise = _LIBRARY.search(line.text)
         if noise is not None:
@@ -105,9 +105,9 @@ class _Reader:
         text = plain_line(quiet)
         self._check_units(line.number, text)
         if "#" in text and not text.lstrip()[:1].isdigit():
-            self._comment(Line(line.number, text[text.index("#") :], line.process))
+            self._comment(TextLine(line.number, text[text.index("#") :], line.process))
         elif text.strip():
-            self._plain(Line(line.number, text, line.process))
+            self._plain(TextLine(line.number, text, line.process))
         self._before = line.text if line.text.strip() else self._before
 
     def _check_units(self, number: int, text: str) -> None:
@@ -141,7 +141,7 @@ class _Reader:
             run.clock = ""
         return run
 
-    def _comment(self, line: Line) -> None:
+    def _comment(self, line: TextLine) -> None:
         text = line.text
         layout = read_layout(text, self._before)
         if layout is not None:
@@ -184,7 +184,7 @@ class _Reader:
                 rows[place] = with_problem(row, replace(problem, elements=None))
         return True
 
-    def _versions(self, line: Line) -> None:
+    def _versions(self, line: TextLine) -> None:
         text, number = line.text, line.number
         if (found := _VERSION.match(text)) is not None:
             self._preamble.version(number, "nccl-tests", found[1])
@@ -203,7 +203,7 @@ class _Reader:
     def _is_rccl(self) -> None:
         self._run.tool, self._run.ccl = "rccl-tests", "rccl"
 
-    def _open_block(self, line: Line, program: str) -> None:
+    def _open_block(self, line: TextLine, program: str) -> None:
         self._give_up_pending()
         self._preamble.begin(line.number)
         self._preamble.devices_open = False
@@ -235,7 +235,7 @@ class _Reader:
             device = msgspec.structs.replace(device, runtime="hip")
         self._preamble.device(number, device)
 
-    def _open_table(self, line: Line, layout: Layout) -> None:
+    def _open_table(self, line: TextLine, layout: NcclTestsLayout) -> None:
         self._give_up_pending()
         if line.process:
             self._processes.setdefault(line.process, line.number)
@@ -268,7 +268,7 @@ class _Reader:
                 f"line {line.number}: {self._block.listed.groups} communicators at the same time"
             )
 
-    def _plain(self, line: Line) -> None:
+    def _plain(self, line: TextLine) -> None:
         tokens = line.text.split()
         if (version := _RCCL_TESTS.search(line.text)) is not None:
             self._is_rccl()
@@ -291,7 +291,7 @@ class _Reader:
             self._named = named
 
     def _row(
-        self, number: int, tokens: list[str], halves: tuple[bool, ...], layout: Layout
+        self, number: int, tokens: list[str], halves: tuple[bool, ...], layout: NcclTestsLayout
     ) -> None:
         wanted = layout.columns - len(layout.part) * (len(layout.in_place) - len(halves))
         self._pending = []
@@ -353,7 +353,7 @@ class _Reader:
             )
             self._pending = []
 
-    def _close(self, line: Line) -> None:
+    def _close(self, line: TextLine) -> None:
         """Ends a table; checks by its printed average whether all of its rows were read."""
         self._give_up_pending()
         self._run.whole = True

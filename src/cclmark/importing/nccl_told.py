@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cclmark.importing.header import how
-from cclmark.importing.run import Facts
+from cclmark.importing.run import ToolSettings
 from cclmark.results.schema import DeviceDescription
 
 
@@ -18,7 +18,7 @@ class Told:
     line: int
     tool: str
     devices: tuple[DeviceDescription, ...]
-    facts: Facts | None
+    facts: ToolSettings | None
 
 
 def difference(there: Told, here: Told, *, ours: bool) -> str:
@@ -39,7 +39,7 @@ def difference(there: Told, here: Told, *, ours: bool) -> str:
     return ""
 
 
-def spanned(before: Facts | None, now: Facts | None) -> Facts | None:
+def spanned(before: ToolSettings | None, now: ToolSettings | None) -> ToolSettings | None:
     """Combines two tables' settings of one run: all sizes, and a step only if both have it."""
     if before is None or now is None:
         return before or now

@@ -10,9 +10,9 @@ import json
 import re
 from typing import Any
 
-from cclmark.importing.cleaned_text import Figure, Text, read_count, read_figure
+from cclmark.importing.cleaned_text import PrintedFigure, Text, read_count, read_figure
 from cclmark.importing.nccom_text import ALGBW, BUSBW, COUNT, SIZE, TIMES, TYPE, check_count
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow
+from cclmark.importing.run import ForeignRun, ImportedRow, ToolSettings
 from cclmark.importing.spelling import dtype_of
 
 _ROW = re.compile(r'"size\(B\)"\s{0,20}:')
@@ -47,7 +47,7 @@ def read_nccom_json(text: Text) -> ForeignRun:
     lines = [text.content.count("\n", 0, one.start()) + 1 for one in _ROW.finditer(text.content)]
     if len(lines) != len(rows):
         raise text.refuse(1, f"{len(rows)} results, but {len(lines)} of them have {SIZE}")
-    run = ForeignRun("nccom-test", "", "", "nccom", facts=Facts(timing=""))
+    run = ForeignRun("nccom-test", "", "", "nccom", facts=ToolSettings(timing=""))
     for line, row in zip(lines, rows, strict=True):
         _add(text, line, row, run)
     others = sorted(str(key)[:40] for key in document if key != _RESULTS)
@@ -90,7 +90,7 @@ def _add(text: Text, line: int, row: Any, run: ForeignRun) -> None:
     )
 
 
-def _figure(text: Text, line: int, row: dict[str, Any], name: str) -> Figure:
+def _figure(text: Text, line: int, row: dict[str, Any], name: str) -> PrintedFigure:
     value = row[name]
     found = read_figure(value) if isinstance(value, _Printed) else None
     if found is None:

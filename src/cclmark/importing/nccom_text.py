@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from cclmark.importing.cleaned_text import Line, Text, read_count, read_decimal
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
+from cclmark.importing.cleaned_text import Text, TextLine, read_count, read_decimal
+from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
 from cclmark.importing.spelling import dtype_of, operation_of
 from cclmark.plan.operations import DTYPE_BYTES
 
@@ -26,7 +26,7 @@ _AVERAGE = re.compile(r"Avg bus bandwidth:\s{0,12}(\d[\d.]{0,30})GB/s")
 _ERRORS = re.compile(r"\d{1,9} errors? found - test failed")
 
 
-def is_nccom(lines: list[Line]) -> int | None:
+def is_nccom(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _is_head(line.text.split())), None)
 
@@ -61,7 +61,9 @@ class _Reader:
     def __init__(self, text: Text) -> None:
         self._text = text
         self.lines = [line for line in text.lines() if line.text.strip()]
-        self.run = ForeignRun("nccom-test", "", "", "nccom", facts=Facts(timing=""), whole=False)
+        self.run = ForeignRun(
+            "nccom-test", "", "", "nccom", facts=ToolSettings(timing=""), whole=False
+        )
         self._operation: str | None = None
         self._is_left_out = False
         self._ranks: RankCount | None = None
@@ -69,7 +71,7 @@ class _Reader:
         self._unit = _GIB
         self._shown: list[float] = []
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         """Reads the next line."""
         words = line.text.strip()
         if (command := _COMMAND.search(words)) is not None:
@@ -85,7 +87,7 @@ class _Reader:
         elif words[0].isdigit() and self._operation is not None and len(words.split()) > 3:
             raise self._text.refuse(line.number, "a row without the line of its columns above")
 
-    def _begin(self, line: Line, command: str) -> None:
+    def _begin(self, line: TextLine, command: str) -> None:
         """Reads a command, which contains the operation and the number of ranks."""
         run = self.run
         workers = _WORKERS.search(command)
@@ -101,7 +103,7 @@ class _Reader:
             run.notices.append(f"line {line.number}: permute is left out: no operation of cclmark")
         counts = [pattern.search(command) for pattern in (_ITERATIONS, _WARMUP)]
         iterations, warmup = (None if one is None else int(one[1]) for one in counts)
-        facts = Facts(timing="", iterations=iterations or None, warmup=warmup)
+        facts = ToolSettings(timing="", iterations=iterations or None, warmup=warmup)
         if run.rows and facts != run.facts:
             raise self._text.refuse(
                 line.number,
@@ -111,7 +113,7 @@ class _Reader:
         run.facts = facts
         self._columns = []
 
-    def _head(self, line: Line, columns: list[str]) -> None:
+    def _head(self, line: TextLine, columns: list[str]) -> None:
         """Reads the line of the columns."""
         if self._columns:
             raise self._text.refuse(line.number, "a second table without its command above")
@@ -128,7 +130,7 @@ class _Reader:
         self.run.figure = figure
         self._columns, self._shown = columns, []
 
-    def _row(self, line: Line, words: str) -> None:
+    def _row(self, line: TextLine, words: str) -> None:
         cells = words.split()
         if "Failure" in cells:
             self.run.failed = True
@@ -171,7 +173,7 @@ class _Reader:
             )
         )
 
-    def _end(self, line: Line, average: str) -> None:
+    def _end(self, line: TextLine, average: str) -> None:
         """Ends a table: compares the tool's average with the rows."""
         printed = read_decimal(average)
         if printed is None:

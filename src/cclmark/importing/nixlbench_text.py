@@ -6,9 +6,9 @@ import re
 
 import msgspec
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_figure
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_figure
 from cclmark.importing.notices import left_out
-from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
+from cclmark.importing.run import ForeignRun, ImportedTransfer, ToolSettings
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import DeviceDescription
 
@@ -38,7 +38,7 @@ _STORAGE = ("GDS", "GDS_MT", "HF3FS", "POSIX", "OBJ", "GUSLI", "AZURE_BLOB", "IN
 _GB = 1e9
 
 
-def is_nixlbench(lines: list[Line]) -> int | None:
+def is_nixlbench(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _is_head(line.text.strip())), None)
 
@@ -59,14 +59,14 @@ class _Reader:
     def __init__(self, text: Text) -> None:
         self._text = text
         self.lines = [line for line in text.lines() if line.text.strip()]
-        self._run = ForeignRun("nixlbench", _FIGURE, "host", "", facts=Facts(timing=""))
+        self._run = ForeignRun("nixlbench", _FIGURE, "host", "", facts=ToolSettings(timing=""))
         self._settings: dict[str, str] = {}
         self._known: dict[str, str] | None = None  # those of the rows
         self._columns: list[str] = []
         self._is_left_out = False
         self._untimed: list[int] = []
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         """Reads the next line."""
         words = line.text.strip()
         if words == _TITLE:
@@ -101,7 +101,7 @@ class _Reader:
             )
         return run
 
-    def _head(self, line: Line, words: str) -> None:
+    def _head(self, line: TextLine, words: str) -> None:
         """Reads the line of the columns."""
         columns = _COLUMN.findall(words)
         if len({*columns}) < len(columns) or {_BLOCK, _BATCH, _RATE} - {*columns}:
@@ -131,7 +131,7 @@ class _Reader:
                 "the aggregate one is not imported"
             )
 
-    def _row(self, line: Line, words: str) -> None:
+    def _row(self, line: TextLine, words: str) -> None:
         if self._is_left_out:
             return
         cells = words.split()
@@ -167,7 +167,9 @@ class _Reader:
                 ImportedTransfer(line.number, latency, size, time_s=time.value * 1e-6)
             )
 
-    def _compare(self, line: Line, size: int, rate: Figure, per_block: Figure | None) -> None:
+    def _compare(
+        self, line: TextLine, size: int, rate: PrintedFigure, per_block: PrintedFigure | None
+    ) -> None:
         """Raises UsageError if a bandwidth is not that of the mean time of a block.
 
         nixlbench computes both from one duration (printStats): the bandwidth is the size of a block

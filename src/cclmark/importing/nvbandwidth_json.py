@@ -21,7 +21,7 @@ from cclmark.importing.nvbandwidth_tests import (
 )
 from cclmark.importing.nvbandwidth_text import unnamed_devices
 from cclmark.importing.printed_matrix import MOST_DEVICES
-from cclmark.importing.run import Facts, ForeignRun
+from cclmark.importing.run import ForeignRun, ToolSettings
 from cclmark.results.schema import DeviceDescription
 
 _START = re.compile(r'\{\s{0,200}"nvbandwidth"\s{0,200}:')
@@ -61,7 +61,9 @@ class _Reader:
         names = _NAME.finditer(text.content, start, start + length)
         self._lines = [text.content.count("\n", 0, one.start()) + 1 for one in names]
         self._devices = 0
-        self.run = ForeignRun("nvbandwidth", FIGURE, "device", "", facts=Facts(timing="gated"))
+        self.run = ForeignRun(
+            "nvbandwidth", FIGURE, "device", "", facts=ToolSettings(timing="gated")
+        )
 
     def read(self, content: Any) -> ForeignRun:
         """Reads the content of the document."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cclmark.importing.cleaned_text import Figure
+from cclmark.importing.cleaned_text import PrintedFigure
 from cclmark.importing.run import ForeignRun, ImportedTransfer, UsualSize
 from cclmark.plan.transfers import LATENCY_BYTES, Transfer
 
@@ -135,7 +135,7 @@ class CellFigure:
 
     row: int
     column: int
-    figure: Figure
+    figure: PrintedFigure
     line: int
 
 

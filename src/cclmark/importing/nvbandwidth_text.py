@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cclmark.importing.cleaned_text import Line, Text, read_decimal
+from cclmark.importing.cleaned_text import Text, TextLine, read_decimal
 from cclmark.importing.notices import left_out
 from cclmark.importing.nvbandwidth_tests import (
     FIGURE,
@@ -23,7 +23,7 @@ from cclmark.importing.printed_matrix import (
     read_matrix,
     require_numbers,
 )
-from cclmark.importing.run import Facts, ForeignRun
+from cclmark.importing.run import ForeignRun, ToolSettings
 from cclmark.results.schema import DeviceDescription
 
 _VERSION = re.compile(r"nvbandwidth Version: v?(\S{1,20})")
@@ -44,7 +44,7 @@ _ZERO = "figures of 0"
 _SLACK = 0.005  # half of the last of two decimals
 
 
-def is_nvbandwidth(lines: list[Line]) -> int | None:
+def is_nvbandwidth(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     found = (
         line.number
@@ -65,8 +65,10 @@ class _Reader:
     def __init__(self, text: Text) -> None:
         self._text = text
         self._lines = [line for line in text.lines() if line.text.strip()]
-        self.run = ForeignRun("nvbandwidth", FIGURE, "device", "", facts=Facts(timing="gated"))
-        self._begun: Line | None = None  # the line of the current testcase
+        self.run = ForeignRun(
+            "nvbandwidth", FIGURE, "device", "", facts=ToolSettings(timing="gated")
+        )
+        self._begun: TextLine | None = None  # the line of the current testcase
         self._test: NvbandwidthTest | None = None  # None for one that is left out
         self._is_shown = False  # whether a matrix of it was read
         self._parts: dict[str, dict[tuple[int, int], CellFigure]] = {}
@@ -120,7 +122,7 @@ class _Reader:
             raise self._text.refuse(line.number, "a row of a matrix without its title and columns")
         return place + 1
 
-    def _refuse_other_run(self, line: Line, version: str) -> None:
+    def _refuse_other_run(self, line: TextLine, version: str) -> None:
         if self.run.copies or self._parts:
             raise self._text.refuse(
                 line.number,
@@ -128,7 +130,7 @@ class _Reader:
                 "this line and import the parts one by one",
             )
 
-    def _add_device(self, line: Line, device: re.Match[str], place: int) -> None:
+    def _add_device(self, line: TextLine, device: re.Match[str], place: int) -> None:
         number = int(device[1])
         if number != len(self.run.devices):
             raise self._text.refuse(
@@ -152,7 +154,7 @@ class _Reader:
             )
         )
 
-    def _begin(self, line: Line, name: str) -> None:
+    def _begin(self, line: TextLine, name: str) -> None:
         """Begins a testcase."""
         self._begun, self._test, self._is_shown, self._cells = line, None, False, []
         found = test_of(name)
@@ -180,7 +182,7 @@ class _Reader:
         assert self._begun is not None
         self.run.notices.append(f"line {self._begun.number}: {name} is left out: {reason}")
 
-    def _end(self, line: Line, status: str, message: str) -> None:
+    def _end(self, line: TextLine, status: str, message: str) -> None:
         """Reads the status of a testcase without figures. The tool does not name a waived one."""
         if status == "Waived":
             self.run.notices.append(f"line {line.number}: the tool waived a testcase")
@@ -275,7 +277,7 @@ class _Reader:
             )
         return found
 
-    def _check_sum(self, line: Line, total: re.Match[str]) -> None:
+    def _check_sum(self, line: TextLine, total: re.Match[str]) -> None:
         """Compares the tool's sum of a matrix with its figures."""
         if self._begun is None or not total[1].startswith(_name(self._begun)):
             raise self._text.refuse(
@@ -314,7 +316,7 @@ class _Reader:
             self.run.notices.append(notice)
 
 
-def _name(begun: Line) -> str:
+def _name(begun: TextLine) -> str:
     """Returns the name of the testcase whose line is ``begun``."""
     return begun.text.strip().removeprefix("Running ").rstrip(".")
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_decimal
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_decimal
+from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
 
 _ROW = re.compile(r"(all_gather_object|all_reduce|all_gather) *= *(\d[\d.]{2,40})")
 _OBJECT = "all_gather_object"
@@ -16,14 +16,14 @@ _CALLS = 1000
 _BYTES = 4  # one float32
 
 
-def is_object_comp(lines: list[Line]) -> int | None:
+def is_object_comp(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _ROW.fullmatch(line.text.strip())), None)
 
 
 def read_object_comp(text: Text) -> ForeignRun:
     """Reads a text. Raises UsageError for one with different numbers of lines."""
-    found: dict[str, list[tuple[Figure, int]]] = {}
+    found: dict[str, list[tuple[PrintedFigure, int]]] = {}
     for line in text.lines():
         row = _ROW.fullmatch(line.text.strip())
         if row is None:
@@ -37,7 +37,7 @@ def read_object_comp(text: Text) -> ForeignRun:
         "the mean of 1000 calls on the slowest rank, without waiting for the devices",
         "host",
         "torch:nccl",
-        facts=Facts(iterations=_CALLS, across_ranks="max"),
+        facts=ToolSettings(iterations=_CALLS, across_ranks="max"),
     )
     numbers = {name: len(times) for name, times in found.items()}
     if len(set(numbers.values())) > 1:

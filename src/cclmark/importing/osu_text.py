@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cclmark.importing.cleaned_text import Line, Text, read_count, read_decimal
+from cclmark.importing.cleaned_text import Text, TextLine, read_count, read_decimal
 from cclmark.importing.notices import left_out
 from cclmark.importing.nvbandwidth_text import unnamed_devices
 from cclmark.importing.plausible import disorder
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow, ImportedTransfer, RankCount
+from cclmark.importing.run import ForeignRun, ImportedRow, ImportedTransfer, RankCount, ToolSettings
 from cclmark.plan.transfers import Transfer
 
 _FIGURE = (
@@ -68,7 +68,7 @@ class _Table:
     columns: tuple[str, ...] = ()
 
 
-def is_osu(lines: list[Line]) -> int | None:
+def is_osu(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next(
         (line.number for line in lines if _TITLE.fullmatch(line.text.strip()) is not None), None
@@ -92,7 +92,7 @@ class _Reader:
             _FIGURE,
             "host",
             "mpi",
-            facts=Facts(timing="blocking", across_ranks="mean", barrier="library"),
+            facts=ToolSettings(timing="blocking", across_ranks="mean", barrier="library"),
         )
         self._table: _Table | None = None
         self._dtype: str | None = None
@@ -102,7 +102,7 @@ class _Reader:
         self._empty: list[int] = []
         self._ranks: RankCount | None = None
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         """Reads the next line."""
         words = line.text.strip()
         if (title := _TITLE.fullmatch(words)) is not None:
@@ -137,12 +137,12 @@ class _Reader:
             run.notices.append(left_out("rows without a bandwidth or data", self._empty))
         if run.copies:
             run.figure = _WINDOW
-            run.clock, run.facts = "", Facts(timing="")
+            run.clock, run.facts = "", ToolSettings(timing="")
             run.devices = unnamed_devices(2, "")
         one_way = [row.operation == "ping_pong" for row in run.rows]
         if run.rows and all(one_way):
             run.figure = _ONE_WAY
-            run.facts = Facts(timing="blocking", across_ranks="rank0", barrier="")
+            run.facts = ToolSettings(timing="blocking", across_ranks="rank0", barrier="")
         elif any(one_way):
             run.figure = f"{_FIGURE}; of ping_pong {_ONE_WAY}"
         parts = {row.operation for row in run.rows if row.is_part}
@@ -153,7 +153,7 @@ class _Reader:
             )
         return run
 
-    def _begin(self, line: Line, title: re.Match[str]) -> None:
+    def _begin(self, line: TextLine, title: re.Match[str]) -> None:
         """Begins a table."""
         run = self._run
         version = title["version"] or ""
@@ -180,7 +180,7 @@ class _Reader:
             reason = "it has no sizes" if "Barrier" in name else "cclmark has no such operation"
             self._notice(line, f"{name} is left out: {reason}")
 
-    def _columns(self, line: Line, words: str) -> None:
+    def _columns(self, line: TextLine, words: str) -> None:
         """Reads the line of the columns."""
         table = self._table
         assert table is not None
@@ -199,7 +199,7 @@ class _Reader:
             table.name, table.ccl, table.operation, table.measure, table.is_part, columns
         )
 
-    def _row(self, line: Line, words: str) -> None:
+    def _row(self, line: TextLine, words: str) -> None:
         table = self._table
         assert table is not None
         cells = words.split()
@@ -256,7 +256,7 @@ class _Reader:
             )
         )
 
-    def _refuse_unordered(self, line: Line, cells: Mapping[str, str]) -> None:
+    def _refuse_unordered(self, line: TextLine, cells: Mapping[str, str]) -> None:
         """Raises UsageError for a least time above the mean, or a mean above the largest."""
         known = [(name, read_decimal(cells[name])) for name in _IN_ORDER if name in cells]
         reason = disorder([(name, figure) for name, figure in known if figure is not None])
@@ -269,7 +269,7 @@ class _Reader:
             return _TYPES.get(self._dtype, self._dtype)
         return "float32" if table.operation in _REDUCING else "int8"
 
-    def _bandwidth(self, line: Line, size_bytes: int, rate: float) -> None:
+    def _bandwidth(self, line: TextLine, size_bytes: int, rate: float) -> None:
         """Adds a stream of messages from the first rank to the second, and back if it is both."""
         table = self._table
         assert table is not None
@@ -288,6 +288,6 @@ class _Reader:
         rates = () if both else (rate,)
         self._run.copies.append(ImportedTransfer(line.number, transfer, size_bytes, rates, rate))
 
-    def _notice(self, line: Line, words: str) -> None:
+    def _notice(self, line: TextLine, words: str) -> None:
         if not any(one.endswith(f": {words}") for one in self._run.notices):
             self._run.notices.append(f"line {line.number}: {words}")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_decimal
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_decimal
 from cclmark.importing.notices import left_out
 from cclmark.importing.printed_matrix import PrintedMatrix, read_matrix
-from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
+from cclmark.importing.run import ForeignRun, ImportedTransfer, ToolSettings
 from cclmark.plan.transfers import CCL, DEFAULT_KERNEL, KERNELS, LATENCY_BYTES, Transfer
 from cclmark.results.schema import DeviceDescription, Relation
 from cclmark.results.topology import UNKNOWN_LINK
@@ -45,7 +45,7 @@ _WRONG = "WRONG"
 _NONE = ("x", "n/a", "hung", "died", _WRONG, "-", "?")
 
 
-def is_pccl(lines: list[Line]) -> int | None:
+def is_pccl(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _is_title(line.text.strip())), None)
 
@@ -80,7 +80,7 @@ class _Reader:
         self._text = text
         self._lines = [line for line in text.lines() if line.text.strip()]
         self.run = ForeignRun(
-            "PCCL p2pBandwidthLatencyTest", _FIGURE, "device", "", facts=Facts(timing="")
+            "PCCL p2pBandwidthLatencyTest", _FIGURE, "device", "", facts=ToolSettings(timing="")
         )
         self._how: re.Match[str] | None = None
         self._method: re.Match[str] | None = None
@@ -289,7 +289,7 @@ class _Reader:
                 "the text before this matrix and import the parts one by one",
             )
 
-    def _common(self, line: Line, measure: str | None) -> Transfer:
+    def _common(self, line: TextLine, measure: str | None) -> Transfer:
         """Returns the properties of the cells of a matrix, from its title and the command."""
         how = self._how
         self._how = None
@@ -331,9 +331,11 @@ class _Reader:
             peer_access=how["access"] == "Enabled",
         )
 
-    def _figures(self, matrix: PrintedMatrix) -> list[tuple[tuple[int, int], Figure | None, int]]:
+    def _figures(
+        self, matrix: PrintedMatrix
+    ) -> list[tuple[tuple[int, int], PrintedFigure | None, int]]:
         """Returns the cells with figures and their lines; None is a cell with wrong data."""
-        found: list[tuple[tuple[int, int], Figure | None, int]] = []
+        found: list[tuple[tuple[int, int], PrintedFigure | None, int]] = []
         for number, row in enumerate(matrix.rows):
             for column, word in enumerate(row.cells):
                 if word == _WRONG:

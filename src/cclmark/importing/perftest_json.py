@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_decimal
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
 from cclmark.importing.perftest_text import (
     BANDWIDTHS,
     LATENCIES,
@@ -19,7 +19,7 @@ from cclmark.importing.perftest_text import (
     latency_of,
     transfer_of,
 )
-from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
+from cclmark.importing.run import ForeignRun, ImportedTransfer, ToolSettings
 
 _BEGIN = re.compile(r'\s{0,40}"?test_info"?\s{0,20}:\s{0,20}\{\s{0,200}')
 _FIELD = re.compile(
@@ -47,7 +47,7 @@ def read_perftest_json(text: Text) -> ForeignRun:
 class _Reader:
     def __init__(self, text: Text) -> None:
         self._text = text
-        self._run = ForeignRun("perftest", "", "host", "", facts=Facts(timing=""))
+        self._run = ForeignRun("perftest", "", "host", "", facts=ToolSettings(timing=""))
         self._line = 0  # of the test
         self._fields: dict[str, str] = {}
         self._has_results = False
@@ -111,7 +111,7 @@ class _Reader:
             typical, least, most = (self._figure(line, fields, name).value for name in names)
             count = read_count(fields.get("n_iterations", "")) or 0
             found = latency_of(
-                self._text, Line(line, ""), common, size, (least, typical, most), count
+                self._text, TextLine(line, ""), common, size, (least, typical, most), count
             )
         else:
             average = self._figure(line, fields, "BW_average")
@@ -146,7 +146,7 @@ class _Reader:
             )
         self._settings = settings
 
-    def _figure(self, line: int, fields: dict[str, str], name: str) -> Figure:
+    def _figure(self, line: int, fields: dict[str, str], name: str) -> PrintedFigure:
         found = read_decimal(fields.get(name, ""))
         if found is None:
             if name == "t_typical" and "tps_average" in fields:
@@ -158,7 +158,7 @@ class _Reader:
             )
         return found
 
-    def _unit(self, line: int, size: int, average: Figure, fields: dict[str, str]) -> float:
+    def _unit(self, line: int, size: int, average: PrintedFigure, fields: dict[str, str]) -> float:
         """Returns the unit of the bandwidth, which the rate of messages shows.
 
         The document does not record whether --report_gbits was given.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_decimal
-from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
+from cclmark.importing.run import ForeignRun, ImportedTransfer, ToolSettings
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import DeviceDescription
 
@@ -63,7 +63,7 @@ _TYPICAL, _LEAST, _MOST, _ITERATIONS = (
 )
 
 
-def is_perftest(lines: list[Line]) -> int | None:
+def is_perftest(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _HEAD.fullmatch(line.text.strip())), None)
 
@@ -91,13 +91,13 @@ class _Reader:
     def __init__(self, text: Text) -> None:
         self._text = text
         self.lines = [line for line in text.lines() if line.text.strip()]
-        self._run = ForeignRun("perftest", "", "host", "", facts=Facts(timing=""))
+        self._run = ForeignRun("perftest", "", "host", "", facts=ToolSettings(timing=""))
         self._table: _Table | None = None
         self._device = ""
         self._settings: dict[str, str] = {}
         self._moderation = _USUAL_MODERATION
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         """Reads the next line."""
         words = line.text.strip()
         if (title := _TITLE.fullmatch(words)) is not None:
@@ -124,7 +124,7 @@ class _Reader:
             run.notices.append(f"settings of the tool: {shown}")
         return run
 
-    def _describe(self, line: Line, words: str) -> None:
+    def _describe(self, line: TextLine, words: str) -> None:
         """Reads a line about the device or the connection."""
         if (device := _DEVICE.search(words)) is not None:
             if self._run.copies and device[1] != self._device:
@@ -146,7 +146,7 @@ class _Reader:
                 )
             self._settings[name] = value
 
-    def _begin(self, line: Line, title: re.Match[str]) -> None:
+    def _begin(self, line: TextLine, title: re.Match[str]) -> None:
         """Begins a table."""
         common = transfer_of(title[0])
         if common is None:
@@ -155,7 +155,7 @@ class _Reader:
             )
         self._table = _Table(line.number, common)
 
-    def _head(self, line: Line, words: str) -> None:
+    def _head(self, line: TextLine, words: str) -> None:
         """Reads the line of the columns."""
         table = self._table
         if table is None or table.columns:
@@ -184,7 +184,7 @@ class _Reader:
         unit = UNITS[averages[0]] if averages else 0.0
         self._table = replace(table, columns=columns, unit=unit, moderation=self._moderation)
 
-    def _row(self, line: Line, words: str) -> None:
+    def _row(self, line: TextLine, words: str) -> None:
         table = self._table
         assert table is not None
         if table.common is None:
@@ -250,7 +250,7 @@ def transfer_of(title: str) -> Transfer | None:
 
 def latency_of(
     text: Text,
-    line: Line,
+    line: TextLine,
     common: Transfer,
     size_bytes: int,
     times_us: tuple[float, float, float],
@@ -288,11 +288,11 @@ def check_bandwidth(
     line: int,
     common: Transfer,
     size: int,
-    average: Figure,
+    average: PrintedFigure,
     *,
     unit: float,
-    peak: Figure | None,
-    messages: Figure | None,
+    peak: PrintedFigure | None,
+    messages: PrintedFigure | None,
 ) -> None:
     """Compares an average bandwidth with the other figures of its row.
 
@@ -325,7 +325,7 @@ def check_bandwidth(
 
 
 def _bandwidth(
-    text: Text, line: Line, table: _Table, size: int, shown: dict[str, str]
+    text: Text, line: TextLine, table: _Table, size: int, shown: dict[str, str]
 ) -> ImportedTransfer | None:
     """Returns a bandwidth; None if there is no figure.
 

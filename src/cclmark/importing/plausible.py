@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from cclmark.importing.cleaned_text import MOST_RANKS, Figure
+from cclmark.importing.cleaned_text import MOST_RANKS, PrintedFigure
 from cclmark.importing.run import ImportedRow
 from cclmark.plan.operations import OPERATIONS, info_of
 
@@ -14,7 +14,7 @@ _POOR = 1e-3  # relative error above which a printed time is replaced
 _SLACK = 1.02  # of what rounding allows: a tool may have rounded twice
 
 
-def disorder(named: Sequence[tuple[str, Figure]]) -> str:
+def disorder(named: Sequence[tuple[str, PrintedFigure]]) -> str:
     """Describes the first figure above the next one, beyond rounding; empty if all are in order."""
     for (low, one), (high, other) in pairwise(named):
         if one.value - other.value > (one.error + other.error) * _SLACK:
@@ -22,7 +22,7 @@ def disorder(named: Sequence[tuple[str, Figure]]) -> str:
     return ""
 
 
-def time_of(row: ImportedRow) -> Figure | None:
+def time_of(row: ImportedRow) -> PrintedFigure | None:
     """Returns the time of one operation in seconds, None without a time and a bandwidth.
 
     It is the printed time, or the size over the algorithm bandwidth if that was printed with far
@@ -31,7 +31,7 @@ def time_of(row: ImportedRow) -> Figure | None:
     by_rate = None
     if row.algbw is not None and row.algbw.value > 0:
         value = row.size_bytes / row.algbw.value
-        by_rate = Figure(value, value * row.algbw.share)
+        by_rate = PrintedFigure(value, value * row.algbw.share)
     if row.time is None or by_rate is None:
         return by_rate if row.time is None else row.time
     if row.time.share < _POOR or by_rate.share > row.time.share / 4:
@@ -63,7 +63,7 @@ def bus_factor(row: ImportedRow, operation: str, ranks: int) -> float:
     return printed if error < abs(printed - even) and 0 < printed <= 1 else even
 
 
-def disagreement(row: ImportedRow, operation: str, ranks: int, time: Figure) -> str:
+def disagreement(row: ImportedRow, operation: str, ranks: int, time: PrintedFigure) -> str:
     """Describes the printed bandwidths that contradict this time; empty if all fit."""
     rate = row.size_bytes / time.value
     expected = {
@@ -71,7 +71,7 @@ def disagreement(row: ImportedRow, operation: str, ranks: int, time: Figure) -> 
         "bus": (row.busbw, rate * bus_factor(row, operation, ranks)),
     }
     for name, (printed, value) in expected.items():
-        if printed is not None and not _agree(printed, Figure(value, value * time.share)):
+        if printed is not None and not _agree(printed, PrintedFigure(value, value * time.share)):
             return (
                 f"{name} bandwidth {printed.value / 1e9:.6g} GB/s, but size, time and {ranks} "
                 f"ranks of {operation} give {value / 1e9:.6g}"
@@ -108,6 +108,6 @@ def _ranks_of(operation: str, factor: float) -> float:
     return 1 / rest if rest > 1 / MOST_RANKS else float(MOST_RANKS)
 
 
-def _agree(one: Figure, other: Figure) -> bool:
+def _agree(one: PrintedFigure, other: PrintedFigure) -> bool:
     allowed = (one.error + other.error) * _SLACK + 1e-9 * abs(other.value)
     return abs(one.value - other.value) <= allowed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cclmark.importing.cleaned_text import Line, Text
+from cclmark.importing.cleaned_text import Text, TextLine
 
 MOST_DEVICES = 4096
 
@@ -35,7 +35,7 @@ class PrintedMatrix:
 
 def read_matrix(
     text: Text,
-    lines: Sequence[Line],
+    lines: Sequence[TextLine],
     start: int,
     columns: list[str],
     is_row: Callable[[str], bool],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cclmark.importing.cleaned_text import Figure
+from cclmark.importing.cleaned_text import PrintedFigure
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import DeviceDescription, LibraryDescription, Relation
 
@@ -55,12 +55,12 @@ class ImportedRow:
     reduction: str | None = None
     root: int | None = None
     count: int | None = None
-    time: Figure | None = None
-    algbw: Figure | None = None
-    busbw: Figure | None = None
+    time: PrintedFigure | None = None
+    algbw: PrintedFigure | None = None
+    busbw: PrintedFigure | None = None
     wrong: int | None = None
     failed: bool = False
-    deviation: Figure | None = None
+    deviation: PrintedFigure | None = None
     ranks: RankCount | None = None
     ccl: str | None = None
     rounds_up: bool = False
@@ -102,7 +102,7 @@ class UsualSize:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ToolSettings:
     """The tool's settings, None for those that it does not print."""
 
     begin_bytes: int | None = None
@@ -145,7 +145,7 @@ class ForeignRun:
     devices: list[DeviceDescription] = field(default_factory=list)
     device_of_each_rank: bool = False
     libraries: list[LibraryDescription] = field(default_factory=list)
-    facts: Facts = Facts()
+    facts: ToolSettings = ToolSettings()
     notices: list[str] = field(default_factory=list)
     command: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)

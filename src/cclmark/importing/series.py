@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cclmark.importing.cleaned_text import Line, Text
+from cclmark.importing.cleaned_text import Text, TextLine
 from cclmark.importing.run import RankCount
 from cclmark.importing.spelling import dtype_of, reduction_of
 from cclmark.plan.operations import OPERATIONS
@@ -18,7 +18,7 @@ _SERIES = re.compile(
 
 
 @dataclass(frozen=True)
-class Series:
+class RowSeries:
     """The common fields of all rows after the line: out-of-place unless specified."""
 
     operation: str | None = None
@@ -30,12 +30,12 @@ class Series:
     in_place: bool = False
 
 
-def read_series(text: Text, line: Line) -> Series | None:
+def read_series(text: Text, line: TextLine) -> RowSeries | None:
     """Reads such a line, None for any other. Raises UsageError for an impossible rank count."""
     found = _SERIES.fullmatch(line.text.strip())
     if found is None or found["operation"] not in OPERATIONS or dtype_of(found["dtype"]) is None:
         return None
-    return Series(
+    return RowSeries(
         operation=found["operation"],
         dtype=dtype_of(found["dtype"]),
         reduction=reduction_of(found["reduction"] or "none"),

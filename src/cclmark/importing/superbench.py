@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import msgspec
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_figure
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow, ImportedTransfer, UsualSize
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_figure
+from cclmark.importing.run import ForeignRun, ImportedRow, ImportedTransfer, ToolSettings, UsualSize
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import DeviceDescription
 
@@ -67,19 +67,19 @@ class _Printed(str):
     """A number as it is written in the text."""
 
 
-def is_superbench(lines: list[Line]) -> int | None:
+def is_superbench(lines: list[TextLine]) -> int | None:
     """Returns the first line with figures of collectives, None if there is none."""
     return next((line.number for line in lines if _is_summary(line, _COLLECTIVES)), None)
 
 
-def is_superbench_copies(lines: list[Line]) -> int | None:
+def is_superbench_copies(lines: list[TextLine]) -> int | None:
     """Returns the first line with figures of copies, None if any has figures of collectives."""
     if is_superbench(lines) is not None:
         return None
     return next((line.number for line in lines if _is_summary(line, _COPIES)), None)
 
 
-def _is_summary(line: Line, metric: re.Pattern[str]) -> bool:
+def _is_summary(line: TextLine, metric: re.Pattern[str]) -> bool:
     words = line.text.lstrip()
     return words.startswith("{") and '"node"' in words and metric.search(words) is not None
 
@@ -100,7 +100,7 @@ class _Reader:
         self._copies = copies
         figure = "" if copies else _COLLECTIVE_FIGURE
         self._run = ForeignRun("SuperBench", figure, "device" if copies else "host", "nccl")
-        self._run.facts = Facts(timing="")
+        self._run.facts = ToolSettings(timing="")
         self._node = ""
         self._left_out: dict[str, Counter[str]] = {}  # figures of each benchmark, for each reason
         self._notes: set[str] = set()
@@ -133,7 +133,7 @@ class _Reader:
                 self._metric(line, key, value)
         return self._finish()
 
-    def _take_node(self, line: Line, name: str) -> None:
+    def _take_node(self, line: TextLine, name: str) -> None:
         if self._node and name != self._node:
             raise self._text.refuse(
                 line.number,
@@ -142,7 +142,7 @@ class _Reader:
             )
         self._node = name
 
-    def _metric(self, line: Line, key: str, value: object) -> None:
+    def _metric(self, line: TextLine, key: str, value: object) -> None:
         found = _KEY.fullmatch(key)
         name = found["name"] if found is not None else key.partition("/")[0][:40]
         if found is None or value is None:
@@ -185,7 +185,7 @@ class _Reader:
             self._run.failed = True
             self._run.exit_code, self._run.message = 1, f"{key[:80]} is {str(value)[:20]}"
 
-    def _collective(self, line: Line, key: re.Match[str], figure: Figure) -> None:
+    def _collective(self, line: TextLine, key: re.Match[str], figure: PrintedFigure) -> None:
         """Adds a figure to the row of its case."""
         name, metric = key["name"], _COLLECTIVE.fullmatch(key["metric"])
         if metric is None or metric["operation"] not in _OPERATIONS:
@@ -218,7 +218,7 @@ class _Reader:
         else:
             self._rows[case] = replace(row, busbw=value)
 
-    def _copy(self, line: Line, key: re.Match[str], figure: Figure) -> None:
+    def _copy(self, line: TextLine, key: re.Match[str], figure: PrintedFigure) -> None:
         """Adds a copy."""
         name, metric = key["name"], key["metric"]
         readers = {"gpu-copy-bw": self._gpu, "ib-loopback": self._loopback}

@@ -31,7 +31,7 @@ _PLACE = re.compile(r"\(byte (\d+)\)")
 _TRUNCATED, _TRAILING = "truncated", "trailing"
 
 
-class Event(msgspec.Struct):
+class TraceEvent(msgspec.Struct):
     """An event of a trace. ``ts`` and ``dur`` are microseconds; some events lack them."""
 
     ph: str = ""
@@ -45,14 +45,14 @@ class Event(msgspec.Struct):
 class Members(msgspec.Struct):
     """The members of a trace, with its last events."""
 
-    traceEvents: list[Event]  # noqa: N815 - Kineto's name
+    traceEvents: list[TraceEvent]  # noqa: N815 - Kineto's name
     distributedInfo: dict[str, Any] = {}  # noqa: N815 - Kineto's name
     deviceProperties: list[dict[str, Any]] = []  # noqa: N815 - Kineto's name
     host_name: str = ""
 
 
 _MEMBERS = msgspec.json.Decoder(Members)
-_LIST = msgspec.json.Decoder(list[Event])
+_LIST = msgspec.json.Decoder(list[TraceEvent])
 
 
 def is_compressed(content: bytes) -> bool:
@@ -116,7 +116,9 @@ class _Position:
         return UsageError(f"{self.name}: the trace is damaged: {text}. Export or copy it again")
 
 
-def read_events(pieces: Iterator[bytes], name: str, add: Callable[[list[Event]], None]) -> Members:
+def read_events(
+    pieces: Iterator[bytes], name: str, add: Callable[[list[TraceEvent]], None]
+) -> Members:
     """Calls ``add`` with all events of a trace, in their order, and returns its members.
 
     ``args`` of an event are valid until ``add`` returns; ``traceEvents`` of the result is empty.
@@ -172,7 +174,7 @@ def _require_end(content: bytes, position: _Position) -> None:
         )
 
 
-def _before_last_place(content: bytes, position: _Position) -> tuple[list[Event], int, bool]:
+def _before_last_place(content: bytes, position: _Position) -> tuple[list[TraceEvent], int, bool]:
     """The events before the last place between two events, the bytes up to the next event, and
     whether the array ends within ``content``. Without a place there are no events.
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from cclmark.importing.cleaned_text import Line, Text, read_count, read_decimal
-from cclmark.importing.run import Facts, ForeignRun, ImportedRow, RankCount
+from cclmark.importing.cleaned_text import Text, TextLine, read_count, read_decimal
+from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
 from cclmark.importing.spelling import dtype_of, operation_of, reduction_of
 
 _FIGURE = (
@@ -32,7 +32,7 @@ _KNOWN = {*_REDUCING, *_ROOTED, *_PARTS, "alltoall"}
 _UNSURE = ("alltoall", "reduce_scatter", "scatter")
 
 
-def is_ucc(lines: list[Line]) -> int | None:
+def is_ucc(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _HEAD.fullmatch(line.text.strip())), None)
 
@@ -57,7 +57,7 @@ class _Reader:
         self._is_due = False  # the names of the columns, after the line with the head
         self._last_bytes = -1
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         """Reads the next line."""
         words = line.text.strip()
         if _LAUNCHED.search(words) is not None:
@@ -96,7 +96,7 @@ class _Reader:
             )
         return run
 
-    def _head(self, line: Line, width: int) -> None:
+    def _head(self, line: TextLine, width: int) -> None:
         """Reads the line of the columns: everything about the table stands above it."""
         fields, run = self._fields, self._run
         missing = [one for one in ("Collective", "Memory type", "Datatype") if one not in fields]
@@ -119,7 +119,7 @@ class _Reader:
             )
         self._operation = operation if is_known else None
         streamed = fields.get("Iteration mode", "").lower() == "streaming"
-        facts = Facts(
+        facts = ToolSettings(
             timing="" if streamed else "blocking",
             across_ranks="max",
             barrier="" if streamed else "library",
@@ -137,7 +137,7 @@ class _Reader:
             run.notices.append(notice)
         self._width, self._is_due, self._last_bytes = width, True, -1
 
-    def _row(self, line: Line, words: str) -> None:
+    def _row(self, line: TextLine, words: str) -> None:
         cells = words.split()
         if self._operation is None:
             return

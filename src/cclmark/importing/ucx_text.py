@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cclmark.importing.cleaned_text import Figure, Line, Text, read_count, read_decimal
-from cclmark.importing.run import Facts, ForeignRun, ImportedTransfer
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
+from cclmark.importing.run import ForeignRun, ImportedTransfer, ToolSettings
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import DeviceDescription
@@ -74,7 +74,7 @@ _DESCRIBED = {
 }
 
 
-def is_ucx(lines: list[Line]) -> int | None:
+def is_ucx(lines: list[TextLine]) -> int | None:
     """Returns the first line that is unique to this format, None if there is none."""
     return next((line.number for line in lines if _HEAD.fullmatch(line.text.strip())), None)
 
@@ -91,8 +91,8 @@ def read_ucx(text: Text) -> ForeignRun:
 class _Row:
     """The figures of a row: the mean time in seconds, and bytes per second."""
 
-    time: Figure
-    rate: Figure
+    time: PrintedFigure
+    rate: PrintedFigure
     of_threads: bool
 
 
@@ -101,7 +101,7 @@ class _Reader:
         self._text = text
         self.lines = [line for line in text.lines() if line.text.strip()]
         self._raw = text.content.split("\n")
-        self._run = ForeignRun("ucx_perftest", "", "host", "", facts=Facts(timing=""))
+        self._run = ForeignRun("ucx_perftest", "", "host", "", facts=ToolSettings(timing=""))
         self._test = ""
         self._layer = ""
         self._size: int | None = None
@@ -109,11 +109,11 @@ class _Reader:
         self._known: dict[str, dict[str, str]] = {}  # the settings of each layer's figures
         self._kind = ""  # "latency" or "overhead", of the table's head
         self._rows_are = ""  # "Stage", "Test", or "last" of tables that mark no final row
-        self._pending: tuple[Line, str] | None = None
+        self._pending: tuple[TextLine, str] | None = None
         self._is_used = False  # whether the description of the test has had its figures
         self._is_due = False
 
-    def take(self, line: Line) -> None:
+    def take(self, line: TextLine) -> None:
         """Reads the next line."""
         words = line.text.strip()
         if _COMMAND.search(words) is not None and not words.startswith("|"):
@@ -161,7 +161,7 @@ class _Reader:
         self._test, self._size, self._settings, self._layer = "", None, {}, ""
         self._is_used = False
 
-    def _note_without_end(self, line: Line) -> None:
+    def _note_without_end(self, line: TextLine) -> None:
         self._is_due = False
         self._run.notices.append(f"line {line.number}: the table above has no final row, omitted")
 
@@ -185,7 +185,7 @@ class _Reader:
             if option in found
         }
 
-    def _box(self, line: Line, name: str, value: str) -> None:
+    def _box(self, line: TextLine, name: str, value: str) -> None:
         """Reads a line of the box that describes a test."""
         if name == "API":
             if self._is_used:
@@ -217,7 +217,7 @@ class _Reader:
                 self._size = size
         self._is_due = True
 
-    def _row(self, line: Line, words: str) -> None:
+    def _row(self, line: TextLine, words: str) -> None:
         """Reads a row of figures: the final one counts."""
         cells = words.split()
         if self._rows_are == "Stage":
@@ -241,7 +241,7 @@ class _Reader:
             self._pending = None
             self._add(line, words.split())
 
-    def _add(self, line: Line, cells: list[str]) -> None:
+    def _add(self, line: TextLine, cells: list[str]) -> None:
         row = self._figures(line, cells)
         if row is None:
             return
@@ -293,7 +293,7 @@ class _Reader:
             found = ImportedTransfer(line.number, transfer, self._size, (rate,), rate)
         self._run.copies.append(found)
 
-    def _check_size(self, line: Line, row: _Row) -> None:
+    def _check_size(self, line: TextLine, row: _Row) -> None:
         """Compares the size with bandwidth and time, whose product it is for one thread."""
         if self._size is None or row.of_threads:
             return
@@ -305,7 +305,7 @@ class _Reader:
                 f"give {format_size(round(product))}"
             )
 
-    def _figures(self, line: Line, cells: list[str]) -> _Row | None:
+    def _figures(self, line: TextLine, cells: list[str]) -> _Row | None:
         """Reads the figures, None for a row that is cut off, or that has none."""
         numbers = [_number(cell) for cell in cells]
         length = next((n for n, one in enumerate(numbers) if one is None), len(numbers))
@@ -329,7 +329,7 @@ class _Reader:
         return _Row(time.times(1e-6), rate.times(_MIB), not many)
 
 
-def _number(word: str) -> Figure | None:
+def _number(word: str) -> PrintedFigure | None:
     """Parses a number; whole ones may have separators of thousands (-N)."""
     return read_decimal(word.replace(",", "") if _GROUPED.fullmatch(word) else word)
 

@@ -33,7 +33,7 @@ _PAIR = re.compile(r"(\d{1,6})-(\d{1,6})", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Metric:
+class ThresholdMetric:
     """A figure that can be bounded. ``references``: the references for bounds that are shares."""
 
     name: str
@@ -47,11 +47,11 @@ class Metric:
 
 
 METRICS = (
-    Metric("busbw", True, ("limit", "baseline")),
-    Metric("algbw", True, ("baseline",)),
-    Metric("time", False, ("baseline",)),
-    Metric("bandwidth", True, ("limit", "baseline")),
-    Metric("latency", False, ("baseline",)),
+    ThresholdMetric("busbw", True, ("limit", "baseline")),
+    ThresholdMetric("algbw", True, ("baseline",)),
+    ThresholdMetric("time", False, ("baseline",)),
+    ThresholdMetric("bandwidth", True, ("limit", "baseline")),
+    ThresholdMetric("latency", False, ("baseline",)),
 )
 
 # The figures that a threshold can bound and the keys that select cases, by kind of command.
@@ -150,7 +150,7 @@ class Threshold:
     (from, to) as device numbers of the run. A selector that is empty or None selects all cases.
     """
 
-    metric: Metric
+    metric: ThresholdMetric
     bound: Bound
     where: tuple[tuple[str, tuple[Value, ...]], ...] = ()
     sizes: SizeRange | None = None
@@ -220,7 +220,7 @@ def meant(name: str, known: Iterable[str]) -> str:
     return f": did you mean {close[0]!r}?" if close else "."
 
 
-def _bound_of(metric: Metric) -> Callable[[str], Bound]:
+def _bound_of(metric: ThresholdMetric) -> Callable[[str], Bound]:
     return lambda text: parse_bound(text, bandwidth=metric.at_least, references=metric.references)
 
 

@@ -15,7 +15,7 @@ from cclmark.plan.library_settings import find_setting, requires_new_processes
 from cclmark.plan.trials import PROOF, SEARCH, Trial
 from cclmark.plan.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant
 from cclmark.recording.artifact_files import write_files
-from cclmark.recording.trial_measuring import EndedError, Figures, Measuring
+from cclmark.recording.trial_measuring import EndedError, Measuring, TrialTimes
 from cclmark.recording.tune_budget import Budget
 from cclmark.recording.tune_proof import by_one_clock, calls_of
 from cclmark.recording.tuning import ENVIRONMENT_FILE, TuneRequest
@@ -130,7 +130,7 @@ class EnvironmentTuning:
     def _prove(self, result: EnvironmentResult) -> None:
         """Measures the environment in new processes next to the default, and judges it."""
         tuned = self._variant(result.variables, deployed=True)
-        rounds: list[dict[Place, tuple[Figures | None, ...]]] = []
+        rounds: list[dict[Place, tuple[TrialTimes | None, ...]]] = []
         for number in range(self._tune.proof_rounds):
             trials = {
                 place: [Trial(one, number, case, PROOF) for one in (DEFAULT, CONTROL, tuned)]

@@ -34,7 +34,7 @@ from cclmark.recording.repetition import Repetition
 from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.recording.run_files import new_journal
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.report.formats.exporter import Connects, Explains, Exporter, Notices, Observer
+from cclmark.report.formats.exporter import Connects, Explains, Exporter, HasNotices, Observer
 from cclmark.report.wording.text import counted
 from cclmark.results.journal import JournalWriter
 from cclmark.results.kinds import Result
@@ -300,7 +300,7 @@ class Recorder:
 
 def _notices_of(exporter: Exporter[Any]) -> list[str]:
     """Returns the findings for which the printed text has no place."""
-    return exporter.notices() if isinstance(exporter, Notices) else []
+    return exporter.notices() if isinstance(exporter, HasNotices) else []
 
 
 def _now() -> str:

@@ -23,7 +23,7 @@ _USUAL_CHANNELS = "channels of collectives"
 
 
 @dataclass(frozen=True)
-class Figures:
+class TrialTimes:
     """The times of a trial in seconds: of a call, and of the device where launches set that one."""
 
     call_s: float
@@ -57,7 +57,7 @@ class Measuring(Protocol):
     def expected_s(self, trials: Sequence[Trial]) -> float | None:
         """The estimated seconds to measure trials; None before any was measured."""
 
-    def figures(self, trial: Trial) -> Figures | None:
+    def figures(self, trial: Trial) -> TrialTimes | None:
         """The times of a measured trial, None if it failed."""
 
     def observe(self, trials: Sequence[Trial]) -> dict[Trial, Explanation]:
@@ -159,7 +159,7 @@ class TrialMeasuring:
         """See Measuring."""
         return self._costs.expected_s([one.case for one in trials], process_sets(trials))
 
-    def figures(self, trial: Trial) -> Figures | None:
+    def figures(self, trial: Trial) -> TrialTimes | None:
         """See Measuring."""
         return figures_of(self._results.get(trial))
 
@@ -185,12 +185,12 @@ class TrialMeasuring:
         )
 
 
-def figures_of(result: TrialResult | None) -> Figures | None:
+def figures_of(result: TrialResult | None) -> TrialTimes | None:
     """The times of a result, None if it has none or is wrong."""
     if result is None or result.summary is None or result.status != "ok":
         return None
     device_s = None if result.device is None else result.device.summary.time_s
-    return Figures(result.summary.time_s, device_s)
+    return TrialTimes(result.summary.time_s, device_s)
 
 
 def compared_time(result: TrialResult | None) -> float | None:

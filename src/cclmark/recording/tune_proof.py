@@ -20,7 +20,7 @@ from cclmark.plan.variants import (
     Variant,
 )
 from cclmark.recording.artifact_files import write_files
-from cclmark.recording.trial_measuring import Figures, Measuring
+from cclmark.recording.trial_measuring import Measuring, TrialTimes
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Choice, OperationPlan
 from cclmark.tune.prove import FALSE_SHARE, Dropped, Trio, change, prove
@@ -34,7 +34,7 @@ _MOST_PROOFS = 4  # of what is left of the rules
 Place = tuple[str, int]  # operation and size in bytes
 # The trials of the default, of the control and of the artifact, and their times.
 Trials = tuple[Trial, Trial, Trial]
-Times = tuple[Figures | None, ...]
+Times = tuple[TrialTimes | None, ...]
 
 
 @dataclass(frozen=True)

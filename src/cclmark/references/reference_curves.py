@@ -41,7 +41,7 @@ class CurveValue:
 
 
 @dataclass(frozen=True)
-class Figure:
+class CurveFigure:
     """A figure of a curve, with its two bandwidths as in CurveValue."""
 
     reference: Reference
@@ -59,7 +59,7 @@ class Curve:
     """Figures of one ``series`` with ascending sizes."""
 
     series: Reference
-    known: Sequence[Figure]
+    known: Sequence[CurveFigure]
 
     def at(self, size_bytes: int) -> CurveValue | None:
         """The value for a message of ``size_bytes``; None if that is too far from all figures."""
@@ -84,7 +84,9 @@ class Curve:
         return None
 
 
-def _between(low: Figure, high: Figure, size_bytes: int, nearest: CurveValue) -> CurveValue:
+def _between(
+    low: CurveFigure, high: CurveFigure, size_bytes: int, nearest: CurveValue
+) -> CurveValue:
     # A time is a latency plus a time for each byte: a straight line between two sizes.
     share = (size_bytes - low.size_bytes) / (high.size_bytes - low.size_bytes)
 
@@ -143,11 +145,11 @@ class CurveGroup:
 
 def groups_of(references: Iterable[Reference]) -> dict[str, list[CurveGroup]]:
     """All curves by operation, each with ascending sizes."""
-    found: dict[Reference, list[Figure]] = {}
+    found: dict[Reference, list[CurveFigure]] = {}
     for one in references:
         bandwidth = bandwidth_of(one)
         if bandwidth and one.size_bytes > 0:
-            figure = Figure(one, bandwidth, device_bandwidth_of(one))
+            figure = CurveFigure(one, bandwidth, device_bandwidth_of(one))
             found.setdefault(one.series(), []).append(figure)
     groups: dict[Reference, CurveGroup] = {}
     for series, known in found.items():

@@ -12,8 +12,8 @@ import zmq
 from cclmark.errors import RankError
 from cclmark.rendezvous.keys import Access, Keys
 from cclmark.rendezvous.messages import (
-    Clock,
     Clocked,
+    ClockRequest,
     FromAny,
     FromRank,
     Gather,
@@ -106,7 +106,7 @@ class Client:
         deadline = time.monotonic() + timeout_s
         for number in range(_CLOCK_ROUNDS):
             before_ns = time.monotonic_ns()
-            self.send(Clock(self._job.rank, self._job.token, number))
+            self.send(ClockRequest(self._job.rank, self._job.token, number))
             while True:
                 remaining = deadline - time.monotonic()
                 if remaining <= 0 or not self._socket.poll(int(remaining * 1000)):

@@ -213,7 +213,7 @@ class Traced(msgspec.Struct, tag="traced"):
     content: bytes
 
 
-class Clock(msgspec.Struct, tag="clock"):
+class ClockRequest(msgspec.Struct, tag="clock"):
     """A rank requests a reading of the first process's clock."""
 
     rank: int
@@ -365,7 +365,7 @@ FromRank = (
     | Explained
     | Connected
     | Traced
-    | Clock
+    | ClockRequest
     | Notice
     | Failed
     | Finished
@@ -403,7 +403,7 @@ class Met(msgspec.Struct, tag="met"):
 
 
 class Clocked(msgspec.Struct, tag="clocked"):
-    """The answer to Clock: nanoseconds of CLOCK_MONOTONIC of the first process's host."""
+    """The answer to ClockRequest: nanoseconds of CLOCK_MONOTONIC of the first process's host."""
 
     number: int
     monotonic_ns: int

@@ -17,8 +17,8 @@ from cclmark.rendezvous.keys import Keys
 from cclmark.rendezvous.messages import (
     OF_PROCESSES,
     Arrived,
-    Clock,
     Clocked,
+    ClockRequest,
     FromAny,
     Gather,
     Heartbeat,
@@ -242,7 +242,7 @@ class Server:
                 self._waiting.setdefault(message.key, []).append(sender)
         elif isinstance(message, Gather):
             self._meet(sender, message)
-        elif isinstance(message, Clock):
+        elif isinstance(message, ClockRequest):
             self._send(sender, Clocked(message.number, time.monotonic_ns()))
         elif isinstance(message, Arrived):
             pass

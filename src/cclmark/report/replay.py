@@ -10,7 +10,7 @@ from cclmark.report.formats.csv_format import CsvExporter
 from cclmark.report.formats.exporter import (
     Connects,
     Exporter,
-    Notices,
+    HasNotices,
     Observer,
     Profiles,
 )
@@ -71,7 +71,7 @@ def unshown(journal: Journal, format: str) -> list[str]:
     if format in ("json", "csv") or format not in formats_of(journal.kind):
         return []
     exporter = exporter_of(journal.kind, format, View(journal))
-    if not isinstance(exporter, Notices):
+    if not isinstance(exporter, HasNotices):
         return []
     exporter.begin(journal.header)
     for result in journal.results:

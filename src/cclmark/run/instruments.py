@@ -25,7 +25,7 @@ from cclmark.explain.plugin_log import (
     KERNEL_CHANNEL,
     KERNELS_SINCE,
     RECORD_BYTES,
-    Event,
+    PluginEvent,
     PluginLog,
     parse_plugin_log,
     plugin_path,
@@ -274,11 +274,11 @@ def _rule(log: PluginLog | None) -> str:
     return ", ".join(dict.fromkeys(_place(log, one) for one in _rules(log, is_applied=True)))
 
 
-def _rules(log: PluginLog, *, is_applied: bool) -> list[Event]:
+def _rules(log: PluginLog, *, is_applied: bool) -> list[PluginEvent]:
     return [one for one in log.events if one.kind == "tuner rule" and bool(one.root) == is_applied]
 
 
-def _place(log: PluginLog, rule: Event) -> str:
+def _place(log: PluginLog, rule: PluginEvent) -> str:
     path = "the tuner table" if log.table is None else log.table.path
     return f"line {rule.sequence} of {path}"
 

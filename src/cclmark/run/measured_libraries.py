@@ -12,7 +12,7 @@ from cclmark.results.schema import LibraryDescription
 from cclmark.run.rank import Rank
 
 
-class Library(Protocol):
+class OpenLibrary(Protocol):
     """An open library."""
 
     @property
@@ -43,7 +43,7 @@ class NativeLibrary:
     def join(
         self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
     ) -> engine.Communicator:
-        """Creates the communicator of all ranks. See Library."""
+        """Creates the communicator of all ranks. See OpenLibrary."""
         self._joined += 1
         key = f"communicator id {self._joined} of {self.ccl.info.name}"
         return join_with_id(self.ccl, rank, device, rank.rank_group, key, options)

@@ -12,7 +12,7 @@ from cclmark.results.schema import LibraryDescription
 from cclmark.run.bridge import BridgeLibrary
 from cclmark.run.context import RankContext
 from cclmark.run.descriptions import open_ccl
-from cclmark.run.measured_libraries import Library, NativeLibrary
+from cclmark.run.measured_libraries import NativeLibrary, OpenLibrary
 from cclmark.run.rank import Rank
 
 
@@ -30,7 +30,7 @@ class AbsentLibrary:
         raise engine.UnsupportedError(self.reason)
 
 
-def require_present(library: Library) -> None:
+def require_present(library: OpenLibrary) -> None:
     """Raises UnsupportedError with the reason for a library that is absent."""
     if isinstance(library, AbsentLibrary):
         raise engine.UnsupportedError(library.reason)
@@ -38,13 +38,13 @@ def require_present(library: Library) -> None:
 
 def open_libraries(
     names: Sequence[str], job: Job, *, all_needed: bool = False
-) -> dict[str, Library]:
+) -> dict[str, OpenLibrary]:
     """Opens the libraries of a run, in the order of ``names``.
 
     Of several libraries, missing ones become AbsentLibrary, unless ``all_needed``. Raises
     MissingError if none is left.
     """
-    opened: dict[str, Library] = {}
+    opened: dict[str, OpenLibrary] = {}
     for name in names:
         if name in job.absent:
             opened[name] = AbsentLibrary(job.absent[name])
@@ -61,7 +61,7 @@ def open_libraries(
     return opened
 
 
-def open_library(name: str, job: Job, measured: Sequence[str]) -> Library:
+def open_library(name: str, job: Job, measured: Sequence[str]) -> OpenLibrary:
     """Opens a library: one of the engine, ``torch:BACKEND``, or the bridge of islands.
 
     Raises MissingError.
@@ -96,7 +96,7 @@ def _open_native(name: str, job: Job) -> NativeLibrary:
 def measure_each(
     context: RankContext,
     cases: Sequence[Item],
-    measure: Callable[[str, Library], None],
+    measure: Callable[[str, OpenLibrary], None],
     *,
     all_needed: bool = False,
     starts_threads: bool = False,

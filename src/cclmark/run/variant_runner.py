@@ -14,7 +14,7 @@ from cclmark.plan.variants import COMMUNICATOR, REGISTRATION, Variant
 from cclmark.results.kinds import OverlapResult, TrialResult, VariedCase, VariedCaseResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
-from cclmark.run.measured_libraries import Library
+from cclmark.run.measured_libraries import OpenLibrary
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.opening import measure_each
 
@@ -62,7 +62,7 @@ class _VariantRunner:
         self._items = items
         self._measurer = measurer
 
-    def measure(self, name: str, library: Library) -> None:
+    def measure(self, name: str, library: OpenLibrary) -> None:
         """Measures the items of one library, each variant with its own communicator."""
         if self._prepare is not None:
             self._prepare()

@@ -18,7 +18,7 @@ from cclmark.errors import CclmarkError
 from cclmark.history.history_model import RunFilter, UnknownRunError
 from cclmark.history.store import History
 from cclmark.report.lists.history_lists import SHORT_ID
-from cclmark.serve.guard import Access, Guard
+from cclmark.serve.guard import AccessRules, Guard
 from cclmark.serve.journals import (
     EXPORTED,
     compared_page,
@@ -120,7 +120,7 @@ class Site:
 def make_app(
     history: History,
     load: Load,
-    access: Access,
+    access: AccessRules,
     say: Callable[[str], None],
     log: Callable[[str], None] | None = None,
 ) -> ASGIApp:

@@ -31,7 +31,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessRules:
     """The conditions of access.
 
     ``token``: the required token, empty for none. ``hosts``: the names by which the server may be
@@ -44,9 +44,9 @@ class Access:
     port: int = 0
 
     @staticmethod
-    def on_loopback(host: str, port: int, token: str = "") -> Access:
+    def on_loopback(host: str, port: int, token: str = "") -> AccessRules:
         """Returns the access conditions of a server for this machine alone."""
-        return Access(token, frozenset({*_LOOPBACK, host.lower()}), port)
+        return AccessRules(token, frozenset({*_LOOPBACK, host.lower()}), port)
 
 
 class Guard:
@@ -55,7 +55,7 @@ class Guard:
     def __init__(
         self,
         app: ASGIApp,
-        access: Access,
+        access: AccessRules,
         say: Callable[[str], None],
         log: Callable[[str], None] | None = None,
     ) -> None:

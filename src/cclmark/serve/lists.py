@@ -17,7 +17,7 @@ PER_PAGE = 50
 
 
 @dataclass(frozen=True)
-class Line:
+class RunLine:
     """A run as the list shows it. ``trouble``: its state is an error."""
 
     run_id: str
@@ -63,12 +63,12 @@ def list_page(history: History, fields: Mapping[str, str], page: int) -> str:
     )
 
 
-def _line(run: StoredRun) -> Line:
+def _line(run: StoredRun) -> RunLine:
     named = ", ".join(run.operations[:MOST_MEASURED])
     if len(run.operations) > MOST_MEASURED:
         named += ", …"
     state, trouble = _state(run)
-    return Line(
+    return RunLine(
         run_id=run.run_id,
         address=address("/run", ("run", run.run_id)),
         name=(run.run_id[:SHORT_ID]),

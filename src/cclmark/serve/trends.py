@@ -15,8 +15,8 @@ from cclmark.printable import plain
 from cclmark.report.lists.history_lists import SHORT_ID, started_of
 from cclmark.report.lists.trend_lines import (
     MOST_LINES,
-    Step,
     Trends,
+    TrendStep,
     context_of,
     course_of,
     in_order,
@@ -47,7 +47,7 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Place:
+class TrendChange:
     """Two runs between which cases changed, ordered by ratio, the furthest from 1 first."""
 
     before: Link
@@ -102,9 +102,9 @@ def trend_page(history: History, fields: Mapping[str, str], everything: bool) ->
     )
 
 
-def _place(step: Step) -> Place:
+def _place(step: TrendStep) -> TrendChange:
     by_distance = sorted(step.changed, key=lambda one: -abs(math.log(one[1].ratio)))
-    return Place(
+    return TrendChange(
         before=_link(step.before),
         after=_link(step.after),
         comparison=address("/compare", *(("run", run.run_id) for run in (step.before, step.after))),

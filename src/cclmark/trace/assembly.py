@@ -15,7 +15,7 @@ from cclmark.trace.clocks import Clock, device_clock, event_clock, host_clock
 from cclmark.trace.log_events import LogEvents, Task, add_log
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedBatch
 from cclmark.trace.slot_tracks import SlotFindings, add_slots
-from cclmark.trace.timeline import Counter, Group, Slice, Timeline
+from cclmark.trace.timeline import Counter, RankTracks, Slice, Timeline
 
 # Of the slowest channel, compared with the median channel.
 _LEAST_SLOWER = 0.1
@@ -23,7 +23,7 @@ _LEAST_SLOWER_NS = 500.0
 
 
 @dataclass(frozen=True)
-class Period:
+class OperationSpan:
     """When an operation ran on a rank, in nanoseconds of the common clock."""
 
     begin_ns: int
@@ -34,7 +34,7 @@ class Period:
 class Periods:
     """The periods of all operations of a rank, and the error of their clock in nanoseconds."""
 
-    of_each: list[Period]
+    of_each: list[OperationSpan]
     clock_error_ns: float
 
 
@@ -92,7 +92,7 @@ def assemble(title: str, size_bytes: int, traces: Sequence[RankTrace]) -> CaseTi
     timeline = Timeline(facts={"case": title})
     findings = []
     for trace in sorted(traces, key=lambda one: one.rank):
-        group = Group(f"rank {trace.rank}, {trace.device}, {trace.host}", trace.rank)
+        group = RankTracks(f"rank {trace.rank}, {trace.device}, {trace.host}", trace.rank)
         timeline.groups.append(group)
         findings.append(_add_rank(group, title, trace))
     slots = add_slots(timeline.groups, sorted(traces, key=lambda one: one.rank))
@@ -134,7 +134,7 @@ def alignment_error_ns(case: CaseTimeline) -> float:
     return sum(sorted(found.by_source[case.source].clock_error_ns for found in case.ranks)[-2:])
 
 
-def _add_rank(group: Group, title: str, trace: RankTrace) -> RankFindings:
+def _add_rank(group: RankTracks, title: str, trace: RankTrace) -> RankFindings:
     host = host_clock(trace)
     stages = [
         msgspec.structs.replace(
@@ -184,7 +184,7 @@ def _add_rank(group: Group, title: str, trace: RankTrace) -> RankFindings:
     return found
 
 
-def _add_log(group: Group, trace: RankTrace, host: Clock, found: RankFindings) -> None:
+def _add_log(group: RankTracks, trace: RankTrace, host: Clock, found: RankFindings) -> None:
     try:
         log = parse_plugin_log(trace.log, f"the log of rank {trace.rank}", after=trace.log_after)
     except UsageError as error:
@@ -205,7 +205,7 @@ def _add_log(group: Group, trace: RankTrace, host: Clock, found: RankFindings) -
             found.by_source["kernels"] = Periods(periods, device.error_ns)
 
 
-def _kernel_periods(tasks: Sequence[Task], operations: int) -> list[Period]:
+def _kernel_periods(tasks: Sequence[Task], operations: int) -> list[OperationSpan]:
     """When each operation ran. Empty if the tasks cannot be attributed to operations.
 
     An operation has one task, or equally many: its messages. Every task must have its kernels.
@@ -222,19 +222,23 @@ def _kernel_periods(tasks: Sequence[Task], operations: int) -> list[Period]:
         timed = [task for task in part if task.channels]  # others: messages of a rank to itself
         if not timed:
             return []
-        period = Period(min(task.begin_ns for task in timed), max(task.end_ns for task in timed))
+        period = OperationSpan(
+            min(task.begin_ns for task in timed), max(task.end_ns for task in timed)
+        )
         found.append(period)
     return found
 
 
-def _periods(begins: Sequence[float], ends: Sequence[float], clock: Clock) -> list[Period]:
+def _periods(begins: Sequence[float], ends: Sequence[float], clock: Clock) -> list[OperationSpan]:
     return [
-        Period(int(clock.to_common_ns(begin)), int(clock.to_common_ns(end)))
+        OperationSpan(int(clock.to_common_ns(begin)), int(clock.to_common_ns(end)))
         for begin, end in zip(begins, ends, strict=True)
     ]
 
 
-def _add_periods(group: Group, track: str, title: str, periods: Sequence[Period]) -> None:
+def _add_periods(
+    group: RankTracks, track: str, title: str, periods: Sequence[OperationSpan]
+) -> None:
     group.track(track).slices.extend(
         Slice(title, period.begin_ns, period.end_ns, "operation", {"number": number})
         for number, period in enumerate(periods)

@@ -15,7 +15,7 @@ import msgspec
 
 from cclmark.explain.calls import kernel_of
 from cclmark.explain.operation import dtype_of
-from cclmark.explain.plugin_log import Event
+from cclmark.explain.plugin_log import PluginEvent
 from cclmark.explain.shapes import rings_by_channel, trees_by_channel
 from cclmark.explain.steps import doubling, ring, tree
 from cclmark.explain.steps.messages import Message, messages, unmatched
@@ -156,7 +156,7 @@ def _reported(
     )
 
 
-def _common_event(tasks: Mapping[int, list[Task]]) -> Event:
+def _common_event(tasks: Mapping[int, list[Task]]) -> PluginEvent:
     """The one collective that all ranks ran."""
     most = max(map(len, tasks.values()))
     if most > 1:
@@ -183,7 +183,7 @@ class _Part:
     """The part of an operation's data that one carrier has."""
 
     case: Case
-    event: Event
+    event: PluginEvent
     carrier: Carrier
     size_bytes: int
     width_bytes: int
@@ -236,7 +236,7 @@ _WITHOUT_STEPS = {
 }
 
 
-def _derivation(event: Event) -> _Derivation:
+def _derivation(event: PluginEvent) -> _Derivation:
     """How the steps follow from a ring or tree."""
     if event.kind != "collective":
         raise _UnknownError(
@@ -249,20 +249,20 @@ def _derivation(event: Event) -> _Derivation:
     raise _UnknownError(f"the library ran {event.function} by {algorithm}: {why}")
 
 
-def _choice(event: Event) -> str:
+def _choice(event: PluginEvent) -> str:
     datatype = event.datatype.removeprefix("nccl")
     root = f" root {event.root}" if event.function in ("Broadcast", "Reduce") else ""
     return f"{event.function} of {event.count} {datatype}{root} by {kernel_of(event)}"
 
 
-def _width_bytes(event: Event) -> int:
+def _width_bytes(event: PluginEvent) -> int:
     width = DTYPE_BYTES.get(dtype_of(event.datatype))
     if width is None:
         raise _UnknownError(f"the size of the type {event.datatype!r} is unknown")
     return width
 
 
-def _channels(tasks: Sequence[Task], event: Event) -> set[int]:
+def _channels(tasks: Sequence[Task], event: PluginEvent) -> set[int]:
     """The numbers of the channels that ran; without kernels in the log, the first ones."""
     ran = {one.number for task in tasks for one in task.channels}
     return ran or set(range(event.channels))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import IO
 
-from cclmark.trace.timeline import Group, Timeline
+from cclmark.trace.timeline import RankTracks, Timeline
 
 _NS_PER_US = 1e3
 
@@ -40,7 +40,7 @@ def _events(timeline: Timeline) -> Iterator[dict[str, object]]:
                 }
 
 
-def _slices(group: Group, pid: int) -> Iterator[dict[str, object]]:
+def _slices(group: RankTracks, pid: int) -> Iterator[dict[str, object]]:
     lanes = [lane for track in group.tracks for lane in track.lanes()]
     for tid, track in enumerate(lanes, start=1):
         yield _named("thread_name", pid, tid, track.name)

@@ -11,7 +11,7 @@ from cclmark.plan.transfers import Transfer
 from cclmark.trace.batch_time import BatchTime
 from cclmark.trace.clocks import Clock, event_clock, host_clock
 from cclmark.trace.rank_trace import RankTrace, Stage, TracedFlow
-from cclmark.trace.timeline import Argument, Counter, Group, Slice, Timeline
+from cclmark.trace.timeline import Argument, Counter, RankTracks, Slice, Timeline
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ def assemble_copies(transfer: Transfer, traces: Sequence[RankTrace]) -> Transfer
     """Creates the timeline of all devices of a transfer."""
     timeline = Timeline(facts={"transfer": transfer.describe()})
     found = TransferTimeline(timeline, transfer, [], {})
-    groups: dict[int, Group] = {}
+    groups: dict[int, RankTracks] = {}
     for trace in sorted(traces, key=lambda one: one.rank):
-        group = Group(f"device {trace.rank}, {trace.device}, {trace.host}", trace.rank)
+        group = RankTracks(f"device {trace.rank}, {trace.device}, {trace.host}", trace.rank)
         groups[trace.rank] = group
         timeline.groups.append(group)
         if trace.stages:
@@ -91,7 +91,7 @@ def assemble_copies(transfer: Transfer, traces: Sequence[RankTrace]) -> Transfer
             found.clock_reasons.append(trace.clock_reason)
         if trace.wrong is not None:
             found.wrong = trace.wrong
-    host = Group("host memory", len(groups))
+    host = RankTracks("host memory", len(groups))
     if transfer.host_memory:
         timeline.groups.append(host)
     arrows = 0
@@ -114,8 +114,8 @@ class _Ends:
         self,
         transfer: Transfer,
         number: int,
-        groups: Mapping[int, Group],
-        host: Group,
+        groups: Mapping[int, RankTracks],
+        host: RankTracks,
         runtime: str,
     ) -> None:
         start, end = transfer.flows[number]
@@ -147,7 +147,7 @@ class _Ends:
         return f"{engine}, device {self.runner} {way}{staged}"
 
 
-def _add_stages(group: Group, trace: RankTrace) -> None:
+def _add_stages(group: RankTracks, trace: RankTrace) -> None:
     clock = host_clock(trace)
     group.track("stages").slices.extend(
         Slice(
@@ -241,7 +241,7 @@ def _add_copies(ends: _Ends, found: FlowFindings, arrows: int) -> None:
     _add_bytes(ends.destination_group, f"bytes from {ends.source}", found, size_bytes)
 
 
-def _add_bytes(group: Group, name: str, found: FlowFindings, size_bytes: int) -> None:
+def _add_bytes(group: RankTracks, name: str, found: FlowFindings, size_bytes: int) -> None:
     copies = found.copies
     if not copies:
         return
@@ -283,14 +283,14 @@ def batch_copy_time(found: TransferTimeline) -> BatchTime | None:
 
 
 @dataclass(frozen=True)
-class Overlap:
+class FlowOverlap:
     """How flows overlap while data moves: the share of time with all of them, and their mean."""
 
     share_of_all: float
     mean_flows: float
 
 
-def overlap_of(found: TransferTimeline) -> Overlap | None:
+def overlap_of(found: TransferTimeline) -> FlowOverlap | None:
     """The overlap of the flows; None with one flow, or if no copy took any time."""
     if len(found.flows) < 2:
         return None
@@ -308,4 +308,4 @@ def overlap_of(found: TransferTimeline) -> Overlap | None:
             moving_ns += length_ns
             flows_ns += length_ns * in_progress
             all_ns += length_ns if in_progress >= len(found.flows) else 0
-    return Overlap(all_ns / moving_ns, flows_ns / moving_ns) if moving_ns else None
+    return FlowOverlap(all_ns / moving_ns, flows_ns / moving_ns) if moving_ns else None

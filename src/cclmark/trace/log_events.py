@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cclmark.explain.calls import kernel_of
-from cclmark.explain.plugin_log import KERNEL_STOP, KERNELS_SINCE, Event, PluginLog
+from cclmark.explain.plugin_log import KERNEL_STOP, KERNELS_SINCE, PluginEvent, PluginLog
 from cclmark.trace.clocks import Clock
-from cclmark.trace.timeline import Argument, Group, Slice
+from cclmark.trace.timeline import Argument, RankTracks, Slice
 
 _SLOTS = 8  # of NCCL's buffers: so many steps of a connection are in progress at once
 #: What a network step waits for, by NCCL's state number (ncclProfilerEventState_t).
@@ -37,7 +37,7 @@ class Channel:
 class Task:
     """An operation of the library with its kernels. ``peer``: -1 except for messages."""
 
-    event: Event
+    event: PluginEvent
     channels: list[Channel] = field(default_factory=list)
 
     @property
@@ -62,7 +62,7 @@ class Task:
         return len(self.channels) >= (1 if expected is None else expected)
 
 
-def _expected_kernels(event: Event) -> int | None:
+def _expected_kernels(event: PluginEvent) -> int | None:
     """How many kernels the library reports of an operation; None if unknown.
 
     NCCL reports none of a message of a rank to itself.
@@ -94,7 +94,7 @@ class LogEvents:
 
 
 def add_log(
-    group: Group, log: PluginLog, host: Clock, device: Clock | None, after: int = 0
+    group: RankTracks, log: PluginLog, host: Clock, device: Clock | None, after: int = 0
 ) -> LogEvents:
     """Adds the slices of ``log`` to the tracks of a rank and returns the operations.
 
@@ -103,8 +103,8 @@ def add_log(
     late, are left out too.
     """
     found = LogEvents()
-    stops: dict[int, Event] = {}
-    states: dict[int, list[Event]] = defaultdict(list)
+    stops: dict[int, PluginEvent] = {}
+    states: dict[int, list[PluginEvent]] = defaultdict(list)
     for event in log.events:
         if event.kind == "stop":
             stops[event.parent] = event
@@ -117,7 +117,7 @@ def add_log(
     latest_ns: dict[int, int] = {}
     found.kinds.update(event.kind for event in log.events if event.number not in earlier)
 
-    def at(event: Event) -> int:
+    def at(event: PluginEvent) -> int:
         return int(host.to_common_ns(event.time_ns))
 
     for event in log.events:
@@ -148,7 +148,7 @@ def add_log(
     return found
 
 
-def _unreported(events: list[Event]) -> int:
+def _unreported(events: list[PluginEvent]) -> int:
     """The number of channels of operations that have no kernel."""
     kernels = Counter(event.parent for event in events if event.kind == "kernel channel")
     return sum(
@@ -158,7 +158,7 @@ def _unreported(events: list[Event]) -> int:
     )
 
 
-def _of_earlier_operations(events: list[Event], after: int) -> set[int]:
+def _of_earlier_operations(events: list[PluginEvent], after: int) -> set[int]:
     """The numbers of the events that belong to an operation before the first ``after`` events."""
     found: set[int] = set()
     for event in events:
@@ -169,8 +169,8 @@ def _of_earlier_operations(events: list[Event], after: int) -> set[int]:
 
 def _add_channel(
     found: LogEvents,
-    event: Event,
-    states: list[Event],
+    event: PluginEvent,
+    states: list[PluginEvent],
     task: Task | None,
     latest_ns: dict[int, int],
     device: Clock,
@@ -194,7 +194,7 @@ def _add_channel(
     task.channels.append(Channel(event.channels, int(begin_ns), int(end_ns)))
 
 
-def _add_kernels(group: Group, found: LogEvents, tasks: dict[int, Task]) -> None:
+def _add_kernels(group: RankTracks, found: LogEvents, tasks: dict[int, Task]) -> None:
     for task in tasks.values():
         found.tasks.append(task)
         if not task.channels:
@@ -218,14 +218,14 @@ def _add_kernels(group: Group, found: LogEvents, tasks: dict[int, Task]) -> None
 
 
 def _add_step(
-    group: Group,
+    group: RankTracks,
     found: LogEvents,
-    operation: Event,
+    operation: PluginEvent,
     begin_ns: int,
     end_ns: int,
-    event: Event,
-    states: list[Event],
-    at: Callable[[Event], int],
+    event: PluginEvent,
+    states: list[PluginEvent],
+    at: Callable[[PluginEvent], int],
 ) -> None:
     """Adds a network step and the waits that it consists of."""
     direction = "to" if operation.function == "Send" else "from"
@@ -250,5 +250,5 @@ def _add_step(
         found.waits[cause] = max(found.waits.get(cause, 0), wait_end_ns - wait_begin_ns)
 
 
-def _size(event: Event) -> str:
+def _size(event: PluginEvent) -> str:
     return f"{event.count} {event.datatype.removeprefix('nccl').lower()}" if event.count else ""

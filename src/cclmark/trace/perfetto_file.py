@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from cclmark.errors import MissingError
-from cclmark.trace.timeline import Group, Slice, Timeline, Track
+from cclmark.trace.timeline import RankTracks, Slice, Timeline, Track
 
 _SEQUENCE = 1
 _CLOCK_MONOTONIC = 3  # perfetto.protos.BUILTIN_CLOCK_MONOTONIC
@@ -61,7 +61,7 @@ class _Writer:
         self._next_track += 1
         return self._next_track
 
-    def _write_group(self, group: Group, timeline: Timeline) -> None:
+    def _write_group(self, group: RankTracks, timeline: Timeline) -> None:
         process = self._track()
         packet = self._packet()
         packet.track_descriptor.uuid = process

@@ -12,7 +12,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.trace.clocks import host_clock
 from cclmark.trace.rank_trace import RankTrace
 from cclmark.trace.slot_events import SlotAction, SlotEvent, slot_events_of
-from cclmark.trace.timeline import Argument, Counter, Group, Slice
+from cclmark.trace.timeline import Argument, Counter, RankTracks, Slice
 
 _FIRST_FLOW = 1 << 32  # lower numbers are those of messages
 _CAUSES = {
@@ -51,7 +51,7 @@ class SlotFindings:
     published_ns: list[int] = field(default_factory=list)
 
 
-def add_slots(groups: Sequence[Group], traces: Sequence[RankTrace]) -> dict[int, SlotFindings]:
+def add_slots(groups: Sequence[RankTracks], traces: Sequence[RankTrace]) -> dict[int, SlotFindings]:
     """Adds the tracks ``slots`` and ``waits`` to the groups of ``traces``, with arrows.
 
     Returns the findings by rank, without ranks whose library has no slots. Raises RankError for
@@ -106,7 +106,7 @@ class _Arrows:
 
 
 def _add_rank(
-    group: Group, trace: RankTrace, events: Sequence[SlotEvent], arrows: _Arrows
+    group: RankTracks, trace: RankTrace, events: Sequence[SlotEvent], arrows: _Arrows
 ) -> SlotFindings:
     clock = host_clock(trace)
     found = SlotFindings(len(events), trace.slots_dropped, trace.slots_enqueued)
@@ -161,7 +161,7 @@ def _arguments(event: SlotEvent) -> dict[str, Argument]:
     return arguments
 
 
-def _add_completion(group: Group, trace: RankTrace, found: SlotFindings) -> None:
+def _add_completion(group: RankTracks, trace: RankTrace, found: SlotFindings) -> None:
     """Adds the host's wait after each batch, in which the device does what was enqueued."""
     clock = host_clock(trace)
     cause = _CAUSES[SlotAction.WAIT_DEVICE]

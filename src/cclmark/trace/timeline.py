@@ -65,7 +65,7 @@ class Counter:
 
 
 @dataclass
-class Group:
+class RankTracks:
     """The tracks of one rank."""
 
     name: str
@@ -87,7 +87,7 @@ class Group:
 class Timeline:
     """The groups of all ranks. ``facts``: what a reader must know, by name."""
 
-    groups: list[Group] = field(default_factory=list)
+    groups: list[RankTracks] = field(default_factory=list)
     facts: dict[str, Argument] = field(default_factory=dict)
 
     @property

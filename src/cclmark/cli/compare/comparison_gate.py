@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from cclmark.analysis.gate import Outcome, judge
+from cclmark.analysis.gate import GateOutcome, judge
 from cclmark.analysis.ratio import MOST_RUNS
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.printable import plain
@@ -40,7 +40,7 @@ def gate(comparisons: Sequence[Comparison], margin: float, *, allow_inconclusive
     return EXIT_OK
 
 
-def _say_failures(each: Comparison, outcome: Outcome, margin: float) -> bool:
+def _say_failures(each: Comparison, outcome: GateOutcome, margin: float) -> bool:
     """Reports the failures of a comparison; returns whether there are any."""
     at = f"{margin * 100:.3g} %"
     if outcome.slower:
@@ -63,7 +63,7 @@ def _say_failures(each: Comparison, outcome: Outcome, margin: float) -> bool:
     return bool(outcome.slower or outcome.slower_bands or outcome.lost)
 
 
-def _unlike(each: Comparison, outcome: Outcome) -> str:
+def _unlike(each: Comparison, outcome: GateOutcome) -> str:
     """Describes the cases that no number of runs decides, and why; empty without any."""
     if not outcome.unlike:
         return ""
@@ -74,7 +74,7 @@ def _unlike(each: Comparison, outcome: Outcome) -> str:
     )
 
 
-def _undecided(each: Comparison, outcome: Outcome, margin: float) -> str:
+def _undecided(each: Comparison, outcome: GateOutcome, margin: float) -> str:
     """Describes the inconclusive cases and how to decide them; empty without any."""
     if not outcome.undecided:
         return ""
@@ -92,7 +92,7 @@ def _undecided(each: Comparison, outcome: Outcome, margin: float) -> str:
     return f"{text}Raise the margin"
 
 
-def _auto_would_help(each: Comparison, outcome: Outcome) -> bool:
+def _auto_would_help(each: Comparison, outcome: GateOutcome) -> bool:
     """Whether the variation comes from launches, in a case of a run without --timing auto.
 
     Copies and pairs of ranks do not have that option.

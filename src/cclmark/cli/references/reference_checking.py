@@ -16,7 +16,7 @@ from cclmark.references.reference_checks import below, check_results
 from cclmark.references.reference_store import load_references
 from cclmark.report.kinds import report_kind
 from cclmark.report.lists.reference_check import (
-    Check,
+    ReferenceCheck,
     check_csv,
     check_json,
     check_lines,
@@ -61,7 +61,7 @@ def check_journal(
             f"cclmark references lists the references for {_devices(run)} and others; cclmark "
             "references add makes the journal of a trusted machine a reference"
         )
-    check = Check(journal, found, notes, least_share)
+    check = ReferenceCheck(journal, found, notes, least_share)
     print_out(output, lambda to: [_printed(check, format, colours=to.takes_colours)])
     if least_share is None:
         return EXIT_OK
@@ -106,7 +106,7 @@ def _size(text: str) -> int:
         raise UsageError(f"-b: {error}") from None
 
 
-def _printed(check: Check, format: str, *, colours: bool) -> str:
+def _printed(check: ReferenceCheck, format: str, *, colours: bool) -> str:
     if format == "json":
         return check_json(check)
     if format == "csv":

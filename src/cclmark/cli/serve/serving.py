@@ -48,7 +48,7 @@ def serve_history(
         import uvicorn  # noqa: F401 - before anything is opened
 
         from cclmark.serve.app import make_app
-        from cclmark.serve.guard import Access
+        from cclmark.serve.guard import AccessRules
     except ModuleNotFoundError as error:
         _lacking(error)
     token = _token(token_file)
@@ -60,7 +60,9 @@ def serve_history(
         made = wide and not token
         if made:
             token = secrets.token_urlsafe(32)
-        access = Access(token, port=port) if wide else Access.on_loopback(host, port, token)
+        access = (
+            AccessRules(token, port=port) if wide else AccessRules.on_loopback(host, port, token)
+        )
         app = make_app(history, _references, access, _tell, _tell if verbose else None)
         address = _address(host, bound, port) + (f"?token={quote(token)}" if made else "")
         say(f"cclmark: serving {plain(history.name)} at {address} until Ctrl-C")
@@ -72,7 +74,7 @@ def _run(app: ASGIApp, listener: socket.socket) -> None:
     """Serves until a signal has arrived and the requests under way are answered."""
     import uvicorn
 
-    class Server(uvicorn.Server):
+    class SiteServer(uvicorn.Server):
         """A server that stops on the signals that end all commands, SIGHUP included."""
 
         @contextmanager
@@ -80,7 +82,7 @@ def _run(app: ASGIApp, listener: socket.socket) -> None:
             on_ending_signals(self.handle_exit)  # type: ignore[arg-type]
             yield
 
-    Server(config_of(app)).run(sockets=[listener])
+    SiteServer(config_of(app)).run(sockets=[listener])
 
 
 def config_of(app: ASGIApp) -> uvicorn.Config:

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from cclmark.analysis.threshold_checks import (
-    Attempt,
+    CommandRun,
     CommandVerdict,
     SuiteVerdict,
     judge,
@@ -177,7 +177,7 @@ class SuiteRun:
 
     def _command(self, command: SuiteCommand) -> CommandVerdict:
         began_s = time.monotonic()
-        attempts: list[Attempt] = []
+        attempts: list[CommandRun] = []
         journals: list[str] = []
         try:
             for run in range(command.repeats):
@@ -201,7 +201,7 @@ class SuiteRun:
             verdicts=judge(command, attempts, self._baselines.get(command.name)),
         )
 
-    def _attempt(self, command: SuiteCommand, run: int) -> Attempt:
+    def _attempt(self, command: SuiteCommand, run: int) -> CommandRun:
         journal_path, printed, said = self._files.files_of(command, run)
         number = self._suite.commands.index(command) + 1
         words = f"{number} of {len(self._suite.commands)}  {command.name}"
@@ -219,11 +219,11 @@ class SuiteRun:
             )
         except CclmarkError as error:
             # The verdicts so far are still reported.
-            return Attempt(error.exit_code, None, str(error))
+            return CommandRun(error.exit_code, None, str(error))
         if self._verbose:
             print(ended.said, end="", file=sys.stderr)
         journal = _journal(journal_path)
-        return Attempt(
+        return CommandRun(
             exit_code=ended.exit_code,
             journal=journal,
             message=_message(ended, journal),

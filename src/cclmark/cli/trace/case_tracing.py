@@ -10,7 +10,7 @@ from cclmark.cli.operation_argument import known_operation
 from cclmark.cli.options import TraceFlags
 from cclmark.cli.trace.new_files import file_for
 from cclmark.cli.trace.step_listing import StepListing
-from cclmark.cli.trace.tracing import WRITERS, Files, Found, Tracing
+from cclmark.cli.trace.tracing import WRITERS, Files, TraceContents, Tracing
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Surroundings
@@ -75,7 +75,7 @@ def _found(
     traces: list[RankTrace],
     untraced_s: float,
     surroundings: Surroundings,
-) -> Found:
+) -> TraceContents:
     """Contents of the traces of a case."""
     found = assemble(case.describe(), case.size_bytes, traces)
     found.timeline.facts["operations"] = operations
@@ -88,4 +88,4 @@ def _found(
         problems += [failure] if failure else []
     stages = {one.rank: one.stages for one in found.ranks}
     is_wrong = any(rank.wrong for rank in found.ranks)
-    return Found(found.timeline, lines, stages, is_wrong, problems)
+    return TraceContents(found.timeline, lines, stages, is_wrong, problems)

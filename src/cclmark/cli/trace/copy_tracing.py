@@ -12,7 +12,7 @@ import msgspec
 from cclmark.cli.p2p.transferring import devices_of, is_together, plans_of, settings_of
 from cclmark.cli.trace.copy_options import TraceCopiesFlags
 from cclmark.cli.trace.new_files import file_for
-from cclmark.cli.trace.tracing import WRITERS, Files, Found, Tracing
+from cclmark.cli.trace.tracing import WRITERS, Files, TraceContents, Tracing
 from cclmark.errors import UsageError
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.request import Request, Surroundings
@@ -83,13 +83,13 @@ def _found(
     traces: list[RankTrace],
     untraced_s: float,
     _surroundings: Surroundings,
-) -> Found:
+) -> TraceContents:
     """Contents of the traces of a transfer."""
     found = assemble_copies(transfer, traces)
     found.timeline.facts["copies of each flow"] = copies
     found.timeline.facts["µs of a copy that is not traced"] = round(untraced_s * 1e6, 3)
     lines = copy_trace_summary(found, copies, untraced_s)
-    return Found(found.timeline, lines, found.stages, bool(found.wrong), [])
+    return TraceContents(found.timeline, lines, found.stages, bool(found.wrong), [])
 
 
 @dataclass(frozen=True)

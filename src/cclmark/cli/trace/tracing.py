@@ -46,7 +46,7 @@ WRITERS: dict[str, tuple[str, Writer]] = {
 
 
 @dataclass(frozen=True)
-class Found:
+class TraceContents:
     """Contents of traces. ``lines``: the summary. ``problems``: what is missing, in words.
 
     ``stages``: of each rank or device. ``is_wrong``: the check found wrong data.
@@ -79,7 +79,7 @@ class Tracing:
         self,
         request: Request,
         operations: int,
-        found: Callable[[list[RankTrace], float, Surroundings], Found],
+        found: Callable[[list[RankTrace], float, Surroundings], TraceContents],
     ) -> None:
         self._request = request
         self._operations = operations

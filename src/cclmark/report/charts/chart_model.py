@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
-class Series:
+class ChartCurve:
     """One curve. ``low`` and ``high`` bound a band around it: None at points without a band, both
     empty if there is no band.
 
@@ -66,7 +66,7 @@ class Lines(Chart):
 
     x_title: str
     y_title: str
-    series: Sequence[Series]
+    series: Sequence[ChartCurve]
     x_kind: str = "bytes"
     y_log: bool = False
     levels: Sequence[Level] = ()

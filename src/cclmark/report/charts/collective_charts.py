@@ -17,13 +17,13 @@ from cclmark.report.charts.chart_model import (
     Boxes,
     BoxSeries,
     Chart,
+    ChartCurve,
     Heat,
     Level,
     Lines,
     Mark,
-    Series,
 )
-from cclmark.report.charts.naming import Curve, Group, Run, colours, curve_names
+from cclmark.report.charts.naming import ChartGroup, Curve, Run, colours, curve_names
 from cclmark.report.charts.spread import Box, beyond, spread_limits
 from cclmark.report.insights.insight_words import listed, on_host_alone
 from cclmark.report.wording.definitions import definitions_of
@@ -37,7 +37,7 @@ _MOST_MARKS = 8
 _LEAST_RANK_SPAN = 10.0  # percent, to each side
 
 
-def collective_charts(group: Group, title: str, runs: Sequence[Run]) -> list[Chart]:
+def collective_charts(group: ChartGroup, title: str, runs: Sequence[Run]) -> list[Chart]:
     """Returns all charts of one operation; none if nothing was measured."""
     points = {}
     for curve, by_size in group.curves.items():
@@ -109,7 +109,7 @@ class _Draft:
 
     def __init__(
         self,
-        group: Group,
+        group: ChartGroup,
         title: str,
         runs: Sequence[Run],
         points: dict[Curve, list[_Point]],
@@ -205,7 +205,7 @@ class _Draft:
         names = "; ".join(mark.name for mark in self._marks)
         return f" Marked are changes of the library's choice: {names}." if names else ""
 
-    def _references(self) -> list[Series]:
+    def _references(self) -> list[ChartCurve]:
         """Returns bandwidths of references with the same devices, for the sizes they cover."""
         found: dict[str, dict[int, float]] = {}
         users: dict[str, dict[str, None]] = {}
@@ -219,7 +219,7 @@ class _Draft:
                     by_size[point.size_bytes] = match.bandwidth / BYTES_PER_GB
         usual = sorted(found.items(), key=lambda entry: -len(entry[1]))[:_MOST_REFERENCES]
         return [
-            Series(
+            ChartCurve(
                 f"reference{_whose(users[name], users.values())}: {name}",
                 x=sorted(by_size),
                 y=[rate for _, rate in sorted(by_size.items())],
@@ -262,16 +262,16 @@ class _Draft:
             notes=self._definition_notes,
         )
 
-    def _device_series(self) -> list[Series]:
+    def _device_series(self) -> list[ChartCurve]:
         """Returns the device times of launch-bound cases, as dashed curves."""
         first = 1 + max(colour for colour, _ in self._colours.values())
-        found: list[Series] = []
+        found: list[ChartCurve] = []
         for curve, points in self._points.items():
             known = [(point, time_s) for point in points if (time_s := point.device_s) is not None]
             if known:
                 name = self._names[curve]
                 found.append(
-                    Series(
+                    ChartCurve(
                         name=f"{name}: device" if len(self._points) > 1 else "device",
                         x=[point.size_bytes for point, _ in known],
                         y=[time_s * US_PER_S for _, time_s in known],
@@ -293,9 +293,9 @@ class _Draft:
         y: list[float],
         low: list[float],
         high: list[float],
-    ) -> Series:
+    ) -> ChartCurve:
         colour, dashed = self._colours[curve]
-        return Series(
+        return ChartCurve(
             name=self._names[curve],
             x=[point.size_bytes for point in points],
             y=y,
@@ -429,7 +429,7 @@ def _is_band(point: _Point) -> bool:
     return point.low_s < point.high_s
 
 
-def _size(group: Group, size_bytes: int) -> str:
+def _size(group: ChartGroup, size_bytes: int) -> str:
     return format_size(size_bytes) if moves_data(group.operation) else group.operation
 
 
@@ -480,7 +480,9 @@ def _distance(row: tuple[str, dict[int, tuple[float, float]]]) -> float:
     return max((abs(share) for share, _ in row[1].values()), default=0.0)
 
 
-def _standing_out(rows: Sequence[tuple[str, dict[int, tuple[float, float]]]], group: Group) -> str:
+def _standing_out(
+    rows: Sequence[tuple[str, dict[int, tuple[float, float]]]], group: ChartGroup
+) -> str:
     _, share, name, size = max(
         (abs(share), share, name, size)
         for name, cells in rows

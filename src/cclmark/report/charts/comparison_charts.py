@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cclmark.analysis.compare import Compared
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.chart_model import Level, Lines, Series
+from cclmark.report.charts.chart_model import ChartCurve, Level, Lines
 from cclmark.report.comparison import Comparison
 from cclmark.report.wording.text import format_time_us
 
@@ -53,10 +53,10 @@ def _name(case: Case) -> str:
     return " ".join(filter(None, [*words, case.ccl]))
 
 
-def _curve(placement: str, found: Sequence[Compared], number: int, curves: int) -> Series:
+def _curve(placement: str, found: Sequence[Compared], number: int, curves: int) -> ChartCurve:
     ratios = [one.ratio or 0.0 for one in found]
     some = any(one.low is not None for one in found)
-    return Series(
+    return ChartCurve(
         name=placement,
         x=[one.size_bytes for one in found],
         y=ratios,

@@ -33,7 +33,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Group:
+class ChartGroup:
     """The contents of one pair of axes: results of one operation, type, reduction and root.
 
     ``dtype``: empty for a barrier, which moves no data. ``curves``: the results of each curve by
@@ -54,22 +54,22 @@ class Group:
         return "-".join(filter(None, words))
 
 
-def groups_of(runs: Sequence[Run]) -> list[Group]:
+def groups_of(runs: Sequence[Run]) -> list[ChartGroup]:
     """Groups all collectives of all ranks, in the order of their first measurement."""
-    found: dict[tuple[str, str, str | None, int | None], Group] = {}
+    found: dict[tuple[str, str, str | None, int | None], ChartGroup] = {}
     for number, run in enumerate(runs):
         for result in run.journal.cases:
             case = result.case
             if case.pair is None:
                 dtype = case.dtype if moves_data(case.operation) else ""
                 key = case.operation, dtype, case.reduction, case.root
-                curves = found.setdefault(key, Group(*key, {})).curves
+                curves = found.setdefault(key, ChartGroup(*key, {})).curves
                 curve = curves.setdefault((number, case.ccl, case.ranks, case.in_place), {})
                 curve.setdefault(case.size_bytes, []).append(result)
     return list(found.values())
 
 
-def group_titles(groups: Sequence[Group]) -> list[str]:
+def group_titles(groups: Sequence[ChartGroup]) -> list[str]:
     """Returns the operation of each group, and the properties that distinguish the group."""
     titles = []
     for group in groups:

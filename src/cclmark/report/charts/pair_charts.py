@@ -6,7 +6,7 @@ from cclmark.analysis.pair_results import sweeps
 from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.cells import device_names, extremes, key_of, least_span
-from cclmark.report.charts.chart_model import Chart, Heat, Lines, Series
+from cclmark.report.charts.chart_model import Chart, ChartCurve, Heat, Lines
 from cclmark.report.kinds.matrix import figure
 from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, meaning_of, names_of
 from cclmark.report.wording.text import BYTES_PER_GB
@@ -24,7 +24,7 @@ def pair_charts(journal: Journal) -> list[Chart]:
         points = [point for point in sweep.measured if point.bytes_per_s]
         if len(points) > 1:
             curves.append(
-                Series(
+                ChartCurve(
                     name=name,
                     x=[point.size_bytes for point in points],
                     y=[(point.bytes_per_s or 0.0) / BYTES_PER_GB for point in points],

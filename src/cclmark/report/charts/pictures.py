@@ -10,7 +10,7 @@ from typing import Any
 
 from cclmark.errors import MissingError
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.chart_model import Boxes, BoxSeries, Chart, Heat, Lines, Series
+from cclmark.report.charts.chart_model import Boxes, BoxSeries, Chart, ChartCurve, Heat, Lines
 
 # As on the page: Okabe and Ito's colours, distinguishable with any colour vision.
 _COLOURS = (
@@ -180,13 +180,13 @@ def _legend_inches(chart: Lines | Boxes) -> float:
     return _LEGEND_LINE * -(-lines // _LEGEND_COLUMNS)
 
 
-def _dash(one: Series | BoxSeries) -> _Dash:
-    if isinstance(one, Series) and one.faint:
+def _dash(one: ChartCurve | BoxSeries) -> _Dash:
+    if isinstance(one, ChartCurve) and one.faint:
         return _FAINT[one.colour % 2]
     return (_DASHED if one.dashed else _FULL)[one.colour // len(_COLOURS) % len(_FULL)]
 
 
-def _band(axes: Any, one: Series, colour: str) -> None:
+def _band(axes: Any, one: ChartCurve, colour: str) -> None:
     """Fills the band between points that have one; draws a bar if the neighbours have none."""
     if not (one.low and one.high):
         return

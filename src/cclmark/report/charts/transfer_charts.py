@@ -13,7 +13,7 @@ from cclmark.plan.pairs import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.charts.cells import extremes, key_of, least_span
-from cclmark.report.charts.chart_model import Chart, Heat, Lines, Series
+from cclmark.report.charts.chart_model import Chart, ChartCurve, Heat, Lines
 from cclmark.report.kinds.matrix import Cell, Matrix, MatrixCollector, figure
 from cclmark.report.wording.deviations import relative
 from cclmark.report.wording.text import BYTES_PER_GB
@@ -116,7 +116,7 @@ def _course(
         alike = msgspec.structs.replace(transfer.series(), **{key: 0})
         values = [value for _, value in figures(result)]
         found.setdefault(alike, {}).setdefault(of(transfer), []).extend(values)
-    series: list[Series] = []
+    series: list[ChartCurve] = []
     for alike, by_value in found.items():
         known = {value: rates for value, rates in sorted(by_value.items()) if rates and value}
         if len(known) > 1:
@@ -125,7 +125,7 @@ def _course(
             words.append(f"{alike.blocks} blocks" if alike.blocks else "")
             words.append(format_size(alike.size_bytes) if alike.size_bytes else "")
             series.append(
-                Series(
+                ChartCurve(
                     name=" ".join(filter(None, words)),
                     x=list(known),
                     y=[median(rates) / BYTES_PER_GB for rates in known.values()],

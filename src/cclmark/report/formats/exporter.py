@@ -57,7 +57,7 @@ class Observer(Protocol):
 
 
 @runtime_checkable
-class Notices(Protocol):
+class HasNotices(Protocol):
     """An exporter whose text has no place for some findings: they are printed as notices."""
 
     def notices(self) -> list[str]:

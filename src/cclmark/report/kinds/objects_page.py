@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cclmark.plan.object_calls import FLAG
 from cclmark.report.charts.cells import key_of
-from cclmark.report.charts.chart_model import Chart, Level, Lines, Series, marked
+from cclmark.report.charts.chart_model import Chart, ChartCurve, Level, Lines, marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
 from cclmark.report.insights.insight_words import Insight
@@ -98,7 +98,7 @@ def _grouped(results: Sequence[ObjectResult]) -> dict[str, list[ObjectResult]]:
 
 def _charts(groups: Mapping[str, Sequence[ObjectResult]]) -> list[Chart]:
     keys: set[str] = set()
-    curves: list[Series] = []
+    curves: list[ChartCurve] = []
     charts: list[Chart] = []
     for group in groups.values():
         known = [one for one in group if one.figures is not None and one.call.content != FLAG]
@@ -121,9 +121,9 @@ def _charts(groups: Mapping[str, Sequence[ObjectResult]]) -> list[Chart]:
     return [ratios, *charts]
 
 
-def _ratios(group: Sequence[ObjectResult], number: int) -> Series:
+def _ratios(group: Sequence[ObjectResult], number: int) -> ChartCurve:
     figures = [one.figures for one in group if one.figures is not None]
-    return Series(
+    return ChartCurve(
         name=group[0].call.operation,
         x=[one.call.size_bytes for one in group],
         y=[one.ratio for one in figures],
@@ -152,7 +152,7 @@ def _times(group: Sequence[ObjectResult], keys: set[str]) -> Lines:
         x_title="size of a pickled object",
         y_title="time of a call, µs",
         series=[
-            Series(
+            ChartCurve(
                 name=name,
                 x=sizes,
                 y=[one[0] * US_PER_S for one in times_s],

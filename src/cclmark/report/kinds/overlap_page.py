@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cclmark.analysis.overlaps import OverlapSummary, SlowDown, summaries_of
 from cclmark.report.charts.cells import key_of
-from cclmark.report.charts.chart_model import Chart, Level, Lines, Series, marked
+from cclmark.report.charts.chart_model import Chart, ChartCurve, Level, Lines, marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
 from cclmark.report.insights.insight_words import Insight
@@ -136,7 +136,7 @@ def _trade_off(group: Sequence[OverlapSummary], keys: set[str]) -> Lines:
         )
         intervals = [one.busbw_interval for one in own]
         series.append(
-            Series(
+            ChartCurve(
                 name=size_text(case),
                 x=[(one.remaining_compute or 0) * _PERCENT for one in own],
                 y=[(one.busbw_beside or 0) / BYTES_PER_GB for one in own],
@@ -179,7 +179,7 @@ def _by_size(
         ]
         bounds = [found.estimate for _, found in own]
         series.append(
-            Series(
+            ChartCurve(
                 name=variant.describe(),
                 x=[size for size, _ in own],
                 y=[found.ratio for _, found in own],

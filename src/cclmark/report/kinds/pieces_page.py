@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from cclmark.plan.pieces import BUCKETS, GROUPED, ONE, SEPARATE, Division
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.cells import key_of
-from cclmark.report.charts.chart_model import Chart, Lines, Series, marked
+from cclmark.report.charts.chart_model import Chart, ChartCurve, Lines, marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
 from cclmark.report.insights.insight_words import Insight
@@ -96,7 +96,7 @@ def _charts(result: PieceResult, keys: set[str]) -> list[Chart]:
         ]
         if len(points) > 1:
             series.append(
-                Series(
+                ChartCurve(
                     name="separate calls" if form == SEPARATE else form_text(Division(form, 1)),
                     x=[size_bytes for size_bytes, _ in points],
                     y=[summary.busbw_bytes_per_s / BYTES_PER_GB for _, summary in points],

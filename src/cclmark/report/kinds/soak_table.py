@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cclmark.analysis.drift import Conditions, Drift, Range, drift_of
+from cclmark.analysis.drift import DeviceConditions, Drift, Range, drift_of
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.report.formats.exporter import Exporter
@@ -55,7 +55,7 @@ class SoakTable:
         self._begun_s: float | None = None
         self._elapsed_s = 0.0
         self._times: dict[Case, _Times] = {}
-        self._conditions: dict[int, Conditions] = {}
+        self._conditions: dict[int, DeviceConditions] = {}
         self._paths: list[Paths] = []
         self._first: dict[int, CaseResult] = {}  # of the first cycle, without figures
         self._results = self._checked = self._wrong = self._skipped = 0
@@ -94,7 +94,7 @@ class SoakTable:
 
     def observe(self, condition: Condition) -> None:
         """Records the ranges of the observed conditions."""
-        self._conditions.setdefault(condition.rank, Conditions()).add(condition)
+        self._conditions.setdefault(condition.rank, DeviceConditions()).add(condition)
 
     def explain(self, explanation: Explanation) -> None:
         """Keeps the explanation for the end."""
@@ -210,7 +210,7 @@ def _parts(drifts: list[Drift]) -> str:
     return f"first and the last {number} cycles"
 
 
-def _condition_line(rank: int, seen: Conditions) -> str:
+def _condition_line(rank: int, seen: DeviceConditions) -> str:
     texts = [
         _range("clock", seen.clock_hz, 1e6, "MHz"),
         _range("memory", seen.memory_clock_hz, 1e6, "MHz"),

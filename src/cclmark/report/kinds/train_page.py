@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.trainings import TrainingSummary, summaries_of
 from cclmark.report.charts.cells import key_of
-from cclmark.report.charts.chart_model import Lines, Series, marked
+from cclmark.report.charts.chart_model import ChartCurve, Lines, marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
 from cclmark.report.insights.insight_words import Insight
@@ -153,7 +153,7 @@ def _in_a_row(parts: Sequence[tuple[str, float | None]]) -> list[TracedStage]:
 def _losses(summaries: Sequence[TrainingSummary]) -> Lines | None:
     """The losses by step, a curve for each variant."""
     series = [
-        Series(
+        ChartCurve(
             name=name_of(one),
             x=list(range(1, len(one.losses) + 1)),
             y=list(one.losses),

@@ -22,7 +22,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Check:
+class ReferenceCheck:
     """The results of the journal ``name``. ``least_share``: the required share, None without."""
 
     name: str
@@ -31,7 +31,7 @@ class Check:
     least_share: float | None = None
 
 
-def check_lines(check: Check, paint: Paint = unpainted) -> list[str]:
+def check_lines(check: ReferenceCheck, paint: Paint = unpainted) -> list[str]:
     """Returns a table for each operation, the legend of the references, and the counts."""
     lines = [f"{check.name} against references"]
     for name, group in _in_groups(check.found).items():
@@ -54,7 +54,7 @@ def _in_groups(found: Sequence[Checked]) -> dict[str, list[Checked]]:
     return groups
 
 
-def tally(check: Check) -> str:
+def tally(check: ReferenceCheck) -> str:
     """Counts results with a reference and judged results, and describes the range of shares."""
     least = NORMAL_FROM if check.least_share is None else check.least_share
     judged = [one.match for one in check.found if one.judged and one.match is not None]
@@ -73,7 +73,7 @@ def percent(share: float) -> str:
     return f"{share * 100:.4g}%"
 
 
-def check_markdown(check: Check) -> str:
+def check_markdown(check: ReferenceCheck) -> str:
     """Returns the counts, the low results, and all results in a folded section."""
     least = NORMAL_FROM if check.least_share is None else check.least_share
     low = below(check.found, least)
@@ -89,7 +89,7 @@ def check_markdown(check: Check) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def check_csv(check: Check) -> str:
+def check_csv(check: ReferenceCheck) -> str:
     """Returns a line for each case; GB/s are 10^9 bytes per second, a share is a fraction of 1."""
     lines = [csv_line(_COLUMNS)]
     for one in check.found:
@@ -115,7 +115,7 @@ def check_csv(check: Check) -> str:
     return "".join(lines)
 
 
-def check_json(check: Check) -> str:
+def check_json(check: ReferenceCheck) -> str:
     """Returns all results, in base units."""
     cases = []
     for one in check.found:
@@ -147,7 +147,7 @@ def check_json(check: Check) -> str:
     return json.dumps(document, indent=1) + "\n"
 
 
-def _row(check: Check, one: Checked, paint: Paint) -> str:
+def _row(check: ReferenceCheck, one: Checked, paint: Paint) -> str:
     size, time, rate, reference, share = _cells(check, one)
     text = f"{size:>10} {time:>11} {rate:>9} {reference:>12} {share:>9}{_flows(one)}"
     least = NORMAL_FROM if check.least_share is None else check.least_share
@@ -161,7 +161,7 @@ def _row(check: Check, one: Checked, paint: Paint) -> str:
     return paint(text, style)
 
 
-def _cells(check: Check, one: Checked) -> list[str]:
+def _cells(check: ReferenceCheck, one: Checked) -> list[str]:
     return [
         one.thing.size_words(),
         "-" if one.time_s is None else format_time_us(one.time_s),
@@ -176,7 +176,7 @@ def _flows(one: Checked) -> str:
     return f"  {words}" if words else ""
 
 
-def _markdown_table(check: Check, found: Sequence[Checked]) -> str:
+def _markdown_table(check: ReferenceCheck, found: Sequence[Checked]) -> str:
     lines = [
         "| case | size | time us | GB/s | reference | share | |",
         "| :--- | ---: | ---: | ---: | ---: | ---: | :--- |",
@@ -188,13 +188,13 @@ def _markdown_table(check: Check, found: Sequence[Checked]) -> str:
     return "\n".join(lines)
 
 
-def _of_devices(check: Check) -> list[str]:
+def _of_devices(check: ReferenceCheck) -> list[str]:
     """Says how many figures are times of the devices, which need no launches."""
     count = sum(one.by_device for one in check.found)
     return [f"{count} by the time of the device, without launches"] if count else []
 
 
-def _reasons(check: Check) -> list[str]:
+def _reasons(check: ReferenceCheck) -> list[str]:
     """Counts the reasons why results were not judged, the most frequent first."""
     counts = Counter(one.unjudged for one in check.found if one.unjudged and not one.bad)
     lines = [f"{count} not judged: {reason}" for reason, count in counts.most_common()]

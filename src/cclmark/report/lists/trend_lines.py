@@ -30,7 +30,7 @@ MOST_LINES = 60  # series in a table without a request for all
 
 
 @dataclass(frozen=True)
-class Step:
+class TrendStep:
     """The changes between two runs, and the other differences between these runs."""
 
     before: StoredRun
@@ -48,7 +48,7 @@ class Trends:
 
     trends: Sequence[Trend]
     runs: Mapping[int, StoredRun]
-    steps: Sequence[Step]
+    steps: Sequence[TrendStep]
     threshold: float = THRESHOLD
 
 
@@ -249,7 +249,7 @@ def course_of(times_s: Sequence[float]) -> str:
     return "".join(_BLOCKS[round(((log - middle) / span + 0.5) * steps)] for log in logs)
 
 
-def _step_lines(step: Step, paint: Paint) -> list[str]:
+def _step_lines(step: TrendStep, paint: Paint) -> list[str]:
     slower = [one for one in step.changed if one[1].ratio > 1]
     faster = [one for one in step.changed if one[1].ratio <= 1]
     lines = [paint(_between(step), "bold")]
@@ -263,7 +263,7 @@ def _step_lines(step: Step, paint: Paint) -> list[str]:
     return lines + [f"  differs    {text}" for text in step.differences or _NOTHING]
 
 
-def _between(step: Step) -> str:
+def _between(step: TrendStep) -> str:
     ends = (f"{run.run_id[:SHORT_ID]} ({started_of(run)})" for run in (step.before, step.after))
     return "Between runs " + " and ".join(ends)
 

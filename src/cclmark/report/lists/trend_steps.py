@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cclmark.analysis.change import THRESHOLD, Change
 from cclmark.history.history_model import StoredRun, StoredSeries
 from cclmark.history.trend import Trend, trends
-from cclmark.report.lists.trend_lines import Step, Trends
+from cclmark.report.lists.trend_lines import Trends, TrendStep
 from cclmark.results.resume import differing_settings
 from cclmark.results.schema import Header
 from cclmark.results.surroundings import surroundings_changed
@@ -31,7 +31,7 @@ def trends_of(
 
 def _steps(
     found: Sequence[Trend], runs: Mapping[int, StoredRun], headers_of: HeadersOf
-) -> list[Step]:
+) -> list[TrendStep]:
     """Groups changes by the runs before and after, with other differences between these runs."""
     places = {number: place for place, number in enumerate(runs)}
     by_ends: dict[tuple[int, int], list[tuple[Trend, Change]]] = {}
@@ -46,5 +46,5 @@ def _steps(
             *differing_settings(then.settings, now.settings, sides=("before", "after")),
             *surroundings_changed(then, now, "after"),
         ]
-        steps.append(Step(runs[before], runs[after], by_ends[before, after], differences))
+        steps.append(TrendStep(runs[before], runs[after], by_ends[before, after], differences))
     return steps

@@ -63,7 +63,7 @@ class Diagram:
 
 
 @dataclass(frozen=True)
-class Connection:
+class DiagramLine:
     """A line to draw. ``arrow``: at ``second``."""
 
     first: int
@@ -72,7 +72,7 @@ class Connection:
     arrow: bool = False
 
 
-class Layout:
+class DiagramLayout:
     """Places the ranks of each host on a circle, and hosts side by side."""
 
     def __init__(self, host_of: Mapping[int, str]) -> None:
@@ -111,7 +111,7 @@ class Layout:
         self,
         title: str,
         says: str,
-        connections: Sequence[Connection],
+        connections: Sequence[DiagramLine],
         legend: Sequence[tuple[int, str]] = (),
     ) -> Diagram:
         """Returns a drawing of the connections; without the ranks that have no place."""
@@ -131,7 +131,7 @@ class Layout:
         nodes = list(self._nodes.values())
         return Diagram(title, says, self.width, self.height, self._boxes, nodes, edges, legend)
 
-    def _edge(self, one: Connection, aside: float) -> Edge:
+    def _edge(self, one: DiagramLine, aside: float) -> Edge:
         start, end = self._nodes[one.first], self._nodes[one.second]
         length = math.hypot(end.x - start.x, end.y - start.y)
         along_x, along_y = (end.x - start.x) / length, (end.y - start.y) / length

@@ -8,7 +8,7 @@ from itertools import pairwise
 from cclmark.analysis.experiments import experiment_of
 from cclmark.report.charts.cells import device_names
 from cclmark.report.charts.naming import Run
-from cclmark.report.page.diagram import Connection, Diagram, Layout
+from cclmark.report.page.diagram import Diagram, DiagramLayout, DiagramLine
 from cclmark.report.page.page import Facts, PageTable, Section
 from cclmark.report.wording.connections import (
     connections_of,
@@ -139,7 +139,7 @@ def diagrams_of(header: Header, paths: Paths) -> list[Diagram]:
     hosts = {device.rank: device.host for device in header.devices}
     if not 1 < len(hosts) <= _MOST_RANKS:
         return []
-    layout = Layout(hosts)
+    layout = DiagramLayout(hosts)
     found = []
     if groups := transport_groups(paths):
         shown = list(groups.items())[:_MOST_TRANSPORTS]
@@ -148,7 +148,7 @@ def diagrams_of(header: Header, paths: Paths) -> list[Diagram]:
             layout.drawn(
                 f"{paths.ccl}: transport between ranks",
                 f"The transport between every two ranks: {words}.",
-                [Connection(*pair, look) for look, (_, of) in enumerate(shown) for pair in of],
+                [DiagramLine(*pair, look) for look, (_, of) in enumerate(shown) for pair in of],
                 [(look, name) for look, (name, _) in enumerate(shown)],
             )
         )
@@ -158,7 +158,7 @@ def diagrams_of(header: Header, paths: Paths) -> list[Diagram]:
             layout.drawn(
                 f"{paths.ccl}: ring of {counted(ring.channels, 'channel')}",
                 f"A ring of ranks: {ring_text(ring)}.",
-                [Connection(*way, arrow=True) for way in ways],
+                [DiagramLine(*way, arrow=True) for way in ways],
             )
         )
     for tree in paths.trees[:_MOST_SHAPES]:
@@ -167,7 +167,7 @@ def diagrams_of(header: Header, paths: Paths) -> list[Diagram]:
                 f"{paths.ccl}: tree of {counted(tree.channels, 'channel')}, towards its root",
                 f"A tree of ranks: {tree_text(tree)}.",
                 [
-                    Connection(rank, parent, arrow=True)
+                    DiagramLine(rank, parent, arrow=True)
                     for rank, parent in enumerate(tree.parents)
                     if parent >= 0
                 ],

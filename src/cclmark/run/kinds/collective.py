@@ -15,7 +15,7 @@ from cclmark.results.kinds import CaseResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measure import CaseRunner, batches_of
-from cclmark.run.measured_libraries import Library
+from cclmark.run.measured_libraries import OpenLibrary
 from cclmark.run.memory import free_on_all, reserve_for, room_for
 from cclmark.run.opening import measure_each, require_present
 from cclmark.run.soak_cycles import Soak
@@ -39,7 +39,7 @@ class _Runner:
         self.cases = items_of(context.rank.planned, Case)
         self._soak: Soak | None = None
 
-    def measure(self, name: str, library: Library) -> None:
+    def measure(self, name: str, library: OpenLibrary) -> None:
         """Measures the cases of one library, a collective call. Raises EngineError."""
         job = self._job
         number = len(self.cases)

@@ -23,7 +23,7 @@ from cclmark.run.all_or_none import in_step
 from cclmark.run.channel_log import ChannelLog
 from cclmark.run.context import RankContext
 from cclmark.run.engine_operation import operation_of
-from cclmark.run.measured_libraries import Library
+from cclmark.run.measured_libraries import OpenLibrary
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.opening import measure_each
 from cclmark.run.process_memory import process_memory
@@ -51,7 +51,7 @@ class _Runner:
         gc.disable()
         self._first = self._read(None)
 
-    def measure(self, name: str, library: Library) -> None:
+    def measure(self, name: str, library: OpenLibrary) -> None:
         """Reads the memory of the cases, a collective call. Raises EngineError."""
         rank, job = self._rank, self._job
         common = [MemoryStage("library loaded", "library", self._first, self._read(None))]

@@ -10,7 +10,7 @@ from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Settings
 from cclmark.run.context import RankContext
 from cclmark.run.measure import Batches, least_batch_s
-from cclmark.run.measured_libraries import Library, NativeLibrary
+from cclmark.run.measured_libraries import NativeLibrary, OpenLibrary
 from cclmark.run.opening import measure_each
 from cclmark.run.pair_measurement import PairsRunner
 
@@ -43,7 +43,7 @@ def run(context: RankContext) -> None:
 
     planned = items_of(context.rank.planned, Case)
 
-    def measure(name: str, library: Library) -> None:
+    def measure(name: str, library: OpenLibrary) -> None:
         assert isinstance(library, NativeLibrary)
         PairsRunner(
             context.rank,

@@ -12,7 +12,7 @@ from cclmark.plan.pieces import PieceCase
 from cclmark.results.kinds import PieceResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
-from cclmark.run.measured_libraries import Library
+from cclmark.run.measured_libraries import OpenLibrary
 from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.opening import measure_each, require_present
 from cclmark.run.pieces_runner import PieceRunner
@@ -24,7 +24,7 @@ def run(context: RankContext) -> None:
     measure_each(context, [one.case for one in items], partial(_measure, context, items))
 
 
-def _measure(context: RankContext, items: list[PieceCase], name: str, library: Library) -> None:
+def _measure(context: RankContext, items: list[PieceCase], name: str, library: OpenLibrary) -> None:
     """Measures the cases of one library, a collective call. Raises EngineError."""
     rank, job = context.rank, context.job
     pending = job.pending or range(len(items))

@@ -15,7 +15,7 @@ from cclmark.results.kinds import ReplayResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.compute import open_compute
 from cclmark.run.context import RankContext
-from cclmark.run.measured_libraries import Library, NativeLibrary, join_with_id
+from cclmark.run.measured_libraries import NativeLibrary, OpenLibrary, join_with_id
 from cclmark.run.opening import measure_each
 from cclmark.run.rank import Rank
 from cclmark.run.step_runner import StepRunner
@@ -29,7 +29,7 @@ def run(context: RankContext) -> None:
 
 
 def _measure(
-    context: RankContext, items: Sequence[Replay], step: RankStep, name: str, library: Library
+    context: RankContext, items: Sequence[Replay], step: RankStep, name: str, library: OpenLibrary
 ) -> None:
     """Measures the replays with one library, a collective call. Raises EngineError."""
     rank, device = context.rank, context.devices[0]
@@ -87,7 +87,7 @@ def _join_groups(
     rank: Rank,
     device: engine.Device,
     step: RankStep,
-    library: Library,
+    library: OpenLibrary,
     options: Mapping[str, str],
 ) -> list[engine.Communicator | None]:
     """Creates the communicators of all groups, one after the other; None for those of others."""

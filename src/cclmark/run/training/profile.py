@@ -26,7 +26,7 @@ _US_PER_S = 1e6
 _MARK_KERNEL, _MARK_ON_HOST = "spin_kernel", "cclmark end of a step"
 
 
-class Event(msgspec.Struct):
+class ProfilerEvent(msgspec.Struct):
     """An event of the Chrome trace format; times in microseconds."""
 
     ph: str = ""
@@ -37,7 +37,7 @@ class Event(msgspec.Struct):
 
 
 class _Trace(msgspec.Struct):
-    traceEvents: list[Event] = []  # noqa: N815 - the format's name
+    traceEvents: list[ProfilerEvent] = []  # noqa: N815 - the format's name
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Profiler:
         return busy_in(events, self._backend, on_host=self._device.type == "cpu")
 
 
-def busy_in(events: Iterable[Event], backend: str, *, on_host: bool) -> Busy | None:
+def busy_in(events: Iterable[ProfilerEvent], backend: str, *, on_host: bool) -> Busy | None:
     """What was busy between the first and the last end of a step, for one step.
 
     None with less than two ends, or without compute.
