@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from cclmark.analysis.overlaps import summaries_of
+from cclmark.analysis.overlap_summaries import summaries_of
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.plan.sizes import format_size, parse_size
 from cclmark.results.journal import read_journal

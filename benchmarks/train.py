@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from cclmark.analysis.trainings import summaries_of
+from cclmark.analysis.training_summaries import summaries_of
 from cclmark.results.journal import read_journal
 
 _PLAIN = Path(__file__).parent / "torch" / "train_plain.py"

@@ -23,8 +23,9 @@ def extend_kinds(text: str, struct: str, union: str, line: str) -> str:
     assert end
     return (
         before.replace(
-            "from cclmark.plan.pairs import",
-            "from cclmark.plan.meetings import MEETING, Meeting\nfrom cclmark.plan.pairs import",
+            "from cclmark.plan.pair_cases import",
+            "from cclmark.plan.meetings import MEETING, Meeting\n"
+            "from cclmark.plan.pair_cases import",
         )
         + f"\n{struct}\n\n{union}{table}\n{line}}}\n{tail}"
     )

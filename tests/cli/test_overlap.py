@@ -10,8 +10,8 @@ import time
 import pytest
 
 from cclmark.analysis.overlap_intervals import figures_of
-from cclmark.analysis.overlaps import summaries_of
-from cclmark.report.replay import replayed
+from cclmark.analysis.overlap_summaries import summaries_of
+from cclmark.report.journal_text import replayed
 from cclmark.results.journal import read_journal
 
 SMALL = ("-b", "16K", "-e", "64K", "--rounds", "2")

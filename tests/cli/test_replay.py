@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.analysis.replays import summaries_of_replays
+from cclmark.analysis.replay_summaries import summaries_of_replays
 from cclmark.recording.replay_fit import chosen_of
 from cclmark.results.journal import read_journal
 from commands import wait_until

@@ -20,7 +20,7 @@ from cclmark.cli.tune.tune_options import TuneFlags
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
 from cclmark.recording.joining import joined
-from cclmark.recording.sm_cost import measure_sm_cost
+from cclmark.recording.sm_cost_measuring import measure_sm_cost
 from cclmark.report.lists.sm_cost_lines import sm_cost_lines
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Choice

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cclmark.analysis.statistics import median
-from cclmark.analysis.trainings import figures_of
-from cclmark.report.replay import replayed
+from cclmark.analysis.training_summaries import figures_of
+from cclmark.report.journal_text import replayed
 from patience import waits
 
 FAKES = Path(__file__).parents[1] / "fakes"

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cclmark.analysis.overlap_intervals import phase_order
-from cclmark.analysis.overlaps import summaries_of
+from cclmark.analysis.overlap_summaries import summaries_of
 from cclmark.results.journal import read_journal
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]

@@ -2,9 +2,9 @@
 
 import os
 
-from cclmark.run.training import measuring
+from cclmark.run.training import training_runner
 
-_measured = measuring.free_on_all
+_measured = training_runner.free_on_all
 
 
 def _free_on_all(device, rank_group, here):
@@ -13,4 +13,4 @@ def _free_on_all(device, rank_group, here):
     return int(os.environ["CCLMARK_FAKE_FREE"])
 
 
-measuring.free_on_all = _free_on_all
+training_runner.free_on_all = _free_on_all

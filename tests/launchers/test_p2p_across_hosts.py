@@ -13,7 +13,7 @@ import sys
 import pytest
 from hosts import wait_until
 
-from cclmark.report.replay import replayed
+from cclmark.report.journal_text import replayed
 from cclmark.results.journal import read_journal
 from patience import scaled
 

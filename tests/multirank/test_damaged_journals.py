@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
 from cclmark.plan.items import COLLECTIVE
+from cclmark.report.journal_text import exporter_of, formats_of
 from cclmark.report.kinds.case_table import TableExporter
-from cclmark.report.replay import exporter_of, formats_of
 from cclmark.results.journal import Journal, parse_journal, read_journal
 from examples import examples
 

@@ -14,7 +14,7 @@ from cclmark.importing.importers import import_text
 from cclmark.importing.nvbandwidth_tests import test_of as meaning_of
 from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.reference_store import shipped_references
-from cclmark.report.replay import replayed
+from cclmark.report.journal_text import replayed
 from cclmark.results.journal import read_journal
 
 TEXTS = Path(__file__).parents[1] / "foreign"

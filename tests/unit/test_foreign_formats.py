@@ -16,7 +16,7 @@ from cclmark.history.moments import stored_moment
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.importing.nccl_head import nccl_version
-from cclmark.report.replay import replayed
+from cclmark.report.journal_text import replayed
 from cclmark.results.journal import read_journal
 
 TEXTS = Path(__file__).parents[1] / "foreign"

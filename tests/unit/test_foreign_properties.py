@@ -18,8 +18,8 @@ from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.plan.cases import Case
 from cclmark.plan.items import COLLECTIVE
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, size_for_count
+from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.nccl_tests import fit
-from cclmark.report.replay import exporter_of
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Footer, Summary, Verification
@@ -208,14 +208,14 @@ def test_tables_of_several_numbers_of_ranks_come_back(one, other, told):
 
 @pytest.mark.parametrize("file", sorted((TESTS.parent / "benchmarks" / "results").rglob("*.jsonl")))
 def test_json_of_ours_is_the_journal_again(file):
-    from cclmark.report.replay import replayed
+    from cclmark.report.journal_text import replayed
 
     journal = read_journal(file)
     assert read("".join(replayed(journal, "json")).encode()) == journal
 
 
 def test_json_of_a_soak_has_the_conditions_of_its_devices():
-    from cclmark.report.replay import replayed
+    from cclmark.report.journal_text import replayed
     from cclmark.results.schema import Condition
 
     soak = read_journal(TESTS / "golden" / "sample.jsonl")

@@ -12,7 +12,7 @@ from cclmark.results.kinds import TransferResult
 from cclmark.run import host_transfers
 from cclmark.run.host_transfers import HostTransfers
 from cclmark.run.measuring_transfers import open_transfers
-from cclmark.run.memory import free_on_all
+from cclmark.run.reserved_buffers import free_on_all
 
 HOSTS = [7, 7, 3, 3]  # by rank; the host with the smaller number has the later ranks
 

@@ -27,7 +27,7 @@ from cclmark.plan.items import (
 from cclmark.plan.models import MODELS
 from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Compute, Overlap
-from cclmark.plan.pieces import Division, PieceCase
+from cclmark.plan.piece_cases import Division, PieceCase
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemory
 from cclmark.plan.replays import OriginalStep, Replay

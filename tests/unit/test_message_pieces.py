@@ -11,7 +11,7 @@ from cclmark.analysis.piece_figures import row_of
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
-from cclmark.plan.pieces import (
+from cclmark.plan.piece_cases import (
     BUCKETS,
     DIVISIBLE,
     GROUPED,

@@ -23,7 +23,7 @@ COMPARED = re.compile(rf'(?:operation|name|collective)\S* (?:==|!=|in|not in) \(
 # What NCCL does for all_reduce alone; the figure that people know by heart; which of two devices is
 # the root, in words; what a foreign text may leave open; the only operation of DDP's buckets.
 COMPARING = {
-    "plan/pieces.py",
+    "plan/piece_cases.py",
     "references/matching.py",
     "report/insights/headline.py",
     "report/wording/device_labels.py",

@@ -11,7 +11,7 @@ from cclmark.analysis.overlap_intervals import phase_order
 from cclmark.plan.cases import Case
 from cclmark.plan.overlaps import Compute, Overlap
 from cclmark.plan.variants import DEFAULT
-from cclmark.run.overlapping import OverlapRunner
+from cclmark.run.overlap_runner import OverlapRunner
 
 CASE = Case("all_reduce", "shm", 1, "float32", 1 << 20, 1 << 18, False, reduction="sum")
 SPAN_S = 1e-3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cclmark.analysis.overlaps import summaries_of
+from cclmark.analysis.overlap_summaries import summaries_of
 from cclmark.plan.cases import Case
 from cclmark.plan.overlaps import Compute, Overlap, overlaps_of
 from cclmark.plan.variants import DEFAULT, PLACEMENT, Assignment, Variant

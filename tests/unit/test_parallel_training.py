@@ -105,7 +105,7 @@ def test_memory_that_runs_out_in_a_step_is_reported_with_what_would_fit():
     from cclmark import _engine as engine
     from cclmark.plan.trainings import Training
     from cclmark.plan.variants import DEFAULT
-    from cclmark.run.training.measuring import within_memory
+    from cclmark.run.training.training_runner import within_memory
 
     training = Training(
         *(DEFAULT, 0, "torch:nccl", MODELS["gpt2-xl"], "ddp", 2, 64, 1024),
@@ -322,7 +322,7 @@ class TestTimeline:
 
     @staticmethod
     def found(*more, on_host=False):
-        from cclmark.run.training.profile import ProfilerEvent, busy_in
+        from cclmark.run.training.profiler_timeline import ProfilerEvent, busy_in
 
         ends = [
             ("user_annotation", "cclmark end of a step", 9, 1)
@@ -360,7 +360,7 @@ class TestTimeline:
         assert (busy.compute_s, busy.exposed_s) == pytest.approx((30e-6, 30e-6))
 
     def test_a_trace_without_steps_or_work_is_unknown(self):
-        from cclmark.run.training.profile import busy_in
+        from cclmark.run.training.profiler_timeline import busy_in
 
         assert self.found() is None
         assert busy_in([], "nccl", on_host=False) is None

@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.analysis.profiles import completed, sums_of, waits_of_processes
-from cclmark.profile.assembly import assemble
-from cclmark.profile.coverage import absent_of, differences_of
 from cclmark.profile.intervals import length_of, lengths_within, union_of, without
 from cclmark.profile.observed import (
     ObservedCall,
@@ -19,6 +17,8 @@ from cclmark.profile.observed import (
     ObservedProcess,
 )
 from cclmark.profile.periods import Period, period_of
+from cclmark.profile.profile_assembly import assemble
+from cclmark.profile.profile_gaps import absent_of, differences_of
 from cclmark.profile.waits import waits_of
 from cclmark.report.kinds.profile_page import drawn_numbers
 from cclmark.report.wording.profile_words import process_rows, remarks_of

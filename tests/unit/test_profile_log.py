@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.profile.coverage import losses_of, uncounted_of, unlisted_of
+from cclmark.profile.profile_gaps import losses_of, uncounted_of, unlisted_of
 from cclmark.profile.profile_log import number_by_process, read_profile_log
 from cclmark.profile.runs_of_logs import is_of, runs_of
 

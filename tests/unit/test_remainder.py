@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Sweep, UnevenPattern
 from cclmark.plan.outline import differences, outline_of
-from cclmark.plan.pairs import PairCases
+from cclmark.plan.pair_cases import PairCases
 from cclmark.plan.transfers import TransferPlan
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult

@@ -7,19 +7,19 @@ import json
 import msgspec
 import pytest
 
-from cclmark.analysis.replays import summaries_of_replays
+from cclmark.analysis.replay_summaries import summaries_of_replays
 from cclmark.errors import UsageError
 from cclmark.importing.header import Origin
 from cclmark.importing.traces import TraceFile, import_traces
 from cclmark.plan.replays import OriginalStep, Replay
 from cclmark.plan.variants import DEFAULT
-from cclmark.profile.assembly import assemble
 from cclmark.profile.observed import (
     ObservedCall,
     ObservedGroup,
     ObservedOperation,
     ObservedProcess,
 )
+from cclmark.profile.profile_assembly import assemble
 from cclmark.profile.program_step import step_of
 from cclmark.report.wording.replay_words import error_lines, program_cells
 from cclmark.results.journal import Journal

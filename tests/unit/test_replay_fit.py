@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cclmark.analysis.replays import ReplaySummary
+from cclmark.analysis.replay_summaries import ReplaySummary
 from cclmark.plan.overlaps import Compute
 from cclmark.plan.replays import OriginalStep, Replay
 from cclmark.plan.variants import DEFAULT

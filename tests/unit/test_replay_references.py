@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.analysis.replays import ReplaySummary
+from cclmark.analysis.replay_summaries import ReplaySummary
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.replays import Replay
 from cclmark.plan.variants import DEFAULT

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.plan.items import COLLECTIVE
-from cclmark.report.replay import exporter_of
+from cclmark.report.journal_text import exporter_of
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import KINDS
 

@@ -8,7 +8,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.overlaps import Compute, overlaps_of_pairs
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import MATMUL
-from cclmark.recording.sm_cost import measure_sm_cost
+from cclmark.recording.sm_cost_measuring import measure_sm_cost
 from cclmark.tune.choices import Choice
 from cclmark.tune.prove import Proof, Proven
 from cclmark.tune.rules import Rule
@@ -33,7 +33,7 @@ def test_each_operation_is_measured_with_the_default_and_as_it_is_deployed(tmp_p
         seen.extend(pairs)
         return [], Outcome(0)
 
-    monkeypatch.setattr("cclmark.recording.sm_cost.measure_beside", measure)
+    monkeypatch.setattr("cclmark.recording.sm_cost_measuring.measure_beside", measure)
     operations = [
         tuned("all_reduce", Choice("ring", "simple", 2)),
         tuned("all_gather", Choice("", "", 0, registration="symmetric")),

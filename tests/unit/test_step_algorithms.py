@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.explain.steps import doubling, ring, tree
-from cclmark.explain.steps.messages import Message, messages, unmatched
+from cclmark.explain.steps.message_steps import Message, messages, unmatched
 from cclmark.explain.steps.step import INPUT, OUTPUT, Place, Step, shares
 from step_simulation import Memory, by_chunk, execute
 

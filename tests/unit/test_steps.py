@@ -20,12 +20,12 @@ from cclmark.plan.trainings import Training
 from cclmark.plan.variants import DEFAULT
 from cclmark.report.charts.naming import Run
 from cclmark.report.exports.exports import EXPORTS
+from cclmark.report.journal_text import replayed
 from cclmark.report.kinds.profile_columns import PROFILES
 from cclmark.report.kinds.step_columns import STEP_NAMES
 from cclmark.report.kinds.train_columns import TRAININGS
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import page_of
-from cclmark.report.replay import replayed
 from cclmark.report.wording.profile_words import program_of
 from cclmark.report.wording.step_words import PARTS, STEP, STEPS_HEAD
 from cclmark.report.wording.training_words import head_of

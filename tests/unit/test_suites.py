@@ -22,7 +22,7 @@ from cclmark.plan.bounds import (
 )
 from cclmark.plan.cases import Sweep, UnevenPattern
 from cclmark.plan.operations import COLLECTIVES, PAIR_OPERATIONS, parse_dtypes, parse_reductions
-from cclmark.plan.pairs import PairCases
+from cclmark.plan.pair_cases import PairCases
 from cclmark.plan.sizes import parse_size, sweep
 from cclmark.plan.suites import chosen_commands, parse_suite, with_baselines
 from cclmark.plan.thresholds import SizeRange

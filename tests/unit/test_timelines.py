@@ -16,14 +16,6 @@ from cclmark.explain.kernel_count import KernelCount
 from cclmark.plan.cases import Case
 from cclmark.report.lists.trace_problems import trace_problems
 from cclmark.report.lists.trace_summary import trace_summary
-from cclmark.trace.assembly import (
-    alignment_error_ns,
-    assemble,
-    batch_time,
-    operation_time_s,
-    skew_of,
-    slowest_channel,
-)
 from cclmark.trace.batch_time import BatchTime
 from cclmark.trace.chrome_file import write_chrome
 from cclmark.trace.clocks import device_clock, event_clock, host_clock, resolution_ns
@@ -38,6 +30,14 @@ from cclmark.trace.rank_trace import (
     trace_of,
 )
 from cclmark.trace.timeline import RankTracks, Slice, Timeline, Track
+from cclmark.trace.timeline_assembly import (
+    alignment_error_ns,
+    assemble,
+    batch_time,
+    operation_time_s,
+    skew_of,
+    slowest_channel,
+)
 
 MIB = 1 << 20
 CASE = Case(

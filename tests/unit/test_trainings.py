@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.peaks import peak_of, total_peak
 from cclmark.analysis.step_timeline import length, merged, outside
-from cclmark.analysis.trainings import figures_of, summaries_of
+from cclmark.analysis.training_summaries import figures_of, summaries_of
 from cclmark.cli.train.train_options import MODEL_NAMES
 from cclmark.errors import UsageError
 from cclmark.plan.models import MODELS, find_model

@@ -11,7 +11,7 @@ from cclmark.analysis.meaning import times_mean_little
 from cclmark.analysis.outliers import looked_at, outliers
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
-from cclmark.plan.pairs import Pair
+from cclmark.plan.pair_cases import Pair
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Header, Relation, Summary
 

@@ -13,7 +13,7 @@ from cclmark.analysis.pair_results import places_of
 from cclmark.analysis.transfer_results import LinkLimits, allowed_bytes_per_s, figures
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
-from cclmark.plan.pairs import Pair
+from cclmark.plan.pair_cases import Pair
 from cclmark.plan.thresholds import Threshold
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from cclmark.analysis.statistics import median, median_interval
-from cclmark.analysis.trainings import TrainingSummary, limiting_rank, slowest_of
+from cclmark.analysis.training_summaries import TrainingSummary, limiting_rank, slowest_of
 from cclmark.results.schema import ProcessTimeline, Profile, ProfileProcess
 
 _PLUG_IN, _KINETO, _EXECUTION_TRACE = "plug-in", "kineto", "execution-trace"
@@ -19,9 +19,9 @@ class StepFigures:
     """Seconds for one step; None: unknown, for ``reason``.
 
     ``step_s``: the median over ``steps`` steps of the slowest rank's time, ``interval_s`` its 95 %
-    interval. The others are means over steps of one rank, see analysis.trainings.RoundFigures:
-    ``profiled_s`` consists of ``compute_s``, ``exposed_s`` and ``idle_s``; ``communication_s`` of
-    ``exposed_s`` and ``hidden_s``.
+    interval. The others are means over steps of one rank, see
+    analysis.training_summaries.RoundFigures: ``profiled_s`` consists of ``compute_s``,
+    ``exposed_s`` and ``idle_s``; ``communication_s`` of ``exposed_s`` and ``hidden_s``.
     """
 
     steps: int = 0

@@ -14,9 +14,9 @@ from cclmark.importing.execution_trace import is_execution_trace, read_execution
 from cclmark.importing.header import Origin, iso_time
 from cclmark.importing.inspector import is_inspector, read_inspector
 from cclmark.importing.kineto import is_kineto, read_kineto
-from cclmark.profile.assembly import assemble
-from cclmark.profile.coverage import absent_of, differences_of
 from cclmark.profile.observed import ObservedProcess
+from cclmark.profile.profile_assembly import assemble
+from cclmark.profile.profile_gaps import absent_of, differences_of
 from cclmark.profile.run_header import unmeasured_settings
 from cclmark.results.journal import Journal
 from cclmark.results.schema import (

@@ -20,7 +20,7 @@ from cclmark.plan.operations import (
     REDUCTIONS,
     parse_dtypes,
 )
-from cclmark.plan.pairs import Pair
+from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size, parse_size
 from cclmark.plan.transfers import DIRECTIONS, ENGINES, KERNELS, MEASURES, SCOPES
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cclmark.analysis.overlaps import OverlapSummary, summaries_of
+from cclmark.analysis.overlap_summaries import OverlapSummary, summaries_of
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import OVERLAP

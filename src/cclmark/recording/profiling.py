@@ -22,8 +22,8 @@ from cclmark.explain.plugin_log import open_plugin_log, plugin_path
 from cclmark.launch.descendants import Descendants, SeenProcess
 from cclmark.launch.program import ProgramEnd, run_program
 from cclmark.printable import plain, plain_lines, printable
-from cclmark.profile.assembly import Assembled, assemble
-from cclmark.profile.coverage import (
+from cclmark.profile.profile_assembly import Assembled, assemble
+from cclmark.profile.profile_gaps import (
     absent_of,
     differences_of,
     losses_of,

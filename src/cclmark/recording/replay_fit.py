@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.analysis.replays import ReplaySummary, summaries_of_replays
+from cclmark.analysis.replay_summaries import ReplaySummary, summaries_of_replays
 from cclmark.errors import EXIT_OK
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.overlaps import Compute

@@ -6,7 +6,7 @@ from cclmark.analysis.compare import MARGIN, Side, compare
 from cclmark.errors import UsageError
 from cclmark.report.comparison import Comparison, libraries_of
 from cclmark.report.kinds import report_kind
-from cclmark.report.wording.coverage import coverage_lines
+from cclmark.report.wording.one_sided_cases import coverage_lines
 from cclmark.report.wording.remarks import lacking
 from cclmark.results.imported import differences_told
 from cclmark.results.journal import Journal

@@ -28,8 +28,8 @@ from cclmark.plan.items import (
 )
 from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Overlap
-from cclmark.plan.pairs import PairCases, falls_with_message, falls_with_pair
-from cclmark.plan.pieces import PieceCase
+from cclmark.plan.pair_cases import PairCases, falls_with_message, falls_with_pair
+from cclmark.plan.piece_cases import PieceCase
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.rank_memory import RankMemories, RankMemory
 from cclmark.plan.replays import Replay

@@ -8,7 +8,7 @@ from cclmark.explain.paths import Route
 from cclmark.plan.counts import Count, Duration, Elapsed
 from cclmark.plan.islands import Island
 from cclmark.plan.outline import Outline
-from cclmark.plan.pieces import Division
+from cclmark.plan.piece_cases import Division
 from cclmark.plan.profiled import ProfiledOperation
 
 SCHEMA_VERSION = 4

@@ -10,7 +10,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.plan.work_beside import MATMUL
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
-from cclmark.run.memory import free_on_all
+from cclmark.run.reserved_buffers import free_on_all
 
 _ARRAYS = 3  # of the triad
 

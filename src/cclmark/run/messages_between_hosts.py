@@ -12,7 +12,7 @@ from cclmark.analysis.summary import chosen_times, combine
 from cclmark.analysis.transfer_results import summarise_copies
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import OPERATIONS
-from cclmark.plan.pairs import Pair
+from cclmark.plan.pair_cases import Pair
 from cclmark.plan.transfers import ELEMENT_BYTES, Transfer
 from cclmark.rendezvous.messages import Job
 from cclmark.results.kinds import CaseResult, TransferResult

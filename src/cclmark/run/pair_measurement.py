@@ -20,15 +20,15 @@ from cclmark.analysis.pair_results import disturbance
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
 from cclmark.plan.operations import OPERATIONS
-from cclmark.plan.pairs import Pair, pair_rounds, probe_of
+from cclmark.plan.pair_cases import Pair, pair_rounds, probe_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.kinds import CaseResult, Result
 from cclmark.results.schema import Settings
 from cclmark.run.measure import Batches, CaseRunner
 from cclmark.run.measured_cases import MeasuredCases
 from cclmark.run.measured_libraries import join_with_id
-from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.rank import Rank
+from cclmark.run.reserved_buffers import free_on_all, reserve_for
 
 if TYPE_CHECKING:
     from cclmark.run.instruments import Instruments
@@ -350,7 +350,7 @@ class PairsRunner:
 
 
 def _followers(cases: CasesOfPairs, places: Iterable[int]) -> dict[int, list[int]]:
-    """The probe of each sweep with the places that follow it: see plan.pairs.probe_of."""
+    """The probe of each sweep with the places that follow it: see plan.pair_cases.probe_of."""
     sweeps: dict[tuple[object, ...], list[int]] = {}
     for place in places:
         case = cases.of_two[place]

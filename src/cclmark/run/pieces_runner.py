@@ -12,7 +12,7 @@ from cclmark.analysis.piece_figures import row_of
 from cclmark.analysis.stopping import LEAST_BATCH_S, Precision, WarmUp, operations_per_batch
 from cclmark.analysis.summary import chosen_times, clock_of, combine
 from cclmark.plan.inject import Injection
-from cclmark.plan.pieces import GROUPED, Division, PieceCase, piece_counts
+from cclmark.plan.piece_cases import GROUPED, Division, PieceCase, piece_counts
 from cclmark.results.kinds import PieceResult
 from cclmark.results.schema import Finding, PieceRow, Samples, Verification
 from cclmark.run.all_or_none import in_step

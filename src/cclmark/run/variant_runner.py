@@ -15,8 +15,8 @@ from cclmark.results.kinds import OverlapResult, TrialResult, VariedCase, Varied
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import OpenLibrary
-from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.opening import measure_each
+from cclmark.run.reserved_buffers import free_on_all, reserve_for
 
 #: Measures the item with this index.
 Measure = Callable[[int], VariedCaseResult]

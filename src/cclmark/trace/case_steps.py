@@ -18,7 +18,7 @@ from cclmark.explain.operation import dtype_of
 from cclmark.explain.plugin_log import PluginEvent
 from cclmark.explain.shapes import rings_by_channel, trees_by_channel
 from cclmark.explain.steps import doubling, ring, tree
-from cclmark.explain.steps.messages import Message, messages, unmatched
+from cclmark.explain.steps.message_steps import Message, messages, unmatched
 from cclmark.explain.steps.planned import planned
 from cclmark.explain.steps.step import Step, shares
 from cclmark.plan.cases import Case

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cclmark.analysis.overlaps import OverlapSummary
+from cclmark.analysis.overlap_summaries import OverlapSummary
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import COMMUNICATOR, PROCESS, REGISTRATION, Assignment, Variant
 from cclmark.tune.target import assigned_options

@@ -11,11 +11,11 @@ from cclmark.errors import UsageError
 from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import PIECES, items_of
-from cclmark.plan.pieces import parse_pieces, piece_cases
+from cclmark.plan.piece_cases import parse_pieces, piece_cases
 from cclmark.recording.output import Output
 from cclmark.report.formats.exporter import Exporter
+from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.pieces_table import PieceTable
-from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import PieceResult
 

@@ -47,9 +47,9 @@ from cclmark.recording.recorder import record, recording
 from cclmark.recording.run_files import new_journal
 from cclmark.recording.trial_measuring import TrialMeasuring
 from cclmark.report.formats.exporter import Exporter
+from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.experiment_table import BisectionTable, ExperimentTable
 from cclmark.report.lists.bisection_lines import bisection_lines
-from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import TrialResult
 

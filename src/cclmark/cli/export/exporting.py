@@ -11,8 +11,8 @@ from cclmark.errors import EXIT_OK, UsageError
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.report.exports.exports import EXPORTS, TABULAR
+from cclmark.report.journal_text import unshown
 from cclmark.report.kinds import report_kind
-from cclmark.report.replay import unshown
 from cclmark.report.wording.remarks import lacking
 from cclmark.results.journal import Journal, read_journal
 

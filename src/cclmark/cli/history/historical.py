@@ -19,8 +19,8 @@ from cclmark.history.store import History
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.recording.output import Output, print_out
+from cclmark.report.journal_text import replayed, unshown
 from cclmark.report.lists.history_lists import run_lines, runs_csv, runs_json, runs_table
-from cclmark.report.replay import replayed, unshown
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.text import counted
 

@@ -47,12 +47,12 @@ from cclmark.recording.joining import first_of, joined, pick_devices
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.report.formats.exporter import Exporter
+from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.transfer_formats import (
     TransferMarkdown,
     TransferPccl,
 )
 from cclmark.report.kinds.transfer_table import TransferTable
-from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.kinds import TransferResult

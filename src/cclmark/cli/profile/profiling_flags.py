@@ -14,8 +14,8 @@ from cclmark.recording.output import Output
 from cclmark.recording.profiling import ProfileRequest, profile
 from cclmark.recording.run_files import new_journal
 from cclmark.report.formats.exporter import Exporter
+from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.profile_table import ProfileTable
-from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 
 

@@ -42,8 +42,8 @@ from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.recording.run_files import new_journal
 from cclmark.report.formats.exporter import Exporter
+from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.replay_table import ReplayTable
-from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import read_journal

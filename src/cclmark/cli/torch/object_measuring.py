@@ -20,8 +20,8 @@ from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.report.formats.exporter import Exporter
+from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.objects_table import ObjectTable
-from cclmark.report.replay import exporter_of
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import ObjectResult
 from cclmark.results.schema import Settings

@@ -20,9 +20,9 @@ from cclmark.recording.joining import joined
 from cclmark.recording.run_files import new_journal
 from cclmark.report.lists.trace_problems import trace_problems
 from cclmark.report.lists.trace_summary import trace_summary
-from cclmark.trace.assembly import assemble
 from cclmark.trace.rank_trace import RankTrace
 from cclmark.trace.slot_events import most_slot_events
+from cclmark.trace.timeline_assembly import assemble
 
 _MEASURED_FOR_S = 0.3  # the time of an operation that is not traced, to compare with
 

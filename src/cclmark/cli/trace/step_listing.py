@@ -14,9 +14,9 @@ from cclmark.plan.sizes import format_size
 from cclmark.report.lists.step_file import step_file
 from cclmark.report.lists.step_table import step_lines
 from cclmark.results.topology import relations_between
-from cclmark.trace.assembly import CaseTimeline
 from cclmark.trace.case_steps import steps_of
 from cclmark.trace.rank_trace import RankTrace
+from cclmark.trace.timeline_assembly import CaseTimeline
 
 _SUFFIXES = (".pftrace", ".trace.json", ".json")
 

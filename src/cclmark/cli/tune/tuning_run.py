@@ -46,7 +46,7 @@ from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import recording
 from cclmark.recording.run_files import new_journal
-from cclmark.recording.sm_cost import measure_sm_cost
+from cclmark.recording.sm_cost_measuring import measure_sm_cost
 from cclmark.recording.trial_measuring import Measuring, TrialMeasuring
 from cclmark.recording.tuning import TuneRequest, Tuning, check_directory
 from cclmark.report.kinds.tune_table import TuneTable, lines_of

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from cclmark.analysis.choices import choice_changes
+from cclmark.analysis.choice_changes import choice_changes
 from cclmark.analysis.limits import link_limit
 from cclmark.analysis.statistics import median, quantile
 from cclmark.analysis.summary import ACROSS_RANKS, chosen_times, combine

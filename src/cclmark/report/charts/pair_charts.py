@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.analysis.pair_results import sweeps
-from cclmark.plan.pairs import Pair
+from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.cells import device_names, extremes, key_of, least_span
 from cclmark.report.charts.chart_model import Chart, ChartCurve, Heat, Lines

@@ -9,7 +9,7 @@ import msgspec
 from cclmark.analysis.copies import outliers_of
 from cclmark.analysis.statistics import median
 from cclmark.analysis.transfer_results import Deviation, figures
-from cclmark.plan.pairs import Pair
+from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.charts.cells import extremes, key_of, least_span

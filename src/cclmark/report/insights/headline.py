@@ -9,7 +9,7 @@ from cclmark.analysis.limits import link_limit
 from cclmark.analysis.pair_results import sweeps
 from cclmark.analysis.statistics import median
 from cclmark.plan.operations import moves_data
-from cclmark.plan.pairs import Pair
+from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.references.match import LEAST_JUDGED_BYTES

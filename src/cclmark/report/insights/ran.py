@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cclmark.analysis.paths import path_warnings
+from cclmark.analysis.path_warnings import path_warnings
 from cclmark.report.insights.insight_words import (
     MOST_NAMED,
     Insight,

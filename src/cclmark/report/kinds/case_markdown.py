@@ -13,7 +13,7 @@ from cclmark.report.formats.markdown import escape
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
-from cclmark.report.wording.connections import connection_lines
+from cclmark.report.wording.connection_words import connection_lines
 from cclmark.report.wording.explained import explained_lines
 from cclmark.report.wording.head import binding_lines, method_of, origin_of
 from cclmark.report.wording.launches import launches_in_words

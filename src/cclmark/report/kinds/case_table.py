@@ -16,7 +16,7 @@ from cclmark.printable import plain
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
 from cclmark.report.side_by_side import side_by_side
-from cclmark.report.wording.connections import connection_lines
+from cclmark.report.wording.connection_words import connection_lines
 from cclmark.report.wording.explained import explained_lines
 from cclmark.report.wording.head import method_of, opening_lines
 from cclmark.report.wording.launches import launches_in_words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cclmark.analysis.overlaps import OverlapSummary, SlowDown, summaries_of
+from cclmark.analysis.overlap_summaries import OverlapSummary, SlowDown, summaries_of
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.chart_model import Chart, ChartCurve, Level, Lines, marked
 from cclmark.report.charts.naming import Run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.analysis.overlaps import OverlapSummary, summaries_of
+from cclmark.analysis.overlap_summaries import OverlapSummary, summaries_of
 from cclmark.printable import plain
 from cclmark.report.wording.head import labelled, opening_lines
 from cclmark.report.wording.overlap_words import (

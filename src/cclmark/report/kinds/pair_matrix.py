@@ -7,7 +7,7 @@ from functools import cached_property
 
 from cclmark.analysis.pair_results import PairPoint, PairSweep
 from cclmark.plan.cases import Case
-from cclmark.plan.pairs import Pair
+from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 

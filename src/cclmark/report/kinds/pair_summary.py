@@ -8,7 +8,7 @@ import msgspec
 
 from cclmark.analysis.pair_results import PairDeviation, PairSweep, at_once, pair_outliers, sweeps
 from cclmark.plan.cases import Case
-from cclmark.plan.pairs import Pair
+from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 from cclmark.report.kinds.matrix import figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cclmark.plan.pieces import BUCKETS, GROUPED, ONE, SEPARATE, Division
+from cclmark.plan.piece_cases import BUCKETS, GROUPED, ONE, SEPARATE, Division
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.chart_model import Chart, ChartCurve, Lines, marked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from cclmark.analysis.replays import communication_of, slowest_of, span_of, step_of_result
+from cclmark.analysis.replay_summaries import communication_of, slowest_of, span_of, step_of_result
 from cclmark.analysis.statistics import median_interval
 from cclmark.report.columns import Cell, Layout, Row, columns
 from cclmark.results.kinds import ReplayResult

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.analysis.replays import communication_of, span_of, step_of_result
+from cclmark.analysis.replay_summaries import communication_of, span_of, step_of_result
 from cclmark.report.formats.openmetrics import Metric, Series, labels_of
 from cclmark.report.kinds.kind import RunLabels
 from cclmark.results.kinds import ReplayResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cclmark.analysis.replays import ReplaySummary, summaries_of_replays
+from cclmark.analysis.replay_summaries import ReplaySummary, summaries_of_replays
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
 from cclmark.report.insights.insight_words import Insight

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.analysis.replays import ReplaySummary, summaries_of_replays
+from cclmark.analysis.replay_summaries import ReplaySummary, summaries_of_replays
 from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes

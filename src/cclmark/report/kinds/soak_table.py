@@ -12,7 +12,7 @@ from cclmark.analysis.drift import DeviceConditions, Drift, Range, drift_of
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.report.formats.exporter import Exporter
-from cclmark.report.wording.connections import connection_lines
+from cclmark.report.wording.connection_words import connection_lines
 from cclmark.report.wording.explained import explained_lines
 from cclmark.report.wording.paint import Paint
 from cclmark.report.wording.remarks import problems

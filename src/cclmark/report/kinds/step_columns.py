@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.analysis.steps import StepFigures, StepRun, steps_of_profile, steps_of_training
-from cclmark.analysis.trainings import summaries_of
+from cclmark.analysis.training_summaries import summaries_of
 from cclmark.report.columns import Cell, columns
 from cclmark.report.wording.profile_words import program_of
 from cclmark.report.wording.training_words import name_of

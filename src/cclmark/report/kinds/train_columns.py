@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from cclmark.analysis.statistics import median_interval
-from cclmark.analysis.trainings import figures_of, slowest_of
+from cclmark.analysis.training_summaries import figures_of, slowest_of
 from cclmark.report.columns import Cell, Layout, Row, columns
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import Header

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.analysis.trainings import figures_of
+from cclmark.analysis.training_summaries import figures_of
 from cclmark.report.formats.openmetrics import Metric, Series, labels_of
 from cclmark.report.kinds.kind import RunLabels
 from cclmark.results.kinds import TrainingResult

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.analysis.trainings import TrainingSummary, summaries_of
+from cclmark.analysis.training_summaries import TrainingSummary, summaries_of
 from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.remarks import ending_line

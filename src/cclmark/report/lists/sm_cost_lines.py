@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.analysis.overlaps import OverlapSummary
+from cclmark.analysis.overlap_summaries import OverlapSummary
 from cclmark.printable import plain
 from cclmark.report.wording.overlap_words import size_text, slow_down_text
 from cclmark.report.wording.paint import Paint, unpainted

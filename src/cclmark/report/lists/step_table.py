@@ -8,7 +8,7 @@ from itertools import groupby
 
 from cclmark.explain.steps.step import Step
 from cclmark.plan.sizes import format_size
-from cclmark.report.wording.connections import ring_lines, tree_lines
+from cclmark.report.wording.connection_words import ring_lines, tree_lines
 from cclmark.report.wording.text import counted
 from cclmark.results.schema import Ring, Tree
 from cclmark.results.topology import UNKNOWN_LINK

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from cclmark.explain.calls import CommunicatorCalls, operations_of
 from cclmark.explain.operation import Operation
 from cclmark.report.wording.text import counted
-from cclmark.trace.assembly import CaseTimeline, RankFindings
 from cclmark.trace.slot_events import EVENTS_VARIABLE
+from cclmark.trace.timeline_assembly import CaseTimeline, RankFindings
 
 
 def trace_problems(found: CaseTimeline) -> list[str]:

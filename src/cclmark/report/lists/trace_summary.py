@@ -12,7 +12,7 @@ from cclmark.report.lists.stage_lines import stage_lines
 from cclmark.report.lists.trace_problems import operations_by_rank
 from cclmark.report.wording.memory_words import ranks_text
 from cclmark.report.wording.text import counted, format_time_us
-from cclmark.trace.assembly import (
+from cclmark.trace.timeline_assembly import (
     CaseTimeline,
     RankFindings,
     alignment_error_ns,

@@ -10,7 +10,7 @@ from cclmark.report.charts.cells import device_names
 from cclmark.report.charts.naming import Run
 from cclmark.report.page.diagram import Diagram, DiagramLayout, DiagramLine
 from cclmark.report.page.page import Facts, PageTable, Section
-from cclmark.report.wording.connections import (
+from cclmark.report.wording.connection_words import (
     connections_of,
     ring_text,
     transport_groups,

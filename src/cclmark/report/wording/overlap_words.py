@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cclmark.analysis.overlaps import OverlapSummary, SlowDown
+from cclmark.analysis.overlap_summaries import OverlapSummary, SlowDown
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES
-from cclmark.plan.pieces import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
+from cclmark.plan.piece_cases import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, half_width_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.analysis.ratio import LEAST_RUNS
-from cclmark.analysis.replays import ReplaySummary, way_of
+from cclmark.analysis.replay_summaries import ReplaySummary, way_of
 from cclmark.plan.replay_choices import DROP, FITTED, FIXED, KEEP, LARGE_ERROR, NEAREST
 from cclmark.plan.replays import OriginalStep, Replay
 from cclmark.plan.sizes import format_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.analysis.steps import steps_of_training
-from cclmark.analysis.trainings import TrainingSummary
+from cclmark.analysis.training_summaries import TrainingSummary
 from cclmark.plan.sizes import format_size
 from cclmark.plan.training_choices import (
     COMPILABLE,

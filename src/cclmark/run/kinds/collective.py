@@ -16,12 +16,12 @@ from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measure import CaseRunner, batches_of
 from cclmark.run.measured_libraries import OpenLibrary
-from cclmark.run.memory import free_on_all, reserve_for, room_for
 from cclmark.run.opening import measure_each, require_present
+from cclmark.run.reserved_buffers import free_on_all, reserve_for, room_for
 from cclmark.run.soak_cycles import Soak
 
 if TYPE_CHECKING:
-    from cclmark.run.tracing import CaseTracer
+    from cclmark.run.case_tracer import CaseTracer
 
 
 def run(context: RankContext) -> None:
@@ -140,7 +140,7 @@ class _Runner:
         left_out: Mapping[Case, str],
     ) -> CaseTracer:
         """Traces a case instead of measuring it. Raises MissingError without enough memory."""
-        from cclmark.run.tracing import CaseTracer  # not imported by ranks that measure
+        from cclmark.run.case_tracer import CaseTracer  # not imported by ranks that measure
 
         case, instruments = self.cases[index], self._context.instruments
         assert instruments is not None

@@ -24,9 +24,9 @@ from cclmark.run.channel_log import ChannelLog
 from cclmark.run.context import RankContext
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.measured_libraries import OpenLibrary
-from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.opening import measure_each
 from cclmark.run.process_memory import process_memory
+from cclmark.run.reserved_buffers import free_on_all, reserve_for
 
 _USUAL_OPERATIONS = 5
 _GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time

@@ -10,8 +10,8 @@ from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.sizes import format_size
 from cclmark.results.kinds import ObjectResult
 from cclmark.run.context import RankContext
-from cclmark.run.memory import free_on_all
 from cclmark.run.object_runner import ObjectRunner
+from cclmark.run.reserved_buffers import free_on_all
 from cclmark.run.torch_backend import (
     ProcessGroup,
     describe_backend,

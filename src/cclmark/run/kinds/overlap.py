@@ -7,7 +7,7 @@ from cclmark.plan.items import items_of
 from cclmark.plan.overlaps import Overlap
 from cclmark.run.compute import open_compute
 from cclmark.run.context import RankContext
-from cclmark.run.overlapping import OverlapRunner
+from cclmark.run.overlap_runner import OverlapRunner
 from cclmark.run.variant_runner import Measure, run_variants
 
 

@@ -56,7 +56,7 @@ def _trace(
     left_out: Mapping[Transfer, str],
 ) -> None:
     """Traces the transfer instead of measuring it. Raises MissingError if that is not possible."""
-    from cclmark.run.copy_tracing import CopyTracer  # not imported by ranks that measure
+    from cclmark.run.copy_tracer import CopyTracer  # not imported by ranks that measure
 
     (transfer,) = transfers
     if transfer in left_out:

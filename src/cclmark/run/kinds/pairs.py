@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
-from cclmark.plan.pairs import Pair, PairCases
+from cclmark.plan.pair_cases import Pair, PairCases
 from cclmark.rendezvous.messages import Job
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Settings

@@ -8,14 +8,14 @@ from functools import partial
 from cclmark import _engine as engine
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import items_of
-from cclmark.plan.pieces import PieceCase
+from cclmark.plan.piece_cases import PieceCase
 from cclmark.results.kinds import PieceResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import OpenLibrary
-from cclmark.run.memory import free_on_all, reserve_for
 from cclmark.run.opening import measure_each, require_present
 from cclmark.run.pieces_runner import PieceRunner
+from cclmark.run.reserved_buffers import free_on_all, reserve_for
 
 
 def run(context: RankContext) -> None:

@@ -31,7 +31,7 @@ def run(context: RankContext) -> None:
     os.environ.setdefault("KINETO_LOG_LEVEL", _NO_LOG)
     torch = load_torch(backend, job.modules)
     context.introduce([describe_backend(torch, backend)])
-    from cclmark.run.training.measuring import TrainingRunner  # which imports torch
+    from cclmark.run.training.training_runner import TrainingRunner  # which imports torch
 
     device = tensor_device(torch, job.runtime, context.devices[0].info.index)
     group = ProcessGroup(rank, torch, backend, device, job.settings.timeout_s + _PATIENCE_S)

@@ -15,9 +15,9 @@ from cclmark.run.all_or_none import in_step
 from cclmark.run.clock_reading import read_clock
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.instruments import Instruments
-from cclmark.run.memory import room_for
 from cclmark.run.more_batches import PHASE, more_batches
 from cclmark.run.rank import Rank
+from cclmark.run.reserved_buffers import room_for
 from cclmark.run.step_sources import step_sources_of
 from cclmark.trace.rank_trace import ClockAhead, ClockPair, RankTrace, TracedBatch, pieces_of
 from cclmark.trace.slot_events import most_slot_events

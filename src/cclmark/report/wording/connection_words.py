@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cclmark.analysis.paths import path_warnings
+from cclmark.analysis.path_warnings import path_warnings
 from cclmark.explain.paths import CHUNK_BYTES, FLAGCX_SINGLE, Route
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain

@@ -25,10 +25,10 @@ from cclmark.plan.training_remedies import shortage
 from cclmark.plan.trainings import Training
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import ReplicaCheck, StepTimeline
-from cclmark.run.memory import free_on_all
 from cclmark.run.rank import Rank
+from cclmark.run.reserved_buffers import free_on_all
 from cclmark.run.training.parallelisms import require_features, trainer_of
-from cclmark.run.training.profile import Profiler
+from cclmark.run.training.profiler_timeline import Profiler
 from cclmark.run.training.replicas import compare_replicas
 from cclmark.run.training.step_clock import clock_of
 from cclmark.run.training.stepping import Sampled, Stepper

@@ -1,0 +1,37 @@
+"""Classes and modules of the package have the only one of their name."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import cclmark
+
+SOURCE = Path(cclmark.__file__).parent
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+# A rule of a tuner table is one of the rules that were tuned, as the file states it.
+LAYERS_OF_ONE_CONCEPT = {"Rule"}
+
+
+def repeated(names):
+    """The names that occur in several modules, and these modules."""
+    places = defaultdict(set)
+    for name, path in names:
+        places[name].add(str(path.relative_to(SOURCE)))
+    return {name: sorted(found) for name, found in places.items() if len(found) > 1}
+
+
+def test_a_class_name_has_one_meaning():
+    names = (
+        (node.name, path)
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert repeated(names).keys() == LAYERS_OF_ONE_CONCEPT
+
+
+def test_a_module_name_occurs_once_except_for_those_of_a_kind():
+    of_kinds = (SOURCE / "run" / "kinds", SOURCE / "report" / "kinds")
+    shared = repeated((path.name, path) for path in MODULES)
+    for name, found in shared.items():
+        assert [SOURCE / one for one in found] == sorted(where / name for where in of_kinds), name
