@@ -15,7 +15,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.cli.collective.measuring import request_of
+from cclmark.cli.case_request import request_of
 from cclmark.cli.tune.tune_options import TuneFlags
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cclmark.cli.collective.measuring import libraries_of
+from cclmark.cli.chosen_libraries import libraries_of
 from cclmark.cli.options import Flags
 from cclmark.errors import MissingError
 from cclmark.launch.placement import Placement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.cli.collective.measuring import size_of
+from cclmark.cli.option_values import size_of
 from cclmark.errors import UsageError
 from cclmark.plan.overlaps import Compute
 from cclmark.plan.work_beside import MATMUL, TRIAD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cclmark.cli.collective.measuring import libraries_of
+from cclmark.cli.chosen_libraries import libraries_of
 from cclmark.cli.options import Flags
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator

@@ -9,19 +9,15 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.cli.collective.measuring import (
-    check_limits,
-    device_count,
-    devices_text,
-    request_of,
-    stem_of,
-    with_mpirun,
-)
+from cclmark.cli.case_request import request_of, stem_of
+from cclmark.cli.chosen_devices import device_count, devices_text
 from cclmark.cli.communicator_options import parse_config, require_option
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.cli.experiment.experiment_options import ExperimentFlags
 from cclmark.cli.library_version import version_for
+from cclmark.cli.mpirun_of_ranks import with_mpirun
 from cclmark.cli.operation_argument import known_operations
+from cclmark.cli.option_values import check_limits
 from cclmark.cli.options import AUTO_PLACEMENT
 from cclmark.cli.varied import check_settings, checked_variants, scope_of
 from cclmark.errors import UsageError

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from cclmark.cli.collective.measuring import device_count, devices_text, request_of, stem_of
+from cclmark.cli.case_request import request_of, stem_of
+from cclmark.cli.chosen_devices import device_count, devices_text
 from cclmark.cli.memory.memory_options import MemoryFlags
 from cclmark.cli.operation_argument import known_operation
 from cclmark.errors import UsageError

@@ -6,15 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cclmark.cli.collective.measuring import (
-    check_limits,
-    device_count,
-    devices_text,
-    request_of,
-    stem_of,
-)
+from cclmark.cli.case_request import request_of, stem_of
+from cclmark.cli.chosen_devices import device_count, devices_text
 from cclmark.cli.computes import compute_of
 from cclmark.cli.operation_argument import known_operations
+from cclmark.cli.option_values import check_limits
 from cclmark.cli.overlap.overlap_options import USUAL_FACTOR, OverlapFlags
 from cclmark.cli.varied import check_settings, checked_variants
 from cclmark.errors import UsageError

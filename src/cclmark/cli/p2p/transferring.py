@@ -8,16 +8,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cclmark.cli.collective.measuring import (
-    check_limits,
-    size_of,
-    with_mpirun,
-)
 from cclmark.cli.collective.pair_libraries import (
     instead_of_mpi,
     libraries_of_pairs,
     on_each_host,
 )
+from cclmark.cli.mpirun_of_ranks import with_mpirun
+from cclmark.cli.option_values import check_limits, size_of
 from cclmark.cli.options import Flags
 from cclmark.cli.p2p.transfer_options import PcclFlags, TransferFlags
 from cclmark.cli.usual_references import usual_references

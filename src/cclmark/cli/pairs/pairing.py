@@ -7,21 +7,16 @@ import time
 
 import msgspec
 
-from cclmark.cli.collective.measuring import (
-    check_faults,
-    check_limits,
-    device_count,
-    devices_text,
-    require_added_to_be_used,
-    rounding_of,
-    settings_of,
-    sweep_of,
-    warnings_of,
-    with_mpirun,
-)
+from cclmark.cli.chosen_devices import device_count, devices_text
+from cclmark.cli.chosen_libraries import require_added_to_be_used, warnings_of
 from cclmark.cli.collective.pair_libraries import instead_of_mpi, libraries_of_pairs
 from cclmark.cli.communicator_options import check_config
+from cclmark.cli.injected_faults import check_faults
+from cclmark.cli.loop_settings import settings_of
+from cclmark.cli.mpirun_of_ranks import with_mpirun
+from cclmark.cli.option_values import check_limits
 from cclmark.cli.pairs.pair_options import PairFlags
+from cclmark.cli.requested_sweep import rounding_of, sweep_of
 from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.cli.collective.measuring import check_limits, unknown_library
+from cclmark.cli.chosen_libraries import unknown_library
 from cclmark.cli.computes import compute_of
+from cclmark.cli.option_values import check_limits
 from cclmark.cli.replay.fitting import check_fit, fitted_replays
 from cclmark.cli.replay.replay_options import ReplayFlags
 from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_variants

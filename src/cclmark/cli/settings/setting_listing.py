@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from cclmark.cli.collective.measuring import unknown_library
+from cclmark.cli.chosen_libraries import unknown_library
 from cclmark.cli.first_process import leave_it_to_the_first
 from cclmark.cli.settings.settings_options import SettingsFlags
 from cclmark.errors import UsageError

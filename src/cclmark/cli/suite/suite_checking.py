@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import click
 
-from cclmark.cli.collective.measuring import size_of
 from cclmark.cli.commands import load_command
+from cclmark.cli.option_values import size_of
 from cclmark.cli.pairs import pairing
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.devices import choose_devices

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from cclmark.cli.collective.measuring import check_limits, size_of
+from cclmark.cli.option_values import check_limits, size_of
 from cclmark.cli.torch.object_options import USUAL_FACTOR, ObjectFlags
 from cclmark.cli.torch.torch_devices import check_backend_name, checked_backend, wanted_devices
 from cclmark.errors import UsageError

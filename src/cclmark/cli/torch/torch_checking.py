@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from cclmark.cli.collective.measuring import check_limits
+from cclmark.cli.option_values import check_limits
 from cclmark.cli.torch.torch_devices import check_backend_name, checked_backend, wanted_devices
 from cclmark.cli.torch.torch_options import TorchFlags
 from cclmark.errors import UsageError

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.cli.collective.measuring import check_limits
+from cclmark.cli.option_values import check_limits
 from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_variants
 from cclmark.cli.train.train_options import USUAL_BALANCE_WEIGHT, USUAL_SEQUENCE, TrainFlags
 from cclmark.errors import UsageError

@@ -15,13 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.cli.collective.measuring import (
-    check_limits,
-    device_count,
-    devices_text,
-    request_of,
-)
+from cclmark.cli.case_request import request_of
+from cclmark.cli.chosen_devices import device_count, devices_text
 from cclmark.cli.operation_argument import known_operations
+from cclmark.cli.option_values import check_limits
 from cclmark.cli.percent import percent_of
 from cclmark.cli.tune.environment_request import (
     environment_of,
