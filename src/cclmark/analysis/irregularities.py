@@ -20,7 +20,7 @@ _LEAST_PLACEMENT = 0.10
 _LEAST_PLACEMENT_BYTES = 1 << 20
 
 
-Curve = list[tuple[CaseResult, Summary]]
+MeasuredCurve = list[tuple[CaseResult, Summary]]
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]
     ]
 
 
-def quiet_curves(results: Sequence[CaseResult]) -> list[Curve]:
+def quiet_curves(results: Sequence[CaseResult]) -> list[MeasuredCurve]:
     """The curves of quiet cases, by ascending size. Only the first of several cycles is used."""
     curves: dict[Case, dict[int, tuple[CaseResult, Summary]]] = defaultdict(dict)
     for result, summary in _measured(results):

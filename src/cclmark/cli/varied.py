@@ -29,11 +29,16 @@ from cclmark.plan.variants import (
 )
 
 #: A setting and its values.
-Varied = tuple[str, Sequence[str]]
+VariedSetting = tuple[str, Sequence[str]]
 
 
 def checked_variants(
-    varied: Sequence[Varied], ccl: str, flags: Flags, *, one_at_a_time: bool, version: str = ""
+    varied: Sequence[VariedSetting],
+    ccl: str,
+    flags: Flags,
+    *,
+    one_at_a_time: bool,
+    version: str = "",
 ) -> tuple[list[Variant], list[str]]:
     """Returns the variants for the library ``ccl``, and notices on impossible combinations.
 
@@ -80,7 +85,7 @@ def scope_of(ccl: str, name: str) -> str:
     return PROCESS if requires_new_processes(ccl, name) else COMMUNICATOR
 
 
-def check_settings(varied: Sequence[Varied], ccl: str, version: str = "") -> list[str]:
+def check_settings(varied: Sequence[VariedSetting], ccl: str, version: str = "") -> list[str]:
     """Returns notices on unknown and overridden settings. Raises UsageError for wrong values.
 
     ``version``: of the library, empty if it is unknown.

@@ -25,8 +25,8 @@ from cclmark.results.schema import (
     TransferSummary,
 )
 
-Value = str | int | float | bool | None
-DatabaseRow = dict[str, Value]
+ColumnValue = str | int | float | bool | None
+DatabaseRow = dict[str, ColumnValue]
 
 
 @dataclass(frozen=True)

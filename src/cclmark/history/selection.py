@@ -7,12 +7,12 @@ from sqlalchemy import ColumnElement, func, select
 from cclmark.history.history_model import RunFilter
 from cclmark.history.tables import labels, operations, runs, things
 
-Condition = ColumnElement[bool]
+SqlCondition = ColumnElement[bool]
 
 
-def runs_of(which: RunFilter) -> list[Condition]:
+def runs_of(which: RunFilter) -> list[SqlCondition]:
     """The conditions for runs; none for all runs."""
-    found: list[Condition] = []
+    found: list[SqlCondition] = []
     for column, part in ((runs.c.hostname, which.machine), (runs.c.devices, which.device)):
         if part:
             found.append(func.lower(column).contains(part.lower(), autoescape=True))
@@ -30,7 +30,7 @@ def runs_of(which: RunFilter) -> list[Condition]:
     return found
 
 
-def things_of(which: RunFilter) -> list[Condition]:
+def things_of(which: RunFilter) -> list[SqlCondition]:
     """The conditions for the cases and transfers of these runs."""
     pairs = ((things.c.operation, which.operation), (things.c.ccl, which.ccl))
     return [column == name for column, name in pairs if name]

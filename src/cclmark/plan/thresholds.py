@@ -24,7 +24,7 @@ from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size, parse_size
 from cclmark.plan.transfers import DIRECTIONS, ENGINES, KERNELS, MEASURES, SCOPES
 
-Value = str | int | bool
+ConditionValue = str | int | bool
 Words = str | list[str]
 T = TypeVar("T")
 V = TypeVar("V")
@@ -152,7 +152,7 @@ class Threshold:
 
     metric: ThresholdMetric
     bound: Bound
-    where: tuple[tuple[str, tuple[Value, ...]], ...] = ()
+    where: tuple[tuple[str, tuple[ConditionValue, ...]], ...] = ()
     sizes: SizeRange | None = None
     pairs: tuple[Pair, ...] = ()
 
@@ -184,7 +184,7 @@ def parse_threshold(written: WrittenThreshold, kind: str, command: str) -> list[
     bounds = [metric for metric in METRICS if metric.key in given]
     if not bounds:
         raise UsageError(f"the threshold has no bound: add {' or '.join(allowed)}")
-    where: list[tuple[str, tuple[Value, ...]]] = []
+    where: list[tuple[str, tuple[ConditionValue, ...]]] = []
     for name, value in given.items():
         if isinstance(value, int):
             where.append((name, (value,)))
@@ -262,7 +262,7 @@ def _pairs(words: Words) -> tuple[Pair, ...]:
     return tuple(dict.fromkeys(pairs))
 
 
-def _describe(name: str, values: tuple[Value, ...]) -> str:
+def _describe(name: str, values: tuple[ConditionValue, ...]) -> str:
     if name == "to_host":
         return "to the host" if values[0] else "from the host"
     if name == "root":

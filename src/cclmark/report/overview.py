@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights.insight_words import Insight, Kind, amount, listed
+from cclmark.report.insights.insight_words import Insight, InsightKind, amount, listed
 from cclmark.report.kinds import report_kind
 from cclmark.report.wording.head import origin_of
 from cclmark.results.journal import Journal
 
-_ORDER: dict[Kind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
+_ORDER: dict[InsightKind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
 
 
 def insights(run: Run) -> list[Insight]:

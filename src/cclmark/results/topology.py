@@ -25,7 +25,7 @@ LEGEND = {
     UNKNOWN_LINK: "unknown",
 }
 
-Place = tuple[int, int, int]  # PCI domain, bus, device
+PciAddress = tuple[int, int, int]  # PCI domain, bus, device
 
 _SWITCH = 2  # NVML_NVLINK_DEVICE_TYPE_SWITCH
 
@@ -116,13 +116,13 @@ def with_hops(relations: Sequence[Relation], direct: set[tuple[int, int]]) -> li
     return list(relations)
 
 
-def _place(information: Any) -> Place:
+def _place(information: Any) -> PciAddress:
     return int(information.domain), int(information.bus), int(information.device)
 
 
-def _nvlinks(nvml: Any, handle: Any) -> list[Place | None]:
+def _nvlinks(nvml: Any, handle: Any) -> list[PciAddress | None]:
     """Returns the other end of each active NVLink: a device's place, or None for a switch."""
-    ends: list[Place | None] = []
+    ends: list[PciAddress | None] = []
     for index in range(nvml.NVML_NVLINK_MAX_LINKS):
         try:
             if nvml.nvmlDeviceGetNvLinkState(handle, index) != nvml.NVML_FEATURE_ENABLED:
@@ -140,7 +140,10 @@ def _nvlinks(nvml: Any, handle: Any) -> list[Place | None]:
 
 
 def _links_between(
-    neighbours: dict[int, list[Place | None]], places: dict[int, Place], first: int, second: int
+    neighbours: dict[int, list[PciAddress | None]],
+    places: dict[int, PciAddress],
+    first: int,
+    second: int,
 ) -> int:
     to_switch = min(neighbours[first].count(None), neighbours[second].count(None))
     return to_switch + neighbours[first].count(places[second])

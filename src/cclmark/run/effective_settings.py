@@ -17,7 +17,7 @@ from cclmark.run.locate import find_mpirun, wheel_files
 from cclmark.run.mpi_variables import MpiVariables, tool_name
 
 #: The value of a setting's variable in the library itself, None for a variable that it lacks.
-Read = Callable[[LibrarySetting], str | None]
+ReadSetting = Callable[[LibrarySetting], str | None]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def find_library(ccl: str, ccl_path: str) -> FoundLibrary:
         return FoundLibrary("", str(error))
 
 
-def read_mpi() -> Read | None:
+def read_mpi() -> ReadSetting | None:
     """Reads variables through the tool interface of the MPI that find_library has loaded.
 
     Returns None if it has none. It stays in use until the process ends.
@@ -58,7 +58,7 @@ def read_mpi() -> Read | None:
 
 
 def effective_values(
-    ccl: str, version: str, environment: Mapping[str, str], read: Read | None = None
+    ccl: str, version: str, environment: Mapping[str, str], read: ReadSetting | None = None
 ) -> tuple[list[SettingValue], list[str]]:
     """The library's settings with their values, and notices about files that cannot be read.
 
@@ -74,7 +74,7 @@ def _value(
     version: str,
     environment: Mapping[str, str],
     files: Sequence[tuple[str, Mapping[str, str]]],
-    read: Read | None,
+    read: ReadSetting | None,
 ) -> SettingValue:
     if absence := absence_of(setting, version):
         return SettingValue(setting, "", "", absence)

@@ -28,7 +28,7 @@ _TUNED = "tuned"  # the component with these variables
 _NONE = "ignore"  # the value of an algorithm's variable that selects none
 
 #: The value of a variable as text, with the name of a numbered choice; None for an unknown one.
-Read = Callable[[str], str | None]
+ReadVariable = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def tool_name(setting: str) -> str:
 
 def selected_for(
     operation: str,
-    read: Read,
+    read: ReadVariable,
     components: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Selected:
@@ -92,7 +92,7 @@ class _OpenMpi:
     """
 
     setting: str
-    read: Read
+    read: ReadVariable
     components: Sequence[str]
     environment: Mapping[str, str]
 
@@ -164,7 +164,7 @@ class MpiVariables:
         self._mpi.MPI_T_finalize()
 
     def read(self, name: str) -> str | None:
-        """See Read."""
+        """See ReadVariable."""
         index, count = ctypes.c_int(), ctypes.c_int()
         if self._mpi.MPI_T_cvar_get_index(name.encode(), ctypes.byref(index)) != 0:
             return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from cclmark.plan.object_calls import FLAG_CALL, ObjectCall, object_of
 
-Run = Callable[[], None]
+RunOnce = Callable[[], None]
 
 _UNTOUCHED = 0xA5  # of output tensors before the checked call
 _MOST_SHOWN = 40
@@ -33,8 +33,8 @@ class ObjectBinding:
         self._rank = rank
         self._ranks = ranks
         self._seed = seed
-        self.with_objects: Run
-        self.with_tensors: Run
+        self.with_objects: RunOnce
+        self.with_tensors: RunOnce
         self._sent: list[object] = []  # objects that this rank pickles in one call
         self._received: list[object] = []
         self._input: Any = None

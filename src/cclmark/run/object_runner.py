@@ -17,7 +17,7 @@ from cclmark.results.kinds import ObjectResult
 from cclmark.results.schema import ObjectFinding, ObjectTimes
 from cclmark.run.all_or_none import in_step
 from cclmark.run.measure import least_batch_s
-from cclmark.run.object_binding import ObjectBinding, Run
+from cclmark.run.object_binding import ObjectBinding, RunOnce
 from cclmark.run.rank import Rank
 from cclmark.run.torch_backend import cannot, one_line
 
@@ -109,7 +109,7 @@ class ObjectRunner:
             findings=findings,
         )
 
-    def _first(self, run: Run) -> None:
+    def _first(self, run: RunOnce) -> None:
         with _torch_errors(unsupported=True):
             run()
             self._synchronize()
@@ -118,7 +118,7 @@ class ObjectRunner:
         if self._device.type != "cpu":
             self._torch.cuda.synchronize(self._device)
 
-    def _batch(self, run: Run, count: int) -> list[float]:
+    def _batch(self, run: RunOnce, count: int) -> list[float]:
         """The time of a call in seconds on every rank, from ``count`` calls in a row."""
         group = self._rank.rank_group
         self._synchronize()
@@ -132,7 +132,7 @@ class ObjectRunner:
             self._synchronize()
         return list(group.gather([(time.perf_counter() - begin_s) / count]))
 
-    def _warm_up(self, run: Run) -> int:
+    def _warm_up(self, run: RunOnce) -> int:
         """Calls until the times of two batches agree, and returns the length of a batch."""
         self._rank.enter("warm-up", 0)
         time_s = max(self._batch(run, 1))
@@ -153,7 +153,7 @@ class ObjectRunner:
         while True:
             time.sleep(self._settings.timeout_s)
 
-    def _rounds(self, runs: Sequence[Run], counts: Sequence[int]) -> tuple[list[_Rows], bool]:
+    def _rounds(self, runs: Sequence[RunOnce], counts: Sequence[int]) -> tuple[list[_Rows], bool]:
         """The rounds, and whether both medians have the requested precision.
 
         Each round begins with another of the four.

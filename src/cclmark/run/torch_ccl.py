@@ -35,8 +35,8 @@ _ROUTES = {
     "sendrecv": "batch_isend_irecv",
 }
 
-Run = Callable[[], Any]
-Prepare = Callable[[int, int], Run]
+RunOperation = Callable[[], Any]
+Prepare = Callable[[int, int], RunOperation]
 
 
 def route_of(operation: str) -> str:
@@ -150,7 +150,7 @@ class TorchCommunicator:
         bound: Prepare | None = getattr(binding, name, None)
         if bound is None:
             raise engine.UnsupportedError(f"no function of torch is known for {name}")
-        prepared: dict[tuple[int, int], Run] = {}
+        prepared: dict[tuple[int, int], RunOperation] = {}
         done = False
 
         def fail(error: Exception) -> None:
@@ -199,35 +199,35 @@ class _Binding:
         self._rank = rank
         self._ranks = ranks
 
-    def all_reduce(self, send: int, receive: int) -> Run:
+    def all_reduce(self, send: int, receive: int) -> RunOperation:
         return partial(
             self._dist.all_reduce, self._in_place("all_reduce", send, receive), self.reduction
         )
 
-    def broadcast(self, send: int, receive: int) -> Run:
+    def broadcast(self, send: int, receive: int) -> RunOperation:
         return partial(self._dist.broadcast, self._in_place("broadcast", send, receive), self.root)
 
-    def reduce(self, send: int, receive: int) -> Run:
+    def reduce(self, send: int, receive: int) -> RunOperation:
         return partial(
             self._dist.reduce, self._in_place("reduce", send, receive), self.root, self.reduction
         )
 
-    def all_gather(self, send: int, receive: int) -> Run:
+    def all_gather(self, send: int, receive: int) -> RunOperation:
         whole = self._tensor(receive, self.count * self._ranks)
         return partial(self._dist.all_gather_into_tensor, whole, self._tensor(send, self.count))
 
-    def reduce_scatter(self, send: int, receive: int) -> Run:
+    def reduce_scatter(self, send: int, receive: int) -> RunOperation:
         whole = self._tensor(send, self.count * self._ranks)
         own = self._tensor(receive, self.count)
         return partial(self._dist.reduce_scatter_tensor, own, whole, self.reduction)
 
-    def alltoall(self, send: int, receive: int) -> Run:
+    def alltoall(self, send: int, receive: int) -> RunOperation:
         total = self.count * self._ranks
         return partial(
             self._dist.all_to_all_single, self._tensor(receive, total), self._tensor(send, total)
         )
 
-    def alltoallv(self, send: int, receive: int) -> Run:
+    def alltoallv(self, send: int, receive: int) -> RunOperation:
         n = self._ranks
         sent = list(self.matrix[self._rank * n : (self._rank + 1) * n])
         received = list(self.matrix[self._rank :: n])
@@ -239,15 +239,15 @@ class _Binding:
             sent,
         )
 
-    def gather(self, send: int, receive: int) -> Run:
+    def gather(self, send: int, receive: int) -> RunOperation:
         parts = self._parts(receive) if self._rank == self.root else None
         return partial(self._dist.gather, self._tensor(send, self.count), parts, self.root)
 
-    def scatter(self, send: int, receive: int) -> Run:
+    def scatter(self, send: int, receive: int) -> RunOperation:
         parts = self._parts(send) if self._rank == self.root else None
         return partial(self._dist.scatter, self._tensor(receive, self.count), parts, self.root)
 
-    def sendrecv(self, send: int, receive: int) -> Run:
+    def sendrecv(self, send: int, receive: int) -> RunOperation:
         dist = self._dist
         right, left = (self._rank + 1) % self._ranks, (self._rank - 1) % self._ranks
         pair = [
@@ -261,8 +261,8 @@ class _Binding:
 
         return run
 
-    def barrier(self, send: int, receive: int) -> Run:
-        barrier: Run = self._dist.barrier
+    def barrier(self, send: int, receive: int) -> RunOperation:
+        barrier: RunOperation = self._dist.barrier
         return barrier
 
     def _tensor(self, address: int, count: int) -> Any:

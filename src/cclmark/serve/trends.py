@@ -30,7 +30,7 @@ from cclmark.report.wording.text import format_time_us
 from cclmark.serve.pages import html
 from cclmark.serve.parameters import address, filter_by
 
-Link = tuple[str, str]  # a text and where it leads
+PageLink = tuple[str, str]  # a text and where it leads
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Changed:
 class TrendChange:
     """Two runs between which cases changed, ordered by ratio, the furthest from 1 first."""
 
-    before: Link
-    after: Link
+    before: PageLink
+    after: PageLink
     comparison: str
     differences: Sequence[str]
     changed: Sequence[Changed]
@@ -67,7 +67,7 @@ class TrendRow:
     first_us: str
     last_us: str
     course: str
-    changes: Sequence[tuple[str, str, Link]]
+    changes: Sequence[tuple[str, str, PageLink]]
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,6 @@ def _row(trend: Trend, found: Trends) -> TrendRow:
     )
 
 
-def _link(run: StoredRun) -> Link:
+def _link(run: StoredRun) -> PageLink:
     text = f"{run.run_id[:SHORT_ID]} ({started_of(run)})"
     return text, address("/run", ("run", run.run_id))

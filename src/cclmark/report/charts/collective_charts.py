@@ -23,8 +23,8 @@ from cclmark.report.charts.chart_model import (
     Lines,
     Mark,
 )
-from cclmark.report.charts.naming import ChartGroup, Curve, Run, colours, curve_names
-from cclmark.report.charts.spread import Box, beyond, spread_limits
+from cclmark.report.charts.naming import ChartGroup, CurveKey, Run, colours, curve_names
+from cclmark.report.charts.spread import BoxPlot, beyond, spread_limits
 from cclmark.report.insights.insight_words import listed, on_host_alone
 from cclmark.report.wording.definitions import definitions_of
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
@@ -112,7 +112,7 @@ class _Draft:
         group: ChartGroup,
         title: str,
         runs: Sequence[Run],
-        points: dict[Curve, list[_Point]],
+        points: dict[CurveKey, list[_Point]],
     ) -> None:
         self._group = group
         self._title = title
@@ -288,7 +288,7 @@ class _Draft:
 
     def _series(
         self,
-        curve: Curve,
+        curve: CurveKey,
         points: Sequence[_Point],
         y: list[float],
         low: list[float],
@@ -412,7 +412,7 @@ class _Draft:
         header = self._runs[number].journal.header
         return link_limit(header.links, header.hosts)
 
-    def _across(self, curve: Curve) -> str:
+    def _across(self, curve: CurveKey) -> str:
         across = self._runs[curve[0]].journal.header.settings.across_ranks
         return across if across in ACROSS_RANKS else "max"
 
@@ -456,7 +456,7 @@ def _words(point: _Point) -> str:
     return "; ".join(words)
 
 
-def _box(point: _Point, across_ranks: str) -> Box | None:
+def _box(point: _Point, across_ranks: str) -> BoxPlot | None:
     times = sorted(combine([row for row in point.rows if row], across_ranks))
     if len(times) < 2:
         return None

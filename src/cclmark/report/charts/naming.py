@@ -15,7 +15,7 @@ from cclmark.results.schema import Header
 
 # The properties of a curve: the number of its run, its library, the number of ranks, whether it is
 # in place.
-Curve = tuple[int, str, int, bool]
+CurveKey = tuple[int, str, int, bool]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ChartGroup:
     dtype: str
     reduction: str | None
     root: int | None
-    curves: dict[Curve, dict[int, list[CaseResult]]]
+    curves: dict[CurveKey, dict[int, list[CaseResult]]]
 
     @property
     def key(self) -> str:
@@ -85,7 +85,7 @@ def group_titles(groups: Sequence[ChartGroup]) -> list[str]:
     return titles
 
 
-def curve_names(curves: Iterable[Curve], runs: Sequence[Run]) -> dict[Curve, str]:
+def curve_names(curves: Iterable[CurveKey], runs: Sequence[Run]) -> dict[CurveKey, str]:
     """Names curves by run, tool, ranks and placement, as far as the curves differ in them.
 
     The library is named if a run has curves of several. A run whose name contains its tool is not
@@ -114,7 +114,7 @@ def _tool(header: Header) -> str:
     return "cclmark" if header.imported is None else header.imported.tool
 
 
-def colours(curves: Iterable[Curve]) -> dict[Curve, tuple[int, bool]]:
+def colours(curves: Iterable[CurveKey]) -> dict[CurveKey, tuple[int, bool]]:
     """Returns each curve's colour number and whether it is dashed; placements share a colour."""
     all_curves = list(curves)
     kinds = list(dict.fromkeys(curve[:3] for curve in all_curves))

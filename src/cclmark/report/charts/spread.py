@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cclmark.analysis.statistics import quantile
 
-Box = tuple[float, float, float, float, float]
+BoxPlot = tuple[float, float, float, float, float]
 
 _USUAL = 0.9  # of all boxes: these determine the axis
 _LEAST = 4.0  # percent, of the typical range: in quiet runs, a small deviation is no outlier
@@ -15,7 +15,7 @@ _ROOM = 0.05  # of the axis, at each end
 _MOST_NAMED = 3
 
 
-def spread_limits(boxes: Sequence[Box]) -> tuple[float, float] | None:
+def spread_limits(boxes: Sequence[BoxPlot]) -> tuple[float, float] | None:
     """Returns the ends of the axis; None if no box hides the others."""
     highs = sorted(box[4] for box in boxes)
     lows = sorted(-box[0] for box in boxes)
@@ -32,7 +32,7 @@ def _furthest(values: Sequence[float]) -> float:
     return next((value for value in reversed(values) if value <= far), values[-1])
 
 
-def beyond(boxes: Sequence[tuple[Box, str]], limits: tuple[float, float] | None) -> list[str]:
+def beyond(boxes: Sequence[tuple[BoxPlot, str]], limits: tuple[float, float] | None) -> list[str]:
     """Describes the boxes that extend beyond ``limits`` with their places, the furthest first."""
     if limits is None:
         return []

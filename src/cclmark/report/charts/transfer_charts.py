@@ -14,7 +14,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.report.charts.cells import extremes, key_of, least_span
 from cclmark.report.charts.chart_model import Chart, ChartCurve, Heat, Lines
-from cclmark.report.kinds.matrix import Cell, Matrix, MatrixCollector, figure
+from cclmark.report.kinds.matrix import Matrix, MatrixCell, MatrixCollector, figure
 from cclmark.report.wording.deviations import relative
 from cclmark.report.wording.text import BYTES_PER_GB
 from cclmark.results.journal import Journal
@@ -57,12 +57,12 @@ def _transfer_heat(
     cells = [[matrix.cells.get((row, column)) for column in columns] for row in rows]
     values = [[None if cell is None else cell.value for cell in line] for line in cells]
 
-    def far(cell: Cell) -> Deviation | None:
+    def far(cell: MatrixCell) -> Deviation | None:
         if matrix.figure not in ("bandwidth", "latency"):
             return None
         return usual.get((cell.result.transfer.series(), cell.judged_pair))
 
-    def text(cell: Cell | None, place: tuple[str, str]) -> str:
+    def text(cell: MatrixCell | None, place: tuple[str, str]) -> str:
         if cell is None:  # x on the diagonal, as for collectives of pairs
             return "x" if place[0] == place[1] else ""
         if cell.value is None:
@@ -71,7 +71,7 @@ def _transfer_heat(
         mark = "" if found is None else " ▼" if found.worse else " ▲"
         return figure(cell.value) + mark
 
-    def words(cell: Cell | None) -> str:
+    def words(cell: MatrixCell | None) -> str:
         if cell is None or cell.value is None:
             return "" if cell is None else cell.note or "?"
         link, found = kinds.get(cell.pair), far(cell)

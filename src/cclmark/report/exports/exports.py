@@ -13,18 +13,20 @@ from cclmark.report.wording.reference_notes import Load, no_references
 from cclmark.results.journal import Journal
 
 # A journal and its name in messages.
-Named = tuple[str, Journal]
+NamedJournal = tuple[str, Journal]
 _REPLAYED = ("table", "json", "pccl", *CASE_FORMATS)
 
 
 class Write(Protocol):
     """Writes journals. ``table``: cases, samples or steps; ``references``: compared with peaks."""
 
-    def __call__(self, journals: Sequence[Named], table: str, references: Load = ...) -> bytes:
+    def __call__(
+        self, journals: Sequence[NamedJournal], table: str, references: Load = ...
+    ) -> bytes:
         """Returns the content of the file."""
 
 
-def _csv(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
+def _csv(journals: Sequence[NamedJournal], table: str, references: Load = no_references) -> bytes:
     from cclmark.report.exports.flat_table import chosen_table
     from cclmark.report.formats.csv_format import csv_line
 
@@ -34,21 +36,27 @@ def _csv(journals: Sequence[Named], table: str, references: Load = no_references
     return "".join(lines).encode()
 
 
-def _parquet(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
+def _parquet(
+    journals: Sequence[NamedJournal], table: str, references: Load = no_references
+) -> bytes:
     from cclmark.report.exports.flat_table import chosen_table
     from cclmark.report.exports.parquet import parquet
 
     return parquet(chosen_table(journals, table))
 
 
-def _prometheus(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
+def _prometheus(
+    journals: Sequence[NamedJournal], table: str, references: Load = no_references
+) -> bytes:
     from cclmark.report.exports.prometheus import prometheus
 
     return prometheus([journal for _, journal in journals]).encode()
 
 
 def _one_by_one(format: str) -> Write:
-    def written(journals: Sequence[Named], table: str, references: Load = no_references) -> bytes:
+    def written(
+        journals: Sequence[NamedJournal], table: str, references: Load = no_references
+    ) -> bytes:
         if format == "json" and len(journals) > 1:
             raise UsageError(
                 "json contains one complete run: export the journals one by one, or use csv or "

@@ -11,7 +11,7 @@ import msgspec
 from cclmark.results.kinds import Result
 from cclmark.results.schema import Condition, Footer, Header, Paths, Profile
 
-Value = dict[str, "Value"] | list["Value"] | str | int | float | bool | None
+JsonValue = dict[str, "JsonValue"] | list["JsonValue"] | str | int | float | bool | None
 
 
 class JsonExporter:
@@ -69,7 +69,7 @@ def encode(value: object) -> str:
     return json.dumps(_spell_out(value), ensure_ascii=True, allow_nan=False)
 
 
-def _spell_out(value: object) -> Value:
+def _spell_out(value: object) -> JsonValue:
     if isinstance(value, msgspec.Struct):
         return {name: _spell_out(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):

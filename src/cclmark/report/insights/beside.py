@@ -10,7 +10,7 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.references.match import LEAST_JUDGED_BYTES
 from cclmark.references.restrictions import restrictions
-from cclmark.report.insights.insight_words import Insight, Kind, listed
+from cclmark.report.insights.insight_words import Insight, InsightKind, listed
 from cclmark.report.wording.reference_notes import (
     ReferenceNotes,
     latency_text,
@@ -103,7 +103,7 @@ def _peaks(
                 "high": "Far more than others reached: check that the sizes are the intended ones, "
                 "and that outputs were checked.",
             }
-            kind: Kind = "look" if verdict in advice else "note"
+            kind: InsightKind = "look" if verdict in advice else "note"
             yield Insight(kind, f"{name} is {text}.", advice.get(verdict, ""))
     for name, shares in normal.items():
         yield Insight("good", f"Peaks are normal: {listed(shares)} of the reference ({name}).")

@@ -12,7 +12,7 @@ from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Summary
 
-Kind = Literal["good", "note", "look", "bad"]
+InsightKind = Literal["good", "note", "look", "bad"]
 MOST_NAMED = 3
 
 
@@ -20,7 +20,7 @@ MOST_NAMED = 3
 class Insight:
     """A sentence, its severity, and advice, which is empty if there is nothing to do."""
 
-    kind: Kind
+    kind: InsightKind
     text: str
     advice: str = ""
 

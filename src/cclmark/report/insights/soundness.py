@@ -11,7 +11,7 @@ from cclmark.errors import EXIT_INTERRUPTED
 from cclmark.report.insights.insight_words import (
     MOST_NAMED,
     Insight,
-    Kind,
+    InsightKind,
     amount,
     described,
     first_line,
@@ -49,7 +49,7 @@ def of_data(
     elif checked:
         whole = len(checked) == len(measured)
         share = "Every output was" if whole else f"{len(checked)} of {len(measured)} outputs were"
-        kind: Kind = "good" if whole else "note"
+        kind: InsightKind = "good" if whole else "note"
         yield Insight(kind, f"{share} checked in full; none was wrong{unverifiable}.")
     elif measured:
         off = journal.header.imported is None and journal.header.settings.check == 0

@@ -15,7 +15,7 @@ from cclmark.report.charts.cells import device_names
 from cclmark.report.insights.insight_words import (
     MOST_NAMED,
     Insight,
-    Kind,
+    InsightKind,
     amount,
     device_words,
     on_host_alone,
@@ -120,7 +120,7 @@ def of_copies(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
         if verdict == "normal":
             normal.setdefault(match.name, []).append(match.share)
         elif text := verdict_text(match):
-            kind: Kind = "look" if verdict else "note"
+            kind: InsightKind = "look" if verdict else "note"
             advice = _link_advice(journal) if verdict == "low" else ""
             yield Insight(kind, f"{series_title(series)}: the slowest pair, {text}.", advice)
     for name, shares in normal.items():

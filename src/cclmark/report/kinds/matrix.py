@@ -18,7 +18,7 @@ from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Header
 
 Pair = tuple[int, int]
-Place = tuple[str, str]
+CellPlace = tuple[str, str]
 
 _LATENCY_MEANING = {
     "copy": "time of one copy of 16 bytes among others behind each other, by the device's clock",
@@ -45,7 +45,7 @@ CALL_MEANING = "time of the host in the call that starts one copy"
 
 
 @dataclass(frozen=True)
-class Cell:
+class MatrixCell:
     """A cell of a matrix: the value in the matrix's unit, or the reason why there is none."""
 
     value: float | None
@@ -77,7 +77,7 @@ class Matrix:
     figure: str
     rows: list[str]
     columns: list[str]
-    cells: dict[Place, Cell] = field(default_factory=dict)
+    cells: dict[CellPlace, MatrixCell] = field(default_factory=dict)
     between_hosts: str = ""
     on_host: bool = False
 
@@ -232,7 +232,7 @@ class MatrixCollector:
             one.cells = {place: cell for place, cell in one.cells.items() if self._is_shown(place)}
         return [one for one in matrices if not any(one is other for other in merged)]
 
-    def _is_shown(self, place: Place) -> bool:
+    def _is_shown(self, place: CellPlace) -> bool:
         """Whether a message has this place in a matrix: in a triangle, above the diagonal."""
         row, column = place
         return not self._is_triangle or self._numbers[row] < self._numbers[column]
@@ -272,7 +272,9 @@ class MatrixCollector:
         for matrix in matrices:
             for result in results:
                 for place, pair, value in self._values(matrix.figure, result):
-                    matrix.cells[place] = Cell(value, pair, result, note_of_flow(result, pair))
+                    matrix.cells[place] = MatrixCell(
+                        value, pair, result, note_of_flow(result, pair)
+                    )
                     if matrix.figure == "utilisation" and value is not None:
                         self._percents.append(value)
         return matrices
@@ -293,7 +295,7 @@ class MatrixCollector:
 
     def _values(
         self, figure: str, result: TransferResult
-    ) -> list[tuple[Place, Pair, float | None]]:
+    ) -> list[tuple[CellPlace, Pair, float | None]]:
         transfer = result.transfer
         summary = result.summary
         if transfer.scope in ("pairs", "all-pairs"):

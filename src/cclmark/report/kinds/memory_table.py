@@ -35,7 +35,7 @@ _BUFFERS = [
 ]
 _TEXT_COLUMNS = {"stage", "memory of", "ranks", "buffer", "place", "begins with", "address"}
 
-Rows = list[list[str]]
+TextRows = list[list[str]]
 
 
 def method_of_run(header: Header) -> str:
@@ -53,7 +53,7 @@ class CaseTable:
 
     ranks: str
     head: list[str]
-    rows: Rows
+    rows: TextRows
     more: str = ""
 
 
@@ -106,10 +106,10 @@ class _Cases:
         return cases_of(self._results)
 
 
-def _stage_rows(group: Sequence[MemoryResult], header: Header) -> Rows:
+def _stage_rows(group: Sequence[MemoryResult], header: Header) -> TextRows:
     """Returns the rows of the stages of equal ranks. Host memory is given as a range."""
     host = on_host(group[0], header.devices)
-    rows: Rows = []
+    rows: TextRows = []
     for stages in zip(*(one.stages for one in group), strict=True):
         taken = [taken_in(stage) for stage in stages]
         pss = [one.pss_bytes for one in taken if one.pss_bytes is not None]
@@ -128,10 +128,10 @@ def _stage_rows(group: Sequence[MemoryResult], header: Header) -> Rows:
     return rows
 
 
-def _buffer_rows(results: Sequence[MemoryResult]) -> Rows:
+def _buffer_rows(results: Sequence[MemoryResult]) -> TextRows:
     case = results[0].memory.case
     width = DTYPE_BYTES[case.dtype]
-    rows: Rows = []
+    rows: TextRows = []
     for same in same_buffers(results):
         one = same.buffer
         number = f"{same.number} × " if same.number > 1 else ""
@@ -155,7 +155,7 @@ def _common(text: str | None) -> str:
     return "differs" if text is None else plain(text)
 
 
-def _trimmed(head: list[str], rows: Rows) -> tuple[list[str], Rows]:
+def _trimmed(head: list[str], rows: TextRows) -> tuple[list[str], TextRows]:
     """Leaves out columns without any content."""
     kept = [place for place in range(len(head)) if any(row[place] for row in rows)]
     return [head[place] for place in kept], [[row[place] for place in kept] for row in rows]
@@ -230,7 +230,7 @@ class MemoryTable:
             lines += ["", *(f"  {sentence}" for sentence in sentences)]
         return "\n".join(lines) + "\n"
 
-    def _table(self, titles: list[str], rows: Rows) -> list[str]:
+    def _table(self, titles: list[str], rows: TextRows) -> list[str]:
         """Aligns texts to the left and numbers to the right."""
         widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
 
@@ -288,7 +288,7 @@ class MemoryMarkdown:
         return "\n".join(lines) + "\n"
 
 
-def _markdown(head: list[str], rows: Rows) -> list[str]:
+def _markdown(head: list[str], rows: TextRows) -> list[str]:
     if not rows:
         return []
     titles, rows = _trimmed(head, rows)

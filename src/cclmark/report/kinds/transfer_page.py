@@ -11,7 +11,7 @@ from cclmark.report.charts.cells import device_names
 from cclmark.report.charts.chart_model import marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.charts.transfer_charts import transfer_charts
-from cclmark.report.kinds.matrix import Cell, Matrix, MatrixCollector, figure
+from cclmark.report.kinds.matrix import Matrix, MatrixCell, MatrixCollector, figure
 from cclmark.report.page.page import PageTable, Section
 from cclmark.report.wording.reference_notes import share_text
 from cclmark.report.wording.text import BYTES_PER_GB
@@ -141,7 +141,7 @@ def _copies(run: Run) -> PageTable | None:
 
 
 def _row(
-    matrix: Matrix, title: str, cells: Sequence[tuple[tuple[str, str], Cell]], share: str
+    matrix: Matrix, title: str, cells: Sequence[tuple[tuple[str, str], MatrixCell]], share: str
 ) -> list[list[str]]:
     """Returns a line of the table for some cells of a matrix, none without values."""
     values = sorted((cell.value, place) for place, cell in cells if cell.value is not None)

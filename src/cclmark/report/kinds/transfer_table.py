@@ -15,7 +15,14 @@ from cclmark.printable import plain
 from cclmark.references.copy_matching import slowest_matches
 from cclmark.references.match import Match
 from cclmark.report.grid import grid_lines, hidden_line, usual_width
-from cclmark.report.kinds.matrix import Cell, Matrix, MatrixCollector, figure, is_on_host, note
+from cclmark.report.kinds.matrix import (
+    Matrix,
+    MatrixCell,
+    MatrixCollector,
+    figure,
+    is_on_host,
+    note,
+)
 from cclmark.report.wording.deviations import checks_text, deviation_text
 from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.head import opening_lines
@@ -166,7 +173,7 @@ class TransferTable:
         return lines + self._mismatches(results)
 
     def _cell(
-        self, matrix: Matrix, cell: Cell | None, usual: dict[tuple[int, int], Deviation]
+        self, matrix: Matrix, cell: MatrixCell | None, usual: dict[tuple[int, int], Deviation]
     ) -> str:
         if cell is None:
             return "x".rjust(_CELL)

@@ -21,7 +21,7 @@ from cclmark.report.comparison import (
     shown_of,
     tally,
 )
-from cclmark.report.insights.insight_words import Insight, Kind
+from cclmark.report.insights.insight_words import Insight, InsightKind
 from cclmark.report.page.encode import shortened
 from cclmark.report.page.page import Page, PageTable, Rows, Section
 from cclmark.report.wording.text import counted
@@ -97,7 +97,7 @@ def _runs(side: Side) -> str:
 def _insights(comparison: Comparison) -> list[Insight]:
     slower = [one for one in comparison.found if one.verdict == "slower" and one.ratio]
     faster = [one for one in comparison.found if one.verdict == "faster" and one.ratio]
-    kinds: tuple[tuple[Kind, str, list[Compared]], ...] = (
+    kinds: tuple[tuple[InsightKind, str, list[Compared]], ...] = (
         ("look", "slower", slower),
         ("good", "faster", faster),
     )

@@ -13,7 +13,7 @@ from cclmark.report.charts.chart_model import Chart
 _DIGITS = 6
 _LONG = 24  # characters of a cell
 
-Value = Mapping[str, "Value"] | Sequence["Value"] | str | int | float | bool | None
+PageValue = Mapping[str, "PageValue"] | Sequence["PageValue"] | str | int | float | bool | None
 
 # Characters that could end a script element, begin a comment or another script in it, end a line of
 # JavaScript, or change the display of the page's source: control characters, marks of text
@@ -36,20 +36,20 @@ class Encoder:
         """The texts that charts refer to by number."""
         return list(self._places)
 
-    def chart(self, chart: Chart) -> Mapping[str, Value]:
+    def chart(self, chart: Chart) -> Mapping[str, PageValue]:
         """Returns the chart's fields, with its class as ``kind`` and texts on points as numbers."""
         spelled = self._spelled(chart)
         assert isinstance(spelled, Mapping)
         return {"kind": type(chart).__name__.lower(), **spelled}
 
-    def cells(self, row: Sequence[str | int | float | None]) -> Value:
+    def cells(self, row: Sequence[str | int | float | None]) -> PageValue:
         """Returns a row of a table; a long text is replaced by a list with its number."""
         return [
             [self._numbers(cell)] if isinstance(cell, str) and len(cell) > _LONG else cell
             for cell in row
         ]
 
-    def _spelled(self, value: object) -> Value:
+    def _spelled(self, value: object) -> PageValue:
         if is_dataclass(value):
             return {
                 field.name: self._numbers(own) if field.name == "hover" else self._spelled(own)
@@ -63,7 +63,7 @@ class Encoder:
         assert isinstance(value, Sequence)
         return [self._spelled(one) for one in value]
 
-    def _numbers(self, texts: object) -> Value:
+    def _numbers(self, texts: object) -> PageValue:
         if isinstance(texts, str):
             return self._places.setdefault(texts, len(self._places))
         assert isinstance(texts, Sequence)
@@ -78,7 +78,7 @@ def shortened(value: float) -> float | int | None:
     return int(short) if short.is_integer() else short
 
 
-def for_script(value: Value) -> str:
+def for_script(value: PageValue) -> str:
     """Encodes JSON that is safe in a script element, whatever strings it contains."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace").decode().translate(_HARMLESS)

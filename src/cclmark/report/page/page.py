@@ -22,7 +22,7 @@ from cclmark.errors import MissingError
 from cclmark.report.charts.chart_model import Chart
 from cclmark.report.insights.insight_words import Insight
 from cclmark.report.page.diagram import Diagram
-from cclmark.report.page.encode import Encoder, Value, for_script
+from cclmark.report.page.encode import Encoder, PageValue, for_script
 from cclmark.report.page.stage_bars import StageBars
 
 _CODE = re.compile(r"`([^`]+)`")
@@ -102,7 +102,7 @@ def render(page: Page) -> str:
     """Renders the page as HTML. Raises MissingError if Plotly's script is not installed."""
     encoder = Encoder()
     charts = [encoder.chart(chart) for section in page.sections for chart in section.charts]
-    data: dict[str, Value] = {
+    data: dict[str, PageValue] = {
         "charts": charts,
         "columns": list(page.rows.columns),
         **({"parts": list(page.rows.parts)} if len(set(page.rows.parts)) > 1 else {}),

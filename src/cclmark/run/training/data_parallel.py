@@ -9,7 +9,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from cclmark.plan.training_choices import ZERO1
-from cclmark.run.training.trainer import Setup, Step, run_step
+from cclmark.run.training.trainer import Setup, StepFunction, run_step
 
 
 class OneRank:
@@ -23,7 +23,7 @@ class OneRank:
             self._model.compile()
         self._forward = setup.forward_of(self._model)
         self._optimizer = setup.optimizer(self._model.parameters())
-        self.alone: Step | None = None
+        self.alone: StepFunction | None = None
 
     def step(self, tokens: Tensor) -> Tensor:
         """See Trainer."""
@@ -58,7 +58,7 @@ class DataParallel:
             self._optimizer = sharded
         else:
             self._optimizer = setup.optimizer(self._model.parameters())
-        self.alone: Step | None = self._without_communication
+        self.alone: StepFunction | None = self._without_communication
 
     def step(self, tokens: Tensor) -> Tensor:
         """See Trainer."""

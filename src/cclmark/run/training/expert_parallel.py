@@ -13,7 +13,7 @@ from torch.distributed._functional_collectives import all_to_all_single_autograd
 from torch.nn.parallel import DistributedDataParallel
 
 from cclmark.plan.models import Model
-from cclmark.run.training.trainer import Filler, Setup, Step, run_step
+from cclmark.run.training.trainer import Filler, Setup, StepFunction, run_step
 from cclmark.run.training.transformer import Experts, Mixture, Transformer
 
 _EXPERTS = ".experts."
@@ -52,7 +52,7 @@ class ExpertParallel:
         ids = [setup.device.index] if setup.device.type == "cuda" else None
         self._model = DistributedDataParallel(model, device_ids=ids)
         self._optimizer = setup.optimizer(self._model.parameters())
-        self.alone: Step | None = None
+        self.alone: StepFunction | None = None
 
     def step(self, tokens: Tensor) -> Tensor:
         """See Trainer."""

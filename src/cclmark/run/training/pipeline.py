@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
-from cclmark.run.training.trainer import Setup, Step, halves
+from cclmark.run.training.trainer import Setup, StepFunction, halves
 from cclmark.run.training.transformer import loss_of
 
 
@@ -41,7 +41,7 @@ class Pipeline:
         self._ends = ends if self._is_first or self._is_last else None
         self._optimizer = setup.optimizer(self._stage.parameters())
         self._no_loss = torch.zeros((), device=setup.device)
-        self.alone: Step | None = None
+        self.alone: StepFunction | None = None
         self.loss_ranks: list[int] | None = [ranks - 1]
 
     def step(self, tokens: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from cclmark.run.training.distributed_tensors import fill_distributed
-from cclmark.run.training.trainer import Setup, Step, run_step
+from cclmark.run.training.trainer import Setup, StepFunction, run_step
 
 
 class Sharded:
@@ -44,7 +44,7 @@ class Sharded:
         fill_distributed(setup, model)
         self._model = model
         self._optimizer = setup.optimizer(model.parameters())
-        self.alone: Step | None = None
+        self.alone: StepFunction | None = None
 
     def step(self, tokens: Tensor) -> Tensor:
         """See Trainer."""

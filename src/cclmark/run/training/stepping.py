@@ -13,7 +13,7 @@ from cclmark.analysis.statistics import median
 from cclmark.analysis.stopping import Precision, WarmUp
 from cclmark.run.rank import Rank
 from cclmark.run.training.step_clock import StepClock
-from cclmark.run.training.trainer import Step
+from cclmark.run.training.trainer import StepFunction
 
 _BLOCK_S = 0.5  # of steps between two decisions
 _MOST_IN_BLOCK = 50
@@ -65,7 +65,7 @@ class Stepper:
         self._done = 0
         self._step_s = 0.0
 
-    def warm_up(self, step: Step, fixed: int | None) -> Sampled:
+    def warm_up(self, step: StepFunction, fixed: int | None) -> Sampled:
         """Runs a step, then steps until blocks of them agree; or ``fixed`` steps."""
         found = Sampled()
         if fixed is not None:
@@ -87,7 +87,9 @@ class Stepper:
             medians.append(median(found.slowest_s[begin:]))
         return found
 
-    def sample(self, step: Step, steps: int | None, precision: float, most_s: float) -> Sampled:
+    def sample(
+        self, step: StepFunction, steps: int | None, precision: float, most_s: float
+    ) -> Sampled:
         """Times ``steps`` steps, or as many as ``precision`` (a share of the median) requires.
 
         Each block begins with a step that is not timed: at its start the device has no work queued.
@@ -116,7 +118,7 @@ class Stepper:
         """
         self._rank.enter(phase, done, others_s=_SLOWER * steps * self._step_s)
 
-    def run(self, step: Step, number: int) -> None:
+    def run(self, step: StepFunction, number: int) -> None:
         """Runs steps that are not timed."""
         for _ in range(number):
             step(self._next())
@@ -133,7 +135,9 @@ class Stepper:
         self._done += 1
         return tokens
 
-    def _block(self, step: Step, found: Sampled, number: int, *, timed: bool = True) -> float:
+    def _block(
+        self, step: StepFunction, found: Sampled, number: int, *, timed: bool = True
+    ) -> float:
         """Runs ``number`` steps, timed ones after another step; returns the time of the block."""
         rank = self._rank
         rank.rank_group.barrier()

@@ -16,7 +16,7 @@ from torch.distributed.tensor.parallel import (
 )
 
 from cclmark.run.training.distributed_tensors import fill_distributed
-from cclmark.run.training.trainer import Setup, Step, run_step
+from cclmark.run.training.trainer import Setup, StepFunction, run_step
 from cclmark.run.training.transformer import Gated
 
 _COLUMNS = ("attention.project", "network.up", "network.gate")
@@ -62,7 +62,7 @@ class TensorParallel:
         ]
         kind, options = setup.optimizer_options()
         self._optimizer = kind(groups, **options)
-        self.alone: Step | None = None
+        self.alone: StepFunction | None = None
 
     def step(self, tokens: Tensor) -> Tensor:
         """See Trainer."""

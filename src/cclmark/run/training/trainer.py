@@ -17,7 +17,7 @@ _BETAS = (0.9, 0.95)  # Brown et al., Language Models are Few-Shot Learners, app
 _WEIGHT_DECAY = 0.1
 
 #: Executes one step with tokens (sequences, length + 1); returns the loss without its graph.
-Step = Callable[[Tensor], Tensor]
+StepFunction = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -122,11 +122,11 @@ class Trainer(Protocol):
     ranks whose losses, averaged, are the loss of the step; None for all.
     """
 
-    alone: Step | None
+    alone: StepFunction | None
     loss_ranks: list[int] | None
 
     def step(self, tokens: Tensor) -> Tensor:
-        """See Step."""
+        """See StepFunction."""
 
     def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
         """The parameters that must be equal on the comparable ranks of the training, by name.

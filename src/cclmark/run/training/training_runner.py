@@ -33,7 +33,7 @@ from cclmark.run.training.replicas import compare_replicas
 from cclmark.run.training.step_clock import clock_of
 from cclmark.run.training.stepping import Sampled, Stepper
 from cclmark.run.training.tokens import token_batches
-from cclmark.run.training.trainer import Setup, Step, Trainer
+from cclmark.run.training.trainer import Setup, StepFunction, Trainer
 
 _PROFILED_S = 0.3
 _LEAST_PROFILED, _MOST_PROFILED = 3, 20
@@ -135,12 +135,12 @@ class TrainingRunner:
         self._release()
         return result
 
-    def _begin(self, stepper: Stepper, step: Step) -> Sampled:
+    def _begin(self, stepper: Stepper, step: StepFunction) -> Sampled:
         gc.collect()
         gc.freeze()  # later collections skip the objects of this program
         return stepper.warm_up(step, self._rank.job.settings.warmup)
 
-    def _alone_after(self, alone: Step | None, stepper: Stepper, steps: int) -> Sampled:
+    def _alone_after(self, alone: StepFunction | None, stepper: Stepper, steps: int) -> Sampled:
         if alone is None:
             return Sampled()
         stepper.enter("warm-up", 1)
@@ -179,7 +179,7 @@ class TrainingRunner:
             compute_alone_s=_known_of_all(alone),
         ), ""
 
-    def _profile(self, step: Step, stepper: Stepper, steps: int) -> list[list[float]]:
+    def _profile(self, step: StepFunction, stepper: Stepper, steps: int) -> list[list[float]]:
         """Step, communication, exposed communication and compute by rank, in seconds."""
         stepper.enter("tracing", steps + 1)
         rank_group = self._rank.rank_group
