@@ -8,7 +8,6 @@ import re
 import msgspec
 import pytest
 
-from cclmark.analysis.paired import LEAST_ROUNDS
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.errors import UsageError
 from cclmark.launch.request import Outcome
@@ -17,6 +16,7 @@ from cclmark.plan.variants import PROCESS
 from cclmark.recording.trial_measuring import EndedError
 from cclmark.report.lists.bisection_lines import bisection_lines
 from cclmark.results.schema import Explanation
+from cclmark.tune.bisection import LEAST_ROUNDS_TO_DECIDE
 
 replace = msgspec.structs.replace
 
@@ -231,7 +231,7 @@ def test_the_default_is_measured_beside_the_first_rounds_of_each_value():
 
     simulated = Counting()
     run_bisection(simulated, CASES, "NCCL_MAX_CTAS", PROCESS, range(22, 27), 1.0, print)
-    assert all(any(one) for one in simulated.rounds[:LEAST_ROUNDS])
+    assert all(any(one) for one in simulated.rounds[:LEAST_ROUNDS_TO_DECIDE])
     assert not any(simulated.rounds[-1])
 
 
