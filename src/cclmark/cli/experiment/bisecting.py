@@ -118,9 +118,9 @@ def run_bisection(
     """Measures values until the smallest one that keeps the share is certain.
 
     The default is measured too, for the journal, in rounds with a value that had fewer than
-    LEAST_ROUNDS_TO_DECIDE before. A run that ends early has the result of the rounds up to then. Afterwards
-    the libraries are observed with every measured value. ``notice`` receives what the user should
-    know meanwhile.
+    LEAST_ROUNDS_TO_DECIDE before. A run that ends early has the result of the rounds up to then.
+    Afterwards the libraries are observed with every measured value. ``notice`` receives what the
+    user should know meanwhile.
     """
     process = bisect(values, len(cases), keep)
     batch = next(process)

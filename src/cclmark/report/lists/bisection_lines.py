@@ -60,10 +60,12 @@ def bisection_lines(
             )
         )
         reach = f"{one.low * 100:.1f} to {one.high * 100:.1f} %"
+        low = one.low
         if one.deviation == 0:
             reach = "shares refer to this value"
+            low = _least_share_of_best(result, worst)
         lines.append(f"  its smallest share: {one.ratio * 100:.1f} % ({reach}) at {names[worst]}")
-        if one.low < keep - max(_LEAST_DOUBT, (1 - keep) / 2):
+        if low < keep - max(_LEAST_DOUBT, (1 - keep) / 2):
             text = "not certain, because that share may be smaller than requested: repeat the "
             text += "search on an idle machine, or measure longer (--max-time)"
             lines.append(paint(f"  {text}", "yellow"))
@@ -75,6 +77,12 @@ def bisection_lines(
     if result.failed:
         lines.append(f"  failed: {', '.join(map(str, sorted(result.failed)))}")
     return lines
+
+
+def _least_share_of_best(result: Bisected, size: int) -> float:
+    """The smallest share of the value that shares refer to, if another one is in fact the best."""
+    others = [shares[size] for value, shares in result.curve.items() if value not in result.below]
+    return 1 / max((one.high for one in others), default=1.0)
 
 
 def _decided_lines(result: Bisected, percent: str) -> list[str]:
