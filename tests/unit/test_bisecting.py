@@ -16,6 +16,7 @@ from cclmark.plan.variants import PROCESS
 from cclmark.recording.trial_measuring import EndedError
 from cclmark.report.lists.bisection_lines import bisection_lines
 from cclmark.results.schema import Explanation
+from cclmark.tune.bisection import LEAST_ROUNDS_TO_DECIDE
 
 replace = msgspec.structs.replace
 
@@ -191,16 +192,47 @@ class Ending(Simulated):
 
 def test_an_interrupted_bisection_has_the_result_of_its_complete_rounds():
     result, outcome = run_bisection(
-        Ending(7), CASES, "NCCL_MAX_CTAS", PROCESS, [8, 16, 24, 32], 0.9, print
+        Ending(4), CASES, "NCCL_MAX_CTAS", PROCESS, range(1, 49), 0.99, print
     )
     assert outcome.exit_code == 130
     assert not result.found.complete
-    assert {8, 16, 24, 32} == set(result.found.curve)
     text = "\n".join(
-        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.9, result.without_effect)
+        bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.99, result.without_effect)
     )
     assert "the run ended before the result was certain" in text
-    assert "NCCL_MAX_CTAS=24 is the smallest value that keeps 90 %" in text
+    assert "    certainly below 99 % at a size: 1, 2, 3, 4, 6, 8, 11, 16, 23\n" in text
+    assert "    certainly 99 % or more at every size: 32, 45, 48\n" in text
+    assert "  so far, NCCL_MAX_CTAS=32 is the smallest value that keeps 99 %" in text
+
+
+def test_an_early_end_lists_values_that_are_not_decided():
+    class Noisy(Ending):
+        def measure(self, trials):
+            return {
+                one: time_s and time_s * self._random.lognormvariate(0, 0.01)
+                for one, time_s in super().measure(trials).items()
+            }
+
+    result, _ = run_bisection(Noisy(3), CASES, "A", PROCESS, [1, 8, 23, 24], 0.96, print)
+    text = "\n".join(bisection_lines(result.found, "A", CASES, 0.96, result.without_effect))
+    assert "    not decided: " in text
+    assert {*result.found.below, *result.found.above} < {1, 8, 23, 24}
+
+
+def test_the_default_is_measured_beside_the_first_rounds_of_each_value():
+    class Counting(Simulated):
+        def __init__(self):
+            super().__init__()
+            self.rounds = []
+
+        def measure(self, trials):
+            self.rounds.append([one.variant.is_default for one in trials])
+            return super().measure(trials)
+
+    simulated = Counting()
+    run_bisection(simulated, CASES, "NCCL_MAX_CTAS", PROCESS, range(22, 27), 1.0, print)
+    assert all(any(one) for one in simulated.rounds[:LEAST_ROUNDS_TO_DECIDE])
+    assert not any(simulated.rounds[-1])
 
 
 def test_an_interruption_before_the_first_rounds_has_no_result():

@@ -6,15 +6,25 @@ import random
 import pytest
 
 from cclmark.tune.bisection import NEIGHBOURS, bisect
+from cclmark.tune.round_spread import round_spread
 from examples import examples
 
 
 def run(
-    curve, *, seed=0, sizes=1, keep=0.99, noise=0.0, outliers=0.0, values=range(1, 65), most=None
+    curve,
+    *,
+    seed=0,
+    sizes=1,
+    keep=0.99,
+    noise=0.0,
+    outliers=0.0,
+    values=range(1, 65),
+    most=None,
+    chance=0.05,
 ):
     """``curve``: bandwidth by value and size; None for a value that fails."""
     draw = random.Random(seed)
-    steps, times, count, batches = bisect(values, sizes, keep), None, 0, []
+    steps, times, count, batches = bisect(values, sizes, keep, chance), None, 0, []
     while True:
         try:
             batch = steps.send(times)
@@ -133,10 +143,95 @@ def test_powers_are_all_measured():
     assert set(found.curve) == set(values)
 
 
+def valley(value, size):
+    """Good around 5, and from 28 on, which is a little better."""
+    return max(0.3, 1 - 0.15 * math.log2(value / 5) ** 2, min(1.0, value / 28))
+
+
+def measured_values(batches):
+    return sum(len({value for value, _ in batch.cells}) for batch in batches)
+
+
+@pytest.mark.parametrize("curve", [two_peaks, valley, late_peak])
+def test_half_of_the_measurements_find_the_value_as_often(curve):
+    """Against full rounds of every value; five of a hundred times are up to three times as long."""
+    trials = examples(200)
+    keep = 0.95
+    best = [max(curve(value, size) for value in range(1, 65)) for size in range(2)]
+    good = {"full": 0, "decided": 0}
+    count = dict.fromkeys(good, 0)
+    for seed in range(trials):
+        for name, chance in (("full", 0.0), ("decided", 0.05)):
+            found, batches = run(
+                *(curve,), seed=seed, sizes=2, keep=keep, noise=0.003, outliers=0.05, chance=chance
+            )
+            count[name] += measured_values(batches)
+            shares = {
+                value: min(curve(value, size) / best[size] for size in range(2))
+                for value in (found.value, found.value - 2)
+                if value > 0
+            }
+            good[name] += shares[found.value] >= keep - 0.005 and (
+                shares.get(found.value - 2, 0) < keep + 0.005
+            )
+    assert count["decided"] <= count["full"] / 2
+    assert good["decided"] >= good["full"] - 0.02 * trials
+    assert good["decided"] >= 0.95 * trials
+
+
+@pytest.mark.parametrize(("noise", "outliers"), [(0.0065, 0.0), (0.0065, 0.05), (0.0002, 0.0)])
+def test_decisions_are_right(noise, outliers):
+    """All values below 20 have exactly the share, or hardly less, so that every claim is wrong."""
+    trials = examples(100)
+    wrong = 0
+    for seed in range(trials):
+        for share in (0.99 * (1 + 1e-9), 0.99 * (1 - 1e-9)):
+            found, _ = run(
+                lambda value, _, share=share: 1.0 if value >= 20 else share,
+                seed=seed,
+                noise=noise,
+                outliers=outliers,
+                sizes=2,
+            )
+            claimed = found.below if share >= 0.99 else found.above
+            wrong += any(value < 20 for value in claimed)
+    assert wrong <= 0.05 * 2 * trials
+
+
+def test_values_are_dropped_for_their_own_figures_only():
+    """A value between two that are certainly too slow is measured until it is decided."""
+    found, batches = run(
+        lambda value, _: {8: 0.9905}.get(value, min(1, value / 60)), noise=0.003, keep=0.99, most=7
+    )
+    rounds = {
+        value: sum((value, 0) in one.cells for one in batches[:6]) for value in (6, 8, 11, 64)
+    }
+    assert {6, 11} <= set(found.below)
+    assert rounds == {6: 3, 8: 6, 11: 3, 64: 6}
+
+
+def test_an_early_end_leaves_what_is_decided():
+    found, _ = run(plateau, noise=0.001, most=4)
+    assert found.below == [1, 2, 3, 4, 6, 8, 11, 16]
+    assert found.above == [23, 32, 45, 64]
+
+
+def test_the_spread_is_that_of_one_time_whatever_rounds_have_in_common():
+    draw = random.Random(1)
+    rounds = []
+    for _ in range(200):
+        common = draw.gauss(0, 0.5)
+        rounds.append({(value, 0): math.exp(common + draw.gauss(0, 0.01)) for value in range(5)})
+        rounds[-1][draw.randrange(5), 0] *= draw.choice((1, 1, 1, 3))
+    spread = round_spread(rounds, 0)
+    assert spread.deviation == pytest.approx(0.01, rel=0.25)
+    assert round_spread(rounds[:1], 0) is None
+
+
 @pytest.mark.parametrize("curve", [plateau, two_peaks, peak])
 def test_the_share_is_kept_in_spite_of_noise(curve):
     """The value's true share is 98 % or more, and a value two smaller would not keep 99.5 %."""
-    trials = examples(80)
+    trials = examples(240)
     good = 0
     for seed in range(trials):
         found, _ = run(curve, seed=seed, sizes=2, noise=0.0065, outliers=0.05)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cclmark.analysis.experiments import without_effect
-from cclmark.analysis.paired import LEAST_ROUNDS, Times
+from cclmark.analysis.paired import Times
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.launch.experiment_launch import worst_of
@@ -19,7 +20,7 @@ from cclmark.plan.sizes import parse_size
 from cclmark.plan.trials import Trial
 from cclmark.plan.variants import DEFAULT, Assignment, Variant
 from cclmark.recording.trial_measuring import EndedError, TrialMeasuring
-from cclmark.tune.bisection import Bisected, bisect
+from cclmark.tune.bisection import LEAST_ROUNDS_TO_DECIDE, Bisected, bisect
 from cclmark.tune.search import Batch
 
 _REQUEST = re.compile(
@@ -116,13 +117,15 @@ def run_bisection(
 ) -> tuple[BisectionResult, Outcome]:
     """Measures values until the smallest one that keeps the share is certain.
 
-    The default is measured in every round too, for the journal. A run that ends early has the
-    result of the rounds up to then. Afterwards the libraries are observed with every measured
-    value. ``notice`` receives what the user should know meanwhile.
+    The default is measured too, for the journal, in rounds with a value that had fewer than
+    LEAST_ROUNDS_TO_DECIDE before. A run that ends early has the result of the rounds up to then.
+    Afterwards the libraries are observed with every measured value. ``notice`` receives what the
+    user should know meanwhile.
     """
     process = bisect(values, len(cases), keep)
     batch = next(process)
     measured: dict[int, list[Trial]] = {}
+    rounds: Counter[int] = Counter()
     while True:
         trials = {
             cell: Trial(_variant(name, cell[0], scope), batch.number, cases[cell[1]])
@@ -132,7 +135,10 @@ def run_bisection(
             own = measured.setdefault(value, [])
             if all(trial.case != one.case for one in own):
                 own.append(trial)
-        usual = [Trial(DEFAULT, batch.number, case) for case in cases]
+        present = {value for value, _ in batch.cells}
+        compared = any(rounds[value] < LEAST_ROUNDS_TO_DECIDE for value in present)
+        usual = [Trial(DEFAULT, batch.number, case) for case in cases if compared]
+        rounds.update(present)
         begin_s = time.monotonic()
         try:
             times = measuring.measure([*usual, *trials.values()])
@@ -157,8 +163,9 @@ def run_bisection(
 
 def _duration_text(values: int, round_s: float) -> str:
     return (
-        f"the first round of {values} values took {round_s:.1f} s: at least {LEAST_ROUNDS} such "
-        "rounds follow each other, then those that find and confirm the result"
+        f"the first round of {values} values took {round_s:.1f} s: at least "
+        f"{LEAST_ROUNDS_TO_DECIDE} such rounds follow each other, then shorter ones of values that "
+        "are not decided, which find and confirm the result"
     )
 
 

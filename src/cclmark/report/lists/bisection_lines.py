@@ -35,30 +35,37 @@ def bisection_lines(
     )
     if any(one.ratio > 1.0005 for shares in result.curve.values() for one in shares):
         lines.append("  shares above 100 % are faster than the best value by no more than noise")
-    share = f"{keep * 100:g} % of the best bandwidth at every size"
+    percent = f"{keep * 100:g} %"
+    share = f"{percent} of the best bandwidth at every size"
+    so_far = "" if result.complete else "so far, "
     lines.append("")
     if not result.complete:
         lines.append(
-            "  the run ended before the result was certain; of the values measured up to then:"
+            "  the run ended before the result was certain; of the values measured up to then are"
         )
+        lines += _decided_lines(result, percent)
     if without_effect and set(result.curve) == set(without_effect):
         reason = next(iter(without_effect.values()))
         lines.append(paint(f"  {name} has no effect: {reason}", "bold"))
         return lines
     if result.value is None:
-        lines.append(f"  no value keeps {share}")
+        lines.append(f"  {so_far}no value keeps {share}")
     else:
         shares = result.curve[result.value]
         worst = min(range(len(shares)), key=lambda place: shares[place].ratio)
         one = shares[worst]
         lines.append(
-            paint(f"  {name}={result.value} is the smallest value that keeps {share}", "bold")
+            paint(
+                f"  {so_far}{name}={result.value} is the smallest value that keeps {share}", "bold"
+            )
         )
         reach = f"{one.low * 100:.1f} to {one.high * 100:.1f} %"
+        low = one.low
         if one.deviation == 0:
             reach = "shares refer to this value"
+            low = _least_share_of_best(result, worst)
         lines.append(f"  its smallest share: {one.ratio * 100:.1f} % ({reach}) at {names[worst]}")
-        if one.low < keep - max(_LEAST_DOUBT, (1 - keep) / 2):
+        if low < keep - max(_LEAST_DOUBT, (1 - keep) / 2):
             text = "not certain, because that share may be smaller than requested: repeat the "
             text += "search on an idle machine, or measure longer (--max-time)"
             lines.append(paint(f"  {text}", "yellow"))
@@ -70,6 +77,23 @@ def bisection_lines(
     if result.failed:
         lines.append(f"  failed: {', '.join(map(str, sorted(result.failed)))}")
     return lines
+
+
+def _least_share_of_best(result: Bisected, size: int) -> float:
+    """The smallest share of the value that shares refer to, if another one is in fact the best."""
+    others = [shares[size] for value, shares in result.curve.items() if value not in result.below]
+    return 1 / max((one.high for one in others), default=1.0)
+
+
+def _decided_lines(result: Bisected, percent: str) -> list[str]:
+    """Which of the measured values certainly keep the share, and which certainly do not."""
+    undecided = sorted(set(result.curve) - {*result.below, *result.above})
+    groups = (
+        (f"certainly below {percent} at a size", result.below),
+        (f"certainly {percent} or more at every size", result.above),
+        ("not decided", undecided),
+    )
+    return [f"    {words}: {', '.join(map(str, values))}" for words, values in groups if values]
 
 
 def _by_reason(without_effect: Mapping[int, str]) -> dict[str, list[int]]:

@@ -1,0 +1,75 @@
+"""How far apart the times of one value are from round to round, pooled over all measured values.
+
+Two or three rounds of one value say little about their spread: they may agree by chance. The spread
+of all values together is known after two rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cclmark.analysis.paired import Times
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.statistics import median
+from cclmark.tune.search import deviation_of
+
+_EFFICIENCY = 0.37  # of the median of absolute deviations as an estimate of a standard deviation
+# The largest variance of a mean without a fifth of the values at each end, in variances of the
+# mean of all of them, for normal noise: that of five values.
+_TRIMMED_VARIANCE = 1.14
+
+
+@dataclass(frozen=True)
+class RoundSpread:
+    """The standard deviation of the logarithm of one time, and its degrees of freedom."""
+
+    deviation: float
+    freedom: int
+
+    def widened(self, estimate: RatioEstimate) -> RatioEstimate:
+        """The estimate of a ratio with the pooled deviation, or with its own if that is larger.
+
+        A ratio has the variance of two times, and the mean of ``runs`` ratios that divided by
+        ``runs``, up to _TRIMMED_VARIANCE times as large because means are trimmed.
+        """
+        pooled = self.deviation * math.sqrt(2 * _TRIMMED_VARIANCE / estimate.runs)
+        return replace(estimate, deviation=max(estimate.deviation, pooled), freedom=self.freedom)
+
+
+def round_spread(rounds: Sequence[Times], size: int) -> RoundSpread | None:
+    """The spread at the size with this index; None without two values in two rounds.
+
+    The change of the logarithm of a value's time from one of its rounds to the next one has twice
+    the variance of that logarithm (Rice, Annals of Statistics 12, 1984, for a mean that changes
+    slowly). What the m values of two rounds have in common, the median of their changes, is
+    subtracted, which leaves (m - 1) / m of the variance. The deviation is 1.4826 times the median
+    of the absolute values, which single slow times do not move, over the square root of 2. The
+    changes have m - 1 degrees of freedom in each pair of rounds, and the median of absolute values
+    is as precise as a standard deviation with 37 % of them (Rousseeuw and Croux, Journal of the
+    American Statistical Association 88, 1993).
+    """
+    latest: dict[int, tuple[int, float]] = {}
+    changes: dict[tuple[int, int], list[float]] = {}
+    for number, times in enumerate(rounds):
+        for (value, own_size), time_s in times.items():
+            if own_size != size or time_s is None:
+                continue
+            log = math.log(time_s)
+            if value in latest:
+                before, earlier = latest[value]
+                changes.setdefault((before, number), []).append(log - earlier)
+            latest[value] = number, log
+    found: list[float] = []
+    freedom = 0
+    for own in changes.values():
+        if len(own) > 1:
+            common = median(own)
+            scale = math.sqrt(len(own) / (len(own) - 1) / 2)
+            found += [(one - common) * scale for one in own]
+            freedom += len(own) - 1
+    deviation = deviation_of(found)
+    if deviation is None:
+        return None
+    return RoundSpread(deviation, max(1, int(_EFFICIENCY * freedom)))
