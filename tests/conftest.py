@@ -227,8 +227,7 @@ def background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
         run.process.communicate()
 
 
-@pytest.fixture
-def serve(tag: str) -> Iterator[Callable[..., Served]]:
+def _serving(tag: str) -> Iterator[Callable[..., Served]]:
     """Starts ``cclmark serve`` on a free port, and returns when it has said where it is."""
     running: list[subprocess.Popen[bytes]] = []
 
@@ -249,6 +248,18 @@ def serve(tag: str) -> Iterator[Callable[..., Served]]:
         if process.poll() is None:
             process.kill()
             process.communicate()
+
+
+@pytest.fixture
+def serve(tag: str) -> Iterator[Callable[..., Served]]:
+    """Starts servers of one test."""
+    yield from _serving(tag)
+
+
+@pytest.fixture(scope="module")
+def serve_all(tag: str) -> Iterator[Callable[..., Served]]:
+    """Starts servers that several tests look at."""
+    yield from _serving(tag)
 
 
 def _shared_memory() -> set[str]:
