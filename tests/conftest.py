@@ -7,6 +7,7 @@ found, and nobody else's processes are touched.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import re
 import signal
@@ -96,6 +97,19 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Names bytes and long texts by their argument, which keeps the IDs of tests readable."""
     is_long = isinstance(val, bytes) or (isinstance(val, str) and len(val) > _LONGEST_ID)
     return argname if is_long else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays: to look for garbage in it again and again takes as long as to
+    collect it.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)  # else pytest-xdist has written the groups down before
