@@ -7,6 +7,7 @@ found, and nobody else's processes are touched.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import re
 import signal
@@ -96,6 +97,19 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Names bytes and long texts by their argument, which keeps the IDs of tests readable."""
     is_long = isinstance(val, bytes) or (isinstance(val, str) and len(val) > _LONGEST_ID)
     return argname if is_long else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays: to look for garbage in it again and again takes as long as to
+    collect it.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)  # else pytest-xdist has written the groups down before
@@ -227,8 +241,7 @@ def background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
         run.process.communicate()
 
 
-@pytest.fixture
-def serve(tag: str) -> Iterator[Callable[..., Served]]:
+def _serving(tag: str) -> Iterator[Callable[..., Served]]:
     """Starts ``cclmark serve`` on a free port, and returns when it has said where it is."""
     running: list[subprocess.Popen[bytes]] = []
 
@@ -249,6 +262,18 @@ def serve(tag: str) -> Iterator[Callable[..., Served]]:
         if process.poll() is None:
             process.kill()
             process.communicate()
+
+
+@pytest.fixture
+def serve(tag: str) -> Iterator[Callable[..., Served]]:
+    """Starts servers of one test."""
+    yield from _serving(tag)
+
+
+@pytest.fixture(scope="module")
+def serve_all(tag: str) -> Iterator[Callable[..., Served]]:
+    """Starts servers that several tests look at."""
+    yield from _serving(tag)
 
 
 def _shared_memory() -> set[str]:

@@ -10,15 +10,15 @@ from cclmark.history.store import History
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 
 
-@pytest.fixture
-def address(serve, tmp_path_factory):
-    """Of a server with four runs."""
+@pytest.fixture(scope="module")
+def address(serve_all, tmp_path_factory):
+    """Of a server with four runs, which no test changes."""
     pytest.importorskip("uvicorn")
     place = tmp_path_factory.mktemp("served") / "history.sqlite"
     history = History(str(place))
     for name in ("default-1", "default-2", "ctas8", "buff8"):
         history.add((RUNS / f"{name}.jsonl").read_bytes(), f"{name}.jsonl", ["<b>night</b>"])
-    served = serve("--db", place)
+    served = serve_all("--db", place)
     yield served.address
     assert served.end() == (130, "cclmark: interrupted")
 

@@ -216,15 +216,22 @@ def under(name, request):
     return [str(mpirun), "-np", "2", "sh", "-c", script, "sh"], env
 
 
-@pytest.mark.parametrize("name", ["openmpi", "mpich", "torchrun"])
 class TestUnderALauncher:
     ARGUMENTS = ("all_reduce", *SMALL[2:], "--ccl", "shm")
 
+    @pytest.mark.parametrize("name", ["openmpi", "mpich", "torchrun"])
     def test_its_binding_stands(self, background, name, request):
         prefix, env = under(name, request)
         numa = background(*self.ARGUMENTS, "--bind", "numa", prefix=prefix, env=env)
         assert bound(numa.finish(90).journal) == [str(FIRST), str(SECOND)]
 
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "mpich",
+            *(pytest.param(n, marks=pytest.mark.exhaustive) for n in ("openmpi", "torchrun")),
+        ],
+    )
     def test_a_list_beyond_it_is_an_error(self, background, swapped, name, request):
         prefix, env = under(name, request)
         run = background(*self.ARGUMENTS, "--bind", swapped, prefix=prefix, env=env).finish(90)

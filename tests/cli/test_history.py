@@ -28,6 +28,15 @@ DEFAULTS = [str(RUNS / f"default-{number}.jsonl") for number in range(1, 9)]
 FIRST = "fa3d6a0ec1c84c559bb0eb9291906219"
 
 
+# Commands say the same whatever has the history, which tests/unit/test_history_store.py uses in
+# every place: here some do so.
+mainly_sqlite = pytest.mark.parametrize(
+    "history_place",
+    ["sqlite", pytest.param("postgresql", marks=pytest.mark.exhaustive)],
+    indirect=True,
+)
+
+
 @pytest.fixture
 def history(cclmark, history_place):
     """``cclmark history`` with a database of its own, by the variable."""
@@ -119,6 +128,7 @@ class TestEveryday:
         history("export", FIRST, "-o", "/dev/null")
         assert history("export", FIRST).out.encode() == cut.read_bytes()
 
+    @mainly_sqlite
     def test_several_values_have_commas_between(self, history):
         """Of copies the library is what copies, and such names have spaces in them."""
         history("add", RESULTS / "h200x4" / "p2p.jsonl", "--label", "of night", "--label", "links")
@@ -130,6 +140,7 @@ class TestEveryday:
         [row] = csv.DictReader(io.StringIO(history("list", "--format", "csv").out))
         assert (row["ccls"], row["labels"]) == (", ".join(ccls), "links, of night")
 
+    @mainly_sqlite
     def test_the_same_run_twice(self, history):
         assert history("add", DEFAULTS[0]).out.startswith(f"added {FIRST}, 26 cases")
         told = history("add", DEFAULTS[0], DEFAULTS[1])
@@ -140,6 +151,7 @@ class TestEveryday:
         assert history("list", "--label", "late").out.count(FIRST[:12]) == 1
         assert json.loads(history("list", "--format", "json").out)["total"] == 2
 
+    @mainly_sqlite
     def test_good_journals_are_added_and_bad_ones_told(self, history, tmp_path):
         text = tmp_path / "notes.txt"
         text.write_text("nothing")
@@ -222,6 +234,7 @@ def test_a_run_is_shown_with_what_is_normal(in_file, cclmark):
 
 
 class TestTrends:
+    @mainly_sqlite
     def test_eight_runs_of_one_command_have_no_change(self, history):
         history("add", *DEFAULTS)
         told = history("trend", "--fail-if-slower", "1%")
@@ -242,6 +255,7 @@ class TestTrends:
         told = history("trend", "--fail-if-slower", "3%", "--since", "2026-11-07", code=2)
         assert "every case has fewer than 6 runs, the most 4" in told.err
 
+    @mainly_sqlite
     def test_a_change_below_the_threshold_is_not_reported(self, history, tmp_path):
         history("add", *slower_from(6, 1.015, tmp_path))
         assert "no change in 26 series by 2 % or more" in history("trend").out
@@ -252,6 +266,7 @@ class TestTrends:
         told = history("trend", "--fail-if-slower", "1%", "--threshold", "2%", code=2)
         assert "lower the threshold" in told.err
 
+    @mainly_sqlite
     def test_a_machine_that_is_not_there(self, history):
         history("add", *DEFAULTS)
         told = history("trend", "--machine", "no such", code=2)
@@ -261,6 +276,7 @@ class TestTrends:
         assert run["hostname"] in told.err
         assert "26 series" in history("trend", "--machine", run["hostname"].upper()).out
 
+    @mainly_sqlite
     def test_equal_runs_of_two_machines_of_a_kind_show_no_change(self, history):
         """Two of 169 series differ by 1.8 and 1.9 %: below what matters."""
         history("add", *sorted((RUNS / "collectives").glob("*.jsonl")))
@@ -302,6 +318,7 @@ class TestPruning:
             one["run_id"] for one in json.loads(history("list", "--format", "json").out)["runs"]
         }
 
+    @mainly_sqlite
     def test_nothing_goes_without_a_yes(self, history):
         history("add", *DEFAULTS)
         told = history("prune", "--keep", "5", code=2)

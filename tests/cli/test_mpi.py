@@ -79,6 +79,7 @@ def under(cclmark, directory, script, *arguments):
     return program, run
 
 
+@of_one("openmpi")
 def test_buffers_on_the_host_are_the_process_own(cclmark, mpi):
     arguments = ("memory", "all_reduce", "--ccl", "mpi", "--devices", "host:2", "-b", "1K")
     run = cclmark(*arguments, "-e", "1K", "-f", "2", env=mpi)
@@ -86,6 +87,7 @@ def test_buffers_on_the_host_are_the_process_own(cclmark, mpi):
     assert (places["input"], places["output"]) == ("host", "host")
 
 
+@of_one("mpich")
 def test_pairs_have_communicators_of_their_own(cclmark, mpi):
     run = cclmark(
         *("pairs", "--ccl", "mpi", "--devices", "host:3", "--only", "send,ping_pong,broadcast"),
@@ -98,6 +100,7 @@ def test_pairs_have_communicators_of_their_own(cclmark, mpi):
     assert len(run.journal.results) == 5 * len(pairs)
 
 
+@of_one("openmpi")
 def test_mpi_is_compared_with_another_library(cclmark, mpi):
     run = cclmark(
         *("experiment", "all_reduce,broadcast", "--devices", "host:2", "--library", "mpi"),
@@ -315,6 +318,7 @@ class TestExplainedUnderTheUsersMpirun:
         )
         assert "mpi, connections: unknown: mpi has no interface" in chosen.out
 
+    @of_one("openmpi")
     def test_rows_of_csv(self, started):
         run = started(*self.ONE, "--ccl", "shm,mpi", "--explain", "--format", "csv", env=RING)
         rows = list(csv.DictReader(io.StringIO(run.out)))
@@ -335,11 +339,13 @@ class TestExplainedUnderTheUsersMpirun:
         assert found.source == "unknown"
         assert "algorithm=ring has no effect: Open MPI does not use its component" in found.reason
 
+    @of_one("mpich")
     def test_pairs(self, started):
         arguments = ("--ccl", "mpi", "--only", "all_reduce", "--explain")
         run = started("pairs", *self.ONE[1:], *arguments, env=RING)
         assert [one.explanation.algorithm for one in run.journal.results] == ["ring"]
 
+    @of_one("openmpi")
     def test_a_library_with_a_plug_in_is_unknown(self, started, aware):
         variables = {name: text for name, text in aware.items() if name != "CCLMARK_MPIRUN"}
         arguments = ("--ccl", "nccl,mpi", "-b", "4K", "-e", "4K", *SHORT, "--explain")
@@ -353,6 +359,7 @@ class TestExplainedUnderTheUsersMpirun:
         assert run.message == f"cclmark: 2 cases are not explained: {reason}"
         assert f"4 KiB  unknown: {reason}" in run.out
 
+    @of_one("mpich")
     def test_a_resumed_run(self, started, tmp_path):
         """It cannot explain what the earlier run measured, and keeps what that one explained."""
         arguments = (*self.ONE, "--ccl", "mpi", "--explain")
@@ -464,6 +471,7 @@ def aware(mpi, fake_cuda, tmp_path):
     return {**mpi, **fake_cuda.env(), "CCLMARK_MPI_LIBRARY": str(library)}
 
 
+@of_one("mpich")
 def test_buffers_on_devices_where_the_mpi_takes_them(cclmark, aware):
     run = cclmark(
         *("collectives", "--ccl", "nccl,mpi", "-g", "2", "-b", "4K", "-e", "64K", "-f", "16"),

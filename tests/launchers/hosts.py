@@ -25,14 +25,17 @@ OWN_DIRECTORY = "/run"
 _PATIENCE = float(os.environ.get("CCLMARK_TEST_PATIENCE", "1"))  # as in tests/patience.py
 _PATIENCE_S = 20.0 * _PATIENCE
 # The first process reaps whoever loses its parent, for it ignores how its children end, and ends
-# with its standard input.
+# with its standard input. A cache as small as tests/conftest.py makes it here is as small there.
 _FIRST = """
 set -e
 hostname "$1"
 mount --bind "$2" /etc/hosts
 mount -t tmpfs shm /dev/shm
 mount -t tmpfs run /run
+cache=/sys/devices/system/cpu/cpu0/cache/index3/size
+! test -e $cache || cat $cache >/run/cache_size
 mount -t sysfs sys /sys
+! test -e $cache || mount --bind /run/cache_size $cache
 ip link set lo up
 mkdir /run/sshd
 echo up

@@ -32,7 +32,17 @@ def places(tasks):
     )
 
 
-@pytest.mark.parametrize("name", CAPTURED)
+# They tell a process what a torchrun of a node does, and take as long to start.
+OTHER_TORCHRUNS = ("torchrun-standalone", "srun-torchrun")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] if name in OTHER_TORCHRUNS else [])
+        for name in CAPTURED
+    ],
+)
 def test_what_is_captured_is_still_told(name, hosts, slurm_on_hosts, tmp_path):
     pytest.importorskip("torch")
     launcher = capture.launchers(hosts)[name]

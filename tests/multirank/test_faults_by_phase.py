@@ -36,9 +36,9 @@ LONG = {
     "verification": ("-n", "1", "-w", "0", "-c", MANY),
 }
 BEHIND = ("shutdown", "finished")  # all results
+# In which rank 0, which speaks for all, does more than the others: in half of them it is killed,
+# and in the others it is stopped.
 OF_RANK_0 = ("start-up", "communicator creation", "timing", "shutdown")
-# Ranks 1 and 2 differ in nothing: one of them will do.
-EVERY_RANK = [0, pytest.param(1, marks=pytest.mark.exhaustive), 2]
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
@@ -74,27 +74,27 @@ def check(run, ended, phase, says):
     assert len(journal.results) == (6 if phase in BEHIND else 0)
 
 
-# Another rank than the last one in the phases in which rank 0, which speaks for all, does more than
-# the others.
-STRUCK = [
-    pytest.param(
-        phase,
-        rank,
-        marks=[] if rank == 2 or (rank == 0 and phase in OF_RANK_0) else pytest.mark.exhaustive,
-    )
-    for phase in (*HELD, *LONG)
-    for rank in range(RANKS)
-]
+def struck_ranks(of_rank_0):
+    """The last rank in every phase, and rank 0 in some; the others are left to --all."""
+    return [
+        pytest.param(
+            phase,
+            rank,
+            marks=[] if rank == 2 or (rank == 0 and phase in of_rank_0) else pytest.mark.exhaustive,
+        )
+        for phase in (*HELD, *LONG)
+        for rank in range(RANKS)
+    ]
 
 
-@pytest.mark.parametrize(("phase", "rank"), STRUCK)
+@pytest.mark.parametrize(("phase", "rank"), struck_ranks(OF_RANK_0[::2]))
 def test_a_rank_that_is_killed(struck, rank, phase):
     run, ended, pid = struck(rank, phase, signal.SIGKILL)
     says = f"rank {rank} (host:{rank}, pid {pid}) was killed by SIGKILL during"
     check(run, ended, phase, says)
 
 
-@pytest.mark.parametrize(("phase", "rank"), STRUCK)
+@pytest.mark.parametrize(("phase", "rank"), struck_ranks(OF_RANK_0[1::2]))
 def test_a_rank_that_is_stopped(struck, rank, phase):
     run, ended, pid = struck(rank, phase, signal.SIGSTOP, timeout_s=TIMEOUT_S)
     assert time.monotonic() - run.killed_at_s < scaled(AT_MOST_S)
@@ -102,8 +102,19 @@ def test_a_rank_that_is_stopped(struck, rank, phase):
     check(run, ended, phase, says)
 
 
-@pytest.mark.parametrize("rank", EVERY_RANK)
-@pytest.mark.parametrize("phase", ["loading the library", "timing", "verification", "shutdown"])
+@pytest.mark.parametrize(
+    ("phase", "rank"),
+    [
+        pytest.param(phase, rank, marks=[] if rank == tried else pytest.mark.exhaustive)
+        for phase, tried in (
+            ("loading the library", 2),
+            ("timing", 0),
+            ("verification", 2),
+            ("shutdown", 0),
+        )
+        for rank in range(RANKS)
+    ],
+)
 def test_a_rank_in_which_something_nobody_thought_of_is_raised(background, tmp_path, rank, phase):
     env = held(tmp_path, rank, phase) | {"RAISED_IN_TEST": ""}
     run = background(*SWEEP, *SHORT, env=env)

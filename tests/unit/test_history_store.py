@@ -388,18 +388,18 @@ class TestDamagedDatabases:
     @pytest.mark.parametrize(
         "packed",
         [
-            b"",
-            b"no zlib",
-            zlib.compress(b""),
-            zlib.compress(b"\n\n  \n"),
-            zlib.compress(b" " * (100 << 20)),
-            zlib.compress(b"x" * (100 << 20)),
-            zlib.compress(content("default-1"))[:100],
+            lambda: b"",
+            lambda: b"no zlib",
+            lambda: zlib.compress(b""),
+            lambda: zlib.compress(b"\n\n  \n"),
+            lambda: zlib.compress(b" " * (100 << 20)),
+            lambda: zlib.compress(b"x" * (100 << 20)),
+            lambda: zlib.compress(content("default-1"))[:100],
         ],
         ids=["empty", "else", "nothing", "blank", "spaces", "endless", "cut"],
     )
     def test_a_journal_that_is_none(self, history, history_place, packed):
-        altered = self.replaced(history, history_place, packed)
+        altered = self.replaced(history, history_place, packed())
         run = altered.runs(EVERYTHING)[0][0]
         for look in (lambda: altered.content(run.run_id), lambda: altered.headers([run.number])):
             with pytest.raises(UsageError, match=r"damaged|not a journal|incomplete"):

@@ -7,7 +7,12 @@ import pytest
 from cclmark.plan.models import MODELS
 from cclmark.plan.training_choices import PARALLELISMS
 
-pytest.importorskip("torch").set_num_threads(1)  # more wait for each other beside other tests
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread(torch):
+    """More would wait for each other beside other tests."""
+    torch.set_num_threads(1)
+
 
 PUBLISHED = {
     "gpt2": 124_439_808,
