@@ -211,7 +211,7 @@ def test_values_are_dropped_for_their_own_figures_only():
 
 
 def test_an_early_end_leaves_what_is_decided():
-    found, _ = run(plateau, noise=0.001, most=4)
+    found, _ = run(plateau, noise=0.0003, most=6)
     assert found.below == [1, 2, 3, 4, 6, 8, 11, 16]
     assert found.above == [23, 32, 45, 64]
 

@@ -10,9 +10,9 @@ A value is measured until it is *decided*: its share is certainly below the requ
 or certainly at least as large at every size. That is tested after each of its rounds from the third
 on, by its own figures only. As in action elimination (Even-Dar, Mannor and Mansour, Journal of
 Machine Learning Research 7, 2006) the chance of a wrong decision, 5 %, is divided among values,
-sizes and looks, look k of a value having the part 6 / (pi k)². The test is that of Student's t with
-the spread between rounds of all values (round_spread.py), or of the value's own rounds if that is
-larger.
+sizes, tests and looks, look k of a value having the part 6 / (pi k)². The test is that of Student's
+t with the spread between rounds of all values (round_spread.py), or of the value's own rounds if
+that is larger.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ LEAST_ROUNDS_TO_DECIDE = 3  # two slow times of a value in a row are not rare en
 _FEWEST_ROUNDS = 2  # for an interval
 _CHANCE_OF_BETTER = 0.01
 _CHANCE_OF_ERROR = 0.05  # that any value is decided wrongly
+_TESTS = 2  # of a value in a look: against the share, and whether it may be the best one
 _BETTER = 0.5  # of the loss that is allowed: what may be faster by more may be the best value
 _GRID_STEP = math.sqrt(2)
 
@@ -55,7 +56,8 @@ class Bisected:
     it too, although values between them and ``value`` do not. ``curve``: for each value its
     bandwidth over the best one, for each size. ``below``: the measured values that certainly do not
     keep the share; ``above``: those that certainly do, none while another value may turn out to be
-    the best one by more than the share allows. All of them are right with a probability of 95 %.
+    the best one by more than the share allows. All of them are right with a probability of about
+    95 %: which value is the best one is chosen from the same times.
     ``failed``: values that failed once. ``complete``: whether nothing is left to measure.
     """
 
@@ -225,8 +227,10 @@ class _Bisection:
             elif spread is None or share.runs < LEAST_ROUNDS_TO_DECIDE:
                 certain = False
             else:
-                estimate = spread.widened(estimate)
-                certain = estimate.deviation == 0 or estimate.chance / 2 <= self._chance(share.runs)
+                certain = all(
+                    one.deviation == 0 or one.chance / 2 <= self._chance(share.runs)
+                    for one in spread.estimates(estimate)
+                )
             found.append((1 if estimate.difference >= 0 else -1) if certain else 0)
         return found
 
@@ -236,7 +240,7 @@ class _Bisection:
         The sum over all looks, 6 / (pi k)² of look k, is 1.
         """
         look = runs - LEAST_ROUNDS_TO_DECIDE + 1
-        own = self.chance_of_error / (self.most_values * self.sizes)
+        own = self.chance_of_error / (_TESTS * self.most_values * self.sizes)
         return own * 6 / (math.pi * look) ** 2
 
     def _region(self, curve: Mapping[int, Sequence[RatioEstimate]]) -> list[int]:

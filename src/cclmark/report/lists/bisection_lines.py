@@ -63,7 +63,7 @@ def bisection_lines(
         low = one.low
         if one.deviation == 0:
             reach = "shares refer to this value"
-            low = _least_share_of_best(result, worst)
+        low = min([low, *_shares_if_another_is_best(result, result.value)])
         lines.append(f"  its smallest share: {one.ratio * 100:.1f} % ({reach}) at {names[worst]}")
         if low < keep - max(_LEAST_DOUBT, (1 - keep) / 2):
             text = "not certain, because that share may be smaller than requested: repeat the "
@@ -79,10 +79,17 @@ def bisection_lines(
     return lines
 
 
-def _least_share_of_best(result: Bisected, size: int) -> float:
-    """The smallest share of the value that shares refer to, if another one is in fact the best."""
-    others = [shares[size] for value, shares in result.curve.items() if value not in result.below]
-    return 1 / max((one.high for one in others), default=1.0)
+def _shares_if_another_is_best(result: Bisected, value: int) -> list[float]:
+    """The smallest share of the value at each size where shares refer to it.
+
+    Another value, which may be faster, is then the best one.
+    """
+    found = []
+    for size, own in enumerate(result.curve[value]):
+        if own.deviation == 0:
+            others = [one[size].high for at, one in result.curve.items() if at not in result.below]
+            found.append(1 / max(others, default=1.0))
+    return found
 
 
 def _decided_lines(result: Bisected, percent: str) -> list[str]:
