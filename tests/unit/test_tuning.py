@@ -290,6 +290,43 @@ def test_the_best_rules_without_the_harmful_variable_are_proven_instead(tmp_path
     assert "the default stays from 8 MiB to " in text  # nothing narrow is faster there
 
 
+class SlowFromOneMebibyte(HarmedByChannels):
+    """In the proof, what the search selected from 1 MiB on is slower than the default."""
+
+    def _time(self, trial):
+        is_slow = trial.stage == "proof" and self.choice(trial)[2] > 24
+        return super()._time(trial) * (1.5 if is_slow else 1)
+
+
+def test_a_harmful_variable_of_rules_that_are_not_proven_costs_no_other_rule(tmp_path):
+    result = tuned(tmp_path / "tuned", SlowFromOneMebibyte())
+    (one,) = result.operations
+    assert result.files
+    assert "NCCL_MIN_CTAS" not in result.variables
+    assert not one.harmed
+    channels = [one.choices[each.rule.variant].channels for each in one.proof.proven]
+    assert channels
+    assert all(0 < number <= 24 for number in channels)
+
+
+class AllSlow(HarmedByChannels):
+    """No choice with the usual channels is faster, and more channels are harmful."""
+
+    def _time(self, trial):
+        time_s = super()._time(trial)
+        widened = "NCCL_MIN_CTAS" in {one.name for one in trial.variant.assignments}
+        narrow = 0 < self.choice(trial)[2] <= 24 and not trial.variant.is_default
+        return time_s * (1.2 if narrow and (widened or trial.stage == "proof") else 1)
+
+
+def test_the_reason_stays_where_nothing_takes_the_place_of_a_rule(tmp_path):
+    result = tuned(tmp_path / "tuned", AllSlow())
+    (one,) = result.operations
+    assert not result.files
+    assert one.proof.dropped
+    assert "requires NCCL_MIN_CTAS=64, with which" in "\n".join(tune_lines(result))
+
+
 def test_a_loss_that_is_allowed_drops_no_rule(tmp_path):
     result = tuned(tmp_path / "tuned", HarmedByChannels(), largest_loss=0.08)
     (one,) = result.operations

@@ -23,7 +23,7 @@ from cclmark.recording.artifact_files import write_files
 from cclmark.recording.trial_measuring import Measuring, TrialTimes
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Choice, OperationPlan
-from cclmark.tune.prove import FALSE_SHARE, Dropped, Trio, change, prove
+from cclmark.tune.prove import FALSE_SHARE, Dropped, Proof, Trio, change, prove
 from cclmark.tune.round_ratios import joint_ratio, ratios_of
 from cclmark.tune.rules import Rule, joined_rules
 from cclmark.tune.target import Target
@@ -100,8 +100,8 @@ class Proving:
                 break
             kept = _proven(results, left)
             if any(one.harmed for one in results):
-                narrower = self._without_wide(results, kept)
-                if narrower == kept:
+                narrower = self._without_wide(results, left, kept)
+                if narrower is None:
                     break
                 left = narrower
                 continue
@@ -117,27 +117,29 @@ class Proving:
             if any(plan.rules for plan in left):
                 self.withheld = (
                     f"no files are written: {_MOST_PROOFS} proofs each dropped rules, and the "
-                    "remaining rules require variables they were not measured with. Run tune again"
+                    "remaining rules were not measured together. Run tune again"
                 )
         return [replace(plan, rules=()) for plan in plans]
 
     def _without_wide(
-        self, results: Sequence[OperationResult], plans: Sequence[OperationPlan]
-    ) -> list[OperationPlan]:
+        self,
+        results: Sequence[OperationResult],
+        deployed: Sequence[OperationPlan],
+        proven: Sequence[OperationPlan],
+    ) -> list[OperationPlan] | None:
         """Drops the rules whose variables also change sizes without a rule, some of which lose.
 
-        Returns the plans with narrow rules in their place, or as they are without such rules.
-        Measurements with these variables are no longer valid.
+        Returns the proven plans with narrow rules at the sizes of all rules that were deployed with
+        these variables, proven or not; None if there were no such rules. Measurements with these
+        variables are no longer valid.
         """
-        wide = [
-            [rule for rule in plan.rules if self._target.is_wide(plan.choices[rule.variant])]
-            for plan in plans
-        ]
+        wide = [self._wide_rules(plan) for plan in deployed]
         if not any(wide):
-            return list(plans)
+            return None
         reason = _reason_of_harm(results, self._target.wide_settings)
-        for one, rules in zip(results, wide, strict=True):
+        for one, plan in zip(results, proven, strict=True):
             if one.proof is not None:
+                rules = self._wide_rules(plan)
                 lost = [each for each in one.proof.proven if each.rule in rules]
                 dropped = [Dropped(each.rule, reason, each.estimate) for each in lost]
                 one.proof = replace(
@@ -148,8 +150,12 @@ class Proving:
             one.outside, one.calls_outside = {}, None
         return [
             _replaced(plan, rules, self._narrow_rules.get(plan.operation, ()))
-            for plan, rules in zip(plans, wide, strict=True)
+            for plan, rules in zip(proven, wide, strict=True)
         ]
+
+    def _wide_rules(self, plan: OperationPlan) -> list[Rule]:
+        """The rules that require the target's wide settings."""
+        return [rule for rule in plan.rules if self._target.is_wide(plan.choices[rule.variant])]
 
     def _prove(
         self, results: Sequence[OperationResult], plans: Sequence[OperationPlan], attempt: int
@@ -173,8 +179,9 @@ class Proving:
             one.failed = _failed(own)
             before = one.proof.dropped if one.proof is not None else ()
             one.proof = prove(plan.rules, own, ratios_of(own_calls), share) if plan.rules else None
-            if one.proof is not None:
-                one.proof = replace(one.proof, dropped=[*before, *one.proof.dropped])
+            if one.proof is not None or before:
+                found = one.proof or Proof((), ())
+                one.proof = replace(found, dropped=[*before, *found.dropped])
             one.outside = ratios_of(_without_rule(plan.rules, own))
             one.calls_outside = joint_ratio(_without_rule(plan.rules, own_calls))
             one.tuned = self._observed(plan, tuned)
@@ -276,10 +283,9 @@ def _replaced(
     plan: OperationPlan, dropped: Sequence[Rule], others: Sequence[Rule]
 ) -> OperationPlan:
     """The plan with other rules, where they apply, at the sizes of those that are dropped."""
-    kept = [rule for rule in plan.rules if rule not in dropped]
     assigned = {}
     for size in plan.sizes_bytes:
-        rules = others if any(rule.covers(size) for rule in dropped) else kept
+        rules = others if any(rule.covers(size) for rule in dropped) else plan.rules
         assigned[size] = next((one.variant for one in rules if one.covers(size)), DEFAULT_NUMBER)
     return replace(plan, rules=joined_rules(assigned))
 

@@ -65,8 +65,9 @@ def rule_of(
 def candidates_of(operation: str, usual_channels: int, *, app_changes: bool) -> Candidates:
     """The candidates of an operation.
 
-    ``usual_channels``: of a communicator by default. The search begins with as many too, because
-    such choices can be deployed without a setting that gives communicators more.
+    ``usual_channels``: of a communicator by default. The search begins with as many too, or the
+    next smaller number, because such choices can be deployed without a setting that gives
+    communicators more.
     ``app_changes``: also registered buffers, which the program has to allocate itself. Empty if
     nothing can be tuned that way.
     """

@@ -77,7 +77,7 @@ class Proven:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A rule, or the size of a rule, where the default stays, and the reason in words.
+    """A rule, or the size of a rule, that is not deployed, and the reason in words.
 
     ``estimate``: the ratio to the default, None if there are too few times.
     """

@@ -69,10 +69,9 @@ _DECIDING = (
     *(PLUG_IN, TABLE, ANYWHERE, MIN_CTAS, "NCCL_MAX_CTAS", "NCCL_MIN_NCHANNELS"),
     *("NCCL_MAX_NCHANNELS", "NCCL_CTA_POLICY", "NCCL_ALGO", "NCCL_PROTO"),
 )
-
+_DECIDING_MPI = (*open_mpi_rules.VARIABLES, *mpich_selection.VARIABLES)
 # Variables of NCCL that its sends and receives depend on.
 _FOR_MESSAGES = "NCCL_MIN_CTAS,NCCL_MIN_P2P_NCHANNELS,NCCL_P2P_NVL_CHUNKSIZE"
-_DECIDING_MPI = (*open_mpi_rules.VARIABLES, *mpich_selection.VARIABLES)
 
 
 def tune(flags: TuneFlags) -> int:
@@ -190,7 +189,10 @@ def _require_flags_of(ccl: str, by_size: bool, only: Sequence[str], largest_loss
     if by_size and only:
         raise UsageError(f"--settings is not supported for {ccl}, whose files select by size")
     if not by_size and largest_loss != LARGEST_LOSS:
-        raise UsageError(f"--allow-loss is not supported for {ccl}, whose environment has no rules")
+        together = " together with --settings" if ccl in LIBRARIES else ""
+        raise UsageError(
+            f"--allow-loss is not supported for {ccl}{together}: one environment has no rules"
+        )
 
 
 def _require_tuned(operations: Sequence[str]) -> None:
