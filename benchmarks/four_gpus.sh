@@ -6,7 +6,7 @@
 # DIR of NCCL_TESTS: its programs, built with MPI=1 for the NCCL that cclmark loads. PART: explained,
 # tuned, tuned_with_changes, messages, beside_nccl_tests, beside_nccl_tests_with_changes, bisected, thresholds,
 # trained [all]. Parts that compare files of `cclmark tune` require the part that writes them.
-# NVLink multicast is off, because some machines fail with it.
+# NVLink multicast is off, because some machines fail with it. The exit code is the largest of a part.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 : "${NCCL_TESTS:?the directory of the programs of nccl-tests}" "${OUT:?the directory of the output}"
@@ -21,6 +21,7 @@ part() {
   timeout -k 10 "$limit_s" "$@" >"$OUT/$name.txt" 2>&1
   code=$?
   echo "$name: exit code $code after $((SECONDS - begin_s)) s"
+  ((code <= worst)) || worst=$code
 }
 
 explained() {
@@ -32,11 +33,11 @@ explained() {
 tuned() {
   part tuned 420 "$PYTHON" -m cclmark tune all_reduce,all_gather,reduce_scatter -b 1K -e 1G \
     --budget 200s --sm-cost 0 -O "$OUT/tuned" --journal "$OUT/tuned.jsonl"
-  part tuned_five 420 "$PYTHON" -m cclmark tune $FIVE -b 1K -e 1G --budget 200s --sm-cost 0 \
+  part tuned_five 900 "$PYTHON" -m cclmark tune $FIVE -b 1K -e 1G --budget 200s --sm-cost 0 \
     -O "$OUT/tuned_five" --journal "$OUT/tuned_five.jsonl"
 }
 tuned_with_changes() {
-  part tuned_with_changes 560 "$PYTHON" -m cclmark tune $FIVE -b 8 -e 128M -f 4 --app-changes yes \
+  part tuned_with_changes 900 "$PYTHON" -m cclmark tune $FIVE -b 8 -e 128M -f 4 --app-changes yes \
     --timing graph --budget 120s --sm-cost 0 -O "$OUT/changed" --journal "$OUT/changed.jsonl"
 }
 messages() {
@@ -74,6 +75,7 @@ trained() {
 
 [ $# -gt 0 ] || set -- explained tuned tuned_with_changes messages beside_nccl_tests \
   beside_nccl_tests_with_changes bisected thresholds trained
+worst=0
 for name; do
   if [ "$(type -t "$name")" != function ] || [ "$name" = part ]; then
     echo "unknown part: $name" >&2
@@ -81,3 +83,4 @@ for name; do
   fi
   "$name"
 done
+exit "$worst"

@@ -93,13 +93,22 @@ class OriginalStep(msgspec.Struct, frozen=True, omit_defaults=True):
         return max(0.0, min(step_s - span_s for step_s, span_s in pairs))
 
 
+class ReplayWay(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What happens between and beside the calls, as in Replay."""
+
+    gaps: str
+    compute: Compute | None = None
+    fit: str = ""
+
+
 class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
     """Repetitions of a program's step with one variant in one round.
 
     ``program``: the name of the profile. ``digest``: of the step, of which each rank
     receives its part besides the plan. ``calls``: of the rank that makes most. ``gaps``: see
     replay_choices.GAPS. ``compute``: what runs beside the calls. ``fit``: FITTED or NEAREST if
-    both were chosen by measuring, empty if they were given.
+    both were chosen by measuring, empty if they were given. ``other_ways``: those that were chosen
+    with it, and are measured in the same run.
     """
 
     variant: Variant
@@ -114,6 +123,7 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
     original: OriginalStep = OriginalStep()
     compute: Compute | None = None
     fit: str = ""
+    other_ways: tuple[ReplayWay, ...] = ()
 
     def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
         """See plan.items.Outlined."""
@@ -156,6 +166,11 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whether there are as many devices as ranks."""
         return self.ranks <= devices
 
+    @property
+    def way(self) -> ReplayWay:
+        """What happens between and beside the calls."""
+        return ReplayWay(self.gaps, self.compute, self.fit)
+
     def series(self) -> Replay:
         """The replay without its round."""
         return msgspec.structs.replace(self, round=0)
@@ -163,6 +178,20 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
     def without_variant(self) -> Replay:
         """What is replayed: without round, variant and library."""
         return msgspec.structs.replace(self, round=0, variant=Variant(), ccl="")
+
+
+def in_ways(one: Replay, ways: Sequence[ReplayWay]) -> list[Replay]:
+    """The replay in each of several ways."""
+    return [
+        msgspec.structs.replace(
+            one,
+            gaps=own.gaps,
+            compute=own.compute,
+            fit=own.fit,
+            other_ways=tuple(other for other in ways if other != own),
+        )
+        for own in ways
+    ]
 
 
 def replays_of(one: Replay, variants: Sequence[Variant], rounds: int) -> list[Replay]:

@@ -125,8 +125,8 @@ def chosen_of(measured: Sequence[ReplaySummary]) -> Replay | None:
 def others_of(measured: Sequence[ReplaySummary], chosen: Replay) -> list[Replay]:
     """The candidate with each of the other gaps that would be used if there were no others.
 
-    Both fit the default, and react differently if communication takes longer: with ``keep`` all
-    computation waits for it, with ``fixed`` none does. A program is between them.
+    It reacts differently if communication takes longer: with ``keep`` all computation waits for
+    it, with ``fixed`` none does. Programs are between them.
     """
     by_gaps: dict[str, list[ReplaySummary]] = {}
     for one in measured:

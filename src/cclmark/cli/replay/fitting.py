@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import msgspec
-
 from cclmark.cli.replay.replay_options import ReplayFlags
 from cclmark.errors import EXIT_MISSING, EXIT_OK, CclmarkError, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.plan.replay_choices import DROP, FIXED, KEEP
-from cclmark.plan.replays import Replay
+from cclmark.plan.replays import Replay, in_ways
 from cclmark.profile.program_step import FoundStep
 from cclmark.recording.part import unused
 from cclmark.recording.replay_fit import fit, fit_plan
@@ -70,8 +68,9 @@ def fitted_replays(
         error = CclmarkError(f"--compute fit ({place}): {reason}")
         error.exit_code = EXIT_MISSING if code == EXIT_OK else code
         raise error
-    others = found.others if is_varied else []
-    return [found.chosen, *others], [f"{fit_notice(found.chosen, found.tried)}; {place}"]
+    chosen = [found.chosen, *(found.others if is_varied else [])]
+    notice = f"{fit_notice(found.chosen, found.tried)}; {place}"
+    return in_ways(replay, [one.way for one in chosen]), [notice]
 
 
 def _chosen_before(flags: ReplayFlags, replay: Replay, path: Path) -> list[Replay]:
@@ -84,8 +83,4 @@ def _chosen_before(flags: ReplayFlags, replay: Replay, path: Path) -> list[Repla
         raise UsageError(f"{path} was measured without --compute fit: omit it")
     if flags.gaps not in (None, first.gaps):
         raise UsageError(f"{path} was measured with --gaps {first.gaps}, not {flags.gaps}")
-    ways = dict.fromkeys((one.gaps, one.compute, one.fit) for one in earlier)
-    return [
-        msgspec.structs.replace(replay, gaps=gaps, compute=compute, fit=fit)
-        for gaps, compute, fit in ways
-    ]
+    return in_ways(replay, [first.way, *first.other_ways])

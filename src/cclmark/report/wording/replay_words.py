@@ -73,18 +73,27 @@ def range_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
     """Between which ratios the step of the program is expected with each variant."""
     found = []
     for variant in dict.fromkeys(one.variant for one in summaries if one.way):
-        ratios = {
-            one.replay.gaps: one.ratio.ratio
+        by_gaps = {
+            one.replay.gaps: one
             for one in summaries
             if one.variant == variant and one.ratio is not None
         }
-        if KEEP in ratios and FIXED in ratios:
-            found.append(
-                f"with {plain(variant.describe())} a step of the program takes "
-                f"{ratio_text(ratios[FIXED])} (fixed: computation does not wait for communication) "
-                f"to {ratio_text(ratios[KEEP])} times as long (keep: it waits)"
-            )
+        if not {KEEP, FIXED} <= by_gaps.keys():
+            continue
+        waits = {KEEP: "computation waits for communication", FIXED: "it does not"}
+        ends = [
+            f"{ratio_of(by_gaps[gaps])} times as long ({gaps}: {words}{_doubt(by_gaps[gaps])})"
+            for gaps, words in waits.items()
+        ]
+        found.append(
+            f"with {plain(variant.describe())} a step of the program is expected to take between "
+            f"{' and '.join(ends)}"
+        )
     return found
+
+
+def _doubt(one: ReplaySummary) -> str:
+    return "" if one.replay.fit == FITTED else ", and does not fit the program"
 
 
 def fit_notice(chosen: Replay, tried: Sequence[ReplaySummary]) -> str:
