@@ -114,7 +114,7 @@ def test_a_result_among_noise_is_not_certain():
     text = "\n".join(
         bisection_lines(result.found, "NCCL_MAX_CTAS", CASES, 0.9, result.without_effect)
     )
-    assert "  not certain, because that share may be smaller than requested" in text
+    assert "  not certain, because another value may be the best one, of whose bandwidth" in text
 
 
 def test_observations_that_fail_keep_the_result():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -71,6 +72,9 @@ class EnvironmentTuning:
                 if result.proof is not None and result.proof.is_proven:
                     result.files = self._deployed(target, result.variables)
             result.is_complete = True
+            if not result.files:
+                with contextlib.suppress(OSError):  # it contains other files, or was never created
+                    tune.directory.rmdir()
         except EndedError as ended:
             outcome = ended.outcome
         result.trials = self._measuring.number

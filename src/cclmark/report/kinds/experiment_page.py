@@ -65,7 +65,7 @@ def headline_of_experiment(run: Run) -> str:
     experiment = _experiment(run)
     faster = [best for case in experiment.cases if (best := experiment.fastest(case)) is not None]
     if not faster:
-        return "nothing is faster than the default"
+        return "No variant is proven to be faster than the default"
     best = max(faster, key=lambda one: one.speed_up or 0.0)
     return (
         f"{variant_name(best.variant)} is {interval_text(best)} times as fast as the default for "

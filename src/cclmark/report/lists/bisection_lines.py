@@ -63,12 +63,16 @@ def bisection_lines(
         low = one.low
         if one.deviation == 0:
             reach = "shares refer to this value"
-        low = min([low, *_shares_if_another_is_best(result, result.value)])
+        if_another = min(_shares_if_another_is_best(result, result.value), default=1.0)
         lines.append(f"  its smallest share: {one.ratio * 100:.1f} % ({reach}) at {names[worst]}")
-        if low < keep - max(_LEAST_DOUBT, (1 - keep) / 2):
-            text = "not certain, because that share may be smaller than requested: repeat the "
-            text += "search on an idle machine, or measure longer (--max-time)"
-            lines.append(paint(f"  {text}", "yellow"))
+        least = keep - max(_LEAST_DOUBT, (1 - keep) / 2)
+        if min(low, if_another) < least:
+            cause = "that share may be smaller than requested"
+            if low >= least:
+                cause = f"another value may be the best one, of whose bandwidth {result.value} has "
+                cause += f"{if_another * 100:.1f} %"
+            text = f"not certain, because {cause}: repeat the search on an idle machine, or measure"
+            lines.append(paint(f"  {text} longer (--max-time)", "yellow"))
     if result.elsewhere:
         listed = ", ".join(map(str, result.elsewhere))
         lines.append(f"  smaller values keep it too, although values between do not: {listed}")

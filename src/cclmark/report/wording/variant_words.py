@@ -138,7 +138,9 @@ def overall_lines(experiment: Experiment) -> list[str]:
         if mean is not None:
             found.append((mean, variant))
     found.sort(key=lambda one: one[0], reverse=True)
-    return [f"{mean:.3f}  {plain(variant_name(variant))}" for mean, variant in found[:_MOST_NAMED]]
+    lines = [f"{mean:.3f}  {plain(variant_name(variant))}" for mean, variant in found[:_MOST_NAMED]]
+    left = found[_MOST_NAMED:]
+    return [*lines, f"{len(left)} more, down to {left[-1][0]:.3f}"] if left else lines
 
 
 def outcome_text(experiment: Experiment) -> str:
