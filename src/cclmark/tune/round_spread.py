@@ -33,8 +33,8 @@ class RoundSpread:
     def estimates(self, estimate: RatioEstimate) -> list[RatioEstimate]:
         """The estimate of a ratio with the pooled deviation, or with its own if that is larger.
 
-        Of a value whose own deviation is clearly larger also the estimate itself, whose degrees of
-        freedom are those of its own rounds: a noisy value is not as well known as the others.
+        Of a value whose own deviation is clearly larger also the estimate itself, with the degrees
+        of freedom of its rounds alone: the pooled ones are too many for a noisy value.
         A ratio has the variance of two times, and the mean of ``runs`` ratios that divided by
         ``runs``, up to _TRIMMED_VARIANCE times as large because means are trimmed.
         """
