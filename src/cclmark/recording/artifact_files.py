@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,3 +27,9 @@ def made_directory(directory: Path) -> Path:
     except OSError as error:
         raise UsageError(f"cannot create {directory}: {error.strerror}") from None
     return directory
+
+
+def remove_if_empty(directory: Path) -> None:
+    """Removes a directory, unless it contains files or was never created."""
+    with contextlib.suppress(OSError):
+        directory.rmdir()

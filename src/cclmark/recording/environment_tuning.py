@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.library_settings import find_setting, requires_new_processes
 from cclmark.plan.trials import PROOF, SEARCH, Trial
 from cclmark.plan.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant
-from cclmark.recording.artifact_files import write_files
+from cclmark.recording.artifact_files import remove_if_empty, write_files
 from cclmark.recording.trial_measuring import EndedError, Measuring, TrialTimes
 from cclmark.recording.tune_budget import Budget
 from cclmark.recording.tune_proof import by_one_clock, calls_of
@@ -73,8 +72,7 @@ class EnvironmentTuning:
                     result.files = self._deployed(target, result.variables)
             result.is_complete = True
             if not result.files:
-                with contextlib.suppress(OSError):  # it contains other files, or was never created
-                    tune.directory.rmdir()
+                remove_if_empty(tune.directory)
         except EndedError as ended:
             outcome = ended.outcome
         result.trials = self._measuring.number

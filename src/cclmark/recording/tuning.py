@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -26,7 +25,7 @@ from cclmark.plan.variants import (
     Assignment,
     Variant,
 )
-from cclmark.recording.artifact_files import write_files
+from cclmark.recording.artifact_files import remove_if_empty, write_files
 from cclmark.recording.trial_measuring import EndedError, Measuring
 from cclmark.recording.tune_budget import Budget
 from cclmark.recording.tune_proof import Proving
@@ -127,8 +126,7 @@ class Tuning:
         Nothing beats the default: no file explains the result, and the command can be repeated.
         """
         shutil.rmtree(self._tune.directory / _CANDIDATES, ignore_errors=True)
-        with contextlib.suppress(OSError):  # it contains other files, or was never created
-            self._tune.directory.rmdir()
+        remove_if_empty(self._tune.directory)
 
     def _search(self, results: Sequence[OperationResult]) -> None:
         """Searches all operations in step: each round's processes measure the cells of all."""
