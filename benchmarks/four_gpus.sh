@@ -6,6 +6,7 @@
 # DIR of NCCL_TESTS: its programs, built with MPI=1 for the NCCL that cclmark loads. PART: explained,
 # tuned, tuned_with_changes, messages, beside_nccl_tests, beside_nccl_tests_with_changes, bisected, thresholds,
 # trained [all]. Parts that compare files of `cclmark tune` require the part that writes them.
+# CHANGED: the operations of the parts with program changes [all five].
 # NVLink multicast is off, because some machines fail with it. The exit code is the largest of a part.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -13,6 +14,7 @@ cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}
 export NCCL_NVLS_ENABLE=0 PYTHONUNBUFFERED=1
 FIVE=all_reduce,all_gather,reduce_scatter,alltoall,sendrecv
+CHANGED=${CHANGED:-$FIVE}
 mkdir -p "$OUT"
 
 part() {
@@ -37,7 +39,7 @@ tuned() {
     -O "$OUT/tuned_five" --journal "$OUT/tuned_five.jsonl"
 }
 tuned_with_changes() {
-  part tuned_with_changes 900 "$PYTHON" -m cclmark tune $FIVE -b 8 -e 128M -f 4 --app-changes yes \
+  part tuned_with_changes 900 "$PYTHON" -m cclmark tune "$CHANGED" -b 8 -e 128M -f 4 --app-changes yes \
     --timing graph --budget 120s --sm-cost 0 -O "$OUT/changed" --journal "$OUT/changed.jsonl"
 }
 messages() {
@@ -53,8 +55,8 @@ beside_nccl_tests() {
 beside_nccl_tests_with_changes() {
   part beside_nccl_tests_with_changes 200 "$PYTHON" benchmarks/tune_beside_nccl_tests.py --ranks 4 \
     --rounds 3 --nccl-tests "$NCCL_TESTS" --tuned "$OUT/changed" --journal "$OUT/changed.jsonl" \
-    --operations all_reduce,all_gather,reduce_scatter,sendrecv --begin 8 --end 128M --factor 4 \
-    --graphs 20 --tuned-flags="-R 2" --out "$OUT/beside_nccl_tests_with_changes.json"
+    --operations "$CHANGED" --begin 8 --end 128M --factor 4 \
+    --graphs 20 --out "$OUT/beside_nccl_tests_with_changes.json"
 }
 bisected() {
   part bisected 420 "$PYTHON" -m cclmark experiment all_reduce -b 64M -e 1G -f 16 \

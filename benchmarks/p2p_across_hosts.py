@@ -119,18 +119,21 @@ def compare_alone(flags: argparse.Namespace, common: list[str]) -> None:
     command = ["p2p", "-t", "CE", "-b", flags.size, *common]
     bind_all, bind_two = bound(flags.bind_all), bound(flags.bind)
     rounds: list[tuple[dict[str, float], dict[str, float]]] = []
+    table: dict[str, dict[str, object]] = {}
+    compared = ("matrix", "alone")
     for number in range(flags.rounds):
         runs = [(flags.all, bind_all, matrix), (flags.two, bind_two, two)]
         for launcher, binding, journal in runs if number % 2 else reversed(runs):
             run(launcher, [*command, *binding], journal)
         rounds.append((of_matrix(matrix), of_matrix(two)))
-    table = {}
-    compared = ("matrix", "alone")
-    for measure in MEASURES:
-        pairs = [(whole[measure], single[measure]) for whole, single in rounds]
-        table[measure] = summarised(pairs, compared)
-        printed(measure, table[measure], compared)
-    (flags.output / "p2p_across_hosts.json").write_text(json.dumps(table, indent=1) + "\n")
+        table = {
+            measure: summarised([(whole[measure], one[measure]) for whole, one in rounds], compared)
+            for measure in MEASURES
+        }
+        # After every round, so that an interrupted run leaves its rounds.
+        (flags.output / "p2p_across_hosts.json").write_text(json.dumps(table, indent=1) + "\n")
+    for measure, row in table.items():
+        printed(measure, row, compared)
 
 
 def compare_peer(flags: argparse.Namespace, common: list[str]) -> None:

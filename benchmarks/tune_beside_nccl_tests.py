@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Does nccl-tests gain as much from the files of `cclmark tune` as cclmark reports?
+"""Does nccl-tests gain as much from what `cclmark tune` found as cclmark reports?
 
-    python benchmarks/tune_beside_nccl_tests.py --nccl-tests DIR --tuned DIR [--journal FILE]
-        [--rounds 5] [--graphs N] [--tuned-flags="-R 2"] [--out FILE.json]
+    python benchmarks/tune_beside_nccl_tests.py --nccl-tests DIR --tuned DIR --journal FILE
+        [--rounds 5] [--graphs N] [--out FILE.json]
 
---tuned is the directory that `cclmark tune` wrote, on this machine. nccl-tests' programs (DIR,
-built with MPI=1) run in turn with and without its environment file. Per operation and size: the
-median of the ratios of both times in each round, and their geometric mean over all sizes. With
---journal, the journal of `cclmark tune`, the same from its proof. --tuned-flags are options that
-nccl-tests gets beside the files only, such as the program change "-R 2" (symmetric windows) that
-`tune --app-changes yes` may select. nccl-tests must load the library
-that was tuned, for example by LD_LIBRARY_PATH: the files do not apply to another version.
+--tuned is the directory that `cclmark tune` wrote on this machine, --journal its journal. The
+programs of nccl-tests (DIR, built with MPI=1) run in turn by default and as tuned: with the
+environment file, if there is one, and with the program changes of `tune --app-changes yes` at the
+sizes whose rules have them (-R 1 registers the buffers, -R 2 puts them into symmetric windows).
+Per operation and size: the median of the ratios of both times in each round, and the same from the
+proof of tune, with their geometric means over the sizes with program changes and over the others.
+nccl-tests must load the library that was tuned, for example by LD_LIBRARY_PATH: the files do not
+apply to another version.
 """
 
 from __future__ import annotations
@@ -28,25 +29,19 @@ from statistics import median
 
 from fidelity import mpirun
 
-from cclmark.plan.variants import Variant
+from cclmark.plan.variants import REGISTRATION, Variant
 from cclmark.recording.trial_measuring import compared_time
-from cclmark.results.journal import read_journal
+from cclmark.results.journal import Journal, read_journal
 
 
 def variables_of(path: Path) -> dict[str, str]:
-    """The variables that a shell has after reading the file."""
+    """The variables that a shell has after reading the file, none without a file."""
+    if not path.exists():
+        return {}
     script = f'. "{path}"; env -0'
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
     pairs = (line.partition("=") for line in done.stdout.split("\0") if line)
     return {name: value for name, _, value in pairs if os.environ.get(name) != value}
-
-
-def library_of(path: Path) -> str:
-    """The version that the files were proven for, X.Y.Z. Raises SystemExit if none is given."""
-    found = re.search(r"^# nccl (\d+\.\d+\.\d+)", path.read_text(), re.MULTILINE)
-    if found is None:
-        sys.exit(f"{path} has no line '# nccl VERSION'")
-    return found[1]
 
 
 def check_library(output: str, expected: str) -> None:
@@ -65,11 +60,11 @@ def times(
     operation: str,
     more: dict[str, str],
     library: str,
-    tuned_flags: str = "",
+    changes: str = "",
 ) -> dict[int, float]:
     """Out-of-place microseconds by size."""
     flags = f"-b {args.begin} -e {args.end} -f {args.factor} -n 20 -w 5 -c 0 -a 3".split()
-    flags += tuned_flags.split()
+    flags += changes.split()
     if args.graphs:
         flags += ["-G", str(args.graphs)]
     command = mpirun(args.ranks, args.nccl_tests / f"{operation}_perf", flags)
@@ -81,30 +76,42 @@ def times(
     return {int(row[0]): float(row[5]) for row in rows}
 
 
-def proven(path: Path) -> dict[tuple[str, int], float]:
-    """The median over the rounds of the proof of the default's time over the tuned one.
+def flags_of(variant: Variant) -> str | None:
+    """The flags of nccl-tests for the program changes of a variant, None if it lacks them."""
+    flags = {"none": "", "local": "-R 1", "symmetric": "-R 2"}
+    found = ""
+    for one in variant.assignments:
+        if one.name == REGISTRATION:
+            found = flags[one.value]
+        elif not one.is_variable:
+            return None
+    return found
 
-    Of a proof that was repeated without some rules only the rounds with the last files count, at
-    each size the last that were measured.
+
+def proven(journal: Journal) -> dict[tuple[str, int], tuple[Variant, float]]:
+    """By operation and size: the tuned variant, and the default's time over its time.
+
+    The ratio is the median over the rounds of the proof. A proof may be repeated with other rules;
+    at each size the variant that was measured last counts.
     """
     rounds: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
-    files: dict[tuple[str, int, int], Variant] = {}
-    for one in read_journal(path).trials:
+    tuned: dict[tuple[str, int, int], Variant] = {}
+    for one in journal.trials:
         time_s = compared_time(one)
         if one.trial.stage == "proof" and time_s is not None and not one.trial.variant.control:
             name = "default" if one.trial.variant.is_default else "tuned"
             key = (one.trial.case.operation, one.trial.case.size_bytes, one.trial.round)
             rounds[key][name] = time_s
             if name == "tuned":
-                files[key] = one.trial.variant
+                tuned[key] = one.trial.variant
     last: dict[tuple[str, int], Variant] = {}
-    for operation, size, number in sorted(files):
-        last[operation, size] = files[operation, size, number]
+    for operation, size, number in sorted(tuned):
+        last[operation, size] = tuned[operation, size, number]
     ratios: dict[tuple[str, int], list[float]] = defaultdict(list)
     for (operation, size, number), pair in rounds.items():
-        if len(pair) == 2 and files[operation, size, number] == last[operation, size]:
+        if len(pair) == 2 and tuned[operation, size, number] == last[operation, size]:
             ratios[operation, size].append(pair["default"] / pair["tuned"])
-    return {key: median(values) for key, values in ratios.items()}
+    return {key: (last[key], median(values)) for key, values in ratios.items()}
 
 
 def mean(values: list[float]) -> float:
@@ -117,44 +124,51 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nccl-tests", type=Path, required=True)
     parser.add_argument("--tuned", type=Path, required=True)
-    parser.add_argument("--journal", type=Path)
+    parser.add_argument("--journal", type=Path, required=True)
     parser.add_argument("--operations", default="all_reduce,all_gather,reduce_scatter")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--begin", default="1M")
     parser.add_argument("--end", default="1G")
     parser.add_argument("--factor", type=int, default=2)
-    parser.add_argument("--tuned-flags", default="", help="of nccl-tests, beside the files only")
     parser.add_argument("--graphs", type=int, default=0, help="nccl-tests' -G: replays of a graph")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    more = variables_of(args.tuned / "environment.sh")
-    library = library_of(args.tuned / "environment.sh")
-    if not more:
-        sys.exit(f"{args.tuned / 'environment.sh'} sets nothing")
+    journal = read_journal(args.journal)
+    library = journal.header.libraries[0].version
+    ours = proven(journal)
+    variables = variables_of(args.tuned / "environment.sh")
+    changes = {key: flags_of(variant) for key, (variant, _) in ours.items()}
+    if not variables and not any(changes.values()):
+        sys.exit(f"{args.tuned} sets no variable, and {args.journal} has no program change")
     found: dict[str, dict[int, list[float]]] = {}
     for _ in range(args.rounds):
         for operation in args.operations.split(","):
             usual = times(args, operation, {}, library)
-            tuned = times(args, operation, more, library, args.tuned_flags)
+            flags = {changes.get((operation, size), "") for size in usual} - {None}
+            if not variables:
+                flags.discard("")
+            tuned = {one: times(args, operation, variables, library, one) for one in flags}
             for size, time_us in usual.items():
-                own = found.setdefault(operation, {}).setdefault(size, [])
-                own.append(time_us / tuned[size])
-    ours = proven(args.journal) if args.journal else {}
+                if (by_size := tuned.get(changes.get((operation, size), ""))) is not None:
+                    own = found.setdefault(operation, {}).setdefault(size, [])
+                    own.append(time_us / by_size[size])
     for operation, by_size in found.items():
-        both = [size for size in by_size if (operation, size) in ours]
-        for size, values in by_size.items():
+        medians = {size: median(values) for size, values in by_size.items()}
+        for size, value in medians.items():
+            text = f"{operation:16}{size:12}  {changes.get((operation, size), ''):5}"
+            text += f"nccl-tests {value:.3f}"
             own = ours.get((operation, size))
-            text = f"{operation:16}{size:12}  nccl-tests {median(values):.3f}"
-            print(text + ("" if own is None else f"  cclmark {own:.3f}"))
-        line = f"{operation}: geometric mean {mean([median(v) for v in by_size.values()]):.3f}"
-        if both:
-            line += (
-                f"; of {len(both)} sizes that cclmark measured: nccl-tests "
-                f"{mean([median(by_size[size]) for size in both]):.3f}, cclmark "
-                f"{mean([ours[operation, size] for size in both]):.3f}"
-            )
-        print(line)
+            print(text if own is None else f"{text}  cclmark {own[1]:.3f}")
+        for name, changed in (("with program changes", True), ("without", False)):
+            both = [one for one in medians if (operation, one) in ours]
+            both = [one for one in both if bool(changes[operation, one]) == changed]
+            if both:
+                print(
+                    f"{operation}, {len(both)} sizes {name}, geometric mean: nccl-tests "
+                    f"{mean([medians[one] for one in both]):.3f}, cclmark "
+                    f"{mean([ours[operation, one][1] for one in both]):.3f}"
+                )
     if args.out is not None:
         args.out.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -117,7 +117,9 @@ def test_shm_ends_with_a_result(cclmark, env):
     assert names == {"CCLMARK_SHM_INLINE_BYTES", "CCLMARK_SHM_STREAM_BYTES"}
     assert "all_gather float32 out-of-place · shm, 2 ranks" in run.out
     assert "tried: 12 combinations of" in run.out
-    assert (run.directory / "t" / "environment.sh").exists() != ("nothing beats" in run.out)
+    ends = ("nothing beats the default", "no gain was proven", "no file is written")
+    no_gain = any(text in run.out for text in ends)
+    assert (run.directory / "t" / "environment.sh").exists() != no_gain
 
 
 def test_bridge_is_tuned_with_its_islands(cclmark, env):

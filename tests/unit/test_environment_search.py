@@ -131,10 +131,21 @@ def test_a_deadline_keeps_what_is_significantly_better_so_far():
     def truth(values, _cell):
         return -0.3 * ("SWITCH" in values)
 
-    assert not run(truth, stop=1)[0].complete
-    assert run(truth, stop=1)[0].best == ()
     found, _, _ = run(truth, stop=6)
     assert (SPACE.variables(found.best), found.complete) == ({"SWITCH": "1"}, False)
+    assert found.estimate.difference == pytest.approx(-0.3, abs=0.002)
+
+
+def test_after_few_rounds_the_likely_best_is_left_to_the_proof():
+    def truth(values, _cell):
+        return -0.3 * ("SWITCH" in values) - 0.1 * (values.get("WORD") == "b")
+
+    found, batches, _ = run(truth, stop=1)
+    assert (SPACE.variables(found.best), found.complete) == ({"SWITCH": "1"}, False)
+    assert (found.estimate, len(batches)) == (None, 1)
+    for seed in range(20):  # a difference within the noise, of 0.1 %, and a loss of one size
+        assert run(lambda v, _: -0.001 * ("SWITCH" in v), stop=1, seed=seed)[0].best == ()
+        assert run(lambda v, at: (0.1, -0.5)[at] * ("SWITCH" in v), stop=1, seed=seed)[0].best == ()
 
 
 def test_batches_follow_from_the_times():

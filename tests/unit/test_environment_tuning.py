@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.launch.experiment_launch import process_sets
+from cclmark.launch.experiment_launch import Starts, starts_of
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.trials import Trial
@@ -297,13 +297,25 @@ def test_variables_of_the_user_are_named_in_the_file(tmp_path):
 
 
 def test_a_deadline_ends_the_search(tmp_path):
-    result = tuned(tmp_path / "t", Simulated(flat), budget_s=0.0)
+    result = tuned(tmp_path / "t", Simulated(lambda *_: 1e-5), budget_s=0.0)
     assert not result.found.complete
-    assert "the search ended by its budget" in "\n".join(environment_lines(result))
+    text = "\n".join(environment_lines(result))
+    assert "the search ended by its budget" in text
+    assert "nothing beats the default" not in text
+
+
+def test_a_gain_after_one_round_is_proven(tmp_path):
+    def responds(variables, _operation, _size):
+        return 1e-5 * (0.5 if "CCLMARK_SHM_INLINE_BYTES" in variables else 1.0)
+
+    result = tuned(tmp_path / "t", Simulated(responds), budget_s=0.0)
+    assert not result.found.complete
+    assert result.proof.is_proven
+    assert result.files
 
 
 class Timed(Simulated):
-    """A clock on which each set of processes takes 3 s and each trial 0.2 s."""
+    """A clock: a set of processes takes 2 s, a communicator 1 s and a trial 0.2 s."""
 
     def __init__(self, monkeypatch, *, is_known=True):
         super().__init__(flat)
@@ -314,13 +326,13 @@ class Timed(Simulated):
 
     def expected_s(self, trials):
         cases = [one.case for one in trials]
-        return self._costs.expected_s(cases, process_sets(trials)) if self._is_known else None
+        return self._costs.expected_s(cases, starts_of(trials)) if self._is_known else None
 
     def measure(self, trials):
-        sets = process_sets(trials)
-        elapsed_s = 3.0 * sets + 0.2 * len(trials)
+        starts = starts_of(trials)
+        elapsed_s = 2.0 * starts.processes + 1.0 * starts.communicators + 0.2 * len(trials)
         self.now_s += elapsed_s
-        self._costs.add_round(elapsed_s, [measured(one) for one in trials], sets)
+        self._costs.add_round(elapsed_s, [measured(one) for one in trials], starts)
         return super().measure(trials)
 
 
@@ -344,20 +356,20 @@ def test_search_and_proof_fit_into_the_budget(tmp_path, monkeypatch, budget_s):
 def test_a_proof_longer_than_the_budget_leaves_time_for_a_search(tmp_path, monkeypatch):
     simulated = Timed(monkeypatch)
     result = tuned(tmp_path / "t", simulated, budget_s=130)
-    assert result.search_s == 31.0  # the first round, and 30 % have no room for another one
+    assert result.search_s == 44.0  # the first round, and 30 % have no room for another one
     assert not result.found.complete
 
 
 def test_without_known_times_the_search_has_a_share_of_the_budget(tmp_path, monkeypatch):
     simulated = Timed(monkeypatch, is_known=False)
     result = tuned(tmp_path / "t", simulated, budget_s=100)
-    assert 62 < result.search_s < 62 + 20
+    assert 62 < result.search_s < 62 + 44  # a round of the search takes 44 s
 
 
 def test_the_time_of_trials_is_that_of_their_case_or_of_the_nearest_size():
     costs = TrialCosts()
     small, large = case_of("shm", "all_reduce", KIB), case_of("shm", "all_reduce", 64 * MIB)
-    assert costs.expected_s([small], 1) is None
+    assert costs.expected_s([small], Starts(1, 1)) is None
 
     def trial(case, duration_s):
         return TrialResult(
@@ -368,13 +380,34 @@ def test_the_time_of_trials_is_that_of_their_case_or_of_the_nearest_size():
             summary=measured(None).summary,
         )
 
-    costs.add_round(10.0, [trial(small, 1.0), trial(small, 3.0), trial(large, 4.0)], 2)
-    assert costs.expected_s([small], 0) == 2.0
-    assert costs.expected_s([case_of("shm", "all_reduce", 48 * MIB)], 0) == 4.0
-    assert costs.expected_s([case_of("shm", "all_gather", MIB)], 0) == 2.0
-    assert costs.expected_s([], 3) == 3 * (10.0 - 8.0) / 2
+    none = Starts(0, 0)
+    costs.add_round(10.0, [trial(small, 1.0), trial(small, 3.0), trial(large, 4.0)], Starts(2, 2))
+    assert costs.expected_s([small], none) == 2.0
+    assert costs.expected_s([case_of("shm", "all_reduce", 48 * MIB)], none) == 4.0
+    assert costs.expected_s([case_of("shm", "all_gather", MIB)], none) == 2.0
+    assert costs.expected_s([], Starts(3, 3)) == 3 * (10.0 - 8.0) / 2
     costs.add([TrialResult(0, Trial(DEFAULT, 0, small, "search"), "died")])  # no figure
-    assert costs.expected_s([small], 0) == 2.0
+    assert costs.expected_s([small], none) == 2.0
+
+
+def test_the_times_of_processes_and_of_communicators_are_told_apart():
+    def costs_of(*rounds):
+        costs = TrialCosts()
+        for starts, overhead_s in rounds:
+            trial = Trial(DEFAULT, 0, case_of("shm", "all_reduce", KIB), "search")
+            result = msgspec.structs.replace(measured(trial), duration_s=1.0)
+            costs.add_round(overhead_s + 1.0, [result], starts)
+        return costs
+
+    assert costs_of((Starts(1, 4), 10.0)).expected_s([], Starts(3, 3)) == 12.0
+    apart = costs_of((Starts(1, 14), 16.0), (Starts(1, 14), 99.0), (Starts(2, 8), 12.0),
+                     (Starts(1, 14), 15.0), (Starts(1, 6), 7.0))  # fmt: skip
+    assert apart.expected_s([], Starts(3, 3)) == pytest.approx(3 * (2 + 1))
+    # Noise must not make a part negative.
+    falling = costs_of((Starts(1, 14), 5.0), (Starts(1, 4), 6.0))
+    assert falling.expected_s([], Starts(3, 3)) == pytest.approx(3 * 6)
+    steep = costs_of((Starts(1, 14), 90.0), (Starts(1, 2), 2.0))
+    assert steep.expected_s([], Starts(3, 3)) == pytest.approx(3 * 1)
 
 
 def test_the_same_times_lead_to_the_same_trials(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import msgspec
 
@@ -190,9 +191,18 @@ def explain_experiment(
     return outcome if found.exit_code == EXIT_OK else replace(found, phases_s=outcome.phases_s)
 
 
-def process_sets(trials: Sequence[Varied]) -> int:
-    """The number of sets of processes that measure these trials of one round."""
-    return len(_groups(trials, range(len(trials))))
+class Starts(NamedTuple):
+    """What trials of one round start: sets of processes, and communicators in all of them."""
+
+    processes: int
+    communicators: int
+
+
+def starts_of(trials: Sequence[Varied]) -> Starts:
+    """What trials of one round start before they are measured."""
+    groups = _groups(trials, range(len(trials))).values()
+    variants = [{trials[index].variant for index in group} for group in groups]
+    return Starts(len(groups), sum(map(len, variants)))
 
 
 def _reason(outcome: Outcome) -> str:

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cclmark.analysis.statistics import median
+from cclmark.launch.experiment_launch import Starts
 from cclmark.plan.cases import Case
 from cclmark.results.kinds import TrialResult
 
 
 class TrialCosts:
-    """The time of a set of processes without its trials, and the time of a trial by case."""
+    """The time of a trial by case, of starting a set of processes and of a communicator.
+
+    The search may measure many communicators in one set of processes, and the proof has one in
+    each: both times have to be known apart. Rounds with different numbers of communicators in a
+    set of processes tell them apart.
+    """
 
     def __init__(self) -> None:
-        self._starts_s: list[float] = []
+        #: By the number of communicators per set of processes: the seconds of such a set, without
+        #: its trials.
+        self._starts_s: dict[float, list[float]] = {}
         self._by_case: dict[Case, list[float]] = {}
 
     def add(self, results: Iterable[TrialResult]) -> None:
@@ -23,17 +31,34 @@ class TrialCosts:
                 case = one.trial.case
                 self._by_case.setdefault(case, []).append(one.duration_s)
 
-    def add_round(self, elapsed_s: float, results: Sequence[TrialResult], processes: int) -> None:
-        """Adds trials that took ``elapsed_s`` together, in ``processes`` sets of processes."""
+    def add_round(self, elapsed_s: float, results: Sequence[TrialResult], starts: Starts) -> None:
+        """Adds trials that took ``elapsed_s`` together, with what was started for them."""
         self.add(results)
-        own_s = sum(one.duration_s for one in results)
-        self._starts_s.append(max(0.0, elapsed_s - own_s) / max(1, processes))
+        own_s = max(0.0, elapsed_s - sum(one.duration_s for one in results))
+        density = starts.communicators / starts.processes
+        self._starts_s.setdefault(density, []).append(own_s / starts.processes)
 
-    def expected_s(self, cases: Iterable[Case], processes: int) -> float | None:
+    def expected_s(self, cases: Iterable[Case], starts: Starts) -> float | None:
         """The seconds that trials of these cases take; None before the first round."""
         if not self._starts_s or not self._by_case:
             return None
-        return processes * median(self._starts_s) + sum(map(self._of_case, cases))
+        process_s, communicator_s = self._start_times()
+        own_s = sum(map(self._of_case, cases))
+        return starts.processes * process_s + starts.communicators * communicator_s + own_s
+
+    def _start_times(self) -> tuple[float, float]:
+        """The seconds to start a set of processes, and to create a communicator.
+
+        From the fewest and the most communicators per set of processes so far. As long as all
+        rounds had the same number, both are taken as equal.
+        """
+        known = [(density, median(times)) for density, times in sorted(self._starts_s.items())]
+        (least, least_s), (most, most_s) = known[0], known[-1]
+        if least == most:
+            return least_s / (1 + least), least_s / (1 + least)
+        slope_s = (most_s - least_s) / (most - least)
+        communicator_s = min(max(0.0, slope_s), least_s / least)
+        return least_s - least * communicator_s, communicator_s
 
     def _of_case(self, case: Case) -> float:
         """The median time of a trial of this case, or of those of the nearest sizes."""

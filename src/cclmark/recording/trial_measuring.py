@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from cclmark.errors import EXIT_OK, MissingError
-from cclmark.launch.experiment_launch import ExperimentLaunch, process_sets
+from cclmark.launch.experiment_launch import ExperimentLaunch, starts_of
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.trials import Trial
 from cclmark.plan.variants import Variant
@@ -152,12 +152,12 @@ class TrialMeasuring:
             if outcome.exit_code != EXIT_OK:
                 raise EndedError(outcome)
             results = [self._results[one] for one in missing if one in self._results]
-            self._costs.add_round(time.monotonic() - begin_s, results, process_sets(missing))
+            self._costs.add_round(time.monotonic() - begin_s, results, starts_of(missing))
         return {one: compared_time(self._results.get(one)) for one in trials}
 
     def expected_s(self, trials: Sequence[Trial]) -> float | None:
         """See Measuring."""
-        return self._costs.expected_s([one.case for one in trials], process_sets(trials))
+        return self._costs.expected_s([one.case for one in trials], starts_of(trials))
 
     def figures(self, trial: Trial) -> TrialTimes | None:
         """See Measuring."""

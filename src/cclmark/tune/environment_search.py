@@ -59,10 +59,10 @@ class EnvironmentFound:
     """The result of a search.
 
     ``best``: the fastest combination, empty for the default. ``estimate``: its time over the
-    default's; no proof, as the best of many is partly luck. ``tried``: the number of combinations
-    that were measured. ``failed``: those that failed at a size. ``harmful``: those that were
-    faster and not accepted, because a size was slower by more than LARGEST_LOSS. ``complete``:
-    whether the search ended by itself, not by a deadline.
+    default's; no proof, as the best of many is partly luck; None after one round. ``tried``: the
+    number of combinations that were measured. ``failed``: those that failed at a size.
+    ``harmful``: those that were faster and not accepted, because a size was slower by more than
+    LARGEST_LOSS. ``complete``: whether the search ended by itself, not by a deadline.
     """
 
     best: Combination
@@ -110,8 +110,9 @@ class EnvironmentSearch:
                 continue
             break
         base, estimate = self._base, None
-        if base != DEFAULT_COMBINATION:
-            estimate = paired_ratio(self._logs(base, DEFAULT_COMBINATION))
+        logs = self._logs(base, DEFAULT_COMBINATION)
+        if base != DEFAULT_COMBINATION and len(logs[0]) >= _LEAST_VALUES:
+            estimate = paired_ratio(logs)
         return EnvironmentFound(
             base,
             estimate,
@@ -225,20 +226,36 @@ class EnvironmentSearch:
         return kept
 
     def _best_so_far(self) -> Combination:
-        """The best combination when the search ends early: the base, or a better candidate."""
+        """The best combination when the search ends early: the base, or a better candidate.
+
+        Few rounds cannot show significance. Then it is the best one that is likely to be faster,
+        because the proof decides anyway.
+        """
         race = self._race
         if race is None:
             return DEFAULT_COMBINATION
         open_ones = [
             one
             for one in self._combinations[1:]
-            if one not in self._failed
-            and one not in race.won
-            and one != race.base
-            and self._complete_rounds(one, race.base) >= _LEAST_ROUNDS_TO_KEEP
+            if one not in self._failed and one not in race.won and one != race.base
         ]
-        better = [one for one in open_ones if self._verdict(race, one) == "better"]
-        return next(iter(self._ranked([*race.won, *better], race.base)), race.base)
+        rounds = {one: self._complete_rounds(one, race.base) for one in open_ones}
+        better = [
+            one
+            for one in open_ones
+            if rounds[one] >= _LEAST_ROUNDS_TO_KEEP and self._verdict(race, one) == "better"
+        ]
+        likely = [one for one in open_ones if rounds[one] and self._is_likely(one, race.base)]
+        return next(iter(self._ranked([*race.won, *better] or likely, race.base)), race.base)
+
+    def _is_likely(self, one: Combination, base: Combination) -> bool:
+        """Whether a combination appears faster than the base, and at no size slower."""
+        control = [log for own in self._control(one, base) for log in own]
+        spread = max(map(abs, control))
+        noise = max(self._noise(one, base), abs(math.fsum(control) / len(control)))
+        return -self._score(one, base) > max(LEAST_COST, _DEVIATIONS * noise) and all(
+            typical(own) < LARGEST_LOSS + spread for own in self._logs(one, DEFAULT_COMBINATION)
+        )
 
     def _ranked(self, candidates: Iterable[Combination], base: Combination) -> list[Combination]:
         return sorted(candidates, key=lambda one: (self._score(one, base), self._numbers[one]))

@@ -33,7 +33,8 @@ _LEAST_SPAN_PERCENT = 10.0
 _CERTAIN = ("faster", "slower")
 # Of the lines that commands print at their end.
 _CONCLUDES = re.compile(
-    r"nothing beats the default|geometric mean|no artifact is written|no file is written|"
+    r"nothing beats the default|no gain was proven|geometric mean|no artifact is written|"
+    r"no file is written|"
     r"smallest value that keeps|no value keeps"
 )
 _MOST_CONCLUDED = 3

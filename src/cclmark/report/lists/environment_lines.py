@@ -6,7 +6,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.report.lists.tune_lines import effort, speed_up, what_ran
+from cclmark.report.lists.tune_lines import effort, no_gain, speed_up, what_ran
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import aligned, counted
 from cclmark.tune.environment_proof import EnvironmentProof, Place
@@ -32,7 +32,8 @@ def environment_lines(result: EnvironmentResult, paint: Paint = unpainted) -> li
     if proof is not None:
         lines += _verdict(result, proof, paint)
     if not result.files and (proof is None or not (proof.harmed or proof.failed or proof.costly)):
-        lines.append(paint("  nothing beats the default", "bold"))
+        complete = result.found is None or result.found.complete
+        lines.append(paint(f"  {no_gain(complete)}", "bold"))
     if result.found is not None and not result.found.complete:
         lines.append("  the search ended by its budget: more time may find more (--budget)")
     lines += _search(result)

@@ -33,7 +33,7 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
     for one in result.operations:
         lines += ["", paint(_title(one), "bold"), *_operation_lines(one, paint)]
         if one.choices and not (one.proof and one.proof.proven) and len(result.operations) > 1:
-            lines.append("  nothing beats the default for this operation")
+            lines.append(f"  {no_gain(_is_complete(one))} for this operation")
     deployed = bool(result.variables) or bool(_registrations(result))
     lines.append("")
     if result.withheld:
@@ -41,7 +41,8 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
     elif any(one.failed or one.harmed for one in result.operations):
         lines.append(paint("  no artifact is written: see above", "bold"))
     elif not deployed:
-        lines.append(paint("  nothing beats the default", "bold"))
+        complete = all(map(_is_complete, result.operations))
+        lines.append(paint(f"  {no_gain(complete)}", "bold"))
     for name in _registrations(result):
         lines += _registration_lines(name)
     lines += _option_lines(result.options)
@@ -92,6 +93,11 @@ def _option_lines(options: Mapping[str, str]) -> list[str]:
     ]
 
 
+def no_gain(complete: bool) -> str:
+    """The conclusion without a gain. ``complete``: whether the search ended by itself."""
+    return "nothing beats the default" if complete else "no gain was proven within the budget"
+
+
 def effort(search_s: float, proof_s: float, rounds: int, trials: int) -> str:
     """The time of the search and of the proof. ``rounds``: of the proof, 0 without one."""
     proof = (
@@ -117,6 +123,11 @@ def _registrations(result: TuneResult) -> list[str]:
     return sorted(found - {""})
 
 
+def _is_complete(one: OperationResult) -> bool:
+    """Whether the search ended by itself."""
+    return one.found is None or one.found.complete
+
+
 def _title(one: OperationResult) -> str:
     return one.case.series().group_words()
 
@@ -128,7 +139,7 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
             "it): tune it alone with --settings, or see --app-changes yes"
         ]
     lines: list[str] = []
-    if one.found is not None and not one.found.complete:
+    if not _is_complete(one):
         lines.append("  the search ended by its budget: more time may find more (--budget)")
     if one.proof is not None and one.proof.proven:
         rows = [_HEADS, *(_row(one, proven) for proven in one.proof.proven)]
