@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patience import scaled
+from ports import free_port
 
 PASSWORD = "corréct/h0rse@battery"
 _PROGRAMS = ("initdb", "postgres", "psql")
@@ -91,7 +91,7 @@ def running() -> Iterator[Postgres]:
         data = directory / "data"
         _as_owner([str(found / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-N"])
         (data / "pg_hba.conf").write_text(_ACCESS)
-        server = Postgres(found, directory, _free_port())
+        server = Postgres(found, directory, free_port())
         with _process(server, data):
             quoted = PASSWORD.replace("'", "''")
             server.sql("postgres", f"ALTER USER postgres PASSWORD '{quoted}'")
@@ -156,9 +156,3 @@ def _as_owner(command: Sequence[str]) -> None:
         [*_owner(), *command], capture_output=True, text=True, timeout=120, check=False, cwd="/"
     )
     assert told.returncode == 0, told.stderr
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

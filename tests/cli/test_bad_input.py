@@ -22,7 +22,9 @@ def refused(cclmark, *arguments, code=USAGE, env=None, **options):
     assert error, "there is no message"
     assert usage.startswith("Usage: cclmark") or not usage, "more than one paragraph"
     assert len(error) < 1500
-    assert len(error.splitlines()) <= 5
+    # Any program may connect to the port of a run, and is reported.
+    lines = [line for line in error.splitlines() if "did not authenticate" not in line]
+    assert len(lines) <= 5
     return error
 
 

@@ -263,6 +263,35 @@ def test_a_bisection_measures_values_and_prints_their_shares(cclmark):
     assert explained == values
     assert "the first round of 2 values took" in run.err + run.out
     assert [one.index for one in run.journal.trials] == list(range(len(run.journal.trials)))
+    for form in ("table", "markdown"):
+        exported = cclmark("export", run.journal_path, "--format", form).out
+        assert "SOME_NUMBER=1 is the smallest value that keeps 1 %" in exported
+
+
+def test_an_interrupted_bisection_is_resumed(cclmark, background, tmp_path):
+    arguments = (
+        *("experiment", "all_reduce", "--devices", "host:2", "-b", "4K", "-e", "4K", "-n", "1"),
+        *("-w", "0", "--bisect", "SOME_NUMBER=1:4", "--keep", "1%"),
+    )
+    run = background(*arguments)
+    run.wait_for_ranks(results=3)
+    run.signal(run.process.pid, signal.SIGINT)
+    assert run.finish().code == 130
+    done = read_journal(run.journal_path).trials
+    resumed = cclmark(*arguments, "--resume", run.journal_path)
+    trials = resumed.journal.trials
+    assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]
+    assert len({one.trial for one in trials}) == len(trials)
+    assert "is the smallest value that keeps 1 % of the best bandwidth" in resumed.out
+
+    again = cclmark(*arguments, "--resume", resumed.journal_path)  # nothing is left to measure
+    kept = {(one.trial, one.started_at_s) for one in again.journal.trials}
+    assert {(one.trial, one.started_at_s) for one in trials} <= kept
+    assert "the first round" not in again.out + again.err
+
+    other = [*arguments[:-3], "OTHER_NUMBER=1:4", "--keep", "1%"]
+    refused = cclmark(*other, "--resume", run.journal_path, code=2)
+    assert "it is not the journal of cclmark experiment --bisect OTHER_NUMBER" in refused.message
 
 
 def test_an_interrupted_experiment_is_resumed(cclmark, background):

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from hosts import Host, program_of, wait_until
 
+from ports import free_ports
+
 CPUS_PER_NODE = 4
 _CONFIGURATION = """\
 ClusterName=cclmark
@@ -129,7 +131,7 @@ def missing() -> str:
 def nodes_here() -> list[Node]:
     """Two nodes that are daemons of this machine."""
     name = socket.gethostname()
-    return [Node(f"node{i}", name, "127.0.0.1", port) for i, port in enumerate(_free_ports(2), 1)]
+    return [Node(f"node{i}", name, "127.0.0.1", port) for i, port in enumerate(free_ports(2), 1)]
 
 
 def nodes_of(hosts: Iterable[Host]) -> list[Node]:
@@ -141,7 +143,7 @@ def nodes_of(hosts: Iterable[Host]) -> list[Node]:
 def slurm(directory: Path, nodes: Sequence[Node]) -> Iterator[Slurm]:
     """Starts it; ends it, and all its jobs, at the end of the block."""
     first = nodes[0]
-    (port,) = _free_ports(1)
+    (port,) = free_ports(1)
     text = _CONFIGURATION.format(
         controller=first.hostname, address=first.address, port=port, directory=directory
     )
@@ -221,11 +223,3 @@ def _daemon(directory: Path, entrance: Sequence[str], *command: str) -> Iterator
                 os.kill(program_of(process) if entrance else process.pid, number)
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(5)
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as open_ones:
-        sockets = [open_ones.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]

@@ -6,7 +6,6 @@ import csv
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 
@@ -16,6 +15,7 @@ from hosts import wait_until
 from cclmark.report.journal_text import replayed
 from cclmark.results.journal import read_journal
 from patience import scaled
+from ports import free_port
 
 SHORT = ("-b", "256K", "-r", "2", "--max-time", "0.02")
 MATRICES = ("p2p", *SHORT, "-d", "write,read", "-t", "CE")
@@ -434,7 +434,7 @@ def on_fake_devices(fake_cuda, tmp_path, *arguments, of_second=(), code=0):
         *("--journal", str(journal)),
     )
     launched = {
-        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": "4"},
+        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "4"},
         **{"LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "hosts"},
     }
     env = {**os.environ, **fake_cuda.env(CCLMARK_FAKE_DEVICES="2"), **launched}
@@ -558,8 +558,3 @@ def are_long(cases):
     """
     most = max(one.samples.operations_per_sample for one in cases)
     return most > 20 or max(one.summary.max_s for one in cases) > 200e-6
-
-
-def _free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]

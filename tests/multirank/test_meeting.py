@@ -15,6 +15,7 @@ from cclmark.launch.meeting import find_meeting, open_meeting
 from cclmark.launch.placement import Placement
 from commands import wait_until
 from patience import scaled, waits
+from ports import free_port
 
 
 @pytest.fixture
@@ -188,9 +189,7 @@ def test_other_arguments_are_named(pods):
 
 
 def test_by_a_secret_of_the_environment(pods):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     env = {
         "CCLMARK_SECRET": "correct horse battery staple",
         "CCLMARK_ADDRESS": f"127.0.0.1:{port}",
@@ -213,9 +212,7 @@ def test_by_a_secret_of_the_environment(pods):
 
 
 def test_another_secret_is_said_by_both(pods):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        where = f"127.0.0.1:{probe.getsockname()[1]}"
+    where = f"127.0.0.1:{free_port()}"
     started = [
         pods.start(
             *(rank, 2, *SWEEP, "-T", "4"), CCLMARK_SECRET=f"{rank}" * 32, CCLMARK_ADDRESS=where
@@ -232,9 +229,7 @@ def test_another_secret_is_said_by_both(pods):
 
 
 def test_a_process_without_an_answer_leaves_when_its_time_is_over(pods):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        where = f"localhost:{probe.getsockname()[1]}"
+    where = f"localhost:{free_port()}"
     secret = {"CCLMARK_SECRET": "x" * 32, "CCLMARK_ADDRESS": where}
     begin_s = time.monotonic()
     pods.end(pods.start(1, 2, *SWEEP, "-T", "0.1", **secret))
@@ -354,9 +349,7 @@ def test_a_name_that_is_known_later(monkeypatch):
         return resolved("127.0.0.1", *rest, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        named = {**SECRET, "CCLMARK_ADDRESS": f"cclmark-master-0:{probe.getsockname()[1]}"}
+    named = {**SECRET, "CCLMARK_ADDRESS": f"cclmark-master-0:{free_port()}"}
     with pytest.raises(MissingError, match="unknown host 'cclmark-master-0'"):
         open_meeting(two(), named)
     meeting = open_meeting(two(), named, 20.0)

@@ -48,6 +48,7 @@ from cclmark.results.schema import Condition, DeviceDescription, LibraryDescript
 from commands import wait_until
 from examples import examples
 from patience import deadline_s, scaled
+from ports import free_port
 
 STREAMS = examples(5000)
 RANKS = 2
@@ -297,9 +298,7 @@ def test_a_rank_that_talks_nonsense_does_not_make_the_run_fall_over(cclmark, tmp
 
 def test_a_run_takes_thousands_of_them_and_ends_well(tag, tmp_path, handshake):
     """Two processes that share a secret, so that the test has it too."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     env = {"CCLMARK_SECRET": SECRET, "CCLMARK_ADDRESS": f"127.0.0.1:{port}"}
     # The ranks mostly sleep meanwhile: the processors are for the connections.
     idle = [f"--inject=delay:rank={rank},ms=100" for rank in range(RANKS)]

@@ -38,6 +38,7 @@ class Simulated:
         self.values = set()
 
     def measure(self, trials):
+        self.number += len(trials)
         found = {}
         for one in trials:
             text = one.variant.value_of("NCCL_MAX_CTAS")

@@ -139,10 +139,10 @@ def run_bisection(
         compared = any(rounds[value] < LEAST_ROUNDS_TO_DECIDE for value in present)
         usual = [Trial(DEFAULT, batch.number, case) for case in cases if compared]
         rounds.update(present)
-        begin_s = time.monotonic()
+        begin_s, before = time.monotonic(), measuring.number
         try:
             times = measuring.measure([*usual, *trials.values()])
-            if batch.number == 0:
+            if batch.number == 0 and measuring.number > before:
                 notice(_duration_text(len(measured), time.monotonic() - begin_s))
             batch = process.send({cell: times.get(trial) for cell, trial in trials.items()})
         except EndedError as ended:

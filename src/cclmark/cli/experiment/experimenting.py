@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from cclmark.cli.case_request import request_of, stem_of
 from cclmark.cli.chosen_devices import device_count, devices_text
 from cclmark.cli.communicator_options import parse_config, require_option
+from cclmark.cli.earlier_trials import earlier_trials
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.cli.experiment.experiment_options import ExperimentFlags
 from cclmark.cli.library_version import version_for
@@ -27,7 +29,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.items import EXPERIMENT, items_of
 from cclmark.plan.libraries import MPI, all_libraries, in_place_only
 from cclmark.plan.library_settings import foreign_setting
-from cclmark.plan.trials import trials_of
+from cclmark.plan.trials import Trial, trials_of
 from cclmark.plan.variants import (
     CONTROL,
     DEFAULT,
@@ -120,9 +122,9 @@ def _bisect(
     flags: ExperimentFlags, ccl: str, request: Request, cases: Sequence[Case], began_s: float
 ) -> int:
     """Runs ``--bisect`` and returns the exit code. Raises UsageError."""
-    if flags.vary or flags.libraries or flags.one_at_a_time or flags.resume:
+    if flags.vary or flags.libraries or flags.one_at_a_time:
         raise UsageError(
-            "--bisect excludes --vary, --library, --one-at-a-time and --resume: it varies one value"
+            "--bisect excludes --vary, --library and --one-at-a-time: it varies one value"
         )
     if flags.format != "table" or flags.output is not None:
         raise UsageError("--bisect prints a table: use cclmark export for its journal")
@@ -134,13 +136,16 @@ def _bisect(
     scope = scope_of(ccl, name)
     nominal = trials_of(cases, [DEFAULT], 1)
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
+    earlier = earlier_trials(
+        flags.resume, request, f"cclmark experiment --bisect {name}", partial(_is_of, name)
+    )
     printed = Output(None)
     paint = ansi if printed.takes_colours else unpainted
     table = BisectionTable(paint=paint)
     place = flags.journal or new_journal(f"experiment-bisect-{ccl}")
     try:
         with recording(place, printed, table, request, began_s) as recorder:
-            measuring = TrialMeasuring(request, recorder)
+            measuring = TrialMeasuring(request, recorder, earlier)
             result, outcome = run_bisection(
                 measuring, cases, name, scope, values, keep, recorder.notice
             )
@@ -151,6 +156,13 @@ def _bisect(
             return recorder.finish(outcome)
     finally:
         printed.close()
+
+
+def _is_of(name: str, trial: Trial) -> bool:
+    """Whether a bisection of the setting may have measured the trial."""
+    variant = trial.variant
+    names = [one.name for one in variant.assignments]
+    return not trial.stage and not variant.control and names in ([], [name])
 
 
 def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str]]:

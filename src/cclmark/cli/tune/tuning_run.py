@@ -17,6 +17,7 @@ import msgspec
 
 from cclmark.cli.case_request import request_of
 from cclmark.cli.chosen_devices import device_count, devices_text
+from cclmark.cli.earlier_trials import earlier_trials
 from cclmark.cli.operation_argument import known_operations
 from cclmark.cli.option_values import check_limits
 from cclmark.cli.percent import percent_of
@@ -35,7 +36,6 @@ from cclmark.plan.durations import parse_duration
 from cclmark.plan.items import EXPERIMENT, items_of
 from cclmark.plan.libraries import MPI
 from cclmark.plan.operations import count_for_size, size_for_count
-from cclmark.plan.outline import differences, outline_of
 from cclmark.plan.trials import trials_of
 from cclmark.plan.variants import DEFAULT
 from cclmark.recording.environment_tuning import EnvironmentRequest, EnvironmentTuning
@@ -49,8 +49,6 @@ from cclmark.recording.tuning import TuneRequest, Tuning, check_directory
 from cclmark.report.kinds.tune_table import TuneTable, lines_of
 from cclmark.report.lists.sm_cost_lines import sm_cost_lines
 from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.results.journal import read_journal
-from cclmark.results.kinds import TrialResult
 from cclmark.tune import mpich_selection, open_mpi_rules
 from cclmark.tune.environment_result import EnvironmentResult
 from cclmark.tune.mpi_target import MpichTarget, OpenMpiTarget
@@ -91,7 +89,9 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
     request = _request(operations, flags, coordinator)
     directory = flags.output or _USUAL_DIRECTORY
     tune = replace(request, directory=directory)
-    earlier = _earlier(flags.resume, request)
+    earlier = earlier_trials(
+        flags.resume, request.request, "cclmark tune", lambda trial: bool(trial.stage)
+    )
     check_directory(directory, resumes=flags.resume is not None)
     printed = Output(None)
     paint = ansi if printed.takes_colours else unpainted
@@ -242,22 +242,6 @@ def _with_middles(cases: Sequence[Case]) -> list[Case]:
         if case.size_bytes < size < following.size_bytes and not case.matrix:
             found.append(msgspec.structs.replace(case, size_bytes=size, count=count))
     return found
-
-
-def _earlier(path: Path | None, tune: AnyRequest) -> list[TrialResult]:
-    """The results of an interrupted run. Raises UsageError for one of another plan."""
-    if path is None:
-        return []
-    journal = read_journal(path, as_written=True)
-    request = tune.request
-    outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
-    found = [] if journal.header.plan is None else differences(journal.header.plan, outline)
-    # A run that was interrupted before its first trial has none, but its plan fits.
-    if journal.header.plan is None or not all(one.trial.stage for one in journal.trials):
-        found.append("it is not the journal of cclmark tune")
-    if found:
-        raise UsageError(f"{path} does not fit this command: {'; '.join(found)}")
-    return list(journal.trials)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from cclmark.report.insights.insight_words import Insight, sentence
 from cclmark.report.insights.soundness import of_completeness
 from cclmark.report.kinds.experiment_columns import TRIALS, trial_cells
 from cclmark.report.page.page import Section
+from cclmark.report.wording.remarks import conclusion_lines
 from cclmark.report.wording.variant_words import (
     best_lines,
     groups_of,
@@ -100,8 +101,8 @@ def experiment_sections(runs: Sequence[Run]) -> list[Section]:
         mark = f"-{number}" if len(runs) > 1 else ""
         experiment = _experiment(run)
         footer = run.journal.footer
-        if footer is not None and footer.conclusion:
-            lines = "\n".join(footer.conclusion).strip("\n")
+        if conclusion := conclusion_lines(footer):
+            lines = "\n".join(conclusion)
             sections.append(Section(f"result{mark}", f"Result{name}", listing=lines))
         keys: set[str] = set()
         charts = [_heat(experiment, cases, keys) for cases in groups_of(experiment)]

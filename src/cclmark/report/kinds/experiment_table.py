@@ -12,7 +12,7 @@ from cclmark.report.grid import grid_lines, usual_width
 from cclmark.report.insights.insight_words import sentence
 from cclmark.report.wording.head import method_of, opening_lines
 from cclmark.report.wording.paint import HEAT_STEPS, Paint, unpainted
-from cclmark.report.wording.remarks import ending_line
+from cclmark.report.wording.remarks import conclusion_lines, ending_line
 from cclmark.report.wording.variant_words import (
     best_lines,
     default_time_text,
@@ -95,6 +95,8 @@ class ExperimentTable(GatheredTrials):
         if remarks:
             lines += ["", self._paint("  Not ranked", "bold")]
             lines += [self._paint(f"    {line}", "yellow") for line in remarks]
+        if conclusion := conclusion_lines(footer):
+            lines += ["", self._paint("Result of the search", "bold"), *conclusion]
         checked = sum(one.is_checked for one in self._results)
         wrong = sum(one.status == "wrong" for one in self._results)
         measured = sum(one.is_measured for one in self._results)
@@ -205,6 +207,8 @@ class ExperimentMarkdown(GatheredTrials):
         remarks = remarks_of(experiment)
         if remarks:
             lines += ["Not ranked:", "", *(f"- {line}" for line in remarks), ""]
+        if conclusion := conclusion_lines(footer):
+            lines += ["## Result of the search", "", "```text", *conclusion, "```", ""]
         lines.append(f"{outcome_text(experiment)}.")
         if footer is None or footer.message:
             lines += ["", f"Ended early: {ending_line(footer)}"]

@@ -61,6 +61,12 @@ def ending(footer: Footer | None) -> str:
     return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
 
 
+def conclusion_lines(footer: Footer | None) -> list[str]:
+    """The result of an adaptive run, without empty lines around it; empty for other runs."""
+    conclusion = [] if footer is None else footer.conclusion
+    return "\n".join(conclusion).strip("\n").splitlines()
+
+
 def ending_line(footer: Footer | None) -> str:
     """Returns the first line of the reason: reports on ranks that failed have several."""
     if footer is None or not footer.message:

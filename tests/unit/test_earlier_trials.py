@@ -1,4 +1,4 @@
-"""Which journals ``cclmark tune --resume`` continues."""
+"""Which journals adaptive runs continue with ``--resume``."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from cclmark.cli.tune.tuning_run import _earlier
+from cclmark.cli.earlier_trials import earlier_trials
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.outline import outline_of
@@ -19,10 +19,12 @@ HEADER = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl").hea
 CASE = Case("all_reduce", "shm", 2, "float32", 1024, 256, False, reduction="sum")
 NOMINAL = trials_of([CASE], [DEFAULT], 1)
 REQUEST = SimpleNamespace(
-    request=SimpleNamespace(
-        items=NOMINAL, devices=SimpleNamespace(indices=[0, 1]), processes=[[0], [1]]
-    )
+    items=NOMINAL, devices=SimpleNamespace(indices=[0, 1]), processes=[[0], [1]]
 )
+
+
+def earlier_of(path):
+    return earlier_trials(path, REQUEST, "cclmark tune", lambda trial: bool(trial.stage))
 
 
 def journal(path, items, results):
@@ -39,23 +41,27 @@ def result(stage):
     return TrialResult(0, Trial(DEFAULT, 0, CASE, stage), "died", reason="for the test")
 
 
+def test_without_a_journal_there_are_none():
+    assert earlier_of(None) == []
+
+
 def test_a_run_that_was_interrupted_before_its_first_trial_continues(tmp_path):
-    assert _earlier(journal(tmp_path / "a.jsonl", NOMINAL, []), REQUEST) == []
+    assert earlier_of(journal(tmp_path / "a.jsonl", NOMINAL, [])) == []
 
 
 def test_trials_of_the_search_count_again(tmp_path):
-    found = _earlier(journal(tmp_path / "a.jsonl", NOMINAL, [result(SEARCH)]), REQUEST)
+    found = earlier_of(journal(tmp_path / "a.jsonl", NOMINAL, [result(SEARCH)]))
     assert [one.trial.stage for one in found] == [SEARCH]
 
 
 def test_the_journal_of_an_experiment_is_refused(tmp_path):
     path = journal(tmp_path / "a.jsonl", NOMINAL, [result("")])
     with pytest.raises(UsageError, match="not the journal of cclmark tune"):
-        _earlier(path, REQUEST)
+        earlier_of(path)
 
 
 def test_other_sizes_are_refused(tmp_path):
     larger = msgspec.structs.replace(CASE, size_bytes=4096, count=1024)
     path = journal(tmp_path / "a.jsonl", trials_of([larger], [DEFAULT], 1), [])
     with pytest.raises(UsageError, match="sizes"):
-        _earlier(path, REQUEST)
+        earlier_of(path)
