@@ -137,11 +137,14 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
         )
     budget_s = parse_duration(flags.budget)
     largest_loss = percent_of("--allow-loss", flags.allow_loss, "4%") / 100
+    only = named_settings(flags.settings)
+    changes = flags.app_changes == "yes"
+    if changes and only:
+        raise UsageError("--settings and --app-changes yes exclude each other")
     request, plan = request_of(operations, flags, coordinator)
     ccl = plan.ccls[0]
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: tune one library at a time")
-    only = named_settings(flags.settings)
     of_nccl = ccl in LIBRARIES
     by_size = ccl == MPI or (of_nccl and not only)
     _require_flags_of(ccl, by_size, only, largest_loss)
@@ -151,7 +154,8 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
         raise UsageError("tune requires two or more devices: a single rank has no partner")
     for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
         if len(values) > 1:
-            raise UsageError(f"{flag}: tune one at a time: its rules are by operation and size")
+            scope = "its rules are by operation and size" if by_size else "the proof is for one"
+            raise UsageError(f"{flag}: tune one at a time: {scope}")
     deciding = _DECIDING if of_nccl else _DECIDING_MPI
     for name in deciding if by_size else ():
         if name in os.environ:
@@ -159,13 +163,8 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
                 f"{name}={os.environ[name]} is set in the environment and overrides the tuned "
                 "settings: unset it"
             )
-    changes = flags.app_changes == "yes"
-    if changes and (only or not of_nccl):
-        raise UsageError(
-            "--settings and --app-changes yes exclude each other"
-            if of_nccl
-            else "--app-changes yes requires nccl or rccl: it registers buffers"
-        )
+    if changes and not of_nccl:
+        raise UsageError("--app-changes yes requires nccl or rccl: it registers buffers")
     if of_nccl and by_size and not changes:
         _require_tuned(operations)
     cases = items_of(request.planned, Case)

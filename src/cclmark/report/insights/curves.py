@@ -91,8 +91,11 @@ def _instead(at: CaseResult, results: Sequence[CaseResult]) -> str:
     for one in alternatives(at, results):
         size = format_size(one.result.case.size_bytes)
         if one.number > 1:
+            summary = one.result.summary
+            assert summary is not None
             words.append(
-                f"{one.number:.0f} messages of {size} take {format_time_us(one.time_s)} µs"
+                f"{one.number:.0f} messages of {size} of {format_time_us(summary.time_s)} µs each "
+                f"add up to {format_time_us(one.time_s)} µs"
             )
         else:
             words.append(
