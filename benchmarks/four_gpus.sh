@@ -4,8 +4,8 @@
 #   NCCL_TESTS=DIR OUT=DIR benchmarks/four_gpus.sh [PART ...]
 #
 # DIR of NCCL_TESTS: its programs, built with MPI=1 for the NCCL that cclmark loads. PART: explained,
-# tuned, tuned_with_changes, messages, beside_nccl_tests, beside_nccl_tests_with_changes, bisected, thresholds,
-# trained [all]. Parts that compare files of `cclmark tune` require the part that writes them.
+# tuned, tuned_with_changes, messages, beside_nccl_tests, beside_nccl_tests_with_changes, bisected,
+# thresholds, whole, trained [all]. Parts that compare files of `cclmark tune` require the part that writes them.
 # CHANGED: the operations of the parts with program changes [all five].
 # NVLink multicast is off, because some machines fail with it. The exit code is the largest of a part.
 set -uo pipefail
@@ -66,6 +66,14 @@ thresholds() {
   part thresholds 560 "$PYTHON" benchmarks/bridge_thresholds.py --devices cuda:0-3 \
     --islands 0-1,2-3 --budget 120s --out "$OUT/thresholds"
 }
+whole() {
+  local way
+  for way in "" --through-host; do
+    part "whole$way" 200 "$PYTHON" -m cclmark experiment all_reduce,broadcast --ccl bridge \
+      --devices cuda:0-3 --islands 0-1,2-3 $way -b 256K -e 256M -f 2 --rounds 5 \
+      --vary CCLMARK_BRIDGE_WHOLE_BYTES=512K,2M,8M,32M,128M --journal "$OUT/whole$way.jsonl"
+  done
+}
 trained() {
   local way
   for way in fsdp tp pp; do
@@ -76,7 +84,7 @@ trained() {
 }
 
 [ $# -gt 0 ] || set -- explained tuned tuned_with_changes messages beside_nccl_tests \
-  beside_nccl_tests_with_changes bisected thresholds trained
+  beside_nccl_tests_with_changes bisected thresholds whole trained
 worst=0
 for name; do
   if [ "$(type -t "$name")" != function ] || [ "$name" = part ]; then
