@@ -7,7 +7,8 @@
 --tuned is the directory that `cclmark tune` wrote on this machine, --journal its journal. The
 programs of nccl-tests (DIR, built with MPI=1) run in turn by default and as tuned: with the
 environment file, if there is one, and with the program changes of `tune --app-changes yes` at the
-sizes whose rules have them (-R 1 registers the buffers, -R 2 puts them into symmetric windows).
+sizes that the last round of the proof measured with them (-R 1 registers the buffers, -R 2 puts
+them into symmetric windows). --out is written after every round.
 Per operation and size: the median of the ratios of both times in each round, and the same from the
 proof of tune, with their geometric means over the sizes with program changes and over the others.
 nccl-tests must load the library that was tuned, for example by LD_LIBRARY_PATH: the files do not
@@ -153,6 +154,8 @@ def main() -> None:
                 if (by_size := tuned.get(changes.get((operation, size), ""))) is not None:
                     own = found.setdefault(operation, {}).setdefault(size, [])
                     own.append(time_us / by_size[size])
+        if args.out is not None:
+            args.out.write_text(json.dumps(found, indent=1) + "\n")
     for operation, by_size in found.items():
         medians = {size: median(values) for size, values in by_size.items()}
         for size, value in medians.items():
@@ -169,8 +172,6 @@ def main() -> None:
                     f"{mean([medians[one] for one in both]):.3f}, cclmark "
                     f"{mean([ours[operation, one][1] for one in both]):.3f}"
                 )
-    if args.out is not None:
-        args.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Ports that are free, and stay so until a test uses them."""
+"""Ports that are free, and unlikely to be taken before a test uses them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import random
 import socket
 from contextlib import ExitStack
 
-# Below the ports that the kernel gives to programs which ask for any (Linux: from 32768 on), so
-# that no other test gets one of these between this choice and its use.
+# Below the ports that Linux by default gives to programs which ask for any (from 32768 on):
+# clients of other tests do not get one of these between this choice and its use.
 _PORTS = range(12_000, 32_000)
 _TRIES = 1000
 

@@ -282,16 +282,23 @@ def test_an_interrupted_bisection_is_resumed(cclmark, background, tmp_path):
     trials = resumed.journal.trials
     assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]
     assert len({one.trial for one in trials}) == len(trials)
+    assert resumed.journal.header.continues.carried == len(done)
+    assert f"{len(done)} trials of" in resumed.out
     assert "is the smallest value that keeps 1 % of the best bandwidth" in resumed.out
 
     again = cclmark(*arguments, "--resume", resumed.journal_path)  # nothing is left to measure
-    kept = {(one.trial, one.started_at_s) for one in again.journal.trials}
-    assert {(one.trial, one.started_at_s) for one in trials} <= kept
+    kept = [(one.trial, one.started_at_s) for one in again.journal.trials]
+    assert kept == [(one.trial, one.started_at_s) for one in trials]
     assert "the first round" not in again.out + again.err
 
     other = [*arguments[:-3], "OTHER_NUMBER=1:4", "--keep", "1%"]
     refused = cclmark(*other, "--resume", run.journal_path, code=2)
     assert "it is not the journal of cclmark experiment --bisect OTHER_NUMBER" in refused.message
+    fewer = [*arguments[:-3], "SOME_NUMBER=1:2", "--keep", "1%"]
+    refused = cclmark(*fewer, "--resume", resumed.journal_path, code=2)
+    assert "it is not the journal of cclmark experiment --bisect SOME_NUMBER=1:2" in refused.message
+    refused = cclmark(*arguments, "-n", "2", "--resume", run.journal_path, code=2)
+    assert "-n: 1 there, 2 here" in refused.message
 
 
 def test_an_interrupted_experiment_is_resumed(cclmark, background):

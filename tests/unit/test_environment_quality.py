@@ -2,7 +2,7 @@
 
 import pytest
 
-from environment_tables import RESPONSES, Table, judged
+from environment_tables import RESPONSES, Table, judged, searched
 
 FEW = range(8)
 ALL = range(200)
@@ -44,6 +44,28 @@ def test_calls_that_cost_the_same_withhold_nothing(name, level):
 @pytest.mark.parametrize("name", ["nothing", "no_gain"])
 def test_nothing_beats_the_default(name):
     assert not any(judged(Table(name, seed)).proven for seed in FEW)
+
+
+@pytest.mark.parametrize(
+    ("name", "rounds", "least"),
+    [
+        ("planted", 2, 6),
+        ("rivals", 2, 6),
+        ("rivals", 24, 7),
+        ("harmful", 24, 7),
+        ("harmful", 36, 6),
+    ],
+)
+def test_a_deadline_leaves_most_gains(name, rounds, least):
+    """Of eight seeds: what seems best after few rounds replaces nothing that is better for sure."""
+    assert sum(judged(Table(name, seed), rounds=rounds).proven for seed in FEW) >= least
+
+
+@pytest.mark.parametrize("rounds", [4, 8, 12, 24, 36])
+def test_a_deadline_selects_nothing_that_is_known_to_harm(rounds):
+    for seed in FEW:
+        found, _ = searched(Table("harmful", seed), rounds)
+        assert found.best not in found.harmful
 
 
 @pytest.mark.parametrize("rounds", [1, 4, 8, 16])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -223,6 +224,10 @@ def test_nothing_beats_the_default(tmp_path):
     text = "\n".join(tune_lines(result))
     assert text.count("nothing") == 1
     assert "  nothing beats the default\n" in text
+    ended = [replace(one, found=replace(one.found, complete=False)) for one in result.operations]
+    text_of_ended = "\n".join(tune_lines(replace(result, operations=ended)))
+    assert "  no gain was proven within the budget\n" in text_of_ended
+    assert "nothing beats" not in text_of_ended
     assert ("no proof;" in text) == (result.operations[0].proof is None)
     check_directory(tmp_path / "tuned", resumes=False)  # the command can be repeated
 

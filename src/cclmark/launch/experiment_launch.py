@@ -17,6 +17,9 @@ from cclmark.results.kinds import KINDS, Result, Varied, VariedResult, failed
 from cclmark.results.schema import Condition, Explanation, Paths
 
 _STATUS = {"timeout": "timeout", "missing": "skipped"}
+#: Begins the reason of trials that are skipped because another one of their variant failed.
+FAILED_BEFORE = "the variant failed before"
+_CREATION = ("communicator creation", "allocating buffers")  # phases of ranks
 Processes = tuple[tuple[Assignment, ...], bool]
 
 
@@ -32,6 +35,8 @@ class ExperimentLaunch:
         self._failed: dict[Variant, str] = {}
         #: The exit code of the attempt in which a variant failed.
         self.failures: dict[Variant, int] = {}
+        #: The seconds of communicators and their buffers, in all attempts that were complete.
+        self.creation_s = 0.0
 
     def run(self) -> Outcome:
         """Runs all rounds.
@@ -129,7 +134,9 @@ class ExperimentLaunch:
         )
         # Ranks of another library are started directly.
         own = replace(own, mpirun=own.mpirun if own.by_mpi else "")
-        return Attempt(own, self._listener).run()
+        outcome = Attempt(own, self._listener).run()
+        self.creation_s += sum(outcome.phases_s.get(phase, 0.0) for phase in _CREATION)
+        return outcome
 
     def _culprit(self, outcome: Outcome, group: Sequence[int], left: Sequence[int]) -> int:
         """A trial of the variant that failed.
@@ -165,7 +172,7 @@ class ExperimentLaunch:
         reason = self._failed.get(trial.variant)
         if reason is None:
             return False
-        text = f"the variant failed before: {reason}"
+        text = f"{FAILED_BEFORE}: {reason}"
         self._listener.record(failed(index, trial, "skipped", text))
         return True
 

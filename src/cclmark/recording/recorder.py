@@ -28,6 +28,7 @@ from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.outline import outline_of
 from cclmark.printable import plain, plain_lines, printable
 from cclmark.recording.atomic import refuse_to_lose
+from cclmark.recording.earlier_trials import EarlierTrials
 from cclmark.recording.output import Output
 from cclmark.recording.progress import Progress
 from cclmark.recording.repetition import Repetition
@@ -68,8 +69,12 @@ class Recorder:
         repetition: Repetition | None = None,
         *,
         explain: bool = False,
+        earlier: EarlierTrials | None = None,
     ) -> None:
-        """``explain``: explanations of the results follow."""
+        """``explain``: explanations of the results follow. ``earlier``: trials that the measuring
+        of an adaptive run reports again.
+        """
+        self._earlier = earlier
         self._explains = explain
         self._explanations: dict[int, Explanation] = {}
         self._shows_later = explain and not isinstance(exporter, Explains)
@@ -124,6 +129,9 @@ class Recorder:
         if self._resumed is not None:
             header.continues = self._resumed.predecessor
             news += self._resumed.notices() + surroundings_changed(self._resumed.header, header)
+        if self._earlier is not None:
+            header.continues = self._earlier.predecessor
+            news += self._earlier.notices() + surroundings_changed(self._earlier.header, header)
         if self._repetition is not None:
             header.repeats = self._repetition.predecessor
             news += self._repetition.notices
@@ -359,6 +367,7 @@ def recording(
     explain: bool = False,
     *,
     within: bool = False,
+    earlier: EarlierTrials | None = None,
 ) -> Iterator[Recorder]:
     """A recorder with the new file ``journal``. Raises UsageError if it cannot be created.
 
@@ -371,7 +380,9 @@ def recording(
         if repetition is not None:
             repetition.journal = written.path
         recorder = Recorder(
-            written, output, exporter, request, began_s, resumed, repetition, explain=explain
+            *(written, output, exporter, request, began_s, resumed, repetition),
+            explain=explain,
+            earlier=earlier,
         )
         with contextlib.closing(recorder):
             yield recorder

@@ -15,13 +15,15 @@ class TrialCosts:
 
     The search may measure many communicators in one set of processes, and the proof has one in
     each: both times have to be known apart. Rounds with different numbers of communicators in a
-    set of processes tell them apart.
+    set of processes tell them apart; before, the ranks' own time for communicators and buffers
+    does.
     """
 
     def __init__(self) -> None:
         #: By the number of communicators per set of processes: the seconds of such a set, without
         #: its trials.
         self._starts_s: dict[float, list[float]] = {}
+        self._creations_s: list[float] = []
         self._by_case: dict[Case, list[float]] = {}
 
     def add(self, results: Iterable[TrialResult]) -> None:
@@ -31,12 +33,22 @@ class TrialCosts:
                 case = one.trial.case
                 self._by_case.setdefault(case, []).append(one.duration_s)
 
-    def add_round(self, elapsed_s: float, results: Sequence[TrialResult], starts: Starts) -> None:
-        """Adds trials that took ``elapsed_s`` together, with what was started for them."""
+    def add_round(
+        self,
+        elapsed_s: float,
+        results: Sequence[TrialResult],
+        starts: Starts,
+        creation_s: float = 0.0,
+    ) -> None:
+        """Adds trials that took ``elapsed_s`` together, with what was started for them.
+
+        ``creation_s``: the part of it in which ranks created communicators, as far as known.
+        """
         self.add(results)
         own_s = max(0.0, elapsed_s - sum(one.duration_s for one in results))
         density = starts.communicators / starts.processes
         self._starts_s.setdefault(density, []).append(own_s / starts.processes)
+        self._creations_s.append(creation_s / starts.communicators)
 
     def expected_s(self, cases: Iterable[Case], starts: Starts) -> float | None:
         """The seconds that trials of these cases take; None before the first round."""
@@ -49,14 +61,14 @@ class TrialCosts:
     def _start_times(self) -> tuple[float, float]:
         """The seconds to start a set of processes, and to create a communicator.
 
-        From the fewest and the most communicators per set of processes so far. As long as all
-        rounds had the same number, both are taken as equal.
+        From the fewest and the most communicators per set of processes so far.
         """
         known = [(density, median(times)) for density, times in sorted(self._starts_s.items())]
         (least, least_s), (most, most_s) = known[0], known[-1]
         if least == most:
-            return least_s / (1 + least), least_s / (1 + least)
-        slope_s = (most_s - least_s) / (most - least)
+            slope_s = median(self._creations_s)
+        else:
+            slope_s = (most_s - least_s) / (most - least)
         communicator_s = min(max(0.0, slope_s), least_s / least)
         return least_s - least * communicator_s, communicator_s
 

@@ -152,7 +152,8 @@ class TrialMeasuring:
             if outcome.exit_code != EXIT_OK:
                 raise EndedError(outcome)
             results = [self._results[one] for one in missing if one in self._results]
-            self._costs.add_round(time.monotonic() - begin_s, results, starts_of(missing))
+            elapsed_s = time.monotonic() - begin_s
+            self._costs.add_round(elapsed_s, results, starts_of(missing), launch.creation_s)
         return {one: compared_time(self._results.get(one)) for one in trials}
 
     def expected_s(self, trials: Sequence[Trial]) -> float | None:

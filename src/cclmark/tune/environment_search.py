@@ -228,8 +228,8 @@ class EnvironmentSearch:
     def _best_so_far(self) -> Combination:
         """The best combination when the search ends early: the base, or a better candidate.
 
-        Few rounds cannot show significance. Then it is the best one that is likely to be faster,
-        because the proof decides anyway.
+        Few rounds cannot show significance. If nothing is better than the default for that reason,
+        it is the best combination that is likely to be faster: the proof judges it.
         """
         race = self._race
         if race is None:
@@ -240,20 +240,26 @@ class EnvironmentSearch:
             if one not in self._failed and one not in race.won and one != race.base
         ]
         rounds = {one: self._complete_rounds(one, race.base) for one in open_ones}
-        better = [
-            one
-            for one in open_ones
-            if rounds[one] >= _LEAST_ROUNDS_TO_KEEP and self._verdict(race, one) == "better"
-        ]
-        likely = [one for one in open_ones if rounds[one] and self._is_likely(one, race.base)]
-        return next(iter(self._ranked([*race.won, *better] or likely, race.base)), race.base)
+        verdicts = {
+            one: self._verdict(race, one) if count >= _LEAST_ROUNDS_TO_KEEP else ""
+            for one, count in rounds.items()
+        }
+        found = [*race.won, *(one for one in open_ones if verdicts[one] == "better")]
+        if not found and race.base == DEFAULT_COMBINATION:
+            undecided = [one for one in open_ones if rounds[one] and not verdicts[one]]
+            found = [one for one in undecided if self._is_likely(one)]
+        return next(iter(self._ranked(found, race.base)), race.base)
 
-    def _is_likely(self, one: Combination, base: Combination) -> bool:
-        """Whether a combination appears faster than the base, and at no size slower."""
-        control = [log for own in self._control(one, base) for log in own]
-        spread = max(map(abs, control))
-        noise = max(self._noise(one, base), abs(math.fsum(control) / len(control)))
-        return -self._score(one, base) > max(LEAST_COST, _DEVIATIONS * noise) and all(
+    def _is_likely(self, one: Combination) -> bool:
+        """Whether a combination appears faster than the default, and at no size slower."""
+        if one in self._harmful:
+            return False
+        control = [log for own in self._control(one, DEFAULT_COMBINATION) for log in own]
+        deviation = deviation_of(control)
+        spread = abs(control[0]) if deviation is None else _DEVIATIONS * deviation
+        noise = max(self._noise(one, DEFAULT_COMBINATION), abs(math.fsum(control) / len(control)))
+        gain = -self._score(one, DEFAULT_COMBINATION)
+        return gain > max(LEAST_COST, _DEVIATIONS * noise) and all(
             typical(own) < LARGEST_LOSS + spread for own in self._logs(one, DEFAULT_COMBINATION)
         )
 

@@ -142,7 +142,8 @@ def run_bisection(
         begin_s, before = time.monotonic(), measuring.number
         try:
             times = measuring.measure([*usual, *trials.values()])
-            if batch.number == 0 and measuring.number > before:
+            everything = measuring.number - before == len(usual) + len(trials)
+            if batch.number == 0 and everything:
                 notice(_duration_text(len(measured), time.monotonic() - begin_s))
             batch = process.send({cell: times.get(trial) for cell, trial in trials.items()})
         except EndedError as ended:

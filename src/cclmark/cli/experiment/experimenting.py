@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,6 @@ import msgspec
 from cclmark.cli.case_request import request_of, stem_of
 from cclmark.cli.chosen_devices import device_count, devices_text
 from cclmark.cli.communicator_options import parse_config, require_option
-from cclmark.cli.earlier_trials import earlier_trials
 from cclmark.cli.experiment.bisecting import parse_bisect, run_bisection
 from cclmark.cli.experiment.experiment_options import ExperimentFlags
 from cclmark.cli.library_version import version_for
@@ -39,6 +38,7 @@ from cclmark.plan.variants import (
     Variant,
     parse_vary,
 )
+from cclmark.recording.earlier_trials import EarlierTrials
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record, recording
@@ -136,16 +136,19 @@ def _bisect(
     scope = scope_of(ccl, name)
     nominal = trials_of(cases, [DEFAULT], 1)
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
-    earlier = earlier_trials(
-        flags.resume, request, f"cclmark experiment --bisect {name}", partial(_is_of, name)
-    )
+    earlier = None
+    if flags.resume is not None:
+        command = f"cclmark experiment --bisect {flags.bisect}"
+        fits = partial(_is_of, name, {"", *map(str, values)})
+        earlier = EarlierTrials.read(flags.resume, request, command, fits, repeats_failures=True)
     printed = Output(None)
     paint = ansi if printed.takes_colours else unpainted
     table = BisectionTable(paint=paint)
     place = flags.journal or new_journal(f"experiment-bisect-{ccl}")
     try:
-        with recording(place, printed, table, request, began_s) as recorder:
-            measuring = TrialMeasuring(request, recorder, earlier)
+        with recording(place, printed, table, request, began_s, earlier=earlier) as recorder:
+            known = () if earlier is None else earlier.results
+            measuring = TrialMeasuring(request, recorder, known)
             result, outcome = run_bisection(
                 measuring, cases, name, scope, values, keep, recorder.notice
             )
@@ -158,11 +161,12 @@ def _bisect(
         printed.close()
 
 
-def _is_of(name: str, trial: Trial) -> bool:
-    """Whether a bisection of the setting may have measured the trial."""
+def _is_of(name: str, values: Collection[str], trial: Trial) -> bool:
+    """Whether a bisection of the setting over these values may have measured the trial."""
     variant = trial.variant
-    names = [one.name for one in variant.assignments]
-    return not trial.stage and not variant.control and names in ([], [name])
+    others = [one for one in variant.assignments if one.name != name]
+    plain_trial = not trial.stage and not variant.control and not others
+    return plain_trial and variant.value_of(name) in values
 
 
 def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str]]:

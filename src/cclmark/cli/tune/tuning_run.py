@@ -17,7 +17,6 @@ import msgspec
 
 from cclmark.cli.case_request import request_of
 from cclmark.cli.chosen_devices import device_count, devices_text
-from cclmark.cli.earlier_trials import earlier_trials
 from cclmark.cli.operation_argument import known_operations
 from cclmark.cli.option_values import check_limits
 from cclmark.cli.percent import percent_of
@@ -38,6 +37,7 @@ from cclmark.plan.libraries import MPI
 from cclmark.plan.operations import count_for_size, size_for_count
 from cclmark.plan.trials import trials_of
 from cclmark.plan.variants import DEFAULT
+from cclmark.recording.earlier_trials import EarlierTrials
 from cclmark.recording.environment_tuning import EnvironmentRequest, EnvironmentTuning
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
@@ -89,9 +89,11 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
     request = _request(operations, flags, coordinator)
     directory = flags.output or _USUAL_DIRECTORY
     tune = replace(request, directory=directory)
-    earlier = earlier_trials(
-        flags.resume, request.request, "cclmark tune", lambda trial: bool(trial.stage)
-    )
+    earlier = None
+    if flags.resume is not None:
+        earlier = EarlierTrials.read(
+            flags.resume, request.request, "cclmark tune", lambda trial: bool(trial.stage)
+        )
     check_directory(directory, resumes=flags.resume is not None)
     printed = Output(None)
     paint = ansi if printed.takes_colours else unpainted
@@ -104,8 +106,10 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
             print(f"cclmark: {text}", file=sys.stderr)
 
     try:
-        with _alone(), recording(place, printed, table, request.request, began_s) as recorder:
-            measuring = TrialMeasuring(request.request, recorder, earlier)
+        own = (place, printed, table, request.request, began_s)
+        with _alone(), recording(*own, earlier=earlier) as recorder:
+            known = () if earlier is None else earlier.results
+            measuring = TrialMeasuring(request.request, recorder, known)
             result, outcome = _result(tune, measuring, say)
             conclusion = lines_of(result)
             table.result = result
