@@ -28,12 +28,12 @@ from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.outline import outline_of
 from cclmark.printable import plain, plain_lines, printable
 from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.earlier_trials import EarlierTrials
 from cclmark.recording.output import Output
 from cclmark.recording.progress import Progress
 from cclmark.recording.repetition import Repetition
 from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.recording.run_files import new_journal
+from cclmark.recording.trial_resuming import EarlierTrials
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.report.formats.exporter import Connects, Explains, Exporter, HasNotices, Observer
 from cclmark.report.wording.text import counted

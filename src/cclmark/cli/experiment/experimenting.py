@@ -38,12 +38,12 @@ from cclmark.plan.variants import (
     Variant,
     parse_vary,
 )
-from cclmark.recording.earlier_trials import EarlierTrials
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record, recording
 from cclmark.recording.run_files import new_journal
 from cclmark.recording.trial_measuring import TrialMeasuring
+from cclmark.recording.trial_resuming import EarlierTrials
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.experiment_table import BisectionTable, ExperimentTable

@@ -37,7 +37,6 @@ from cclmark.plan.libraries import MPI
 from cclmark.plan.operations import count_for_size, size_for_count
 from cclmark.plan.trials import trials_of
 from cclmark.plan.variants import DEFAULT
-from cclmark.recording.earlier_trials import EarlierTrials
 from cclmark.recording.environment_tuning import EnvironmentRequest, EnvironmentTuning
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
@@ -45,6 +44,7 @@ from cclmark.recording.recorder import recording
 from cclmark.recording.run_files import new_journal
 from cclmark.recording.sm_cost_measuring import measure_sm_cost
 from cclmark.recording.trial_measuring import Measuring, TrialMeasuring
+from cclmark.recording.trial_resuming import EarlierTrials
 from cclmark.recording.tuning import TuneRequest, Tuning, check_directory
 from cclmark.report.kinds.tune_table import TuneTable, lines_of
 from cclmark.report.lists.sm_cost_lines import sm_cost_lines

@@ -11,7 +11,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.outline import outline_of
 from cclmark.plan.trials import SEARCH, Trial, trials_of
 from cclmark.plan.variants import DEFAULT
-from cclmark.recording.earlier_trials import EarlierTrials
+from cclmark.recording.trial_resuming import EarlierTrials
 from cclmark.results.journal import JournalWriter, read_journal
 from cclmark.results.kinds import TrialResult
 
