@@ -1,9 +1,10 @@
 """A small training program for benchmarks/profiling.py, started by torchrun.
 
-    torchrun --nproc-per-node 2 profiled_training.py ddp|fsdp2|tp --steps 40 --result FILE
+    torchrun --nproc-per-node 2 profiled_training.py ddp|fsdp2|tp|pp --steps 40 --result FILE
 
 It trains a stack of MLP blocks on made-up data, with DistributedDataParallel, FSDP2 (a group for
-each block) or tensor parallelism (column- and row-wise). Rank 0 writes the seconds of each block of
+each block), tensor parallelism (column- and row-wise) or a pipeline (1F1B, a stage for each rank,
+four micro-batches for each stage). Rank 0 writes the seconds of each block of
 steps to FILE. With --trace DIR, torch.profiler records all of it, from before the first collective.
 """
 
@@ -22,10 +23,12 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 BLOCK_STEPS = 10  # of one time
+MICRO_BATCHES = 4  # for each stage of a pipeline
 
 
 class Block(nn.Module):
@@ -44,7 +47,7 @@ class Block(nn.Module):
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("mode", choices=["ddp", "fsdp2", "tp"])
+    parser.add_argument("mode", choices=["ddp", "fsdp2", "tp", "pp"])
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--warmup", type=int, default=10)
     parser.add_argument("--width", type=int, default=2048)
@@ -74,6 +77,24 @@ def parallel(model: nn.Module, given: argparse.Namespace, device: torch.device) 
     return model
 
 
+def mean_square(output: torch.Tensor, _target: torch.Tensor | None = None) -> torch.Tensor:
+    """The loss."""
+    return output.float().square().mean()
+
+
+def pipeline(
+    model: nn.Sequential, data: torch.Tensor, device: torch.device
+) -> tuple[nn.Module, Callable[[], None]]:
+    """The blocks of this rank's stage, and what runs their forward and backward passes."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    own = model[len(model) * rank // ranks : len(model) * (rank + 1) // ranks]
+    stage = PipelineStage(own, rank, ranks, device)
+    schedule = Schedule1F1B(stage, MICRO_BATCHES * ranks, loss_fn=mean_square)
+    inputs = [data] if rank == 0 else []
+    targets = {"target": data} if rank == ranks - 1 else {}
+    return own, lambda: schedule.step(*inputs, **targets)
+
+
 def synchronize(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -85,7 +106,11 @@ def train(
     """Trains and returns the seconds per step of each block of steps."""
     torch.manual_seed(1)
     model = nn.Sequential(*(Block(given.width) for _ in range(given.blocks))).to(device)
-    model = parallel(model, given, device)
+    data = torch.randn(given.tokens, given.width, device=device)
+    if given.mode == "pp":
+        model, run = pipeline(model, data, device)
+    else:
+        model = parallel(model, given, device)
     # On a device, AdamW works on lists of tensors, which have to be of one kind.
     parameters = list(model.parameters())
     groups = [
@@ -93,13 +118,16 @@ def train(
         for distributed in (True, False)
     ]
     optimizer = torch.optim.AdamW([one for one in groups if one["params"]], lr=1e-4)
-    data = torch.randn(given.tokens, given.width, device=device)
     times_s = []
 
     def step() -> None:
         with torch.autocast(device.type, torch.bfloat16, enabled=given.mode != "fsdp2"):
-            loss = model(data).float().square().mean()
-        loss.backward()
+            if given.mode == "pp":
+                run()
+            else:
+                loss = mean_square(model(data))
+        if given.mode != "pp":
+            loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         end_of_step()
