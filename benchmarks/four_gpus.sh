@@ -64,7 +64,7 @@ bisected() {
 }
 thresholds() {
   part thresholds 560 "$PYTHON" benchmarks/bridge_thresholds.py --devices cuda:0-3 \
-    --islands 0-1,2-3 --budget 120s --out "$OUT/thresholds"
+    --islands 0-1,2-3 --budget 240s --out "$OUT/thresholds"
 }
 whole() {
   local way
