@@ -13,7 +13,7 @@ _TRIES = 1000
 
 
 def free_port() -> int:
-    """A port that nobody listens to on any address of this host."""
+    """A port without a listener on any address of this host."""
     return free_ports(1)[0]
 
 
