@@ -126,12 +126,10 @@ class Recorder:
             hosts=surroundings.hosts,
         )
         news: list[str] = []
-        if self._resumed is not None:
-            header.continues = self._resumed.predecessor
-            news += self._resumed.notices() + surroundings_changed(self._resumed.header, header)
-        if self._earlier is not None:
-            header.continues = self._earlier.predecessor
-            news += self._earlier.notices() + surroundings_changed(self._earlier.header, header)
+        continued = self._resumed or self._earlier
+        if continued is not None:
+            header.continues = continued.predecessor
+            news += continued.notices() + surroundings_changed(continued.header, header)
         if self._repetition is not None:
             header.repeats = self._repetition.predecessor
             news += self._repetition.notices

@@ -61,7 +61,8 @@ class TrialCosts:
     def _start_times(self) -> tuple[float, float]:
         """The seconds to start a set of processes, and to create a communicator.
 
-        From the fewest and the most communicators per set of processes so far.
+        From the fewest and the most communicators per set of processes so far, or from the ranks'
+        own time for communicators as long as all rounds had the same number.
         """
         known = [(density, median(times)) for density, times in sorted(self._starts_s.items())]
         (least, least_s), (most, most_s) = known[0], known[-1]
