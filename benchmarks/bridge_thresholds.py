@@ -2,12 +2,14 @@
 """Does `cclmark tune` find the thresholds of bridge again, beginning with wrong ones?
 
     python benchmarks/bridge_thresholds.py --devices cuda:0-3 --islands 0-1,2-3 [--through-host]
-        [--operations all_reduce] [--budget 4m] [--out DIR]
+        [--operations all_reduce,broadcast] [--factor 4] [--budget 4m] [--start 0]
+        [--out DIR]
 
 Sets variables of bridge to values far from the built-in ones, as a user would, and lets
 `cclmark tune --settings` search from there and prove the result. For each variable it prints the
 built-in value, the one at the beginning and the one found, in steps of a factor of two from the
-built-in one. CCLMARK_BRIDGE_WHOLE_BYTES has an effect only with two ranks or more in an island.
+built-in one. CCLMARK_BRIDGE_WHOLE_BYTES has an effect on two operations, whose best values differ
+and which share one, and only with two ranks or more in an island.
 """
 
 from __future__ import annotations
@@ -24,11 +26,14 @@ from cclmark.tune.environment_file import read_shell
 KIB, MIB = 1 << 10, 1 << 20
 WHOLE = "CCLMARK_BRIDGE_WHOLE_BYTES"
 HOST_SLOT, DIRECT_SLOT = "CCLMARK_BRIDGE_HOST_SLOT_BYTES", "CCLMARK_BRIDGE_DIRECT_SLOT_BYTES"
-BUILT_IN = {WHOLE: 256 * KIB, DIRECT_SLOT: 64 * MIB}
+DIRECT = {WHOLE: 8 * MIB, DIRECT_SLOT: 64 * MIB}  # between devices that reach each other
+HOST_WHOLE = 256 * KIB
 # Of a group through host memory on one host: 48 MiB for the four slots of all ranks.
 HOST_SLOTS = {2: 6 * MIB, 3: 4 * MIB}
 LEAST_HOST_SLOT = 3 * MIB
-WRONG = {WHOLE: (16 * KIB, 8 * MIB), HOST_SLOT: (256 * KIB, 64 * MIB), DIRECT_SLOT: (2 * MIB,)}
+# Each pair begins four or five steps below and above what is built in.
+DIRECT_WRONG = {WHOLE: (256 * KIB, 256 * MIB), DIRECT_SLOT: (2 * MIB,)}
+HOST_WRONG = {WHOLE: (16 * KIB, 8 * MIB), HOST_SLOT: (256 * KIB, 64 * MIB)}
 
 
 def ranks_of(islands: str) -> list[int]:
@@ -47,7 +52,8 @@ def found_values(args: argparse.Namespace, wrong: dict[str, int], number: int) -
     directory = args.out / f"tuned-{number}"
     command = [
         *(sys.executable, "-m", "cclmark", "tune", args.operations, "--ccl", "bridge"),
-        *("--devices", args.devices, "--islands", args.islands, "-b", args.begin, "-e", args.end),
+        *("--devices", args.devices, "--islands", args.islands),
+        *("-b", args.begin, "-e", args.end, "-f", str(args.factor)),
         *("--settings", ",".join(wrong), "--budget", args.budget, "-O", str(directory)),
         *("--journal", str(args.out / f"tune-{number}.jsonl")),
     ]
@@ -65,28 +71,35 @@ def main() -> None:
     parser.add_argument("--devices", required=True)
     parser.add_argument("--islands", required=True)
     parser.add_argument("--through-host", action="store_true")
-    parser.add_argument("--operations", default="all_reduce")
-    parser.add_argument("--begin", default="16K")
+    parser.add_argument("--operations", default="all_reduce,broadcast")
+    parser.add_argument("--begin", default="64K")
     parser.add_argument("--end", default="256M")
+    parser.add_argument("--factor", type=int, default=4)
     parser.add_argument("--budget", default="4m")
+    parser.add_argument("--start", type=int, choices=(0, 1), help="one of the two beginnings alone")
     parser.add_argument("--out", type=Path, default=Path("bridge_thresholds"))
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     islands = ranks_of(args.islands)
-    slot = HOST_SLOT if args.through_host else DIRECT_SLOT
-    built_in = {**BUILT_IN, HOST_SLOT: HOST_SLOTS.get(sum(islands), LEAST_HOST_SLOT)}
-    names = [WHOLE, slot] if max(islands) > 1 else [slot]
+    if args.through_host:
+        slot = HOST_SLOTS.get(sum(islands), LEAST_HOST_SLOT)
+        built_in, begin = {WHOLE: HOST_WHOLE, HOST_SLOT: slot}, HOST_WRONG
+    else:
+        built_in, begin = DIRECT, DIRECT_WRONG
+    if max(islands) == 1:
+        begin = {name: values for name, values in begin.items() if name != WHOLE}
     rows = []
-    for number in range(max(len(WRONG[name]) for name in names)):
-        wrong = {name: WRONG[name][number % len(WRONG[name])] for name in names}
+    for number in range(2) if args.start is None else [args.start]:
+        wrong = {name: values[number % len(values)] for name, values in begin.items()}
         found = found_values(args, wrong, number)
-        for name, begin in wrong.items():
-            value = int(found.get(name, begin))
-            rows.append((name, built_in[name], begin, value, steps(value, built_in[name])))
+        for name, value_wrong in wrong.items():
+            value = int(found.get(name, value_wrong))
+            distance = steps(value, built_in[name])
+            rows.append((name, built_in[name], value_wrong, value, distance))
     print("| variable | built-in | beginning | found | steps |")
     print("| :--- | ---: | ---: | ---: | ---: |")
-    for name, usual, begin, value, distance in rows:
-        print(f"| `{name}` | {usual} | {begin} | {value} | {distance:+.1f} |")
+    for name, usual, value_wrong, value, distance in rows:
+        print(f"| `{name}` | {usual} | {value_wrong} | {value} | {distance:+.1f} |")
 
 
 if __name__ == "__main__":

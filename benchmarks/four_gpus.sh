@@ -63,8 +63,11 @@ bisected() {
     --bisect NCCL_MAX_CTAS=1:64 --keep 99% --journal "$OUT/bisected.jsonl"
 }
 thresholds() {
-  part thresholds 560 "$PYTHON" benchmarks/bridge_thresholds.py --devices cuda:0-3 \
-    --islands 0-1,2-3 --budget 240s --out "$OUT/thresholds"
+  local start
+  for start in 0 1; do
+    part "thresholds_$start" 400 "$PYTHON" benchmarks/bridge_thresholds.py --devices cuda:0-3 \
+      --islands 0-1,2-3 --budget 280s --start $start --out "$OUT/thresholds"
+  done
 }
 whole() {
   local way

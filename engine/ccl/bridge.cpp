@@ -68,19 +68,22 @@ constexpr size_t kMirroredBytes = size_t{512} << 20;
 constexpr size_t kPageBytes = 4096;
 
 constexpr size_t kAnyBytes = size_t{1} << 40;
+/// The value of a setting whose default depends on the group. It cannot be set.
+constexpr size_t kByGroup = kAnyBytes + 1;
 constexpr size_t kLeastSlotBytes = size_t{64} << 10;
 constexpr size_t kMostSlotBytes = size_t{256} << 20;
 
 /// What a user can set, in the order of BridgeSizes; the same values on all ranks.
 /// src/cclmark/libraries/ bridge.toml describes them for users.
 constexpr SizeSetting kBridgeSettings[] = {
-    {"CCLMARK_BRIDGE_WHOLE_BYTES", 0, kAnyBytes, kUsualWholeBytes},
+    // By default by the way of the data: see Bridge::choose_way.
+    {"CCLMARK_BRIDGE_WHOLE_BYTES", 0, kAnyBytes, kByGroup},
     // A link between devices is some seven times as fast as one to the host, so that slots for peer
     // copies are larger.
     {"CCLMARK_BRIDGE_DIRECT_SLOT_BYTES", kLeastSlotBytes, kMostSlotBytes, size_t{64} << 20,
      kPageBytes},
     // By default by the number of ranks: see Bridge::usual_host_slot_bytes.
-    {"CCLMARK_BRIDGE_HOST_SLOT_BYTES", kLeastSlotBytes, kMostSlotBytes, 0, kPageBytes},
+    {"CCLMARK_BRIDGE_HOST_SLOT_BYTES", kLeastSlotBytes, kMostSlotBytes, kByGroup, kPageBytes},
     // Large enough that the overhead of a step is small (on two H200, some 20 us), small enough
     // that outgoing and incoming data of a device overlap soon.
     {"CCLMARK_BRIDGE_STEP_BYTES", kLeastSlotBytes, kMostSlotBytes, size_t{32} << 20, kPageBytes},
@@ -381,9 +384,13 @@ void Bridge::choose_way(bool through_host) {
     direct_ = everybody(opened);
     if (!direct_) blocks_.leave();
   }
-  slot_bytes_ = direct_                 ? sizes_.direct_slot
-                : sizes_.host_slot != 0 ? sizes_.host_slot
-                                        : usual_host_slot_bytes();
+  slot_bytes_ = direct_                        ? sizes_.direct_slot
+                : sizes_.host_slot != kByGroup ? sizes_.host_slot
+                                               : usual_host_slot_bytes();
+  if (sizes_.whole == kByGroup) {
+    bool by_devices = direct_ && !device_.synchronous();
+    sizes_.whole = by_devices ? kUsualWholeBytesOfPeerCopies : kUsualWholeBytes;
+  }
   if (direct_) {
     slots_ = peers_[static_cast<size_t>(rank_)];
   } else {

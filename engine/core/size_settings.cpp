@@ -27,12 +27,15 @@ std::string visible(const std::string& text) {
   return is_plain ? text : "'" + text + "'";
 }
 
-/// The ranks with each value: `256 on ranks 0 and 2, 512 on rank 1`.
-std::string by_value(const std::map<size_t, std::vector<int>>& ranks_of) {
+/// The ranks with each value: `256 on ranks 0 and 2, the default on rank 1`.
+std::string by_value(const SizeSetting& setting,
+                     const std::map<size_t, std::vector<int>>& ranks_of) {
   std::string words;
   for (const auto& [bytes, ranks] : ranks_of) {
     if (!words.empty()) words += ", ";
-    words += std::to_string(bytes) + " on rank" + (ranks.size() > 1 ? "s " : " ");
+    bool is_set = bytes >= setting.least && bytes <= setting.most;
+    words += is_set ? std::to_string(bytes) : "the default";
+    words += ranks.size() > 1 ? " on ranks " : " on rank ";
     for (size_t i = 0; i < ranks.size(); ++i) {
       if (i > 0) words += i + 1 == ranks.size() ? " and " : ", ";
       words += std::to_string(ranks[i]);
@@ -91,7 +94,7 @@ std::vector<size_t> agreed_sizes(std::span<const SizeSetting> settings, RankGrou
     }
     if (ranks_of.size() > 1) {
       throw UsageError(std::string(settings[i].variable) + " differs between ranks: " +
-                       by_value(ranks_of) + ": set the same value for all ranks");
+                       by_value(settings[i], ranks_of) + ": set the same value for all ranks");
     }
   }
   return own;

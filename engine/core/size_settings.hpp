@@ -14,7 +14,8 @@ struct SizeSetting {
   const char* variable;
   size_t least;
   size_t most;
-  size_t usual;  ///< without the variable
+  /// Without the variable. Outside the range if the default depends on more than the setting.
+  size_t usual;
   size_t multiple = 1;
 };
 

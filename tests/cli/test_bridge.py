@@ -44,6 +44,7 @@ def all_right(run, route):
 )
 def test_every_operation_is_right_between_islands(cclmark, env, devices, islands, route):
     chosen = ("--islands", islands) if islands else ()
+    env["CCLMARK_BRIDGE_WHOLE_BYTES"] = "256K"  # between both sizes: whole results, and parts
     run = cclmark(
         *("collectives", "--ccl", "bridge", "--devices", devices, *chosen),
         *("-b", "4K", "-e", "2M", "-f", "512", *SHORT),
@@ -177,6 +178,7 @@ def test_beside_other_libraries_it_has_its_place_in_the_table(cclmark, env):
 
 def test_wrong_data_from_an_island_is_seen(cclmark, env):
     env["CCLMARK_FAKE_NCCL_CORRUPT"] = "0:ReduceScatter:7"
+    env["CCLMARK_BRIDGE_WHOLE_BYTES"] = "256K"
     run = cclmark(
         *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1,2-3", "-b", "1M"),
         *("-e", "1M", *SHORT),

@@ -81,29 +81,39 @@ def test_the_slots_of_a_bridge_have_the_size_that_is_set(cclmark):
         assert sizes == [4 * 128 * KIB]
 
 
+def bytes_from_other_islands(cclmark, directory, size, *group, env):
+    """What rank 0 takes from ranks of other islands in one operation."""
+    cclmark(
+        *("trace", *group, "-b", size, "-n", "2", "-w", "0", "--steps", "--format", "chrome"),
+        *("-O", directory / "t.json"),
+        env=env,
+    )
+    with (directory / "t.steps.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["phase"] == "between islands"]
+    return sum(int(row["size_bytes"]) for row in rows if row["destination"] == "0")
+
+
 @pytest.mark.parametrize(("whole", "taken"), [("64K", 64 * KIB), ("32K", 32 * KIB)])
 def test_the_steps_of_a_bridge_follow_from_the_threshold(cclmark, tmp_path, whole, taken):
-    cclmark(
-        *(
-            "trace",
-            *BRIDGE,
-            "-b",
-            "64K",
-            "-n",
-            "2",
-            "-w",
-            "0",
-            "--steps",
-            "-O",
-            tmp_path / "t.json",
-        ),
-        *("--format", "chrome"),
-        env={"CCLMARK_BRIDGE_WHOLE_BYTES": whole},
-    )
-    with (tmp_path / "t.steps.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["phase"] == "between islands"]
-    of_rank = sum(int(row["size_bytes"]) for row in rows if row["destination"] == "0")
-    assert of_rank == taken
+    env = {"CCLMARK_BRIDGE_WHOLE_BYTES": whole}
+    assert bytes_from_other_islands(cclmark, tmp_path, "64K", *BRIDGE, env=env) == taken
+
+
+@pytest.mark.parametrize(
+    ("group", "size", "taken"),
+    [
+        (("-g", "4"), "512K", 512 * KIB),
+        (("-g", "4"), "10M", 5 * MIB),
+        (("-g", "4", "--through-host"), "512K", 256 * KIB),
+        (("--devices", "host:4"), "512K", 256 * KIB),
+    ],
+)
+def test_the_default_of_the_threshold_is_larger_between_devices(
+    cclmark, fake_cuda, tmp_path, group, size, taken
+):
+    bridge = ("all_reduce", "--ccl", "bridge", *group, "--islands", "0-1,2-3")
+    found = bytes_from_other_islands(cclmark, tmp_path, size, *bridge, env=fake_cuda.env())
+    assert found == taken
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,8 @@ def test_a_rank_that_reports_nothing(traced):
 
 
 def test_a_bridge_between_islands_of_another_library(traced):
-    run, rows = traced("all_reduce", 4, "-b", "1M", "--ccl", "bridge", "--islands", "0-1,2-3")
+    bridge = ("-b", "16M", "--ccl", "bridge", "--islands", "0-1,2-3")
+    run, rows = traced("all_reduce", 4, *bridge)
     assert (
         "3 stages, 4 steps; 8 parts of operations within islands, whose steps are unknown"
         in run.out

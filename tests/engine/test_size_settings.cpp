@@ -91,3 +91,15 @@ TEST_CASE("values that differ are refused on every rank, with ranks and values")
         UsageError);
   });
 }
+
+TEST_CASE("a default that depends on the group differs from every value that can be set") {
+  run_ranks(2, [](RankGroup& rank_group) {
+    SizeSetting own = kSetting;
+    own.usual = rank_group.rank() == 1 ? own.least : own.most + 1;
+    CHECK_THROWS_WITH_AS(
+        agreed_sizes(std::array{own}, rank_group),
+        "CCLMARK_TEST_BYTES differs between ranks: 64 on rank 1, the default on rank 0: set the "
+        "same value for all ranks",
+        UsageError);
+  });
+}

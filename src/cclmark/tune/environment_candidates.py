@@ -31,6 +31,8 @@ _FIRST_SIZES = (-4, -2, -1, 1, 2, 4)
 _FIRST_NUMBERS = (-2, -1, 1, 2, 3)
 _REACH = 8
 _MOST_FIRST = 6  # values of a setting
+# Of a setting whose default the library chooses; thresholds and slices outside differ in nothing.
+_LEAST_SIZE, _LARGEST_SIZE = 4 << 10, 1 << 30
 _ENVIRONMENT = "environment"
 
 
@@ -109,12 +111,17 @@ def _ladder(setting: LibrarySetting) -> tuple[list[int], list[int]]:
     low = setting.minimum if setting.minimum is not None else 1
     high = setting.maximum
     if default is None or default <= 0:
-        # The library chooses by itself: a ladder over the whole range, or from 1.
-        begin = max(1, low)
+        # The library chooses by itself: a ladder over the range, or from 1 or 4 KiB.
         if default is None and high is None:
             return [], []
+        begin = max(1, low)
+        if setting.form == "size" and (high is None or high > _LEAST_SIZE):
+            begin = max(begin, _LEAST_SIZE)
+        last = high if high is not None else begin << _REACH
+        if setting.form == "size":
+            last = max(begin, min(last, _LARGEST_SIZE))
         numbers = [begin]
-        while numbers[-1] * 2 <= (high if high is not None else begin << _REACH):
+        while numbers[-1] * 2 <= last:
             numbers.append(numbers[-1] * 2)
         step = max(1, -(-len(numbers) // _MOST_FIRST))
         return numbers, list(range((len(numbers) - 1) % step, len(numbers), step))
