@@ -78,11 +78,11 @@ constexpr size_t kMostSlotBytes = size_t{256} << 20;
 constexpr SizeSetting kBridgeSettings[] = {
     // By default by the way of the data: see Bridge::choose_way.
     {"CCLMARK_BRIDGE_WHOLE_BYTES", 0, kAnyBytes, kByGroup},
-    // A link between devices is some seven times as fast as one to the host, so that slots for peer
-    // copies are larger.
+    // In device memory. A link between devices is some seven times as fast as one to the host, so
+    // that slots for peer copies are larger.
     {"CCLMARK_BRIDGE_DIRECT_SLOT_BYTES", kLeastSlotBytes, kMostSlotBytes, size_t{64} << 20,
      kPageBytes},
-    // By default by the number of ranks: see Bridge::usual_host_slot_bytes.
+    // By default by the number of ranks: see Bridge::host_slot_bytes.
     {"CCLMARK_BRIDGE_HOST_SLOT_BYTES", kLeastSlotBytes, kMostSlotBytes, kByGroup, kPageBytes},
     // Large enough that the overhead of a step is small (on two H200, some 20 us), small enough
     // that outgoing and incoming data of a device overlap soon.
@@ -211,7 +211,7 @@ class Bridge final : public Communicator {
   friend class BridgeCall;
 
   void choose_way(bool through_host);
-  size_t usual_host_slot_bytes() const;
+  size_t host_slot_bytes() const;
   void open_blocks(HostExchange* host_exchange);
   void pin(HostBlock& block);
   void prove_streams();
@@ -364,10 +364,12 @@ void Bridge::choose_way(bool through_host) {
     std::vector<double> all = rank_group_.gather(std::array<double, 1>{agrees ? 1.0 : 0.0});
     return std::ranges::count(all, 0.0) == 0;
   };
+  bool host_memory = device_.synchronous();
+  size_t direct_bytes = host_memory ? host_slot_bytes() : sizes_.direct_slot;
   if (everybody(possible)) {
     bool opened = true;
     try {
-      blocks_.reserve(kSlots * sizes_.direct_slot);
+      blocks_.reserve(kSlots * direct_bytes);
     } catch (const UnsupportedError&) {
       opened = false;
     } catch (const OutOfMemoryError&) {
@@ -384,12 +386,9 @@ void Bridge::choose_way(bool through_host) {
     direct_ = everybody(opened);
     if (!direct_) blocks_.leave();
   }
-  slot_bytes_ = direct_                        ? sizes_.direct_slot
-                : sizes_.host_slot != kByGroup ? sizes_.host_slot
-                                               : usual_host_slot_bytes();
+  slot_bytes_ = direct_ ? direct_bytes : host_slot_bytes();
   if (sizes_.whole == kByGroup) {
-    bool by_devices = direct_ && !device_.synchronous();
-    sizes_.whole = by_devices ? kUsualWholeBytesOfPeerCopies : kUsualWholeBytes;
+    sizes_.whole = direct_ && !host_memory ? kUsualWholeBytesOfPeerCopies : kUsualWholeBytes;
   }
   if (direct_) {
     slots_ = peers_[static_cast<size_t>(rank_)];
@@ -400,7 +399,8 @@ void Bridge::choose_way(bool through_host) {
   }
 }
 
-size_t Bridge::usual_host_slot_bytes() const {
+size_t Bridge::host_slot_bytes() const {
+  if (sizes_.host_slot != kByGroup) return sizes_.host_slot;
   auto share_of = [&](size_t bytes) {
     return bytes / (kSlots * static_cast<size_t>(map_.ranks()));
   };

@@ -61,7 +61,7 @@ def test_variants_of_an_experiment_are_observed(cclmark):
 
 def test_communicators_of_a_bridge_are_created_one_after_the_other(cclmark):
     run = cclmark(
-        *("experiment", *BRIDGE, "--vary", "CCLMARK_BRIDGE_DIRECT_SLOT_BYTES=64K,1M"),
+        *("experiment", *BRIDGE, "--vary", "CCLMARK_BRIDGE_HOST_SLOT_BYTES=64K,1M"),
         *("-b", "1M", "-e", "1M", "--rounds", "2", *SHORT),
     )
     trials = run.journal.trials

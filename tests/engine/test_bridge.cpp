@@ -450,9 +450,10 @@ TEST_CASE("above a size that can be set, results are shared out within an island
 }
 
 TEST_CASE("the sizes of slots, steps and thresholds between islands can be set") {
-  auto slot_bytes_of = [](bool through_host) {
+  const Streams at_once{}, enqueued{true, -1};
+  auto slot_bytes_of = [](bool through_host, Streams streams) {
     size_t bytes = 0;
-    on_islands({0, 2}, 4, through_host, [&](Session& session, RankGroup& rank_group) {
+    auto body = [&](Session& session, RankGroup& rank_group) {
       for (Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
                                     Collective::broadcast, Collective::alltoall}) {
         Operation op;
@@ -466,16 +467,20 @@ TEST_CASE("the sizes of slots, steps and thresholds between islands can be set")
       for (const MemoryBlock& block : session.memory_blocks()) {
         if (std::string(block.purpose) == "slots of this rank") bytes = block.bytes;
       }
-    });
+    };
+    on_islands({0, 2}, 4, through_host, body, streams);
     return bytes;
   };
-  CHECK(slot_bytes_of(true) == 4 * (size_t{3} << 20));
+  CHECK(slot_bytes_of(true, at_once) == 4 * (size_t{3} << 20));
+  CHECK(slot_bytes_of(false, at_once) == 4 * (size_t{3} << 20));
+  CHECK(slot_bytes_of(false, enqueued) == 4 * (size_t{64} << 20));
   Variable host("CCLMARK_BRIDGE_HOST_SLOT_BYTES", "64K"), whole("CCLMARK_BRIDGE_WHOLE_BYTES", "0");
   Variable direct("CCLMARK_BRIDGE_DIRECT_SLOT_BYTES", "128K"),
       step("CCLMARK_BRIDGE_STEP_BYTES", "64K");
   Variable apart("CCLMARK_BRIDGE_APART_BYTES", "0"), kernel("CCLMARK_BRIDGE_KERNEL_BYTES", "0");
-  CHECK(slot_bytes_of(true) == 4 * (size_t{64} << 10));
-  CHECK(slot_bytes_of(false) == 4 * (size_t{128} << 10));
+  CHECK(slot_bytes_of(true, enqueued) == 4 * (size_t{64} << 10));
+  CHECK(slot_bytes_of(false, at_once) == 4 * (size_t{64} << 10));
+  CHECK(slot_bytes_of(false, enqueued) == 4 * (size_t{128} << 10));
 }
 
 TEST_CASE("between islands every type is reduced in every way" * doctest::skip(kWatched)) {
