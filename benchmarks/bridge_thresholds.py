@@ -8,8 +8,9 @@
 Sets variables of bridge to values far from the built-in ones, as a user would, and lets
 `cclmark tune --settings` search from there and prove the result. For each variable it prints the
 built-in value, the one at the beginning and the one found, in steps of a factor of two from the
-built-in one. CCLMARK_BRIDGE_WHOLE_BYTES has an effect on two operations, whose best values differ
-and which share one, and only with two ranks or more in an island.
+built-in one. CCLMARK_BRIDGE_WHOLE_BYTES has an effect with two ranks or more in an island, on
+all_reduce and broadcast, so that both are measured. The built-in values are those of islands of two
+devices with NVLink, or through the host. With --factor 4 values of 4 and 8 MiB do the same.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ HOST_WHOLE = 256 * KIB
 # Of a group through host memory on one host: 48 MiB for the four slots of all ranks.
 HOST_SLOTS = {2: 6 * MIB, 3: 4 * MIB}
 LEAST_HOST_SLOT = 3 * MIB
-# Each pair begins four or five steps below and above what is built in.
+# The values of a user, far below and above what is built in.
 DIRECT_WRONG = {WHOLE: (256 * KIB, 256 * MIB), DIRECT_SLOT: (2 * MIB,)}
 HOST_WRONG = {WHOLE: (16 * KIB, 8 * MIB), HOST_SLOT: (256 * KIB, 64 * MIB)}
 
@@ -89,7 +90,8 @@ def main() -> None:
     if max(islands) == 1:
         begin = {name: values for name, values in begin.items() if name != WHOLE}
     rows = []
-    for number in range(2) if args.start is None else [args.start]:
+    starts = range(max(len(values) for values in begin.values()))
+    for number in starts if args.start is None else [args.start]:
         wrong = {name: values[number % len(values)] for name, values in begin.items()}
         found = found_values(args, wrong, number)
         for name, value_wrong in wrong.items():

@@ -73,8 +73,8 @@ whole() {
   local way
   for way in "" --through-host; do
     part "whole$way" 200 "$PYTHON" -m cclmark experiment all_reduce,broadcast --ccl bridge \
-      --devices cuda:0-3 --islands 0-1,2-3 $way -b 256K -e 256M -f 2 --rounds 5 \
-      --vary CCLMARK_BRIDGE_WHOLE_BYTES=512K,2M,8M,32M,128M --journal "$OUT/whole$way.jsonl"
+      --devices cuda:0-3 --islands 0-1,2-3 $way -b 64K -e 256M -f 2 --rounds 5 \
+      --vary CCLMARK_BRIDGE_WHOLE_BYTES=64K,256K,512K,2M,4M,8M,16M,32M --journal "$OUT/whole$way.jsonl"
   done
 }
 trained() {

@@ -56,9 +56,9 @@ constexpr size_t kTakers = 2;
 /// (on four H200, 9 % at 4 GiB), so there is room for it where there are enough steps even so.
 constexpr size_t kEnoughSteps = 8;
 /// Host memory that is written and read again soon stays in the processors' caches, which give more
-/// than memory does where several devices use it at once: slots of all ranks together have this
-/// size. On H200, slots a third larger cost 6 % with four ranks and with two, and below 3 MiB what
-/// every step costs besides weighs more.
+/// than memory does where several devices use it at once: slots of up to four ranks together have
+/// this size. On H200, slots a third larger cost 6 % with four ranks and with two, and below 3 MiB
+/// what every step costs besides weighs more.
 constexpr size_t kCachedBytes = size_t{48} << 20;
 constexpr size_t kLeastCachedSlotBytes = size_t{3} << 20;
 constexpr size_t kMostHostSlotBytes = size_t{6} << 20;
@@ -76,7 +76,7 @@ constexpr size_t kMostSlotBytes = size_t{256} << 20;
 /// What a user can set, in the order of BridgeSizes; the same values on all ranks.
 /// src/cclmark/libraries/ bridge.toml describes them for users.
 constexpr SizeSetting kBridgeSettings[] = {
-    // By default by the way of the data: see Bridge::choose_way.
+    // By default by the links and the islands: see Bridge::usual_whole_bytes.
     {"CCLMARK_BRIDGE_WHOLE_BYTES", 0, kAnyBytes, kByGroup},
     // In device memory. A link between devices is some seven times as fast as one to the host, so
     // that slots for peer copies are larger.
@@ -212,6 +212,7 @@ class Bridge final : public Communicator {
 
   void choose_way(bool through_host);
   size_t host_slot_bytes() const;
+  size_t usual_whole_bytes() const;
   void open_blocks(HostExchange* host_exchange);
   void pin(HostBlock& block);
   void prove_streams();
@@ -272,7 +273,7 @@ class Bridge final : public Communicator {
   int mine_;  ///< this rank's island
   BridgeSizes sizes_{};
 
-  bool direct_ = false;
+  bool direct_ = false, linked_ = false;  ///< linked: by links of the devices' own, as NVLink
   bool on_streams_ = false;
   size_t slot_bytes_ = 0;
   std::vector<HostBlock> hosts_;
@@ -342,23 +343,26 @@ Bridge::Bridge(Device& device, RankGroup& rank_group, const Islands& islands, Co
     host_waits_ = host_waits_ || ways[i] > 0;
     reduced_on_host_ = reduced_on_host_ || ways[i + 1] > 0;
   }
+  if (sizes_.whole == kByGroup) sizes_.whole = usual_whole_bytes();
   for (size_t i = 0; on_streams_ && i < 1 + kTakers; ++i) streams_.emplace_back(device_);
   for (size_t i = 0; on_streams_ && i < 1 + kSlots; ++i) events_.emplace_back(device_);
   rank_group_.barrier();
 }
 
 /// Selects peer copies if every device reaches those of all other islands and can open their
-/// memory.
+/// memory. Sets the size of slots, and allocates them.
 void Bridge::choose_way(bool through_host) {
   const DeviceInfo& device = device_.info();
   std::vector<double> known = rank_group_.gather(
       std::array<double, 2>{number_of(device.runtime), static_cast<double>(device.index)});
-  bool possible = !through_host;
+  const Runtime& runtime = *find_runtime(device.runtime);
+  bool possible = !through_host, linked = runtime.linked != nullptr;
   for (int peer = 0; peer < map_.ranks() && possible; ++peer) {
     if (!abroad(peer)) continue;
     auto at = static_cast<size_t>(peer) * 2;
-    possible = known[at] == number_of(device.runtime) &&
-               find_runtime(device.runtime)->reaches(device.index, static_cast<int>(known[at + 1]));
+    auto other = static_cast<int>(known[at + 1]);
+    possible = known[at] == number_of(device.runtime) && runtime.reaches(device.index, other);
+    linked = linked && possible && runtime.linked(device.index, other);
   }
   auto everybody = [&](bool agrees) {
     std::vector<double> all = rank_group_.gather(std::array<double, 1>{agrees ? 1.0 : 0.0});
@@ -384,12 +388,10 @@ void Bridge::choose_way(bool through_host) {
       }
     }
     direct_ = everybody(opened);
+    if (direct_) linked_ = everybody(linked);
     if (!direct_) blocks_.leave();
   }
   slot_bytes_ = direct_ ? direct_bytes : host_slot_bytes();
-  if (sizes_.whole == kByGroup) {
-    sizes_.whole = direct_ && !host_memory ? kUsualWholeBytesOfPeerCopies : kUsualWholeBytes;
-  }
   if (direct_) {
     slots_ = peers_[static_cast<size_t>(rank_)];
   } else {
@@ -409,6 +411,15 @@ size_t Bridge::host_slot_bytes() const {
   if (rank_group_.on_one_host()) return cached;
   // The slots of all far ranks are mirrored here.
   return std::clamp(std::bit_floor(share_of(kMirroredBytes)), kLeastHostSlotBytes, cached);
+}
+
+/// By default: depends on what all ranks know of the group.
+size_t Bridge::usual_whole_bytes() const {
+  if (!linked_ || reduced_on_host_) return kUsualWholeBytes;
+  int largest = 1;
+  for (int i = 0; i < map_.islands(); ++i) largest = std::max(largest, map_.ranks_of(i));
+  size_t others = std::max<size_t>(1, static_cast<size_t>(largest) - 1);
+  return std::max(kUsualWholeBytes, kUsualWholeBytesOfLinkedPairs / others);
 }
 
 /// Maps the flags, and without peer copies the slots, of this rank and of those in other islands.

@@ -42,6 +42,7 @@ constexpr unsigned kWaitValueAtLeast = 0;
 constexpr unsigned kHostRegisterPortable = 1, kHostRegisterMapped = 2;
 constexpr int kMaxDynamicSharedBytes = 8;
 constexpr unsigned kSharedBytesByDefault = 48 << 10;
+constexpr int kNativeAtomicsOfPeers = 3;  // CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
 constexpr CUresult kPeerAccessUnsupported = 217;
 constexpr CUresult kPeerAccessAlreadyEnabled = 704;
 constexpr CUresult kPeerAccessNotEnabled = 705;
@@ -129,6 +130,7 @@ struct Driver {
   CCLMARK_CUDA_OPTIONAL(allocate_host, "cuMemHostAlloc", void**, size_t, unsigned);
   CCLMARK_CUDA_OPTIONAL(release_host, "cuMemFreeHost", void*);
   CCLMARK_CUDA_OPTIONAL(can_access_peer, "cuDeviceCanAccessPeer", int*, CUdevice, CUdevice);
+  CCLMARK_CUDA_OPTIONAL(p2p_attribute, "cuDeviceGetP2PAttribute", int*, int, CUdevice, CUdevice);
   CCLMARK_CUDA_OPTIONAL(enable_peer_access, "cuCtxEnablePeerAccess", void*, unsigned);
   CCLMARK_CUDA_OPTIONAL(disable_peer_access, "cuCtxDisablePeerAccess", void*);
   CCLMARK_CUDA_OPTIONAL(ipc_get, "cuIpcGetMemHandle", MemoryHandle*, CUdeviceptr);
@@ -588,6 +590,17 @@ bool cuda_devices_reach(int from, int to) {
   cu.check(cu.device_get(&other, to), "cuDeviceGet");
   cu.check(cu.can_access_peer(&possible, one, other), "cuDeviceCanAccessPeer");
   return possible != 0;
+}
+
+/// NVLink executes all atomic operations between devices, PCIe does not.
+bool cuda_devices_linked(int from, int to) {
+  Driver& cu = driver();
+  if (cu.p2p_attribute.function == nullptr) return false;
+  CUdevice one = 0, other = 0;
+  int atomics = 0;
+  cu.check(cu.device_get(&one, from), "cuDeviceGet");
+  cu.check(cu.device_get(&other, to), "cuDeviceGet");
+  return cu.p2p_attribute(&atomics, kNativeAtomicsOfPeers, one, other) == 0 && atomics != 0;
 }
 
 std::unique_ptr<Device> open_cuda_device(int index) {

@@ -150,14 +150,17 @@ class Device {
   }
 };
 
-/// A runtime by name ("cuda", "host"): how many devices it has, one of them opened, and whether one
-/// may use another's memory.
+/// A runtime by name ("cuda", "host"): how many devices it has, one of them opened, whether one may
+/// use another's memory, and by what.
 struct Runtime {
   std::string_view name;
   int (*count)();
   std::unique_ptr<Device> (*open)(int index);
   /// As Device::reaches, for devices that need not be open in this process.
   bool (*reaches)(int from, int to);
+  /// Whether a link of the devices' own such as NVLink, not PCIe, connects two that reach each
+  /// other. nullptr where that is unknown.
+  bool (*linked)(int from, int to) = nullptr;
 };
 
 /// The runtime called `name`, or nullptr.
@@ -169,6 +172,7 @@ bool acl_devices_reach(int from, int to);
 int cuda_device_count();
 std::unique_ptr<Device> open_cuda_device(int index);
 bool cuda_devices_reach(int from, int to);
+bool cuda_devices_linked(int from, int to);
 int host_device_count();
 std::unique_ptr<Device> open_host_device(int index);
 

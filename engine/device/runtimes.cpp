@@ -8,7 +8,7 @@ namespace cclmark {
 namespace {
 
 constexpr std::array<Runtime, 3> kRuntimes = {{
-    {"cuda", cuda_device_count, open_cuda_device, cuda_devices_reach},
+    {"cuda", cuda_device_count, open_cuda_device, cuda_devices_reach, cuda_devices_linked},
     {"acl", acl_device_count, open_acl_device, acl_devices_reach},
     {"host", host_device_count, open_host_device, [](int, int) { return true; }},
 }};

@@ -60,6 +60,7 @@ def test_every_operation_is_right_between_islands(cclmark, env, devices, islands
 
 
 def test_every_type_and_reduction_is_added_up_on_devices(cclmark, env):
+    env["CCLMARK_BRIDGE_WHOLE_BYTES"] = "256K"  # in parts
     run = cclmark(
         *("all_reduce", "--ccl", "bridge", "-g", "3", "--islands", "0-1,2"),
         *("-d", ",".join(set(DTYPE_BYTES) - NOT_OF_NCCL), "-o", "all"),

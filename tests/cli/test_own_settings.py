@@ -82,7 +82,7 @@ def test_the_slots_of_a_bridge_have_the_size_that_is_set(cclmark):
 
 
 def bytes_from_other_islands(cclmark, directory, size, *group, env):
-    """What rank 0 takes from ranks of other islands in one operation."""
+    """What rank 3 of four takes from ranks of other islands in one operation."""
     cclmark(
         *("trace", *group, "-b", size, "-n", "2", "-w", "0", "--steps", "--format", "chrome"),
         *("-O", directory / "t.json"),
@@ -90,7 +90,7 @@ def bytes_from_other_islands(cclmark, directory, size, *group, env):
     )
     with (directory / "t.steps.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["phase"] == "between islands"]
-    return sum(int(row["size_bytes"]) for row in rows if row["destination"] == "0")
+    return sum(int(row["size_bytes"]) for row in rows if row["destination"] == "3")
 
 
 @pytest.mark.parametrize(("whole", "taken"), [("64K", 64 * KIB), ("32K", 32 * KIB)])
@@ -100,20 +100,37 @@ def test_the_steps_of_a_bridge_follow_from_the_threshold(cclmark, tmp_path, whol
 
 
 @pytest.mark.parametrize(
-    ("group", "size", "taken"),
+    ("group", "islands", "size", "taken"),
     [
-        (("-g", "4"), "512K", 512 * KIB),
-        (("-g", "4"), "10M", 5 * MIB),
-        (("-g", "4", "--through-host"), "512K", 256 * KIB),
-        (("--devices", "host:4"), "512K", 256 * KIB),
+        (("-g", "4"), "0-1,2-3", "512K", 512 * KIB),
+        (("-g", "4"), "0-1,2-3", "10M", 5 * MIB),
+        (("-g", "4"), "0,1-3", "3M", 3 * MIB),
+        (("-g", "4"), "0,1-3", "6M", 2 * MIB),
+        (("-g", "4", "--through-host"), "0-1,2-3", "512K", 256 * KIB),
+        (("--devices", "host:4"), "0-1,2-3", "512K", 256 * KIB),
     ],
 )
-def test_the_default_of_the_threshold_is_larger_between_devices(
-    cclmark, fake_cuda, tmp_path, group, size, taken
+def test_the_default_of_the_threshold_depends_on_the_group(
+    cclmark, fake_cuda, tmp_path, group, islands, size, taken
 ):
-    bridge = ("all_reduce", "--ccl", "bridge", *group, "--islands", "0-1,2-3")
+    bridge = ("all_reduce", "--ccl", "bridge", *group, "--islands", islands)
     found = bytes_from_other_islands(cclmark, tmp_path, size, *bridge, env=fake_cuda.env())
     assert found == taken
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"CCLMARK_FAKE_NO_NATIVE_ATOMICS": "1"},
+        {"CCLMARK_NVRTC_LIBRARY": "/nonexistent/libnvrtc.so"},
+    ],
+    ids=["devices connected by PCIe", "the host reduces"],
+)
+def test_parts_are_smaller_where_whole_results_cost_more(cclmark, fake_cuda, tmp_path, variables):
+    bridge = ("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1,2-3")
+    env = fake_cuda.env(**variables, CCLMARK_CACHE_DIR=str(tmp_path / "kernels"))
+    found = bytes_from_other_islands(cclmark, tmp_path, "512K", *bridge, env=env)
+    assert found == 256 * KIB
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,14 @@ def test_shm_and_bridge():
     assert "CCLMARK_BRIDGE_WHOLE_BYTES" not in axes("bridge", ["all_gather"])
 
 
+def test_a_threshold_that_is_off_is_searched_around_the_default_of_the_library():
+    name = "CCLMARK_SHM_INLINE_BYTES"
+    found = candidates("shm", environment={name: "0"}, only=(name,))
+    axis = found.space.axes[0]
+    assert axis.usual is None
+    assert [int(one) for one in first_values(axis)] == [*(128, 512, 1024, 2048, 4096, 8192, 32768)]
+
+
 def test_a_variable_that_is_set_stays_and_is_reported():
     environment = {"CCLMARK_SHM_INLINE_BYTES": "1K"}
     found = candidates("shm", environment=environment)

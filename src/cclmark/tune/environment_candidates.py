@@ -27,11 +27,11 @@ from cclmark.tune.environment_space import Axis, EnvironmentSpace
 
 # Factors to the default of the values with which a search begins. Between and beyond them are all
 # powers of two, to _REACH steps in both directions.
-_FIRST_SIZES = (-4, -2, -1, 1, 2, 4)
-_FIRST_NUMBERS = (-2, -1, 1, 2, 3)
+_FIRST_SIZES = (-4, -2, -1, 0, 1, 2, 4)
+_FIRST_NUMBERS = (-2, -1, 0, 1, 2, 3)
 _REACH = 8
 _MOST_FIRST = 6  # values of a setting
-# Of a setting whose default the library chooses; thresholds and slices outside differ in nothing.
+# Of a size whose default is unknown or 0: smaller slices only cost time, larger ones are whole.
 _LEAST_SIZE, _LARGEST_SIZE = 4 << 10, 1 << 30
 _ENVIRONMENT = "environment"
 
@@ -66,7 +66,8 @@ def candidates_of(
         value = environment.get(listed.name, listed.default)
         setting = msgspec.structs.replace(listed, default=value) if only else listed
         reason = _refusal(ccl, setting, version, operations, kept)
-        axis = None if reason else axis_of(setting, _is_possible_alone(setting, version))
+        words = _is_possible_alone(setting, version)
+        axis = None if reason else axis_of(setting, words, listed.default)
         if axis is None:
             refused[setting.name] = reason or "without known values, or without a known default"
         else:
@@ -75,17 +76,20 @@ def candidates_of(
     return EnvironmentCandidates(EnvironmentSpace(axes, possible), refused)
 
 
-def axis_of(setting: LibrarySetting, allowed: Sequence[str] | None = None) -> Axis | None:
+def axis_of(
+    setting: LibrarySetting, allowed: Sequence[str] | None = None, around: str = ""
+) -> Axis | None:
     """The values of a setting, None if they are unknown or there is nothing to choose.
 
-    ``allowed``: the words of a choice or list that may be tried, None for all.
+    ``allowed``: the words of a choice or list that may be tried, None for all. ``around``: the
+    number around which to search if the default of ``setting`` is not positive.
     """
     if setting.form in ("choice", "list"):
         values = [word for word in setting.values if allowed is None or word in allowed]
         return _axis(setting, values, range(len(values)), is_ordered=False)
     if setting.form not in ("integer", "size"):
         return None
-    numbers, first = _ladder(setting)
+    numbers, first = _ladder(setting, around)
     return _axis(setting, [str(one) for one in numbers], first, is_ordered=True)
 
 
@@ -105,13 +109,14 @@ def _is_default(setting: LibrarySetting, value: str) -> bool:
     return value == str(number_of(setting, setting.default))
 
 
-def _ladder(setting: LibrarySetting) -> tuple[list[int], list[int]]:
+def _ladder(setting: LibrarySetting, around: str) -> tuple[list[int], list[int]]:
     """All values of a number in ascending order, and the places of those to begin with."""
-    default = number_of(setting, setting.default)
+    own, other = number_of(setting, setting.default), number_of(setting, around)
+    default = own if other is None or (own is not None and own > 0) else other
     low = setting.minimum if setting.minimum is not None else 1
     high = setting.maximum
     if default is None or default <= 0:
-        # The library chooses by itself: a ladder over the range, or from 1 or 4 KiB.
+        # The library chooses by itself, or does without: all powers of two that are useful.
         if default is None and high is None:
             return [], []
         begin = max(1, low)

@@ -15,6 +15,18 @@ FAKE_API int cuDeviceCanAccessPeer(int* possible, int device, int peer) {
   });
 }
 
+FAKE_API int cuDeviceGetP2PAttribute(int* value, int attribute, int device, int peer) {
+  constexpr int kNativeAtomics = 3;
+  return guarded([&] {
+    Driver& driver = Driver::instance();
+    driver.require_device(device);
+    driver.require_device(peer);
+    require(device != peer, kInvalidDevice);
+    require(value != nullptr && attribute == kNativeAtomics, kInvalidValue);
+    *value = !driver.faults().no_native_atomics && driver.can_access_peer(device, peer);
+  });
+}
+
 FAKE_API int cuCtxEnablePeerAccess(void* peer_handle, unsigned flags) {
   return guarded([&] {
     Driver& driver = Driver::instance();

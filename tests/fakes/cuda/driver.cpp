@@ -19,10 +19,12 @@ thread_local std::shared_ptr<Context> current_context;
 }  // namespace
 
 Faults Faults::from_environment() {
-  return {environment_pairs("CCLMARK_FAKE_NO_PEER"), environment_pairs("CCLMARK_FAKE_COPY_HANG"),
+  return {environment_pairs("CCLMARK_FAKE_NO_PEER"),
+          environment_pairs("CCLMARK_FAKE_COPY_HANG"),
           environment_pairs("CCLMARK_FAKE_COPY_FAIL"),
           environment_number("CCLMARK_FAKE_NO_IPC", 0, 0) != 0,
-          environment_number("CCLMARK_FAKE_NO_EXPORT", 0, 0) != 0};
+          environment_number("CCLMARK_FAKE_NO_EXPORT", 0, 0) != 0,
+          environment_number("CCLMARK_FAKE_NO_NATIVE_ATOMICS", 0, 0) != 0};
 }
 
 Driver& Driver::instance() {

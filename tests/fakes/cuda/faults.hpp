@@ -15,6 +15,7 @@ struct Faults {
   DevicePairs copy_fail;
   bool no_ipc;
   bool no_export;
+  bool no_native_atomics;  ///< between devices, as by PCIe
 
   static Faults from_environment();
 };

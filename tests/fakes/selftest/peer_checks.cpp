@@ -45,6 +45,16 @@ void check_access() {
   int can = 0;
   CHECK_EQUAL(gpu.cuda("cuDeviceCanAccessPeer", &can, 0, 4), kInvalidDevice);
 
+  auto atomics = [&](int device, int peer) {
+    int found = -1;
+    CHECK_EQUAL(gpu.cuda("cuDeviceGetP2PAttribute", &found, 3, device, peer), 0);
+    return found;
+  };
+  CHECK_EQUAL(atomics(0, 1), 1);
+  CHECK_EQUAL(atomics(0, 2), 0);
+  CHECK_EQUAL(gpu.cuda("cuDeviceGetP2PAttribute", &can, 3, 1, 1), kInvalidDevice);
+  CHECK_EQUAL(gpu.cuda("cuDeviceGetP2PAttribute", &can, 9, 0, 1), kInvalidValue);
+
   void* contexts[4] = {};
   for (int device = 0; device < 4; ++device) {
     CHECK_EQUAL(gpu.cuda("cuDevicePrimaryCtxRetain", &contexts[device], device), 0);
