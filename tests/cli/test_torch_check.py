@@ -111,7 +111,10 @@ class TestGloo:
         assert "Warning" not in whole.err
 
     def test_corruption_on_one_rank_is_found_wherever_there_is_an_output(self, cclmark):
-        only = "all_reduce_sum,sub_groups_at_once,all_gather,send_recv,all_to_all,sequence"
+        """The rank goes on: the others do not wait for its next operation and fail as well."""
+        only = (
+            "all_reduce_sum,sub_groups_at_once,broadcast,all_gather,send_recv,all_to_all,sequence"
+        )
         fault = ("--inject", "corrupt:rank=1,index=3")
         run = cclmark(
             "torch", "check", "-g", "2", "--backend", "gloo", "--only", only, *fault, code=1
@@ -120,6 +123,7 @@ class TestGloo:
         for reason in reasons(run).values():
             assert reason.startswith("rank 1: ")
             assert "first at index 3: expected" in reason
+            assert "more rank" not in reason
 
     def test_values_are_the_tensors_before_and_after_on_every_rank(self, cclmark):
         only = ("--only", "all_reduce_scalar,broadcast,all_gather_objects,send_recv,sequence")

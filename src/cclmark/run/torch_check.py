@@ -15,7 +15,7 @@ from cclmark.results.kinds import CheckResult
 from cclmark.results.schema import CheckedValue
 from cclmark.run.rank import Rank
 from cclmark.run.torch_backend import ProcessGroup, cannot, one_line, tensor_device
-from cclmark.run.torch_checks import FUNCTIONS, MismatchError, NotThereError, World
+from cclmark.run.torch_checks import FUNCTIONS, NotThereError, World
 from cclmark.run.torch_values import ValueRecorder
 
 _PASS, _UNSUPPORTED, _FAILED = 0.0, 1.0, 2.0
@@ -118,12 +118,17 @@ class TorchChecker:
         return [one for _, one in sorted(rows, key=lambda row: (row[0], row[1].rank))]
 
     def _call(self, check: Check) -> tuple[float, str]:
+        self._world.mismatch = ""
+        verdict, reason = self._run(check)
+        if self._world.mismatch:  # an error after it may follow from it
+            return _FAILED, self._world.mismatch
+        return verdict, reason
+
+    def _run(self, check: Check) -> tuple[float, str]:
         try:
             FUNCTIONS[check.name](self._world)
         except NotThereError as error:
             return _UNSUPPORTED, str(error)
-        except MismatchError as error:
-            return _FAILED, str(error)
         except Exception as error:  # torch and its plug-ins may raise any exception
             return (_UNSUPPORTED if cannot(error) else _FAILED), one_line(error)
         return _PASS, ""

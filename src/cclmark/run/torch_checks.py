@@ -20,10 +20,6 @@ _LATE_S = 0.2
 _IN_ORDER = ("nccl", "flagcx", "hccl", "mccl", "cncl", "eccl", "ccl")
 
 
-class MismatchError(Exception):
-    """An output differs from the expected one."""
-
-
 class NotThereError(Exception):
     """The backend does not support the operation, and an attempt might hang."""
 
@@ -31,7 +27,9 @@ class NotThereError(Exception):
 class World:
     """The context of a check. ``corrupt``: the element to falsify in every output, or None.
 
-    ``recorder``: keeps the tensors before and after the operations, or None.
+    ``recorder``: keeps the tensors before and after the operations, or None. ``mismatch``: the
+    first output that differs from the expected one, as text. A rank with a wrong output continues
+    with the check, because the others would wait in vain for its next operation.
     """
 
     def __init__(
@@ -55,6 +53,7 @@ class World:
         self.device = device
         self._corrupt = corrupt
         self.falsified = False  # whether an output had that element
+        self.mismatch = ""
 
     def values(self, number: int, count: int = _COUNT, dtype: Any = None) -> Any:
         """A sequence of small integers for ``number``, of which every reduction is exact.
@@ -87,7 +86,7 @@ class World:
         return result
 
     def expect(self, got: Any, wanted: Any, what: str = "output") -> None:
-        """Raises MismatchError with the first wrong index if a tensor differs from ``wanted``."""
+        """Keeps a mismatch with the first wrong index if a tensor differs from ``wanted``."""
         torch = self.torch
         if self.device.type != "cpu":
             torch.cuda.synchronize(self.device)
@@ -100,24 +99,29 @@ class World:
         if self._recorder is not None:
             self._recorder.after(what, got)
         if got.shape != wanted.shape or got.dtype != wanted.dtype:
-            raise MismatchError(
+            self.mismatched(
                 f"{what}: {tuple(got.shape)} of {got.dtype}, expected {tuple(wanted.shape)} of "
                 f"{wanted.dtype}"
             )
+            return
         bad = (got != wanted).reshape(-1).nonzero()
         if len(bad):
             place = int(bad[0])
-            raise MismatchError(
+            self.mismatched(
                 f"{what}: {len(bad)} of {got.numel()} wrong, first at index {place}: expected "
                 f"{wanted.reshape(-1)[place].item()}, got {got.reshape(-1)[place].item()}"
             )
 
     def expect_objects(self, got: list[object], wanted: list[object]) -> None:
-        """Raises MismatchError if received objects differ from ``wanted``."""
+        """Keeps a mismatch if received objects differ from ``wanted``."""
         if self._recorder is not None:
             self._recorder.after("object_list", got)
         if got != wanted:
-            raise MismatchError(f"expected {wanted}, got {got}")
+            self.mismatched(f"expected {wanted}, got {got}")
+
+    def mismatched(self, what: str) -> None:
+        """Keeps the first difference of a check."""
+        self.mismatch = self.mismatch or what
 
     def reduced(self, operation: Any, combine: Callable[[Any], Any], dtype: Any = None) -> None:
         """Compares one all_reduce with ``combine`` of the stacked inputs of all ranks.
@@ -503,7 +507,7 @@ def _any_source(w: World) -> None:
         w.expect(x, w.values(source), f"from rank {source}")
         came.add(source)
     if came != set(range(1, w.size)):
-        raise MismatchError(f"messages came from {sorted(came)}, expected one of each other rank")
+        w.mismatched(f"messages came from {sorted(came)}, expected one of each other rank")
 
 
 def _barrier(w: World) -> None:
@@ -517,7 +521,7 @@ def _barrier(w: World) -> None:
     if w.device.type != "cpu":
         w.torch.cuda.synchronize(w.device)
     if w.size > 1 and time.monotonic() - begin_s < _LATE_S / 2:
-        raise MismatchError("left the barrier before the last rank came")
+        w.mismatched("left the barrier before the last rank came")
 
 
 def _monitored_barrier(w: World) -> None:
