@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import msgspec
 import pytest
@@ -128,6 +129,55 @@ def test_messages_match_ranks_without_collectives_in_common():
     profile = journal_of(pipeline(0), pipeline(1)).profile
     assert profile.repetitions.compared == 8
     assert times_us(profile.window[0]) == times_us(profile.window[1])
+
+
+FIRST_STAGE = ("send", "send", "recv", "send", "recv", "send", "recv", "recv")  # 1F1B
+LAST_STAGE = ("recv", "send") * 4
+
+
+def stage(rank, order, odd):
+    """A stage of a pipeline of two in nine steps of 2 ms, in which the kernels become longer.
+
+    The first ``odd`` messages of both directions have another type, as those of shapes have.
+    """
+    operations = [
+        ObservedOperation("g", name, "nccl", dtype, 8, 32, calls=36)
+        for dtype in ("float32", "int64")
+        for name in ("send", "recv")
+    ]
+    calls = []
+    for number in range(9):
+        of_name = Counter()
+        for place, name in enumerate(order):
+            is_odd = not number and of_name[name] < odd
+            of_name[name] += 1
+            begin_ns = (1 + number * 2000 + place * 100 + 7 * rank) * US
+            own = ("send", "recv").index(name) + 2 * is_odd
+            end_ns = begin_ns + (50 + number) * US
+            calls.append(ObservedCall(own, 0, begin_ns, begin_ns, end_ns, 0, 1 - rank))
+    groups = {"g": ObservedGroup("g", "pp", 2, rank)}
+    return ObservedProcess(rank, "host", rank, "nccl", groups, operations, calls)
+
+
+@pytest.mark.parametrize("odd", range(4))
+def test_microbatches_of_the_last_stage_are_joined_to_steps(odd):
+    """It repeats two calls four times in each step."""
+    profile = journal_of(stage(0, FIRST_STAGE, odd), stage(1, LAST_STAGE, odd)).profile
+    assert [one.step_calls for one in profile.processes] == [8, 8]
+    assert [one.steps for one in profile.processes] == ([8, 8] if not odd else [7, 7])
+    assert [one.step_s for one in profile.processes] == pytest.approx([2e-3, 2e-3])
+    first, last = (Counter(times_us(window)) for window in profile.window)
+    assert (first & last).total() >= 6  # the first stage may begin its step within that of the last
+    if not odd:
+        assert first == last
+        assert len(first) == 1
+
+
+def test_as_many_repetitions_without_messages_are_no_parts():
+    """Rank 1 has eight times as many collectives of another group."""
+    other = [TYPICAL] * 72
+    profile = journal_of(process_of(0, LONG), process_of(1, other, group="other")).profile
+    assert [one.steps for one in profile.processes] == [8, 71]
 
 
 def test_a_step_with_unknown_times_is_not_kept():

@@ -9,6 +9,7 @@ from statistics import median
 
 from cclmark.errors import UsageError
 from cclmark.plan.profiled import ProfiledOperation
+from cclmark.profile.common_steps import common_steps
 from cclmark.profile.intervals import Interval, length_of, lengths_within, union_of, without
 from cclmark.profile.observed import (
     MESSAGES,
@@ -90,7 +91,7 @@ def assemble(source: str, processes: Sequence[ObservedProcess]) -> Assembled:
         [places[number, call.operation] for call in process.calls]
         for number, process in enumerate(processes)
     ]
-    periods = [period_of(one) for one in sequences]
+    periods = common_steps(processes, [period_of(one) for one in sequences])
     chosen = choose_repetition(
         processes,
         [one if one is not None and one.calls <= _MOST_OF_WINDOW else None for one in periods],

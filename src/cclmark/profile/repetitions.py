@@ -10,7 +10,8 @@ from itertools import pairwise
 from statistics import median, quantiles
 
 from cclmark.profile.intervals import length_of, union_of
-from cclmark.profile.observed import MESSAGES, SEND, ObservedCall, ObservedProcess
+from cclmark.profile.messages import messages_of
+from cclmark.profile.observed import MESSAGES, ObservedCall, ObservedProcess
 from cclmark.profile.periods import Period
 from cclmark.results.schema import ProfileRepetitions
 
@@ -210,21 +211,8 @@ def _keys(process: ObservedProcess, period: Period) -> Iterator[tuple[_Key, int]
 
 
 def _messages(process: ObservedProcess, period: Period) -> Iterator[tuple[_Key, int]]:
-    """They are numbered here: the sends from one rank to another match the receives there."""
-    sent: Counter[_Key] = Counter()
-    end = period.begin + period.calls * period.repeats
-    for place, call in enumerate(process.calls[:end], -period.begin):
-        operation = process.operations[call.operation]
-        if operation.operation not in MESSAGES:
-            continue
-        own = process.groups[operation.group].own_rank
-        ends = (own, call.peer) if operation.operation == SEND else (call.peer, own)
-        if min(ends) < 0:
-            continue
-        pair = (operation.group, *ends)
-        if place >= 0:
-            yield (*pair, sent[pair]), place // period.calls
-        sent[pair] += 1
+    for key, place in messages_of(process, period):
+        yield key, place // period.calls
 
 
 def _known(times: Sequence[_Times], common: range) -> set[int]:
