@@ -5,7 +5,8 @@
 #
 # DIR of NCCL_TESTS: its programs, built with MPI=1 for the NCCL that cclmark loads. PART: explained,
 # tuned, tuned_with_changes, messages, beside_nccl_tests, beside_nccl_tests_with_changes, bisected,
-# thresholds, whole, trained [all]. Parts that compare files of `cclmark tune` require the part that writes them.
+# thresholds, whole, trained, profiled [all]. Parts that compare files of `cclmark tune` require the
+# part that writes them.
 # CHANGED: the operations of the parts with program changes [all five].
 # NVLink multicast is off, because some machines fail with it. The exit code is the largest of a part.
 set -uo pipefail
@@ -86,8 +87,21 @@ trained() {
   done
 }
 
+profiled() {
+  local way disabled
+  for way in fsdp2 tp pp; do
+    for disabled in 0 1; do
+      part "profiled_${way}_$disabled" 70 env $( ((disabled)) && echo NCCL_P2P_DISABLE=1) OMP_NUM_THREADS=4 \
+        "$PYTHON" -m cclmark profile --journal "$OUT/profiled_${way}_$disabled.jsonl" -- \
+        "$PYTHON" -m torch.distributed.run --standalone --nproc-per-node 4 \
+        benchmarks/torch/profiled_training.py "$way" --steps 40 --tokens 16384 \
+        --result "$OUT/profiled_${way}_$disabled.json"
+    done
+  done
+}
+
 [ $# -gt 0 ] || set -- explained tuned tuned_with_changes messages beside_nccl_tests \
-  beside_nccl_tests_with_changes bisected thresholds whole trained
+  beside_nccl_tests_with_changes bisected thresholds whole trained profiled
 worst=0
 for name; do
   if [ "$(type -t "$name")" != function ] || [ "$name" = part ]; then
