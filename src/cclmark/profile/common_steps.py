@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cclmark.profile.messages import messages_of
-from cclmark.profile.observed import ObservedProcess
+from cclmark.profile.observed import MESSAGES, ObservedProcess
 from cclmark.profile.periods import Period
 
 _ODD_STEPS = 2  # by which processes may differ: the first and the last may be incomplete
@@ -34,15 +34,32 @@ def common_steps(
     for at, number in enumerate(order):
         period = periods[number]
         assert period is not None
+        peers: set[tuple[str, int]] | None = None
         for reference in order[:at]:
             whole = joined[reference]
             assert whole is not None
-            if (parts := _parts(period, whole)) > 1:
-                found = _joined(processes[number], period, parts, processes[reference], whole)
-                if found is not None:
-                    joined[number] = found
-                    break
+            if (parts := _parts(period, whole)) == 1:
+                continue
+            if peers is None:
+                peers = _peers(processes[number])
+            other = processes[reference]
+            if peers.isdisjoint((group, one.own_rank) for group, one in other.groups.items()):
+                continue
+            found = _joined(processes[number], period, parts, other, whole)
+            if found is not None:
+                joined[number] = found
+                break
     return joined
+
+
+def _peers(process: ObservedProcess) -> set[tuple[str, int]]:
+    """The groups and ranks with which a process exchanges messages."""
+    groups = {
+        place: one.group
+        for place, one in enumerate(process.operations)
+        if one.operation in MESSAGES
+    }
+    return {(groups[one.operation], one.peer) for one in process.calls if one.operation in groups}
 
 
 def _repeats(period: Period | None) -> int:
