@@ -216,7 +216,9 @@ class TestOnesOwn:
         again = refs(*HOST, "--references").out
         assert len(re.findall(r"\d% a", again)) == 6
         assert 'a: "our rack, accepted 2026-11"' in again
-        assert re.search(r"(normal|low|high): \d+% of the reference, [\d.]+ (GB/s|µs) at", again)
+        # On a busy machine one run may be more than ten times as fast as the other.
+        share = r"(normal|low|high): (>999|\d+)% of the reference, [\d.]+ (GB/s|µs) at"
+        assert re.search(share, again)
         markdown = refs(*HOST, "--references", "--format", "markdown").out
         assert markdown.count("of reference |") == 2
         listed = refs("references", "--source", file.stem).out
