@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cclmark.profile.messages import messages_of
+from cclmark.profile.numbered_messages import messages_of
 from cclmark.profile.observed import MESSAGES, ObservedProcess
 from cclmark.profile.periods import Period
 

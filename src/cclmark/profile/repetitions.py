@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median, quantiles
 
 from cclmark.profile.intervals import length_of, union_of
-from cclmark.profile.messages import messages_of
+from cclmark.profile.numbered_messages import messages_of
 from cclmark.profile.observed import MESSAGES, ObservedCall, ObservedProcess
 from cclmark.profile.periods import Period
 from cclmark.results.schema import ProfileRepetitions
