@@ -413,7 +413,7 @@ size_t Bridge::host_slot_bytes() const {
   return std::clamp(std::bit_floor(share_of(kMirroredBytes)), kLeastHostSlotBytes, cached);
 }
 
-/// By default: depends on what all ranks know of the group.
+/// The default of CCLMARK_BRIDGE_WHOLE_BYTES. All ranks know what it depends on.
 size_t Bridge::usual_whole_bytes() const {
   if (!linked_ || reduced_on_host_) return kUsualWholeBytes;
   int largest = 1;

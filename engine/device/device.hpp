@@ -151,7 +151,7 @@ class Device {
 };
 
 /// A runtime by name ("cuda", "host"): how many devices it has, one of them opened, whether one may
-/// use another's memory, and by what.
+/// use another's memory, and whether a link of their own connects them.
 struct Runtime {
   std::string_view name;
   int (*count)();

@@ -26,18 +26,14 @@ def common_steps(
     A process has parts of steps if it repeats its calls a whole number of times as often as one
     with which it exchanges messages.
     """
-    joined = list(periods)
-    order = sorted(
-        (number for number, one in enumerate(periods) if one is not None),
-        key=lambda number: _repeats(periods[number]),
-    )
+    known = {number: one for number, one in enumerate(periods) if one is not None}
+    joined = dict(known)
+    order = sorted(known, key=lambda number: known[number].repeats)
     for at, number in enumerate(order):
-        period = periods[number]
-        assert period is not None
+        period = known[number]
         peers: set[tuple[str, int]] | None = None
         for reference in order[:at]:
             whole = joined[reference]
-            assert whole is not None
             if (parts := _parts(period, whole)) == 1:
                 continue
             if peers is None:
@@ -49,7 +45,7 @@ def common_steps(
             if found is not None:
                 joined[number] = found
                 break
-    return joined
+    return [joined.get(number) for number in range(len(periods))]
 
 
 def _peers(process: ObservedProcess) -> set[tuple[str, int]]:
@@ -60,10 +56,6 @@ def _peers(process: ObservedProcess) -> set[tuple[str, int]]:
         if one.operation in MESSAGES
     }
     return {(groups[one.operation], one.peer) for one in process.calls if one.operation in groups}
-
-
-def _repeats(period: Period | None) -> int:
-    return 0 if period is None else period.repeats
 
 
 def _parts(period: Period, whole: Period) -> int:
