@@ -10,7 +10,8 @@ Sets variables of bridge to values far from the built-in ones, as a user would, 
 built-in value, the one at the beginning and the one found, in steps of a factor of two from the
 built-in one. CCLMARK_BRIDGE_WHOLE_BYTES has an effect with two ranks or more in an island, on
 all_reduce and broadcast, so that both are measured. The built-in values are those of islands of two
-devices with NVLink, or through the host. With --factor 4 values of 4 and 8 MiB do the same.
+devices with NVLink, of host ranks (--devices host:4), or through the host. With --factor 4 values
+of 4 and 8 MiB do the same.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.tune.environment_file import read_shell
@@ -27,20 +29,24 @@ from cclmark.tune.environment_file import read_shell
 KIB, MIB = 1 << 10, 1 << 20
 WHOLE = "CCLMARK_BRIDGE_WHOLE_BYTES"
 HOST_SLOT, DIRECT_SLOT = "CCLMARK_BRIDGE_HOST_SLOT_BYTES", "CCLMARK_BRIDGE_DIRECT_SLOT_BYTES"
-DIRECT = {WHOLE: 8 * MIB, DIRECT_SLOT: 64 * MIB}  # between devices that reach each other
-HOST_WHOLE = 256 * KIB
-# Of a group through host memory on one host: 48 MiB for the four slots of all ranks.
+# Of a group in host memory on one host: 48 MiB for the four slots of all ranks.
 HOST_SLOTS = {2: 6 * MIB, 3: 4 * MIB}
 LEAST_HOST_SLOT = 3 * MIB
-# The values of a user, far below and above what is built in.
-DIRECT_WRONG = {WHOLE: (256 * KIB, 256 * MIB), DIRECT_SLOT: (2 * MIB,)}
-HOST_WRONG = {WHOLE: (16 * KIB, 8 * MIB), HOST_SLOT: (256 * KIB, 64 * MIB)}
 
 
 def ranks_of(islands: str) -> list[int]:
     """The number of ranks of each island, such as 0-1,2-3."""
     spans = [part.partition("=")[0].partition("-") for part in islands.split(",")]
     return [int(last or first) - int(first) + 1 for first, _, last in spans]
+
+
+def values_of(args: argparse.Namespace, ranks: int) -> dict[str, tuple[int, Sequence[int]]]:
+    """By variable: the built-in value, and those of a user, far below and above it."""
+    if not (args.through_host or args.devices.startswith("host")):
+        return {WHOLE: (8 * MIB, (256 * KIB, 256 * MIB)), DIRECT_SLOT: (64 * MIB, (2 * MIB,))}
+    slot = HOST_SLOTS.get(ranks, LEAST_HOST_SLOT)
+    whole = (256 * KIB, (16 * KIB, 8 * MIB)) if args.through_host else (4 * KIB, (256, 8 * MIB))
+    return {WHOLE: whole, HOST_SLOT: (slot, (256 * KIB, 64 * MIB))}
 
 
 def steps(value: int, built_in: int) -> float:
@@ -82,22 +88,18 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     islands = ranks_of(args.islands)
-    if args.through_host:
-        slot = HOST_SLOTS.get(sum(islands), LEAST_HOST_SLOT)
-        built_in, begin = {WHOLE: HOST_WHOLE, HOST_SLOT: slot}, HOST_WRONG
-    else:
-        built_in, begin = DIRECT, DIRECT_WRONG
+    values = values_of(args, sum(islands))
     if max(islands) == 1:
-        begin = {name: values for name, values in begin.items() if name != WHOLE}
+        del values[WHOLE]
     rows = []
-    starts = range(max(len(values) for values in begin.values()))
+    starts = range(max(len(begin) for _, begin in values.values()))
     for number in starts if args.start is None else [args.start]:
-        wrong = {name: values[number % len(values)] for name, values in begin.items()}
+        wrong = {name: begin[number % len(begin)] for name, (_, begin) in values.items()}
         found = found_values(args, wrong, number)
         for name, value_wrong in wrong.items():
             value = int(found.get(name, value_wrong))
-            distance = steps(value, built_in[name])
-            rows.append((name, built_in[name], value_wrong, value, distance))
+            built_in, _ = values[name]
+            rows.append((name, built_in, value_wrong, value, steps(value, built_in)))
     print("| variable | built-in | beginning | found | steps |")
     print("| :--- | ---: | ---: | ---: | ---: |")
     for name, usual, value_wrong, value, distance in rows:

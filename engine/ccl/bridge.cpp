@@ -415,6 +415,7 @@ size_t Bridge::host_slot_bytes() const {
 
 /// The default of CCLMARK_BRIDGE_WHOLE_BYTES. All ranks know what it depends on.
 size_t Bridge::usual_whole_bytes() const {
+  if (direct_ && device_.synchronous()) return kUsualWholeBytesOfHostRanks;
   if (!linked_ || reduced_on_host_) return kUsualWholeBytes;
   int largest = 1;
   for (int i = 0; i < map_.islands(); ++i) largest = std::max(largest, map_.ranks_of(i));

@@ -107,7 +107,9 @@ def test_the_steps_of_a_bridge_follow_from_the_threshold(cclmark, tmp_path, whol
         (("-g", "4"), "0,1-3", "3M", 3 * MIB),
         (("-g", "4"), "0,1-3", "6M", 2 * MIB),
         (("-g", "4", "--through-host"), "0-1,2-3", "512K", 256 * KIB),
-        (("--devices", "host:4"), "0-1,2-3", "512K", 256 * KIB),
+        (("--devices", "host:4"), "0-1,2-3", "4K", 4 * KIB),
+        (("--devices", "host:4"), "0-1,2-3", "8K", 4 * KIB),
+        (("--devices", "host:4", "--through-host"), "0-1,2-3", "256K", 256 * KIB),
     ],
 )
 def test_the_default_of_the_threshold_depends_on_the_group(
