@@ -13,6 +13,16 @@ SHORT = ("-n", "2", "-w", "1")
 DIRECT = "2 islands, direct peer copies"
 NOT_OF_NCCL = {"int16", "uint16"}
 THROUGH_HOST = "2 islands, through pinned host memory"
+# A sixteenth of what is usual: messages of 128 KiB take the ways of 2 MiB.
+SMALL_PARTS = {"CCLMARK_BRIDGE_WHOLE_BYTES": "16K", "CCLMARK_BRIDGE_KERNEL_BYTES": "32K"}
+# The smallest step, and what is usual beside it: messages of 144 KiB take the steps of 72 MiB.
+SMALL_STEPS = {
+    "CCLMARK_BRIDGE_WHOLE_BYTES": "4K",
+    "CCLMARK_BRIDGE_KERNEL_BYTES": "4K",
+    "CCLMARK_BRIDGE_APART_BYTES": "8K",
+    "CCLMARK_BRIDGE_STEP_BYTES": "64K",
+    "CCLMARK_BRIDGE_DIRECT_SLOT_BYTES": "128K",
+}
 
 
 @pytest.fixture
@@ -44,11 +54,10 @@ def all_right(run, route):
 )
 def test_every_operation_is_right_between_islands(cclmark, env, devices, islands, route):
     chosen = ("--islands", islands) if islands else ()
-    env["CCLMARK_BRIDGE_WHOLE_BYTES"] = "256K"  # between both sizes: whole results, and parts
     run = cclmark(
         *("collectives", "--ccl", "bridge", "--devices", devices, *chosen),
-        *("-b", "4K", "-e", "2M", "-f", "512", *SHORT),
-        env=env,
+        *("-b", "4K", "-e", "128K", "-f", "32", *SHORT),  # whole results, and parts
+        env=env | SMALL_PARTS,
     )
     journal = all_right(run, route)
     assert {result.case.operation for result in journal.results} == set(COLLECTIVES)
@@ -60,12 +69,11 @@ def test_every_operation_is_right_between_islands(cclmark, env, devices, islands
 
 
 def test_every_type_and_reduction_is_added_up_on_devices(cclmark, env):
-    env["CCLMARK_BRIDGE_WHOLE_BYTES"] = "256K"  # in parts
     run = cclmark(
         *("all_reduce", "--ccl", "bridge", "-g", "3", "--islands", "0-1,2"),
         *("-d", ",".join(set(DTYPE_BYTES) - NOT_OF_NCCL), "-o", "all"),
-        *("-b", "640K", "-e", "640K", "--placement", "out-of-place", *SHORT),
-        env=env,
+        *("-b", "40K", "-e", "40K", "--placement", "out-of-place", *SHORT),  # in parts
+        env=env | SMALL_PARTS,
     )
     assert len(all_right(run, DIRECT).results) == 60
 
@@ -85,9 +93,9 @@ def test_a_type_that_the_library_of_an_island_lacks_is_skipped(cclmark, env):
 def test_messages_of_several_steps_are_right_on_devices(cclmark, env, islands):
     run = cclmark(
         *("collectives", "--only", "all_reduce,reduce_scatter,reduce,broadcast,all_gather"),
-        *("--ccl", "bridge", "-g", "4", "--islands", islands, "-b", "72M", "-e", "72M"),
+        *("--ccl", "bridge", "-g", "4", "--islands", islands, "-b", "144K", "-e", "144K"),
         *("--placement", "in-place", "-n", "1", "-w", "0"),
-        env=env,
+        env=env | SMALL_STEPS,
     )
     all_right(run, DIRECT)
 
@@ -127,10 +135,14 @@ def test_one_file_for_the_libraries_of_two_islands_is_refused(cclmark, env):
 
 
 def test_the_way_through_the_host_can_be_asked_for(cclmark, env):
+    small_slots = {
+        "CCLMARK_BRIDGE_APART_BYTES": "256K",
+        "CCLMARK_BRIDGE_HOST_SLOT_BYTES": "384K",  # 1 MiB has three steps
+    }
     run = cclmark(
         *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1,2-3", "--through-host"),
-        *("-b", "1K", "-e", "16M", "-f", "128", *SHORT),
-        env=env,
+        *("-b", "1K", "-e", "1M", "-f", "32", *SHORT),
+        env=env | SMALL_PARTS | small_slots,
     )
     assert all_right(run, THROUGH_HOST).header.settings.through_host
 
@@ -179,11 +191,10 @@ def test_beside_other_libraries_it_has_its_place_in_the_table(cclmark, env):
 
 def test_wrong_data_from_an_island_is_seen(cclmark, env):
     env["CCLMARK_FAKE_NCCL_CORRUPT"] = "0:ReduceScatter:7"
-    env["CCLMARK_BRIDGE_WHOLE_BYTES"] = "256K"
     run = cclmark(
-        *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1,2-3", "-b", "1M"),
-        *("-e", "1M", *SHORT),
-        env=env,
+        *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1,2-3", "-b", "64K"),
+        *("-e", "64K", *SHORT),
+        env=env | SMALL_PARTS,
         code=1,
     )
     for result in run.journal.results:
@@ -193,8 +204,8 @@ def test_wrong_data_from_an_island_is_seen(cclmark, env):
 
 def test_a_rank_that_dies_ends_the_run(background, env, no_leaks):
     run = background(
-        *("all_reduce", "--ccl", "bridge", "-g", "4", "--islands", "0-1,2-3", "-b", "1M"),
-        *("-e", "1M", "-N", "0", "--timeout", "20"),
+        *("all_reduce", "--ccl", "bridge", "-g", "3", "--islands", "0-1,2", "-b", "16K"),
+        *("-e", "16K", "-n", "2", "-w", "1", "-N", "0", "--timeout", "20"),
         env=env,
     )
     ranks = run.wait_for_ranks(1)

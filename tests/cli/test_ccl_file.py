@@ -53,8 +53,8 @@ def test_pairs(cclmark, env) -> None:
     assert {result.status for result in run.journal.results} == {"ok"}
 
 
-def test_info_lists_it(cclmark, env) -> None:
-    out = cclmark("info", "--ccls", "--json", *NAMED[:2], env=env).out
+def test_info_lists_it(cclmark, env, without_torch) -> None:
+    out = cclmark("info", "--ccls", "--json", *NAMED[:2], env=env | without_torch).out
     [report] = [one for one in json.loads(out)["ccls"] if one["name"] == "example"]
     assert (report["reason"], report["verified"]) == ("", "unverified")
     assert "example 1.1.0" in cclmark("info", *NAMED[:2], env=env).out

@@ -14,6 +14,19 @@ GROUP, COLLECTIVE, PROXY_OPERATION, PROXY_STEP, KERNEL, ALL = 1, 2, 8, 16, 64, 0
 COLLECTIVE_CALL = 512
 RING_LL128_7 = "117"  # what the other tuner chooses
 BEFORE_PROFILERS = 22100
+# What is left out by a mask does not depend on the interface: each mask is used with one of two.
+OLDER, NEWER = "22700", "22809"
+MASKS = [
+    (OLDER, GROUP, 0),
+    (NEWER, COLLECTIVE, 0),
+    (NEWER, COLLECTIVE_CALL, 0),
+    (OLDER, PROXY_STEP, 0),
+    (OLDER, KERNEL, GROUP),
+    (NEWER, ALL, GROUP),
+    (OLDER, ALL, COLLECTIVE),
+    (NEWER, ALL, PROXY_OPERATION),
+    (NEWER, 0, 0),
+]
 
 
 class Bench:
@@ -121,19 +134,16 @@ def test_the_other_one_receives_what_it_receives_alone(bench, version):
         assert shown.count("is called too") == 2
 
 
-@pytest.mark.parametrize("version", ["22700", "22809"])
 @pytest.mark.parametrize(
-    ("mask", "ignored"),
+    ("version", "mask", "ignored"),
     [
-        (GROUP, 0),
-        (COLLECTIVE, 0),
-        (COLLECTIVE_CALL, 0),
-        (PROXY_STEP, 0),
-        (KERNEL, GROUP),
-        (ALL, GROUP),
-        (ALL, COLLECTIVE),
-        (ALL, PROXY_OPERATION),
-        (0, 0),
+        *MASKS,
+        *(
+            pytest.param(
+                OLDER if version == NEWER else NEWER, mask, ignored, marks=pytest.mark.exhaustive
+            )
+            for version, mask, ignored in MASKS
+        ),
     ],
 )
 def test_each_one_receives_the_types_that_it_asked_for(bench, version, mask, ignored):
@@ -203,7 +213,16 @@ def test_a_mask_that_changes_is_followed(bench):
     assert all(len(chosen(log)) == len(log.cost_tables) >= 3 for log in logs)
 
 
-@pytest.mark.parametrize("version", [BEFORE_PROFILERS, *VERSIONS])
+# One version for each interface of tuners: the test above has all of profilers.
+@pytest.mark.parametrize(
+    "version",
+    [
+        version
+        if version in (BEFORE_PROFILERS, 22300, 22700, 22902, 23102)
+        else pytest.param(version, marks=pytest.mark.exhaustive)
+        for version in (BEFORE_PROFILERS, *VERSIONS)
+    ],
+)
 def test_the_other_tuner_decides(bench, version):
     env = bench.env(
         "both",
@@ -306,13 +325,14 @@ def test_what_cannot_be_loaded_is_reported(bench, tmp_path, given, reason):
 
 
 def test_names_are_searched_as_nccl_does(bench, tmp_path):
-    paths = {"LD_LIBRARY_PATH": str(bench.plugins)}
-    both, _ = bench.own(CCLMARK_PLUGIN_PROFILER="other", **paths)
-    assert any("start" in line for line in both[0])
     # Without a setting, NCCL loads files with these names.
     (tmp_path / "libnccl-tuner.so").symlink_to(bench.other)
-    paths = {"LD_LIBRARY_PATH": str(tmp_path), "CCLMARK_FAKE_OTHER_CHOICE": RING_LL128_7}
-    both, logs = bench.own(**paths)
+    paths = {
+        "LD_LIBRARY_PATH": f"{tmp_path}:{bench.plugins}",
+        "CCLMARK_FAKE_OTHER_CHOICE": RING_LL128_7,
+    }
+    both, logs = bench.own(CCLMARK_PLUGIN_PROFILER="other", **paths)
+    assert any("start" in line for line in both[0])
     assert "decide" in both[0]
     assert set(chosen(logs[0])) == {("RING", "LL128")}
     both, logs = bench.own(CCLMARK_PLUGIN_TUNER="none", **paths)

@@ -14,6 +14,7 @@ from patience import deadline_s, waits
 
 BUILD = Path(__file__).parents[2] / "build" / "tests"
 GROUPED = "grouped send/recv"
+EVERYTHING = ("collectives", "-b", "96", "-e", "6K", "-f", "64")
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class TestEveryShape:
     """What all of them do, on three ranks."""
 
     def test_all_operations_are_right_and_checked(self, cclmark, shape) -> None:
-        run = measure(cclmark, shape, "collectives", "-b", "96", "-e", "6K", env=shape.env())
+        run = measure(cclmark, shape, *EVERYTHING, env=shape.env())
         results = run.journal.results
         assert {result.case.operation for result in results} == set(COLLECTIVES)
         for result in results:
@@ -267,13 +268,22 @@ class TestWords:
     )
     def test_of_an_operation_that_hangs(self, cclmark, no_leaks, shape) -> None:
         env = shape.env(CCLMARK_FAKE_NCCL_HANG="1:AllReduce")
-        arguments = ("all_reduce", "-b", "64", "-e", "64", *waits(3))
+        only = ("--only", "all_reduce,all_gather", "--placement", "in-place")
+        arguments = ("collectives", *only, "-b", "64", "-e", "64", *waits(3))
         run = measure(cclmark, shape, *arguments, env=env, code=4)
         # Calls of oneCCL return when their work is done, so nobody looks at the clock meanwhile but
         # the launcher.
         assert (
             "did not get any further than" if shape is ONECCL else f"waited {deadline_s(3):g} s"
         ) in run.err
+
+
+@pytest.fixture(scope="module")
+def reports(cclmark_in, tmp_path_factory) -> dict[str, dict]:
+    """What ``info`` says of every library on a machine that has all of them."""
+    env = {name: text for shape in SHAPES for name, text in shape.env().items()}
+    run = cclmark_in(tmp_path_factory.mktemp("info"), "info", "--ccls", "--json", env=env)
+    return {report["name"]: report for report in json.loads(run.out)["ccls"]}
 
 
 class TestWhatDiffers:
@@ -284,9 +294,8 @@ class TestWhatDiffers:
     }
 
     @pytest.mark.parametrize("shape", SHAPES, ids=by_name)
-    def test_how_operations_are_done(self, cclmark, shape) -> None:
-        run = cclmark("info", "--ccls", "--json", env=shape.env())
-        report = {it["name"]: it for it in json.loads(run.out)["ccls"]}[shape.ccl]
+    def test_how_operations_are_done(self, reports, shape) -> None:
+        report = reports[shape.ccl]
         assert report["reason"] == ""
         assert (report["version"], report["id_bytes"]) == (shape.version, shape.id_bytes)
         assert report["runtimes"] == [shape.runtime]
@@ -314,7 +323,7 @@ class TestWhatDiffers:
 
     def test_an_older_oneccl_composes_its_exchanges(self, cclmark) -> None:
         """2022.1 has no AllToAllV."""
-        run = measure(cclmark, ONECCL, "collectives", "-b", "96", "-e", "6K", env=ONECCL.env("old"))
+        run = measure(cclmark, ONECCL, *EVERYTHING, env=ONECCL.env("old"))
         results = run.journal.results
         assert {result.case.operation for result in results} == set(COLLECTIVES)
         assert {result.status for result in results} == {"ok"}
@@ -325,9 +334,9 @@ class TestWhatDiffers:
         (library,) = run.journal.header.libraries
         assert library.version == "2022.1.2"
 
-    def test_a_missing_operation_is_skipped_with_the_reason(self, cclmark) -> None:
+    def test_a_missing_operation_is_skipped_with_the_reason(self, cclmark, without_torch) -> None:
         env = ONECCL.env("bare")
-        run = measure(cclmark, ONECCL, "collectives", "-b", "96", "-e", "6K", env=env)
+        run = measure(cclmark, ONECCL, *EVERYTHING, env=env)
         skipped = {"reduce": "Reduce"} | dict.fromkeys(
             ("alltoall", "alltoallv", "gather", "scatter", "sendrecv"), "Recv"
         )
@@ -337,7 +346,7 @@ class TestWhatDiffers:
             assert result.status == ("ok" if missing is None else "skipped")
             if missing is not None:
                 assert result.reason.endswith(f"libccl.so.2 has no oneccl{missing}")
-        info = cclmark("info", "--ccls", "--json", env=env)
+        info = cclmark("info", "--ccls", "--json", env=env | without_torch)
         (report,) = [it for it in json.loads(info.out)["ccls"] if it["name"] == "oneccl"]
         assert not set(report["routes"]) & set(skipped)
         assert {"Reduce", "Recv", "AllToAll"} <= set(report["lacks"])

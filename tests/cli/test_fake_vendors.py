@@ -59,6 +59,8 @@ VERIFIED = [vendor for vendor in VENDORS.values() if vendor is not SUNRISE]
 # One of each build of the fakes: the three vendors of the shim differ in their names.
 SHAPES = (RCCL, MACA, MUSA, ECCL, SHIM)
 
+EVERYTHING = ("collectives", "-b", "96", "-e", "6K", "-f", "64")
+
 Environment = Callable[..., dict[str, str]]
 
 
@@ -95,6 +97,19 @@ def file_of(env: dict[str, str], vendor: Vendor) -> Path:
     return Path(env[vendor.ccl_variable])
 
 
+def of_all(*names: str) -> pytest.MarkDecorator:
+    """Runs a test with all verified vendors; with ``names`` the others only with --all: calls of
+    all of them go through one adaptor.
+    """
+    vendors = [
+        vendor
+        if not names or vendor.ccl in names
+        else pytest.param(vendor, marks=pytest.mark.exhaustive)
+        for vendor in VERIFIED
+    ]
+    return pytest.mark.parametrize("vendor", vendors, ids=by_name)
+
+
 def measure(cclmark, vendor: Vendor, *arguments: str, env: dict[str, str], code: int = 0):
     return cclmark(
         *arguments,
@@ -104,12 +119,12 @@ def measure(cclmark, vendor: Vendor, *arguments: str, env: dict[str, str], code:
     )
 
 
-@pytest.mark.parametrize("vendor", VERIFIED, ids=by_name)
 class TestEveryVendor:
     """What all of them do, on three ranks."""
 
+    @of_all()
     def test_all_operations_are_right_and_checked(self, cclmark, env_of, vendor) -> None:
-        run = measure(cclmark, vendor, "collectives", "-b", "96", "-e", "6K", env=env_of(vendor))
+        run = measure(cclmark, vendor, *EVERYTHING, env=env_of(vendor))
         journal = run.journal
         assert {result.case.operation for result in journal.results} == set(COLLECTIVES)
         for result in journal.results:
@@ -127,6 +142,7 @@ class TestEveryVendor:
         # In the header if the notice comes before it, else behind it.
         assert f"kernels are compiled for CUDA only, not for {vendor.runtime}" in run.out + run.err
 
+    @of_all("rccl", "eccl")
     def test_corrupt_data_is_caught(self, cclmark, env_of, vendor) -> None:
         env = env_of(vendor, CCLMARK_FAKE_NCCL_CORRUPT="1:AllReduce:7")
         run = measure(cclmark, vendor, "all_reduce", "-b", "1K", "-e", "1K", env=env, code=1)
@@ -135,12 +151,14 @@ class TestEveryVendor:
             (finding,) = result.verification.findings
             assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 7)
 
+    @of_all(*(vendor.ccl for vendor in SHAPES))
     def test_a_failing_call_is_named_with_the_vendors_words(self, cclmark, env_of, vendor) -> None:
         env = env_of(vendor, CCLMARK_FAKE_NCCL_FAIL="1:AllReduce")
         run = measure(cclmark, vendor, "all_reduce", "-e", "64", env=env, code=4)
         assert "AllReduce failed: internal error" in run.err
         assert "injected failure of AllReduce on rank 1" in run.err
 
+    @of_all("maca-mccl", "musa-mccl", "ixccl")
     def test_ranks_with_different_versions_do_not_join(self, cclmark, env_of, vendor) -> None:
         env = env_of(vendor, CCLMARK_FAKE_ODD_DEVICE="1", CCLMARK_FAKE_ODD_VERSION="22001")
         run = measure(cclmark, vendor, "all_reduce", "-e", "64", env=env, code=3)
@@ -200,6 +218,14 @@ class TestTypesAndReductions:
         assert "the data type is not one" in run.out
 
 
+@pytest.fixture(scope="module")
+def reports(cclmark_in, env_of, tmp_path_factory) -> dict[str, dict]:
+    """What ``info`` says of every library on a machine with the devices of all vendors."""
+    env = {name: text for vendor in SHAPES for name, text in env_of(vendor).items()}
+    run = cclmark_in(tmp_path_factory.mktemp("info"), "info", "--ccls", "--json", env=env)
+    return {report["name"]: report for report in json.loads(run.out)["ccls"]}
+
+
 class TestWhatDiffers:
     """Spellings, signatures and abilities."""
 
@@ -212,9 +238,7 @@ class TestWhatDiffers:
     }
 
     @pytest.mark.parametrize("vendor", SHAPES, ids=by_name)
-    def test_what_is_native(self, cclmark, env_of, vendor) -> None:
-        run = cclmark("info", "--ccls", "--json", env=env_of(vendor))
-        reports = {report["name"]: report for report in json.loads(run.out)["ccls"]}
+    def test_what_is_native(self, reports, vendor) -> None:
         report = reports[vendor.ccl]
         assert report["reason"] == ""
         assert (report["version"], report["id_bytes"]) == (vendor.version, 128)
@@ -291,6 +315,7 @@ class TestTransfers:
     def test_of_hip(self, cclmark, env_of, processes) -> None:
         run = cclmark(
             *("p2p", "--devices", "hip:0,1", "-b", "64K", "-p", "uniBw,latency", "-m", processes),
+            *("--max-time", "0.02"),
             env=env_of(RCCL),
         )
         measured = [one for one in run.journal.transfers if one.transfer.engine == "CE"]
@@ -357,15 +382,17 @@ class TestChoice:
 
     def test_the_devices_bring_their_library(self, cclmark, env_of) -> None:
         for vendor in (RCCL, MACA, MUSA, ECCL):
-            run = cclmark("all_reduce", "-e", "64", "-g", "2", "-n", "1", env=env_of(vendor))
+            small = ("-b", "64", "-e", "64", "-g", "2", "-n", "1", "-w", "0")
+            run = cclmark("all_reduce", *small, env=env_of(vendor))
             header = run.journal.header
             assert [library.name for library in header.libraries] == [vendor.ccl]
             assert {device.runtime for device in header.devices} == {vendor.runtime}
 
     def test_one_name_for_both_mccls(self, cclmark, env_of) -> None:
         for vendor in (MACA, MUSA):
-            arguments = ("--devices", vendor.runtime, "--ccl", "mccl", "-e", "64", "-n", "1")
-            run = cclmark("all_reduce", *arguments, env=env_of(vendor))
+            arguments = ("--devices", f"{vendor.runtime}:0,1", "--ccl", "mccl", "-b", "64")
+            small = ("-e", "64", "-n", "1", "-w", "0")
+            run = cclmark("all_reduce", *arguments, *small, env=env_of(vendor))
             assert [library.name for library in run.journal.header.libraries] == [vendor.ccl]
 
     def test_devices_with_several_libraries_want_a_name(self, cclmark, env_of) -> None:
@@ -386,7 +413,7 @@ class TestChoice:
         self, cclmark, tmp_path: Path
     ) -> None:
         nothing = {"CCLMARK_HIP_LIBRARY": str(tmp_path / "libamdhip64.so.6")}
-        run = cclmark("all_reduce", "-e", "64", "-n", "1", env=nothing)
+        run = cclmark("all_reduce", "-b", "64", "-e", "64", "-n", "1", "-w", "0", env=nothing)
         assert "the AMD devices of this machine cannot be used" in run.err
         run = cclmark("all_reduce", "-g", "2", "-e", "64", env=nothing, code=3)
         assert "AMD's runtime (libamdhip64) was not found" in run.err
@@ -402,7 +429,7 @@ class TestRccl:
         file = file_of(env_of(RCCL), RCCL)
         env = env_of(RCCL, ccl=file.parent / directory / file.name)
         only = ("collectives", "--only", "alltoall,alltoallv", "--pattern", "skew:3")
-        run = measure(cclmark, RCCL, *only, "-b", "96", "-e", "6K", env=env)
+        run = measure(cclmark, RCCL, *only, "-b", "96", "-e", "6K", "-f", "64", env=env)
         assert run.journal.header.libraries[0].version == version
         assert {it.status for it in run.journal.results} == {"ok"}
         routes = {it.route for it in run.journal.results}
@@ -425,10 +452,12 @@ class TestRccl:
         assert found["prod"][0] == "skipped"
         assert "OCP or FNUZ" in found["prod"][1]
 
-    def test_what_is_made_of_amds_runtime_is_not_taken_for_it(self, cclmark, env_of) -> None:
+    def test_what_is_made_of_amds_runtime_is_not_taken_for_it(
+        self, cclmark, env_of, without_torch
+    ) -> None:
         """As Hygon's may be: of a library that needs AMD's runtime."""
         file = str(file_of(env_of(RCCL), RCCL))
-        env = {"CCLMARK_DUCCL_LIBRARY": file, "CCLMARK_IXCCL_LIBRARY": file}
+        env = {"CCLMARK_DUCCL_LIBRARY": file, "CCLMARK_IXCCL_LIBRARY": file, **without_torch}
         out = cclmark("info", "--ccls", env=env_of(RCCL) | env).out
         assert "duccl, for devices of cudart: 2.28.3" in out
         assert "is AMD's RCCL, not Iluvatar's IXCCL: it has hipGetDeviceCount" in " ".join(
@@ -454,7 +483,7 @@ class TestInfo:
 
         return env
 
-    def test_on_nvidias_machine(self, cclmark, env_of, of_nvidia) -> None:
+    def test_on_nvidias_machine(self, cclmark, env_of, of_nvidia, without_torch) -> None:
         """Its libcudart drives the devices of its libcuda, and NCCL has no other vendor's name."""
         env = of_nvidia(env_of(SHIM)["CCLMARK_CUDART_LIBRARY"])
         document = json.loads(cclmark("info", "--json", env=env).out)
@@ -464,7 +493,8 @@ class TestInfo:
         names = [one["name"] for one in document["libraries"]]
         assert "nccl" in names
         assert not {"ixccl", "duccl", "pccl"} & set(names)
-        ccls = json.loads(cclmark("info", "--ccls", "--json", env=env).out)["ccls"]
+        run = cclmark("info", "--ccls", "--json", env=env | without_torch)
+        ccls = json.loads(run.out)["ccls"]
         reasons = {one["name"]: one["reason"] for one in ccls}
         assert reasons["nccl"] == ""
         for name in ("ixccl", "duccl", "pccl"):
@@ -559,8 +589,8 @@ class TestUnverified:
         assert any(said in notice for notice in run.journal.header.notices)
         assert {result.status for result in run.journal.results} == {"ok"}
 
-    def test_what_is_assumed_is_listed(self, cclmark, env_of) -> None:
-        run = cclmark("info", "--ccls", "--json", env=env_of(SUNRISE))
+    def test_what_is_assumed_is_listed(self, cclmark, env_of, without_torch) -> None:
+        run = cclmark("info", "--ccls", "--json", env=env_of(SUNRISE) | without_torch)
         reports = {report["name"]: report for report in json.loads(run.out)["ccls"]}
         verified = reports["sunrise-pccl"]["verified"]
         assert verified.startswith("unverified")

