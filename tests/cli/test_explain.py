@@ -29,6 +29,15 @@ VERSIONS = {
 }
 
 
+def sampled(versions):
+    """The first version of each interface of the tuner; the others only with --all."""
+    seen: set[int] = set()
+    for version in versions:
+        tuner = VERSIONS[version][1]
+        yield pytest.param(version, marks=[pytest.mark.exhaustive] if tuner in seen else [])
+        seen.add(tuner)
+
+
 def choices(run):
     return [
         (found.kernel, found.protocol, found.channels, found.source)

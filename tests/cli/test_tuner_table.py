@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from test_explain import BY_SIZE, EAGER, VERSIONS, choices
+from test_explain import BY_SIZE, EAGER, VERSIONS, choices, sampled
 from test_fake_vendors import RCCL, env_of  # noqa: F401 - a fixture
 
 from cclmark.explain.plugin_log import plugin_path, read_plugin_log
@@ -170,7 +170,7 @@ def test_nvlinks_are_counted(bench):
     assert kernels(bench.run(replace(TABLE, nvlinks=12), **paths)) == expected()
 
 
-@pytest.mark.parametrize("links", ["18", "0"])
+@pytest.mark.parametrize("links", ["18", pytest.param("0", marks=pytest.mark.exhaustive)])
 def test_a_device_with_other_links_creates_no_communicator(bench, links):
     """Links fail one by one: ranks with all NVLinks would apply the rules."""
     paths = {"LD_LIBRARY_PATH": bench.nvml, "CCLMARK_FAKE_NVLINKS": links}
@@ -183,22 +183,36 @@ def test_a_device_with_other_links_creates_no_communicator(bench, links):
     assert kernels(bench.run(other, **paths)) == BY_SIZE
 
 
+ERRORS = {
+    "empty": ("", "line 1: the first line must be 'cclmark-tuner-table 1'"),
+    "word": (
+        written(TABLE).replace("ll128", "ll129"),
+        f"line {LINE}, protocol: 'll129' is not ll, ll128 or simple",
+    ),
+    "cut-off": (
+        written(TABLE)[:-4],
+        f"line {LINE}: the file ends without a line 'end': it is incomplete",
+    ),
+    "long-line": ("x" * 257, "line 1: it is longer than 256 characters"),
+    "large": ("#\n" * (1 << 20), "it is larger than 1048576 bytes"),
+}
+
+
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    ("version", "error"),
     [
-        ("", "line 1: the first line must be 'cclmark-tuner-table 1'"),
-        (
-            written(TABLE).replace("ll128", "ll129"),
-            f"line {LINE}, protocol: 'll129' is not ll, ll128 or simple",
-        ),
-        (written(TABLE)[:-4], f"line {LINE}: the file ends without a line 'end': it is incomplete"),
-        ("x" * 257, "line 1: it is longer than 256 characters"),
-        ("#\n" * (1 << 20), "it is larger than 1048576 bytes"),
+        # Each error with one version, and each version with one error.
+        pytest.param(
+            version,
+            error,
+            marks=[] if version == 22809 or error == "word" else pytest.mark.exhaustive,
+        )
+        for version in (WITHOUT_PROFILERS, 22700, 22809, 23003)
+        for error in ERRORS
     ],
-    ids=["empty", "word", "cut-off", "long-line", "large"],
 )
-@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, 22700, 22809, 23003])
-def test_a_table_with_an_error_ends_the_run(bench, version, content, problem):
+def test_a_table_with_an_error_ends_the_run(bench, version, error):
+    content, problem = ERRORS[error]
     debug = {"NCCL_DEBUG": "WARN", "CCLMARK_FAKE_NCCL_VERSION": str(version)}
     run = bench.run(content, code=4, **debug)
     text = f"cclmark's plug-in refuses the tuner table: {bench.path}: {problem}"
@@ -271,7 +285,7 @@ def test_a_variable_of_nccl_excludes_a_rule(bench):
     assert f"does not apply line {LINE} of the tuner table" in run.err
 
 
-@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, *VERSIONS])
+@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, *sampled(VERSIONS)])
 def test_a_rule_has_the_last_word_over_another_tuner(bench, version):
     more = {
         "CCLMARK_FAKE_NCCL_VERSION": str(version),
