@@ -78,12 +78,29 @@ class Seen:
         raise AssertionError("no text appeared")
 
 
-def new_page(browser):
-    """Returns a page in a new browser context."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
-    page = context.new_page()
-    page.set_default_timeout(scaled(30) * 1000)
-    return page
+class Tabs:
+    """New pages of one browser process, which has compiled Plotly once for all of them: this takes
+    seconds of processor time.
+    """
+
+    def __init__(self, browser, address):
+        """``address``: of a small page of the site whose pages are opened, so that they share its
+        process.
+        """
+        self.context = browser.new_context(
+            viewport={"width": 1280, "height": 900}, color_scheme="light"
+        )
+        self.context.set_default_timeout(scaled(30) * 1000)
+        self._opener = self.context.new_page()
+        self._opener.goto(address)
+
+    def new(self):
+        """Returns a page that finds nothing in the storage of its site. It is in a window of its
+        own: a hidden tab draws once a second.
+        """
+        with self.context.expect_page() as opened:
+            self._opener.evaluate("localStorage.clear(); void open('', '_blank', 'popup')")
+        return opened.value
 
 
 def require_accessible(page):
@@ -99,9 +116,19 @@ def require_accessible(page):
     assert serious == []
 
 
+@pytest.fixture(scope="session")
+def tabs(browser, tmp_path_factory):
+    """Of pages in files."""
+    empty = tmp_path_factory.mktemp("opener") / "empty.html"
+    empty.write_text("<!doctype html><title>Empty</title>")
+    made = Tabs(browser, empty.as_uri())
+    yield made
+    made.context.close()
+
+
 @pytest.fixture
-def seen(browser):
+def seen(tabs):
     """A new page."""
-    page = new_page(browser)
+    page = tabs.new()
     yield Seen(page)
-    page.context.close()
+    page.close()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from browsing import require_accessible
+from browsing import Tabs, require_accessible
 from cclmark.history.store import History
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
@@ -21,6 +21,14 @@ def address(serve_all, tmp_path_factory):
     served = serve_all("--db", place)
     yield served.address
     assert served.end() == (130, "cclmark: interrupted")
+
+
+@pytest.fixture(scope="module")
+def tabs(browser, address):
+    """Of pages of that server."""
+    made = Tabs(browser, f"{address}nowhere")
+    yield made
+    made.context.close()
 
 
 def choose(seen, address, *names):
@@ -91,11 +99,17 @@ def test_filters_work_without_a_script(browser, address):
     context.close()
 
 
+@pytest.fixture(scope="module")
+def examined(browser):
+    """A page into which axe gets, whatever its policy."""
+    context = browser.new_context(bypass_csp=True)
+    yield context.new_page()
+    context.close()
+
+
 @pytest.mark.parametrize("colours", ["light", "dark"])
 @pytest.mark.parametrize("path", ["", "trend?all=1", "nowhere"])
-def test_pages_are_accessible(browser, address, path, colours):
-    context = browser.new_context(color_scheme=colours, bypass_csp=True)
-    page = context.new_page()
-    page.goto(address + path)
-    require_accessible(page)
-    context.close()
+def test_pages_are_accessible(examined, address, path, colours):
+    examined.emulate_media(color_scheme=colours)
+    examined.goto(address + path)
+    require_accessible(examined)

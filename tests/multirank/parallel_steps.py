@@ -1,6 +1,6 @@
-"""One of two ranks that train with every parallelism on gloo; rank 0 prints what it found as JSON.
+"""Two ranks that train with every parallelism on gloo; rank 0 prints what it found as JSON.
 
-    python parallel_steps.py RANK FILE
+    python parallel_steps.py FILE
 
 ``FILE``: where the ranks meet. The output: ``losses``: by parallelism, model and optimizer, the
 losses of all ranks together and those of one rank with the same data; ``peaks``: by parallelism,
@@ -10,6 +10,7 @@ model and type, the estimated memory and the largest memory of the tensors of a 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -137,8 +138,15 @@ def losses(parallel, model, optimizer, rank, ranks, batch, seed=SEED):
     return [float(trainer.step(batches[step])) for step in range(STEPS)], trainer.loss_ranks
 
 
+@functools.cache
+def alone_with_all_data(model, optimizer, seed=SEED):
+    """The losses of a single rank."""
+    return losses(NONE, model, optimizer, 0, 1, 4, seed=seed)[0]
+
+
 def main():
-    rank, file = int(sys.argv[1]), sys.argv[2]
+    file = sys.argv[1]
+    rank = 0 if os.fork() else 1  # one import of torch, which takes seconds, is enough
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
@@ -151,8 +159,10 @@ def main():
         everyone[rank] = torch.tensor(own, dtype=torch.float64)
         dist.all_reduce(everyone)
         together = everyone[counted or list(range(RANKS))].mean(dim=0).tolist()
-        alone, _ = losses(NONE, model, optimizer, 0, 1, 4)
-        other, _ = losses(NONE, model, optimizer, 0, 1, 4, seed=SEED + 1)
+        if rank != 0:
+            continue
+        alone = alone_with_all_data(model, optimizer)
+        other = alone_with_all_data(model, optimizer, SEED + 1)
         found.append([parallel, model, optimizer, together, alone, other])
     peaks = []
     for parallel, model, dtype in PEAKS:

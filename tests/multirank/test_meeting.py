@@ -254,7 +254,7 @@ def test_a_process_killed_before_all_have_come(pods, rank):
     ) in err
 
 
-@pytest.mark.parametrize("rank", [0, 1, 2])
+@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.exhaustive), 2])
 def test_a_process_killed_while_it_measures(pods, rank):
     started = [pods.start(one, 3, *SWEEP, "-N", "0") for one in range(3)]
     wait_until(lambda: pods.results() > 3, "there are results")

@@ -51,24 +51,25 @@ def check_full(code, err, path, why):
     assert {result.status for result in journal.results} == {"ok"}
 
 
-def run_to_its_end(tag, directory, *arguments, **options):
+def run_limited(tag, directory, *arguments, limit):
+    """A process of its own, in which ``limit`` is called before it begins."""
     return subprocess.run(
         [*PROGRAM, *map(str, arguments)],
         cwd=directory,
-        env=environment(tag, options.pop("env", None)),
+        env=environment(tag, None),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=scaled(60),
         check=False,
-        **options,
+        preexec_fn=limit,
     )
 
 
-def test_a_disk_that_fills_up_while_it_measures(tag, tmp_path, mounts):
+def test_a_disk_that_fills_up_while_it_measures(cclmark_in, tmp_path, mounts):
     disk = mounts("-t", "tmpfs", "-o", f"size={LIMIT_BYTES}", "none")
-    ended = run_to_its_end(tag, tmp_path, *ENDLESS, "--journal", disk / "run.jsonl")
-    check_full(ended.returncode, ended.stderr, disk / "run.jsonl", "No space left on device")
+    ended = cclmark_in(tmp_path, *ENDLESS, "--journal", disk / "run.jsonl", code=3)
+    check_full(ended.code, ended.err, disk / "run.jsonl", "No space left on device")
 
 
 @pytest.mark.parametrize(
@@ -79,10 +80,10 @@ def test_a_disk_that_fills_up_while_it_measures(tag, tmp_path, mounts):
     ],
     ids=lambda command: command[0],
 )
-def test_a_disk_that_fills_up_while_settings_are_compared(tag, tmp_path, mounts, command):
+def test_a_disk_that_fills_up_while_settings_are_compared(cclmark_in, tmp_path, mounts, command):
     disk = mounts("-t", "tmpfs", "-o", "size=24K", "none")
-    ended = run_to_its_end(tag, tmp_path, *command, "--journal", disk / "run.jsonl")
-    check_full(ended.returncode, ended.stderr, disk / "run.jsonl", "No space left on device")
+    ended = cclmark_in(tmp_path, *command, "--journal", disk / "run.jsonl", code=3)
+    check_full(ended.code, ended.err, disk / "run.jsonl", "No space left on device")
 
 
 def test_a_journal_that_may_not_grow_any_more(background):
@@ -93,54 +94,50 @@ def test_a_journal_that_may_not_grow_any_more(background):
     check_full(ended.code, ended.err, run.journal_path, "File too large")
 
 
-def test_a_disk_that_is_full_from_the_start(tag, tmp_path, mounts):
+def test_a_disk_that_is_full_from_the_start(cclmark_in, tmp_path, mounts):
     disk = mounts("-t", "tmpfs", "-o", "size=4096", "none")
     (disk / "filler").write_bytes(bytes(4096))
-    ended = run_to_its_end(tag, tmp_path, *SWEEP, "--journal", disk / "run.jsonl")
-    assert ended.returncode == 3
-    assert f"cannot write the journal {disk / 'run.jsonl'}: No space left on device" in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert "It holds" not in ended.stderr
+    ended = cclmark_in(tmp_path, *SWEEP, "--journal", disk / "run.jsonl", code=3)
+    assert f"cannot write the journal {disk / 'run.jsonl'}: No space left on device" in ended.err
+    assert "Traceback" not in ended.err
+    assert "It holds" not in ended.err
     assert not list(disk.glob("*.jsonl"))
 
 
-def test_a_header_that_does_not_fit(tag, tmp_path, mounts):
+def test_a_header_that_does_not_fit(cclmark_in, tmp_path, mounts):
     disk = mounts("-t", "tmpfs", "-o", "size=8192", "none")
     (disk / "filler").write_bytes(bytes(4096))
     # Longer than the page that is left.
-    ended = run_to_its_end(
-        *(tag, tmp_path, *SWEEP, "--journal", disk / "run.jsonl"), env={"NCCL_X": "x." * 3000}
+    ended = cclmark_in(
+        *(tmp_path, *SWEEP, "--journal", disk / "run.jsonl"), code=3, env={"NCCL_X": "x." * 3000}
     )
-    assert ended.returncode == 3
-    assert "No space left on device. Choose another place with --journal FILE" in ended.stderr
+    assert "No space left on device. Choose another place with --journal FILE" in ended.err
     assert not list(disk.glob("*.jsonl"))
 
 
-def test_a_suite_on_a_disk_that_is_full_says_so(tag, tmp_path, mounts):
+def test_a_suite_on_a_disk_that_is_full_says_so(cclmark_in, tmp_path, mounts):
     disk = mounts("-t", "tmpfs", "-o", "size=4096", "none")
     (disk / "filler").write_bytes(bytes(4096))
     (tmp_path / "s.toml").write_text(f'[[command]]\nrun = "{" ".join(SWEEP)}"\n')
-    ended = run_to_its_end(tag, tmp_path, "run", "s.toml", "--journal-dir", disk)
-    assert ended.returncode == 3, ended.stdout
-    assert "No space left on device. Choose another place with --journal-dir DIR" in ended.stdout
-    assert "no journal" not in ended.stdout
-    assert "Traceback" not in ended.stderr
+    ended = cclmark_in(tmp_path, "run", "s.toml", "--journal-dir", disk, code=3)
+    assert "No space left on device. Choose another place with --journal-dir DIR" in ended.out
+    assert "no journal" not in ended.out
+    assert "Traceback" not in ended.err
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["--journal", "cclmark-runs"])
-def test_a_directory_that_cannot_be_written_to(tag, mounts, named):
+def test_a_directory_that_cannot_be_written_to(cclmark_in, mounts, named):
     disk = mounts("-t", "tmpfs", "-o", "ro", "none")
     journal = ("--journal", disk / "run.jsonl") if named else ()
-    ended = run_to_its_end(tag, disk, *SWEEP, *journal)
-    assert ended.returncode == 2
-    assert "Read-only file system" in ended.stderr
-    assert "--journal FILE" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    ended = cclmark_in(disk, *SWEEP, *journal, code=2)
+    assert "Read-only file system" in ended.err
+    assert "--journal FILE" in ended.err
+    assert "Traceback" not in ended.err
 
 
 def test_a_journal_that_is_taken_away_ends_nothing(background):
     """Whoever removes the file has their reasons; the results are still on the screen."""
-    run = background(*SWEEP, "-w", "1", "-N", "200")
+    run = background(*SWEEP, "-w", "1", "-N", "100")
     run.wait_for_ranks(results=2)
     run.journal_path.unlink()
     ended = run.finish(60)
@@ -151,9 +148,9 @@ def test_a_journal_that_is_taken_away_ends_nothing(background):
 @pytest.mark.parametrize("number", [12, 16, 20])
 def test_files_that_may_not_be_opened(tag, tmp_path, number):
     """For the control plane, for the board, for the ranks: one message, wherever it comes from."""
-    ended = run_to_its_end(
+    ended = run_limited(
         *(tag, tmp_path, *SWEEP, "-N", "2"),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (number, number)),
+        limit=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (number, number)),
     )
     if ended.returncode == 0:
         pytest.skip("this Python gets by with so few")
@@ -171,10 +168,10 @@ def test_memory_that_does_not_suffice(tag, tmp_path):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
 
-    ended = run_to_its_end(
+    ended = run_limited(
         *(tag, tmp_path, "all_reduce", "--devices", "host:2", "-b", "64", "-e", "1G"),
         *("-f", "16777216", "-n", "1", "-w", "0", "-c", "0"),
-        preexec_fn=limit,
+        limit=limit,
     )
     assert ended.returncode == 0, ended.stderr
     (path,) = tmp_path.rglob("*.jsonl")
@@ -187,36 +184,34 @@ def test_memory_that_does_not_suffice(tag, tmp_path):
     assert "Traceback" not in ended.stderr
 
 
-def test_a_trace_that_does_not_fit_leaves_its_summary(tag, tmp_path, mounts):
+def test_a_trace_that_does_not_fit_leaves_its_summary(cclmark_in, tmp_path, mounts):
     disk = mounts("-t", "tmpfs", "-o", f"size={LIMIT_BYTES}", "none")
     path, journal = disk / "t.json", tmp_path / "run.jsonl"
     command = ("trace", "all_reduce", "--devices", "host:2", "-b", "1M", "-n", "300")
     options = ("--format", "chrome", "--steps", "-O", path, "--journal", journal)
-    ended = run_to_its_end(tag, tmp_path, *command, *options)
-    assert ended.returncode == 3
+    ended = cclmark_in(tmp_path, *command, *options, code=3)
     why = f"cannot write the trace {path}: No space left on device"
-    assert f"{why}: choose another file with -O FILE" in ended.stderr
-    assert f"cclmark: journal {journal}" in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert "outputs checked: 0 wrong elements" in ended.stdout
+    assert f"{why}: choose another file with -O FILE" in ended.err
+    assert f"cclmark: journal {journal}" in ended.err
+    assert "Traceback" not in ended.err
+    assert "outputs checked: 0 wrong elements" in ended.out
     assert not list(disk.glob("t.json*"))
     read = read_journal(journal)
     (trace,) = read.traces
     assert (trace.file, bool(trace.stages)) == ("", True)
-    assert "\n".join(trace.summary) in ended.stdout
+    assert "\n".join(trace.summary) in ended.out
     assert read.footer.exit_code == 3
     page = tmp_path / "t.html"
-    run_to_its_end(tag, tmp_path, "report", journal, "-O", page)
+    cclmark_in(tmp_path, "report", journal, "-O", page)
     assert "operations after the measurement could not be written." in page.read_text()
 
 
-def test_steps_that_do_not_fit_leave_the_summary(tag, tmp_path, mounts):
+def test_steps_that_do_not_fit_leave_the_summary(cclmark_in, tmp_path, mounts):
     disk = mounts("-t", "tmpfs", "-o", f"size={LIMIT_BYTES}", "none")
     path = disk / "t.pftrace"
-    command = ("trace", "alltoall", "--devices", "host:12", "-b", "1M", "-n", "1")
-    (disk / "filler").write_bytes(bytes(LIMIT_BYTES - (8 << 10)))
+    command = ("trace", "alltoall", "--devices", "host:8", "-b", "64K", "-n", "1")
+    (disk / "filler").write_bytes(bytes(LIMIT_BYTES - (4 << 10)))
     options = ("--steps", "-O", path, "--journal", tmp_path / "run.jsonl")
-    ended = run_to_its_end(tag, tmp_path, *command, *options)
-    assert ended.returncode == 3
-    assert f"cannot write the steps {disk / 't.steps.csv'}: No space left" in ended.stderr
-    assert "steps of the algorithm" in ended.stdout
+    ended = cclmark_in(tmp_path, *command, *options, code=3)
+    assert f"cannot write the steps {disk / 't.steps.csv'}: No space left" in ended.err
+    assert "steps of the algorithm" in ended.out
