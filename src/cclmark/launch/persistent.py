@@ -56,6 +56,8 @@ class PersistentLaunch:
             if len(pending) == len(left):
                 return outcome  # another attempt would repeat the same cases
             if not pending:
+                if not kind.independent:
+                    self._tally.say(outcome.message)
                 return Outcome(EXIT_OK, phases_s=outcome.phases_s)
             if not kind.independent:
                 if in_a_row >= _MOST_IN_A_ROW:
