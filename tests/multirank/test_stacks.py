@@ -94,8 +94,13 @@ def hung() -> Iterator[Hung]:
                 return counts is not None and counts.entered > 0
 
             def sleeps() -> bool:
-                where = Path(f"/proc/{ranks[1].pid}/wchan").read_text()
-                return "nanosleep" in where or (where == "0" and hangs())  # it may be hidden
+                """Whether it was never found running or yielding, as it is while it polls."""
+                stat = Path(f"/proc/{ranks[1].pid}/stat")
+                for _ in range(10):
+                    if stat.read_text().rpartition(")")[2].split()[0] != "S":
+                        return False
+                    time.sleep(0.01)
+                return True
 
             wait_until(hangs, "rank 0 waits in its first operation")
             wait_until(sleeps, "rank 1 sleeps before its own")
