@@ -3,7 +3,7 @@
 
     python benchmarks/bridge_thresholds.py --devices cuda:0-3 --islands 0-1,2-3 [--through-host]
         [--operations all_reduce,broadcast] [--factor 4] [--budget 4m] [--start 0]
-        [--out DIR]
+        [--variables CCLMARK_BRIDGE_WHOLE_BYTES] [--out DIR]
 
 Sets variables of bridge to values far from the built-in ones, as a user would, and lets
 `cclmark tune --settings` search from there and prove the result. For each variable it prints the
@@ -84,6 +84,7 @@ def main() -> None:
     parser.add_argument("--factor", type=int, default=4)
     parser.add_argument("--budget", default="4m")
     parser.add_argument("--start", type=int, choices=(0, 1), help="one of the two beginnings alone")
+    parser.add_argument("--variables", help="with these alone wrong and tuned")
     parser.add_argument("--out", type=Path, default=Path("bridge_thresholds"))
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -91,6 +92,8 @@ def main() -> None:
     values = values_of(args, sum(islands))
     if max(islands) == 1:
         del values[WHOLE]
+    if args.variables:
+        values = {name: values[name] for name in args.variables.split(",")}
     rows = []
     starts = range(max(len(begin) for _, begin in values.values()))
     for number in starts if args.start is None else [args.start]:

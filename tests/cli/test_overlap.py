@@ -14,22 +14,24 @@ from cclmark.analysis.overlap_summaries import summaries_of
 from cclmark.report.journal_text import replayed
 from cclmark.results.journal import read_journal
 
-SMALL = ("-b", "16K", "-e", "64K", "--rounds", "2")
-ON_HOST = ("overlap", "--devices", "host:2", *SMALL, "--matrix", "48")
+# Shorter operations of ranks that share processors are repeated with longer and longer phases.
+ON_HOST = ("overlap", "--devices", "host:2", "-b", "1M", "-e", "1M", "--rounds", "2")
 # A thread of the collective and one of the compute: with two ranks on two processors, nothing may
 # run entirely beside the other work.
 ON_ONE = ("overlap", "--devices", "host:1", "-b", "64K", "-e", "256K", "-f", "4", "--matrix", "64")
+OF_ONE_SIZE = ("overlap", "--devices", "host:1", "-b", "64K", "-e", "64K", "--rounds", "2")
 ONE_SIZE = ("-b", "64K", "-e", "64K", "--rounds", "2")
 ON_FAKES = ("overlap", "-g", "2", *ONE_SIZE, "--matrix", "62")
 
 
 def test_both_are_measured_alone_and_at_once_in_every_round(cclmark):
-    run = cclmark(*ON_HOST, code=(0, 3))  # 3: nothing ran entirely beside the other work
+    # 3: nothing ran entirely beside the other work
+    run = cclmark(*ON_HOST, "--matrix", "48", code=(0, 3))
     journal = run.journal
     assert journal.kind == "overlap"
     assert journal.damaged_lines == 0
     places = [(one.overlap.round, one.overlap.case.size_bytes) for one in journal.overlaps]
-    assert places == [(0, 16384), (0, 65536), (1, 16384), (1, 65536)]
+    assert places == [(0, 1 << 20), (1, 1 << 20)]
     for one in journal.overlaps:
         assert one.is_checked
         assert one.compute_findings == []
@@ -57,6 +59,8 @@ def test_both_are_measured_alone_and_at_once_in_every_round(cclmark):
 def test_a_rank_with_two_processors_has_figures_in_every_round(cclmark):
     run = cclmark(*ON_ONE, "--rounds", "3")
     assert [one.status for one in run.journal.overlaps] == ["ok"] * 6
+    places = [(one.overlap.round, one.overlap.case.size_bytes) for one in run.journal.overlaps]
+    assert places == [(number, size) for number in range(3) for size in (65536, 262144)]
     for one in run.journal.overlaps:
         figures = one.figures
         assert figures is not None
@@ -103,7 +107,7 @@ def test_one_rank_and_several_operations(cclmark):
 
 def test_a_triad_is_measured_in_bytes(cclmark):
     # 3: nothing ran entirely beside the other work, on a busy machine.
-    run = cclmark(*ON_HOST[:-2], "--compute", "memory", "--array", "64K", code=(0, 3))
+    run = cclmark(*OF_ONE_SIZE, "--compute", "memory", "--array", "64K", code=(0, 3))
     assert "beside triad on arrays of 64 KiB" in run.out
     assert "compute GB/s" in run.out
     assert all(one.overlap.compute.work == 3 * 65536 for one in run.journal.overlaps)
@@ -113,9 +117,10 @@ def test_a_triad_is_measured_in_bytes(cclmark):
 
 
 def test_formats_and_the_report(cclmark, tmp_path):
-    run = cclmark(*ON_ONE, "--rounds", "2", "--format", "csv", "--vary", "placement=in-place")
+    plan = (*OF_ONE_SIZE, "--matrix", "64")
+    run = cclmark(*plan, "--format", "csv", "--vary", "placement=in-place")
     rows = list(csv.DictReader(io.StringIO(run.out)))
-    assert len(rows) == 8
+    assert len(rows) == 4
     assert {row["variant"] for row in rows} == {"default", "placement=in-place"}
     assert {row["compute"] for row in rows} == {"matmul"}
     measured = [row for row in rows if row["slow_down"]]
@@ -125,7 +130,7 @@ def test_formats_and_the_report(cclmark, tmp_path):
         assert row["wrong"] == row["compute_wrong"] == "0"
     path = str(run.journal_path)
     again = json.loads(cclmark("export", path, "--format", "json").out)
-    assert len(again["overlaps"]) == 8
+    assert len(again["overlaps"]) == 4
     assert "cclmark_overlap_alone_seconds{" in cclmark("export", path, "--format", "prometheus").out
     text = "".join(replayed(run.journal, "markdown"))
     assert text.startswith("# Overlap")
@@ -139,13 +144,13 @@ def test_formats_and_the_report(cclmark, tmp_path):
 
 
 def test_a_journal_of_it_is_resumed_run_again_and_not_compared(cclmark, tmp_path):
-    plan = (*ON_ONE, "--rounds", "2")
+    plan = (*OF_ONE_SIZE, "--matrix", "64")
     first = cclmark(*plan)
     lines = first.journal_path.read_bytes().splitlines(keepends=True)
     part = tmp_path / "part.jsonl"
     part.write_bytes(b"".join(lines[:2]))  # the header and a result
     resumed = cclmark(*plan, "--resume", str(part))
-    assert len(resumed.journal.overlaps) == 4
+    assert len(resumed.journal.overlaps) == 2
     assert resumed.journal.header.continues is not None
     again = cclmark("rerun", str(first.journal_path))
     assert [one.overlap for one in again.journal.overlaps] == [
@@ -178,9 +183,9 @@ def test_flags_that_cannot_be_measured(cclmark, arguments, text):
 
 
 def test_sizes_grow_by_a_factor_of_four_by_default(cclmark):
-    run = cclmark("overlap", "--devices", "host:1", "-e", "16M", "--rounds", "2", "--matrix", "32")
+    run = cclmark("overlap", "--devices", "host:1", "-e", "4M", "--rounds", "2", "--matrix", "32")
     sizes = list(dict.fromkeys(one.overlap.case.size_bytes >> 20 for one in run.journal.overlaps))
-    assert sizes == [1, 4, 16]
+    assert sizes == [1, 4]
 
 
 def test_an_operation_that_is_unknown(cclmark):
@@ -199,7 +204,7 @@ def test_matrices_that_do_not_fit(cclmark, fake_cuda):
 
 def test_a_product_on_devices_is_that_of_cublaslt(cclmark, fake_cuda):
     run = cclmark(
-        *(*ON_FAKES, "--vary", "NCCL_PROTO=LL,Simple", "--explain"),
+        *(*ON_FAKES, "--vary", "NCCL_PROTO=Simple", "--explain"),
         env=fake_cuda.env(products=True),
     )
     results = run.journal.overlaps
@@ -214,24 +219,27 @@ def test_a_product_on_devices_is_that_of_cublaslt(cclmark, fake_cuda):
         for one in results
         if one.explanation is not None
     }
+    explained = [one.overlap.variant.describe() for one in results if one.explanation is not None]
+    assert len(explained) == len(set(explained)) == 2  # each once, though measured in two rounds
     assert protocols["NCCL_PROTO=Simple"] == "SIMPLE"
-    assert protocols["NCCL_PROTO=LL"] == "LL"
+    assert protocols["default"] == "LL"
     assert "ran with NCCL_PROTO=Simple: " in run.out
     assert any(one.together.enqueue_s for one in results if one.together is not None)
 
 
-def test_registered_buffers_beside_a_product(cclmark, fake_cuda):
-    run = cclmark(
-        *(*ON_FAKES, "--vary", "registration=local,symmetric"), env=fake_cuda.env(products=True)
-    )
+@pytest.mark.parametrize("kind", [pytest.param("local", marks=pytest.mark.exhaustive), "symmetric"])
+def test_registered_buffers_beside_a_product(cclmark, fake_cuda, kind):
+    run = cclmark(*(*ON_FAKES, "--vary", f"registration={kind}"), env=fake_cuda.env(products=True))
     results = run.journal.overlaps
     assert {one.status for one in results} <= {"ok", "skipped"}
     variants = {one.overlap.variant.describe() for one in results}
-    assert variants == {"default", "registration=local", "registration=symmetric"}
+    assert variants == {"default", f"registration={kind}"}
     assert all(one.is_checked and not one.compute_findings for one in results)
 
 
-@pytest.mark.parametrize("misread", ["factors", "transposed"])
+@pytest.mark.parametrize(
+    "misread", [pytest.param("factors", marks=pytest.mark.exhaustive), "transposed"]
+)
 def test_an_interface_that_is_misread_shows(cclmark, fake_cuda, misread):
     env = fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_MISREAD=misread)
     run = cclmark(*ON_FAKES, env=env, code=1)
@@ -321,6 +329,7 @@ def test_a_variant_that_dies_is_recorded_and_the_others_go_on(cclmark, fake_cuda
     assert "is not measured any more" in run.err
 
 
+@pytest.mark.exhaustive  # test_a_product_on_devices_is_that_of_cublaslt counts explanations too
 def test_an_explained_journal_is_complete(cclmark, fake_cuda):
     run = cclmark(*ON_FAKES, "--explain", env=fake_cuda.env(products=True))
     found = read_journal(run.journal_path).overlaps

@@ -12,7 +12,7 @@ import pytest
 
 from patience import waits
 
-SHORT = ("-b", "64K", "--max-time", "0.02")
+SHORT = ("-b", "64K", "--max-time", "0.005")
 ONE_WAY = (*SHORT, "-p", "uniBw", "-t", "CE")
 
 
@@ -119,7 +119,10 @@ class TestHost:
         assert all(32 <= size <= 16000 and size % 4 == 0 for size in sizes)
 
     def test_a_sweep_of_sizes_ends_in_its_course(self, cclmark):
-        run = cclmark("p2p", "--devices", "host:2", "-b", "4K", "-e", "16K", "-p", "uniBw")
+        run = cclmark(
+            *("p2p", "--devices", "host:2", "-b", "4K", "-e", "16K", "-p", "uniBw"),
+            *("--max-time", "0.02"),
+        )
         assert {one.transfer.size_bytes for one in run.journal.transfers} == {4096, 8192, 16384}
         assert "against size: median over the pairs" in run.out
 
@@ -156,7 +159,8 @@ class TestHost:
 
     def test_a_diagonal_latency_is_a_copy(self, cclmark):
         run = cclmark(
-            "p2p", "--devices", "host:2", "-p", "latency", "-t", "SM", "--enable-local-d2d"
+            *("p2p", "--devices", "host:2", "-p", "latency", "-t", "SM", "--enable-local-d2d"),
+            *("--max-time", "0.02"),
         )
         methods = {one.transfer.flows[0]: one.transfer.method for one in run.journal.transfers}
         assert methods[0, 0] == methods[1, 1] == "copy"
@@ -243,13 +247,14 @@ def test_bad_input_is_one_message(cclmark, arguments, code, says):
 
 class TestCuda:
     def test_one_process_holds_all_devices(self, cclmark, fake_cuda):
-        run = cclmark("p2p", "-g", "3", *SHORT, "-d", "write,read", env=fake_cuda.env())
+        run = cclmark("p2p", "-g", "2", *SHORT, "-d", "write,read", env=fake_cuda.env())
         assert statuses(run) == {"ok"}
         assert len({device.pid for device in run.journal.header.devices}) == 1
-        assert [device.rank for device in run.journal.header.devices] == [0, 1, 2]
+        assert [device.rank for device in run.journal.header.devices] == [0, 1]
 
     def test_a_process_for_each_device(self, cclmark, fake_cuda):
-        run = cclmark("p2p", "-m", "1", "-g", "3", *SHORT, "-d", "write,read", env=fake_cuda.env())
+        measures = ("-p", "uniBw,latency", "-d", "write,read")
+        run = cclmark("p2p", "-m", "1", "-g", "3", *SHORT, *measures, env=fake_cuda.env())
         assert statuses(run) == {"ok"}
         assert len({device.pid for device in run.journal.header.devices}) == 3
         assert {(one.kind, one.hops) for one in run.journal.header.relations} == {("P2P", 1)}
@@ -310,9 +315,9 @@ class TestCuda:
 
     def test_where_handles_are_forbidden_descriptors_serve(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_NO_IPC="1")
-        run = cclmark("p2p", "-m", "1", "-g", "3", *SHORT, "-d", "write,read", env=env)
+        run = cclmark("p2p", "-m", "1", "-g", "2", *SHORT, "-d", "write,read", env=env)
         assert statuses(run) == {"ok"}
-        assert len({device.pid for device in run.journal.header.devices}) == 3
+        assert len({device.pid for device in run.journal.header.devices}) == 2
 
     def test_processes_that_may_not_share_memory_at_all(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_NO_IPC="1", CCLMARK_FAKE_NO_EXPORT="1")
@@ -356,8 +361,7 @@ class TestCuda:
 
     def test_a_slowed_pair_is_named_in_the_summary(self, cclmark, fake_cuda):
         run = cclmark(
-            "p2p", "-g", "4", "-b", "64K", "-p", "uniBw", "-t", "CE",
-            "--inject", "delay:pair=2-3,ms=200", env=fake_cuda.env(),
+            "p2p", "-g", "4", *ONE_WAY, "--inject", "delay:pair=2-3,ms=200", env=fake_cuda.env(),
         )  # fmt: skip
         summary = run.out.partition("Pairs that stand out")[2]
         first = summary.splitlines()[1]
@@ -374,10 +378,16 @@ class TestCuda:
 
 PCCL = [
     *(
-        (f"--num_elems=4096 --p2p_type={means} --perf={perf} --p2p_direction={way}")
-        for means in ("CE", *(f"SM --kernel={k}" for k in ("cacheCopy", "ncCopy", "bulkCopy")))
-        for perf in ("uniBw", "biBw", "latency")
-        for way in ("write", "read")
+        # Each two values together in one of the lines that are not left out.
+        pytest.param(
+            f"--num_elems=4096 --p2p_type={means} --perf={perf} --p2p_direction={way}",
+            marks=[] if (k + m + n) % 2 == 0 else pytest.mark.exhaustive,
+        )
+        for k, means in enumerate(
+            ("CE", *(f"SM --kernel={k}" for k in ("cacheCopy", "ncCopy", "bulkCopy")))
+        )
+        for m, perf in enumerate(("uniBw", "biBw", "latency"))
+        for n, way in enumerate(("write", "read"))
     ),
     "--num_elems=4096 --p2p_type=CE --perf=uniBw --p2p_direction=write --display_ur=1",
     "--num_elems=4096 --bench_type=all",

@@ -117,7 +117,10 @@ def test_what_is_wrong_only_beside_others_is_kept_too(cclmark):
     assert "(with 1 other pair at work)" in run.out
 
 
-@pytest.mark.parametrize(("devices", "number"), [("host:2", 2), ("host:3", 3), ("host:5", 5)])
+@pytest.mark.parametrize(
+    ("devices", "number"),
+    [("host:2", 2), pytest.param("host:3", 3, marks=pytest.mark.exhaustive), ("host:5", 5)],
+)
 def test_any_number_of_devices(cclmark, devices, number):
     run = cclmark("pairs", "--devices", devices, *ONE)
     assert pairs(run) == all_pairs(number)

@@ -20,6 +20,7 @@ PROGRAM = Path(__file__).parent / "programs" / "nccl_job.py"
 TRACES = Path(__file__).parents[1] / "unit" / "traces"
 STEPS = 12
 FAST = ("-n", "3", "-w", "1")
+ONCE = ("-n", "1", "-w", "0")
 ALONE = ("--gaps", "drop", "--rounds")
 SOON_S = 20.0
 ONECCL = Path(__file__).parents[2] / "build" / "oneccl" / "lib" / "libccl.so.2"
@@ -102,7 +103,7 @@ def test_the_gaps_of_a_step_pass(cclmark, fake_cuda, profiled, tmp_path):
     slower = with_later_calls(profiled, tmp_path / "slower.jsonl", 0.3)
     # The first call may begin late, which shortens the rest of a step whose moments are fixed.
     for gaps, least_s in (("keep", 0.3), ("fixed", 0.15)):
-        run = cclmark("replay", slower, "--gaps", gaps, *FAST, env=fake_cuda.env())
+        run = cclmark("replay", slower, "--gaps", gaps, *ONCE, env=fake_cuda.env())
         (result,) = run.journal.replays
         assert min(min(values) for values in result.span_s) >= least_s
     run = cclmark("replay", slower, "--gaps", "drop", *FAST, env=fake_cuda.env())
@@ -177,7 +178,7 @@ def test_what_is_chosen_between_the_calls_is_measured(cclmark, traced):
 
 
 def test_a_run_continues_with_what_was_chosen(cclmark, traced, tmp_path):
-    words = ("replay", traced, *FAST, "--compute", "fit", "--rounds", "2")
+    words = ("replay", traced, *ONCE, "--compute", "fit", "--rounds", "2")
     run = cclmark(*words)
     lines = run.journal_path.read_text().splitlines(keepends=True)
     cut = tmp_path / "cut.jsonl"
@@ -192,17 +193,17 @@ def test_a_run_continues_with_what_was_chosen(cclmark, traced, tmp_path):
     assert (
         "has no result of a replay to continue" in cclmark(*words, "--resume", str(cut), code=2).err
     )
-    plain = cclmark("replay", traced, *FAST).journal_path
-    refused = cclmark("replay", traced, *FAST, "--compute", "fit", "--resume", str(plain), code=2)
+    plain = cclmark("replay", traced, *ONCE).journal_path
+    refused = cclmark("replay", traced, *ONCE, "--compute", "fit", "--resume", str(plain), code=2)
     assert "was measured without --compute fit: omit it" in refused.err
-    refused = cclmark("replay", traced, *FAST, "--compute", "fit", "--journal", str(plain), code=2)
+    refused = cclmark("replay", traced, *ONCE, "--compute", "fit", "--journal", str(plain), code=2)
     assert "exists. Choose another place with --journal FILE" in refused.err
 
 
 def test_a_variant_of_a_fit_is_measured_with_both_gaps(cclmark, traced):
     """What fits the default does not show whether computation waits for slower communication."""
     vary = ("--vary", "CCLMARK_SHM_INLINE_BYTES=0", "--rounds", "2")
-    words = ("replay", traced, *FAST, "--compute", "fit", *vary)
+    words = ("replay", traced, *ONCE, "--compute", "fit", *vary)
     run = cclmark(*words)
     replays = [one.replay for one in run.journal.replays]
     first = replays[0].gaps
@@ -232,7 +233,7 @@ def test_a_variant_of_a_fit_is_measured_with_both_gaps(cclmark, traced):
 
 
 def test_only_the_given_gaps_are_fitted(cclmark, traced):
-    run = cclmark("replay", traced, *FAST, "--compute", "fit", "--gaps", "fixed")
+    run = cclmark("replay", traced, *ONCE, "--compute", "fit", "--gaps", "fixed")
     assert {one.replay.gaps for one in fit_of(run).replays} == {"fixed"}
 
 
@@ -248,7 +249,7 @@ def test_without_times_of_kernels_nothing_is_fitted(cclmark, fake_cuda):
 def test_candidates_without_room_are_left_out(cclmark, fake_cuda, profiled):
     """Of products on this device there are none; of the triads one fits into its memory."""
     env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(100 << 20))
-    run = cclmark("replay", profiled, *FAST, "--compute", "fit", "--gaps", "keep", env=env)
+    run = cclmark("replay", profiled, *ONCE, "--compute", "fit", "--gaps", "keep", env=env)
     found = {
         (one.replay.compute.name, one.replay.compute.extent): (one.status, one.reason)
         for one in fit_of(run).replays

@@ -29,13 +29,20 @@ def ends(rows):
 
 @pytest.fixture
 def traced(cclmark, fake_cuda, tmp_path):
-    """Traces an operation of the fake NCCL: the run and the rows of its steps."""
+    """Traces an operation of the fake NCCL: the run and the rows of its steps.
 
-    def trace(operation, ranks, *arguments, code=0, **variables):
+    Unless it ``has_clock``, no kernel reads the clock of the fake device, which takes longer than
+    all else: then only the kernels of the timeline have no times.
+    """
+
+    def trace(operation, ranks, *arguments, code=0, has_clock=False, **variables):
         path = tmp_path / "t.pftrace"
+        if not has_clock:
+            variables["CCLMARK_NVRTC_LIBRARY"] = "/nowhere/libnvrtc.so"
+            variables["CCLMARK_CACHE_DIR"] = str(tmp_path / "no-kernels")
         run = cclmark(
             *("trace", operation, "-g", str(ranks), *SHORT, *arguments, "-O", path),
-            env=fake_cuda.env(CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS=AHEAD_NS, **variables),
+            env=fake_cuda.env(CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS=AHEAD_NS) | variables,
             code=code,
         )
         steps = tmp_path / "t.steps.csv"
@@ -45,7 +52,7 @@ def traced(cclmark, fake_cuda, tmp_path):
 
 
 def test_a_ring(traced):
-    run, rows = traced("all_reduce", 3, NCCL_ALGO="RING")
+    run, rows = traced("all_reduce", 3, NCCL_ALGO="RING", has_clock=True)
     assert "steps of the algorithm, derived from the algorithm and the ring that the" in run.out
     assert "ring 0 → 1 → 2 → 0 (2 channels)" in run.out
     assert "4 stages, 12 steps; each rank sends 85.33 KiB to 85.34 KiB" in run.out
@@ -198,10 +205,11 @@ def test_a_file_that_exists_is_kept(cclmark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "variables", "algorithm", "stages"),
+    ("name", "ranks", "variables", "algorithm", "stages"),
     [
         (
             "openmpi",
+            3,
             {
                 "OMPI_MCA_coll_tuned_use_dynamic_rules": "true",
                 "OMPI_MCA_coll_tuned_allreduce_algorithm": "ring",
@@ -211,20 +219,21 @@ def test_a_file_that_exists_is_kept(cclmark, tmp_path):
         ),
         (
             "mpich",
+            3,
             {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "recursive_doubling"},
             "recursive doubling",
             3,
         ),
-        ("mpich", {}, "", 0),
+        ("mpich", 2, {}, "", 0),
     ],
 )
-def test_mpi(cclmark, tmp_path, name, variables, algorithm, stages):
+def test_mpi(cclmark, tmp_path, name, ranks, variables, algorithm, stages):
     mpirun = MPIS / name / "bin" / "mpirun"
     if not mpirun.is_file():
         pytest.skip(f"{mpirun} is not there")
     path = tmp_path / "t.pftrace"
     run = cclmark(
-        *("trace", "all_reduce", "--ccl", "mpi", "--devices", "host:3", *SHORT, "-O", path),
+        *("trace", "all_reduce", "--ccl", "mpi", "--devices", f"host:{ranks}", *SHORT, "-O", path),
         env={"CCLMARK_MPIRUN": str(mpirun), **variables},
     )
     if not algorithm:

@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import math
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -24,9 +22,33 @@ LITTLE = (
     *("train", "--devices", "host:2", "-n", "1", "-w", "1", "--import", "little_memory"),
     *waits(30),
 )
-FOUND = os.pathsep.join([str(FAKES), *filter(None, [os.environ.get("PYTHONPATH")])])
-LITTLE_ENV = {"PYTHONPATH": FOUND, "CCLMARK_FAKE_FREE": str(2 << 20)}
+LITTLE_ENV = {"CCLMARK_FAKE_FREE": str(2 << 20)}
 ALONE = ("train", "--devices", "host:1", *SHORT)
+# A rank that is killed in a timed step: the warm-up has one step, and each block begins with one.
+_KILLED = """
+import os, signal
+
+import torch.distributed as dist
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+steps = []
+
+
+def end(*_):
+    steps.append(1)
+    if len(steps) == 4 and dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+register_optimizer_step_post_hook(end)
+"""
+
+
+def find_fakes(directory, *names):
+    """Runs in this directory import these modules, without a PYTHONPATH of their own."""
+    for name in names:
+        (directory / f"{name}.py").symlink_to(FAKES / f"{name}.py")
+    return directory
 
 
 @pytest.mark.usefixtures("torch", "no_leaks")
@@ -37,10 +59,9 @@ class TestBackends:
     @staticmethod
     def whole(cclmark_in, tmp_path_factory, torch):
         return cclmark_in(
-            tmp_path_factory.mktemp("train"),
-            *("train", "--devices", "host:2", *SHORT, "--rounds", "1"),
+            find_fakes(tmp_path_factory.mktemp("train"), "drifting_backend", "over_gloo"),
+            *("train", "--devices", "host:2", *SHORT, "--layers", "1", "--rounds", "1"),
             *("--ccl", "gloo,drifting,nowhere", "--import", "drifting_backend"),
-            env={"PYTHONPATH": str(FAKES)},
             code=1,
         )
 
@@ -140,7 +161,8 @@ class TestRuns:
     @pytest.fixture(scope="class")
     @staticmethod
     def refused(cclmark_in, tmp_path_factory, torch):
-        return cclmark_in(tmp_path_factory.mktemp("refused"), *LITTLE, env=LITTLE_ENV, code=3)
+        directory = find_fakes(tmp_path_factory.mktemp("refused"), "little_memory")
+        return cclmark_in(directory, *LITTLE, env=LITTLE_ENV, code=3)
 
     def test_stages_of_a_pipeline_report_the_loss_of_the_last_one(self, cclmark):
         run = cclmark("train", "--devices", "host:2", "--parallel", "pp", *SHORT)
@@ -156,7 +178,7 @@ class TestRuns:
     def test_mixed_types_of_experts_that_are_balanced_with_a_given_peak(self, cclmark):
         run = cclmark(
             *("train", "--devices", "host:2", "--parallel", "fsdp", "--model", "tiny-moe", *SHORT),
-            *("--dtype", "mixed", "--vocabulary", "1024", "--peak", "0.5"),
+            *("--layers", "1", "--dtype", "mixed", "--vocabulary", "1024", "--peak", "0.5"),
         )
         (one,) = run.journal.trainings
         assert (one.training.dtype, one.training.balance_weight) == ("mixed", 0.01)
@@ -167,12 +189,16 @@ class TestRuns:
         assert "MFU of the peak, 0.5 TFLOP/s for each device (given by --peak)" in run.out
 
     @pytest.mark.parametrize(
-        ("parallel", "model", "rank"), [("zero1", "tiny", 0), ("ep", "tiny-moe", 1)]
+        ("parallel", "model", "rank"),
+        [
+            pytest.param("zero1", "tiny", 0, marks=pytest.mark.exhaustive),
+            ("ep", "tiny-moe", 1),
+        ],
     )
     def test_a_changed_parameter_is_found(self, cclmark, parallel, model, rank):
         run = cclmark(
             *("train", "--devices", "host:2", "--parallel", parallel, "--model", model, *SHORT),
-            *("--inject", f"corrupt:rank={rank},index=5"),
+            *("--layers", "1", "--inject", f"corrupt:rank={rank},index=5"),
             code=1,
         )
         (one,) = run.journal.trainings
@@ -215,7 +241,7 @@ class TestRuns:
 
     def test_a_variable_reaches_the_ranks_of_its_variant_alone(self, cclmark):
         run = cclmark(
-            *("train", "--devices", "host:2", *SHORT, "--rounds", "1"),
+            *("train", "--devices", "host:2", "--parallel", "pp", *SHORT, "--rounds", "1"),
             *("--vary", "GLOO_SOCKET_IFNAME=lo,none0"),
         )
         status = {one.training.variant.describe(): one.status for one in run.journal.trainings}
@@ -237,7 +263,8 @@ class TestRuns:
         assert "; 2 MiB are free: it fits by this estimate with --parallel fsdp " in line
         assert "rank 0" not in refused.err + refused.out
 
-    def test_the_advice_of_a_refusal_is_accepted(self, refused, cclmark):
+    def test_the_advice_of_a_refusal_is_accepted(self, refused, cclmark, tmp_path):
+        find_fakes(tmp_path, "little_memory")
         advice = (
             refused.message.splitlines()[0].partition("this estimate with ")[2].split(", or")[0]
         )
@@ -247,18 +274,15 @@ class TestRuns:
         assert (one.status, one.free_bytes) == ("ok", 2 << 20)
         assert one.estimated_bytes <= one.free_bytes
 
-    def test_a_rank_that_dies_in_a_step_ends_the_run(self, background):
-        run = background(
-            *("train", "--devices", "host:2", "--precision", "0.001", "--max-time", "100"),
-            *("--batch", "1", "--sequence", "32", *waits(30)),
+    def test_a_rank_that_dies_in_a_step_ends_the_run(self, cclmark, tmp_path):
+        (tmp_path / "killed_in_a_step.py").write_text(_KILLED)
+        ended = cclmark(
+            *("train", "--devices", "host:2", "--parallel", "zero1", "--import"),
+            *("killed_in_a_step", *SHORT, "--layers", "1"),
+            code=4,
         )
-        pids = run.wait_for_ranks()
-        run.wait_for_phase(1, "timing")
-        run.signal(pids[1], signal.SIGKILL)
-        ended = run.finish()
-        assert ended.code == 4
-        assert "was killed by SIGKILL" in ended.message
-        assert "tiny with ddp" in ended.message
+        assert "was killed by SIGKILL during timing" in ended.message
+        assert "tiny with zero1" in ended.message
 
 
 @pytest.mark.parametrize(
