@@ -17,31 +17,35 @@ inline void relax_cpu() {
 #endif
 }
 
-/// Keeps a wait from occupying a processor for longer than a second. So long last hangs, work of
-/// other ranks that is not timed, and operations of which the sleeps are less than a thousandth.
+/// Keeps a long wait from occupying a processor. So long last hangs, work of other ranks that is
+/// not timed, and operations of which the sleeps are less than a thousandth.
 class LongWait {
  public:
   /// Must be called after each unsuccessful look. Returns whether it slept.
   bool pause() {
-    if (!is_long_) {
-      if (++looks_ % kLooksPerClock != 0) return false;
-      const int64_t at_ns = now_ns();
-      if (begin_ns_ == 0) begin_ns_ = at_ns;
-      is_long_ = at_ns - begin_ns_ > kLongNs;
-      return false;
-    }
-    timespec a_while{0, kSleepNs};
+    if (sleep_ns_ < kLongSleepNs && ++looks_ % kLooksPerClock == 0) look_at_clock();
+    if (sleep_ns_ == 0) return false;
+    timespec a_while{0, sleep_ns_};
     nanosleep(&a_while, nullptr);
     return true;
   }
 
  private:
+  void look_at_clock() {
+    const int64_t at_ns = now_ns();
+    if (begin_ns_ == 0) begin_ns_ = at_ns;
+    const int64_t waited_ns = at_ns - begin_ns_;
+    if (waited_ns > kShortSleepsFromNs) sleep_ns_ = kShortSleepNs;
+    if (waited_ns > kLongSleepsFromNs) sleep_ns_ = kLongSleepNs;
+  }
+
   static constexpr uint32_t kLooksPerClock = 64;
-  static constexpr int64_t kLongNs = 1'000'000'000;
-  static constexpr long kSleepNs = 500'000;
+  static constexpr int64_t kShortSleepsFromNs = 100'000'000, kLongSleepsFromNs = 1'000'000'000;
+  static constexpr long kShortSleepNs = 1;  // about 50 us, the timer's slack
+  static constexpr long kLongSleepNs = 500'000;
   uint32_t looks_ = 0;
   int64_t begin_ns_ = 0;
-  bool is_long_ = false;
+  long sleep_ns_ = 0;
 };
 
 /// The behaviour of a wait on another rank's memory between two reads, and the reads after which it
@@ -51,7 +55,7 @@ class LongWait {
 /// share processors yield at once, so that the awaited rank runs, and soon sleep. The scheduler
 /// counts every yield as a whole time slice: a rank that has yielded often runs milliseconds late
 /// once another process is ready to run. A rank that rests while others measure sleeps from the
-/// start, and longer. After a second all sleep.
+/// start, and longer. In a long wait all sleep.
 class Patience {
  public:
   explicit Patience(bool oversubscribed, bool resting = false)
