@@ -90,8 +90,9 @@ inline constexpr size_t kUsualWholeBytes = size_t{256} << 10;
 /// an all_reduce gains by it up to 16 MiB and a broadcast up to 4 MiB. In a larger island more
 /// ranks take what one would, and for a broadcast all of them from the same one.
 inline constexpr size_t kUsualWholeBytesOfLinkedPairs = size_t{8} << 20;
-/// The same of host ranks on one host, which start no kernels: measured on pairs with `shm`, an
-/// all_reduce in parts is faster from 4 KiB on, and a broadcast takes as long at all sizes.
+/// The same of host ranks that copy directly, which start no kernels: measured on pairs with `shm`,
+/// an all_reduce in parts is faster above this size, and thresholds of 512 bytes to 16 KiB do not
+/// differ beyond their noise.
 inline constexpr size_t kUsualWholeBytesOfHostRanks = size_t{4} << 10;
 
 /// The rank and the resources that an operation is planned for.

@@ -41,7 +41,7 @@ class LongWait {
 
   static constexpr uint32_t kLooksPerClock = 64;
   static constexpr int64_t kShortSleepsFromNs = 100'000'000, kLongSleepsFromNs = 1'000'000'000;
-  static constexpr long kShortSleepNs = 1;  // about 50 us, the timer's slack
+  static constexpr long kShortSleepNs = 50'000;  // and the timer's slack, usually as much
   static constexpr long kLongSleepNs = 500'000;
   uint32_t looks_ = 0;
   int64_t begin_ns_ = 0;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned long long kLimitNs = 2'000'000'000;  // of the kernel, for one question
 constexpr double kLimitS = 10;                          // of the host, for one answer
-// Some 20 us, where a device answers within two: a device that is simulated needs the processor.
+// Some 20 us, where a device answers within two: whoever is to answer may share this processor.
 constexpr unsigned kLooksPerYield = 1024;
 
 /// As in kernels/clock.cu.

@@ -233,14 +233,13 @@ def test_what_is_missing_is_code_3_unless_it_may_be(run, cclmark):
 def test_a_rank_that_hangs_is_code_4_and_the_next_command_runs(run):
     suite = suite_of(
         (
-            # Alone, because ranks that wait for another one occupy a processor.
-            'name = "hangs"\nrun = "all_reduce --devices host:1 -b 8 -e 8 -n 1 -w 1 -T 3 '
-            '--inject delay:rank=0,ms=40000"',
+            'name = "hangs"\nrun = "all_reduce --devices host:2 -b 8 -e 8 -n 1 -w 1 -T 3 '
+            '--inject delay:rank=1,ms=40000"',
         ),
         (f'name = "good"\nrun = "all_reduce {ONE_RANK}"',),
     )
     out = run(suite, code=4).out
-    assert "exit code 4: rank 0" in out
+    assert "exit code 4: rank 1" in out
     assert "2 pass, 1 skipped, 1 ERROR; exit code 4" in out
 
 

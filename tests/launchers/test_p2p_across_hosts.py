@@ -217,7 +217,7 @@ def test_hosts_of_one_name_are_told_apart(triangle, hosts):
 # the hosts, and one within the second host. Each concerns a pair of its own.
 FAULTS = (
     *("corrupt:pair=3-0,index=1", "corrupt:pair=1-2,index=2"),
-    *("delay:pair=0-2,ms=250", "delay:pair=2-3,ms=250"),
+    *("delay:pair=0-2,ms=600", "delay:pair=2-3,ms=600"),
 )
 
 

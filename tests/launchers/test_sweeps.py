@@ -375,7 +375,7 @@ class TestOnTwoHosts:
 
     # cclmark's own connection tells it, under each launcher and with each library; until then ranks
     # of MPI poll for 20 seconds, and those of Gloo wait.
-    @across("srun-none", more=("srun-pmi2", "openmpi", "mpich"))
+    @across("srun-pmi2", more=("srun-none", "openmpi", "mpich"))
     def test_a_cut_cable_ends_both_ends(self, on_two, background, hosts):
         prefix = one_on_each(on_two.prefix)
         begun = background(*on_two.arguments(*ENDLESS), prefix=prefix, env=on_two.env)

@@ -139,7 +139,7 @@ def test_a_rank_that_stops_for_a_moment_is_no_fault(background):
     """In a run that lasts for long enough because its ranks sleep, which takes no processor."""
     run = background(
         *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "5", "-w", "1"),
-        *("-N", "50", *(f"--inject=delay:rank={rank},ms=5" for rank in (0, 1))),
+        *("-N", "50", *(f"--inject=delay:rank={rank},ms=20" for rank in (0, 1))),
     )
     pids = run.wait_for_ranks(results=1)
     run.signal(pids[1], signal.SIGSTOP)

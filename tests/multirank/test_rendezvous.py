@@ -441,7 +441,7 @@ def test_a_run_counts_and_outlives_strangers(background, no_leaks):
     run = background(
         *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "5", "-w", "1"),
         # It lasts for long enough because its ranks sleep, which takes no processor.
-        *("-N", "50", *(f"--inject=delay:rank={rank},ms=5" for rank in (0, 1))),
+        *("-N", "50", *(f"--inject=delay:rank={rank},ms=20" for rank in (0, 1))),
     )
     run.wait_for_ranks(results=1)
     import psutil

@@ -94,13 +94,13 @@ def hung() -> Iterator[Hung]:
                 return counts is not None and counts.entered > 0
 
             def sleeps() -> bool:
-                """Whether it was never found running or yielding, as it is while it polls."""
-                stat = Path(f"/proc/{ranks[1].pid}/stat")
-                for _ in range(10):
-                    if stat.read_text().rpartition(")")[2].split()[0] != "S":
-                        return False
-                    time.sleep(0.01)
-                return True
+                """Whether it was not woken for a while, as it is again and again while it polls."""
+                status = Path(f"/proc/{ranks[1].pid}/status")
+                before = status.read_text()
+                time.sleep(0.1)
+                after = status.read_text()
+                changed = re.compile(r"ctxt_switches:\s+(\d+)")
+                return "State:\tS" in after and changed.findall(before) == changed.findall(after)
 
             wait_until(hangs, "rank 0 waits in its first operation")
             wait_until(sleeps, "rank 1 sleeps before its own")
