@@ -190,6 +190,19 @@ uint64_t wrong(const VerificationResult& checked) {
   return sum;
 }
 
+/// Runs each of these operations, and checks its outputs.
+void check_each(Session& session, std::initializer_list<Collective> collectives, size_t count) {
+  for (Collective collective : collectives) {
+    Operation op;
+    op.collective = collective;
+    op.count = count;
+    session.prepare(op, false, 7);
+    session.run({Timing::throughput, 2});
+    INFO(name(collective));
+    CHECK(wrong(session.verify({})) == 0);
+  }
+}
+
 std::vector<size_t> skewed(int ranks, size_t count) {
   std::vector<size_t> matrix;
   for (int from = 0; from < ranks; ++from) {
@@ -374,16 +387,10 @@ TEST_CASE("between islands messages may be larger than all slots together" *
           doctest::skip(kWatched)) {
   SmallSlots small;
   on_islands({0, 1}, 3, true, [&](Session& session, RankGroup&) {
-    for (Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
-                                  Collective::broadcast, Collective::alltoall}) {
-      Operation op;
-      op.collective = collective;
-      op.count = 160'003;
-      session.prepare(op, false, 7);
-      session.run({Timing::throughput, 2});
-      INFO(name(collective));
-      CHECK(wrong(session.verify({})) == 0);
-    }
+    check_each(session,
+               {Collective::all_reduce, Collective::reduce_scatter, Collective::broadcast,
+                Collective::alltoall},
+               160'003);
   });
 }
 
@@ -457,15 +464,10 @@ TEST_CASE("the sizes of slots, steps and thresholds between islands can be set")
   auto slot_bytes_of = [](bool through_host, Streams streams) {
     size_t bytes = 0;
     auto body = [&](Session& session, RankGroup& rank_group) {
-      for (Collective collective : {Collective::all_reduce, Collective::reduce_scatter,
-                                    Collective::broadcast, Collective::alltoall}) {
-        Operation op;
-        op.collective = collective;
-        op.count = 100'003;
-        session.prepare(op, false, 7);
-        session.run({Timing::throughput, 2});
-        CHECK(wrong(session.verify({})) == 0);
-      }
+      check_each(session,
+                 {Collective::all_reduce, Collective::reduce_scatter, Collective::broadcast,
+                  Collective::alltoall},
+                 100'003);
       if (rank_group.rank() != 0) return;
       for (const MemoryBlock& block : session.memory_blocks()) {
         if (std::string(block.purpose) == "slots of this rank") bytes = block.bytes;

@@ -214,7 +214,7 @@ def test_hosts_of_one_name_are_told_apart(triangle, hosts):
 
 
 # Data that come to the first rank of a pair, and to the second one of another pair; a delay between
-# the hosts, and one within the second host. Each concerns a pair of its own.
+# the hosts, and one within the second host. No two of them concern the same pair.
 FAULTS = (
     *("corrupt:pair=3-0,index=1", "corrupt:pair=1-2,index=2"),
     *("delay:pair=0-2,ms=600", "delay:pair=2-3,ms=600"),

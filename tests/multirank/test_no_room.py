@@ -52,7 +52,7 @@ def check_full(code, err, path, why):
 
 
 def run_limited(tag, directory, *arguments, limit):
-    """A process of its own, in which ``limit`` is called before it begins."""
+    """Starts a process and runs it to its end; the process calls ``limit`` first."""
     return subprocess.run(
         [*PROGRAM, *map(str, arguments)],
         cwd=directory,
