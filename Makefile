@@ -15,23 +15,20 @@ DEV_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja clang-format=
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')
 
-.PHONY: bench check test test-all beside engine-build engine-test sanitizer-builds sanitizer-tests python-test unit-test kernels \
+.PHONY: bench check test test-all engine-build engine-test asan-test tsan-test python-test unit-test kernels \
   format format-check lint types clean
 
 bench: $(VENV)/installed
 	$(BIN)/cclmark all_reduce
 
-# While the tests of the program wait for launchers, the sanitizers' builds have the processors.
-# Engine tests poll, as ranks do, and so have the machine to themselves.
+# Tests of the program wait for processes a tenth of their time; what has no deadline runs beside
+# them, after them where processors are needed by both.
 test: $(VENV)/tools
-	+$(MAKE) --no-print-directory engine-test
-	+$(MAKE) -j 2 --no-print-directory python-test beside
-	+$(MAKE) --no-print-directory sanitizer-tests
+	+$(MAKE) --no-print-directory engine-build
+	+$(MAKE) -j 3 --no-print-directory python-test tsan-test asan-test engine-test format-check lint types
 
 test-all:
 	+$(MAKE) --no-print-directory test ALL=--all
-
-beside: sanitizer-builds format-check lint types
 
 # Installs again whenever something that the package is made of has changed.
 $(VENV)/installed: pyproject.toml CMakeLists.txt $(shell find engine src -type f -not -name '*.pyc')
@@ -65,8 +62,8 @@ format: $(VENV)/tools
 ENGINE = $(abspath $(firstword $(shell ls -t build/cp*/libengine.a 2>/dev/null)))
 WITH_TOOLS = PATH=$(CURDIR)/$(BIN):$$PATH
 CONFIGURE = $(WITH_TOOLS) cmake -G Ninja -S . -DCCLMARK_TESTS=ON -DCCLMARK_PYTHON=OFF --log-level=WARNING
-BUILD = $(WITH_TOOLS) nice cmake --build
-CTEST = $(WITH_TOOLS) ctest --output-on-failure
+BUILD = $(WITH_TOOLS) nice -n 5 cmake --build
+CTEST = $(WITH_TOOLS) nice -n 5 ctest --output-on-failure
 
 engine-build: $(VENV)/tools
 	$(CONFIGURE) -B build/tests -DCCLMARK_ENGINE=$(ENGINE)
@@ -75,14 +72,15 @@ engine-build: $(VENV)/tools
 engine-test: engine-build
 	$(CTEST) --test-dir build/tests
 
-sanitizer-builds: $(VENV)/tools engine-build
+# The fakes are a test's tool: their own tests have sanitizers in make test-all.
+asan-test: $(VENV)/tools engine-build
 	$(CONFIGURE) -B build/asan -DCCLMARK_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug
-	$(BUILD) build/asan -j $(JOBS) --target engine_tests fakes_selftest -- --quiet
-	$(CONFIGURE) -B build/tsan -DCCLMARK_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug
-	$(BUILD) build/tsan -j $(JOBS) --target engine_tests -- --quiet
+	$(BUILD) build/asan -j 1 --target engine_tests $(if $(ALL),fakes_selftest) -- --quiet
+	$(CTEST) --test-dir build/asan $(if $(ALL),,-R engine)
 
-sanitizer-tests: sanitizer-builds
-	$(CTEST) --test-dir build/asan
+tsan-test: $(VENV)/tools engine-build
+	$(CONFIGURE) -B build/tsan -DCCLMARK_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug
+	$(BUILD) build/tsan -j 1 --target engine_tests -- --quiet
 	$(CTEST) --test-dir build/tsan -R engine
 
 # Shows that the kernels compile for real devices, by NVRTC's wheel: no device is needed.

@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ from commands import (
     launch,
     tagged_processes,
 )
+from forked_background import backgrounds
 from patience import scaled
 from serving import Served
 
@@ -211,7 +213,7 @@ def cclmark_in(tag: str, source: forked.Sources | None) -> Callable[..., Run]:
 
 
 @pytest.fixture
-def background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
+def started_background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
     """Starts the program and returns at once. It is killed with the test if it still runs."""
     runs: list[Background] = []
 
@@ -239,6 +241,19 @@ def background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         run.process.communicate()
+
+
+@pytest.fixture
+def background(
+    request: pytest.FixtureRequest,
+    tag: str,
+    tmp_path: Path,
+    source: forked.Sources | None,
+    started_background: Callable[..., Background],
+) -> Iterator[Callable[..., Background]]:
+    """The same, by a fork but for tests with the mark ``started``."""
+    taken = None if request.node.get_closest_marker("started") else source
+    yield from backgrounds(tag, tmp_path, taken, started_background)
 
 
 def _serving(tag: str) -> Iterator[Callable[..., Served]]:
@@ -292,9 +307,12 @@ def _mapped_files() -> set[str]:
 
 
 @pytest.fixture(scope="session")
-def torch():
-    """Skips where there is none: cclmark does not need it."""
-    return pytest.importorskip("torch")
+def torch() -> None:
+    """Skips where there is none: cclmark does not need it. It is not imported here, which takes
+    seconds: runs of the program do that.
+    """
+    if find_spec("torch") is None:
+        pytest.skip("torch is not installed")
 
 
 @pytest.fixture
@@ -394,6 +412,12 @@ def _built(directory: Path, pattern: str, *, old: bool = False) -> Path:
     return found[0]
 
 
+def _shared_by_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of this session: kernels take seconds to compile, in each process with tests."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 @pytest.fixture(scope="session")
 def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
     """The fake CUDA driver, NVRTC and NCCL. Fails when they are not built."""
@@ -404,7 +428,7 @@ def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
         nccl=_built(directory, "libnccl.so.2"),
         old_nccl=_built(directory, "libnccl.so.2", old=True),
         cublaslt=_built(directory, "libcublasLt.so.12"),
-        cache=tmp_path_factory.mktemp("kernels"),
+        cache=_shared_by_workers(tmp_path_factory) / "kernels",
     )
 
 

@@ -203,7 +203,7 @@ def import_all(modules: Sequence[str]) -> None:
         if not found.name.endswith("__main__") and (modules or not needs_torch):
             with suppress(ImportError):
                 importlib.import_module(found.name)
-    for name in modules:
+    for name in (*modules, "pynvml"):  # runs with simulated devices import NVML's binding
         importlib.import_module(name)
     from cclmark.plan.libraries import shipped
 

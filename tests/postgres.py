@@ -35,10 +35,10 @@ class Postgres:
         """By the socket in its directory, where nobody is asked for a password."""
         return f"postgresql://{user}@/{database}?host={self.directory}&port={self.port}"
 
-    def new_database(self) -> str:
-        """The name of an empty database."""
+    def new_database(self, copied: str = "template1") -> str:
+        """The name of an empty database, or of a copy of the one that is named ``copied``."""
         name = f"history_{uuid.uuid4().hex}"
-        self.sql("postgres", f"CREATE DATABASE {name}")
+        self.sql("postgres", f"CREATE DATABASE {name} TEMPLATE {copied}")
         return name
 
     def sql(self, database: str, statement: str) -> str:

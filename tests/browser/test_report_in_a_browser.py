@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from browsing import Seen, require_accessible
+from browsing import require_accessible
 from cclmark.analysis.compare import Side, compare
 from cclmark.report.charts.chart_model import ChartCurve, Heat, Lines
 from cclmark.report.charts.naming import Run
@@ -64,11 +64,11 @@ def pages(tmp_path_factory):
     comparison = Comparison(*sides, ["NCCL_MAX_CTAS: not set before, 8 after"], compare(*sides))
     collectives, copies = page_of([Run("run", COLLECTIVES)]), page_of([Run("run", COPIES)])
     content = {
-        "collectives": collectives,
+        "collectives": _only(collectives, "all_reduce", "barrier"),
         "table": dataclasses.replace(collectives, sections=[]),
-        "copies": copies,
+        "copies": _only(copies, "p2p-unidirectional", "p2p-time", "p2p-latency-write-ce"),
         "few": _short(copies),
-        "pairs": page_of([Run("run", PAIRS)]),
+        "pairs": _only(page_of([Run("run", PAIRS)]), "pairs-bandwidth", "pairs-all_gather"),
         "together": page_of(
             [Run(one, read_journal(RESULTS / "report" / f"{one}.jsonl")) for one in ALL]
         ),
@@ -84,10 +84,21 @@ def pages(tmp_path_factory):
     return {name: directory / f"{name}.html" for name in content}
 
 
+def _only(page, *keys):
+    """The page with the charts whose keys begin so: all kinds, each drawn for one operation."""
+    sections = [
+        dataclasses.replace(
+            one, charts=[chart for chart in one.charts if chart.key.startswith(keys)]
+        )
+        for one in page.sections
+    ]
+    return dataclasses.replace(page, sections=sections)
+
+
 def _short(page):
-    """The page with a short table and two charts: axe looks at every text in them."""
-    sections = [dataclasses.replace(one, charts=one.charts[:2]) for one in page.sections]
-    rows = dataclasses.replace(page.rows, rows=page.rows.rows[:6])
+    """The page with a short table and one chart: axe looks at every text in them."""
+    sections = [dataclasses.replace(one, charts=one.charts[:1]) for one in page.sections]
+    rows = dataclasses.replace(page.rows, rows=page.rows.rows[:3])
     return dataclasses.replace(page, sections=sections, rows=rows)
 
 
@@ -98,7 +109,7 @@ def drawn(tabs, pages):
 
     def page_called(name):
         if name not in opened:
-            opened[name] = Seen(tabs.new()).open(pages[name])
+            opened[name] = tabs.new().open(pages[name])
             assert opened[name].draw_all() > 0
         return opened[name]
 
@@ -112,14 +123,14 @@ TOGETHER = pytest.param("together", marks=pytest.mark.exhaustive)
 
 
 @pytest.mark.parametrize("name", ["collectives", "copies", "pairs", TOGETHER, "comparison"])
-def test_every_chart_is_drawn_and_nothing_is_fetched(drawn, pages, name):
+def test_every_chart_is_drawn_and_nothing_is_fetched(drawn, name):
     seen = drawn(name)
     assert seen.page.locator("figure[data-chart]").count() > 3
     for number in range(seen.page.locator("figure .plot").count()):
         box = seen.page.locator("figure .plot .main-svg").nth(number).bounding_box()
         assert box["width"] > 200
     assert seen.said == []
-    assert seen.requests == [pages[name].as_uri()]
+    assert seen.requests == [seen.place.as_uri()]
 
 
 def test_what_ran_is_drawn_and_marked(seen, pages):
@@ -242,7 +253,7 @@ def test_a_curve_is_hidden_and_shown_by_its_name(drawn):
     name.focus()
     page.keyboard.press("Enter")
     page.wait_for_function(
-        "document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 4"
+        "() => document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 4"
     )
     assert name.get_attribute("aria-pressed") == "false"
     page.get_by_role("button", name="Switch to dark colours").click()
@@ -250,15 +261,15 @@ def test_a_curve_is_hidden_and_shown_by_its_name(drawn):
     assert curves.count() == 4
     name.click()
     page.wait_for_function(
-        "document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 5"
+        "() => document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 5"
     )
     name.dblclick()
     page.wait_for_function(
-        "document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 1"
+        "() => document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 1"
     )
     name.dblclick()
     page.wait_for_function(
-        "document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 5"
+        "() => document.querySelectorAll('#chart-pairs-bandwidth .trace').length === 5"
     )
     page.get_by_role("button", name="Switch to light colours").click()
 
@@ -308,9 +319,9 @@ def test_the_axis_can_be_changed_by_keyboard(drawn):
     assert seen.page.evaluate(kind) == "linear"
     button.focus()
     seen.page.keyboard.press("Enter")
-    seen.page.wait_for_function(f"{kind} === 'log'")
+    seen.page.wait_for_function(f"() => {kind} === 'log'")
     figure.get_by_role("button", name="Linear axis").click()
-    seen.page.wait_for_function(f"{kind} === 'linear'")
+    seen.page.wait_for_function(f"() => {kind} === 'linear'")
 
 
 def test_what_a_chart_shows_is_there_as_a_table_too(drawn):
@@ -413,7 +424,7 @@ def test_on_paper_every_chart_is_drawn(seen, pages, tmp_path):
     assert not page.locator("figure[data-chart]:not([data-drawn=yes])").count()
     content = (tmp_path / "report.pdf").read_bytes()
     assert content.startswith(b"%PDF")
-    assert 8 < len(re.findall(rb"/Type\s*/Page\b", content)) <= 16
+    assert 5 < len(re.findall(rb"/Type\s*/Page\b", content)) <= 12
     assert seen.said == []
 
 
@@ -531,7 +542,7 @@ def test_on_paper_a_chart_alone_fills_the_sheets_width(seen, pages):
     page = seen.open(pages["comparison"]).page
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
-    page.wait_for_function("!document.querySelector('figure:not([data-drawn=yes])')")
+    page.wait_for_function("() => !document.querySelector('figure:not([data-drawn=yes])')")
     widths = [
         one.bounding_box()["width"] for one in page.locator(".plot .main-svg:nth-child(1)").all()
     ]
@@ -585,7 +596,7 @@ def test_strings_of_a_journal_do_not_run(seen, tmp_path):
         plot = figure.locator(".plot").bounding_box()
         seen.page.mouse.move(plot["x"] + plot["width"] / 2, plot["y"] + plot["height"] / 2)
     assert seen.said == []
-    assert seen.requests == [path.as_uri()]
+    assert seen.requests == [seen.place.as_uri()]
     assert seen.page.locator("img, b, script[src], a[href^=javascript]").count() == 0
 
 
@@ -617,5 +628,5 @@ def test_what_is_seen_at_once_is_drawn_before_the_page_counts_as_loaded(seen, pa
         "addEventListener('load', () => { window.atLoad = "
         "document.querySelectorAll('figure[data-drawn], figure .main-svg').length; })"
     )
-    page.goto(pages["comparison"].as_uri())
+    seen.open(pages["comparison"])
     assert page.evaluate("window.atLoad") > 0

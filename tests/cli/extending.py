@@ -35,7 +35,8 @@ def copy_of_package(root: Path) -> Path:
     from cclmark import _engine
 
     source, copy = Path(cclmark.__file__).parent, root / "cclmark"
-    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", "_engine*.so"))
+    # What was compiled serves the copy too: files keep their times.
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("_engine*.so"))
     (copy / Path(_engine.__file__).name).symlink_to(_engine.__file__)
     (root / "sitecustomize.py").write_text(_SITE)
     return root

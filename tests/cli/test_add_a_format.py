@@ -36,6 +36,6 @@ def test_the_new_format_is_exported_and_offered(package, tmp_path):
     text = run_copy(package, tmp_path, "export", "a.jsonl", "--format", "sizes")
     assert text.startswith("# ")
     assert "all_reduce " in text
-    flags = ("--devices", "host:2", "-b", "8", "-e", "8", "--journal", "b.jsonl")
+    flags = ("--devices", "host:2", "-b", "8", "-e", "8", "-n", "1", "--journal", "b.jsonl")
     shown = run_copy(package, tmp_path, "all_reduce", *flags, "--format", "sizes")
     assert "all_reduce 8 0.0" in shown

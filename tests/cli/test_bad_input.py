@@ -427,6 +427,7 @@ class TestFiles:
         assert len(run.journal.results) == 2
         assert run.journal.footer.exit_code == MISSING
 
+    @pytest.mark.started  # its output's other end is closed here
     def test_a_reader_that_goes_away(self, background, no_leaks, request):
         run = background("all_reduce", *HOST, "-b", "64", "-e", "64", "-n", "1", "-N", "0")
         request.node.kept_files = {run.journal_path.name}

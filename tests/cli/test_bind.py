@@ -231,7 +231,11 @@ class TestUnderALauncher:
     ARGUMENTS = ("all_reduce", *SMALL[2:], "--ccl", "shm")
 
     @pytest.mark.parametrize(
-        "name", ["openmpi", pytest.param("mpich", marks=pytest.mark.exhaustive), "torchrun"]
+        "name",
+        [
+            "openmpi",
+            *(pytest.param(n, marks=pytest.mark.exhaustive) for n in ("mpich", "torchrun")),
+        ],
     )
     def test_its_binding_stands(self, background, name, request):
         prefix, env = under(name, request)

@@ -10,6 +10,7 @@ import pytest
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
 
 SHORT = ("-n", "2", "-w", "1")
+ONCE = ("-n", "1", "-w", "0")
 DIRECT = "2 islands, direct peer copies"
 NOT_OF_NCCL = {"int16", "uint16"}
 THROUGH_HOST = "2 islands, through pinned host memory"
@@ -49,7 +50,7 @@ def all_right(run, route):
         ("cuda:0-3", "0-1=nccl,2-3=nccl", DIRECT),
         ("cuda:0-2", "0=nccl,1-2=flagcx", DIRECT),
         ("cuda:0-1+host:2", "", THROUGH_HOST),
-        ("cuda:0+host:2", "0,1-2=shm", THROUGH_HOST),
+        pytest.param(*("cuda:0+host:2", "0,1-2=shm", THROUGH_HOST), marks=pytest.mark.exhaustive),
     ],
 )
 def test_every_operation_is_right_between_islands(cclmark, env, devices, islands, route):
@@ -72,8 +73,8 @@ def test_every_type_and_reduction_is_added_up_on_devices(cclmark, env):
     run = cclmark(
         *("all_reduce", "--ccl", "bridge", "-g", "3", "--islands", "0-1,2"),
         *("-d", ",".join(set(DTYPE_BYTES) - NOT_OF_NCCL), "-o", "all"),
-        *("-b", "40K", "-e", "40K", "--placement", "out-of-place", *SHORT),  # in parts
-        env=env | SMALL_PARTS,
+        *("-b", "12K", "-e", "12K", "--placement", "out-of-place", *ONCE),  # in parts
+        env=env | SMALL_STEPS,
     )
     assert len(all_right(run, DIRECT).results) == 60
 
@@ -94,7 +95,7 @@ def test_messages_of_several_steps_are_right_on_devices(cclmark, env, islands):
     run = cclmark(
         *("collectives", "--only", "all_reduce,reduce_scatter,reduce,broadcast,all_gather"),
         *("--ccl", "bridge", "-g", "4", "--islands", islands, "-b", "144K", "-e", "144K"),
-        *("--placement", "in-place", "-n", "1", "-w", "0"),
+        *("--placement", "in-place", *ONCE),
         env=env | SMALL_STEPS,
     )
     all_right(run, DIRECT)

@@ -91,8 +91,15 @@ def test_the_newest_interface_names_symmetric_kernels(cclmark, fake_cuda):
         assert (found.algorithm, found.protocol, found.reason) == ("AllReduce_AGxLL_R", "", "")
 
 
-@pytest.mark.parametrize("version", ["22902", "23102"])
-@pytest.mark.parametrize("operation", ["all_gather", "alltoall"])
+@pytest.mark.parametrize(
+    ("operation", "version"),
+    [
+        ("all_gather", "22902"),
+        ("alltoall", "23102"),
+        pytest.param("all_gather", "23102", marks=pytest.mark.exhaustive),
+        pytest.param("alltoall", "22902", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_copy_engines_are_named(cclmark, fake_cuda, version, operation):
     env = fake_cuda.env(CCLMARK_FAKE_COPY_ENGINE="1", CCLMARK_FAKE_NCCL_VERSION=version)
     run = cclmark(operation, *EAGER, "--explain", env=env)

@@ -108,10 +108,10 @@ def test_dtypes_that_the_version_lacks_are_skipped(cclmark, fake_cuda):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--timing", "graph"),
+        pytest.param(("--timing", "graph"), marks=pytest.mark.exhaustive),  # as -G 1
         ("-G", "3"),
         ("--register", "local"),
-        ("--register", "symmetric"),
+        pytest.param(("--register", "symmetric"), marks=pytest.mark.exhaustive),  # as -R 2
         ("-R", "2"),
         ("-m", "4"),
         ("-z", "1"),
@@ -129,7 +129,10 @@ def test_ways_to_measure(cclmark, fake_cuda, arguments):
     assert {result.samples.operations_per_sample for result in results} == {expected}
 
 
-@pytest.mark.parametrize("operation", ["all_reduce", "broadcast", "sendrecv"])
+@pytest.mark.parametrize(
+    "operation",
+    ["all_reduce", pytest.param("broadcast", marks=pytest.mark.exhaustive), "sendrecv"],
+)
 def test_pieces_are_also_one_group(cclmark, fake_cuda, operation):
     sizes = ("-g", "2", "-b", "1000", "-e", "1000", "--max-time", "0.02")
     run = cclmark(operation, *sizes, "--pieces", "7", env=fake_cuda.env())
@@ -204,7 +207,10 @@ class TestRefusals:
         assert "injected failure of AllReduce on rank 1" in second
         assert run.journal.results == []
 
-    @pytest.mark.parametrize("code", [1, 2, 3, 6])
+    @pytest.mark.parametrize(
+        "code",
+        [1, *(pytest.param(code, marks=pytest.mark.exhaustive) for code in (2, 3)), 6],
+    )
     def test_other_failures_of_all_ranks_end_the_run(self, cclmark, fake_cuda, no_leaks, code):
         env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL=f"all:AllReduce:{code}")
         run = cclmark("all_reduce", *TWO, code=4, env=env)
@@ -218,7 +224,7 @@ class TestRefusals:
 
 
 class TestFaults:
-    @pytest.mark.parametrize("rank", [0, 1])
+    @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.exhaustive), 1])
     def test_wrong_data_is_found_and_the_rank_named(self, cclmark, fake_cuda, rank):
         env = fake_cuda.env(CCLMARK_FAKE_NCCL_CORRUPT=f"{rank}:AllReduce:7")
         run = cclmark("all_reduce", *TWO, code=1, env=env)

@@ -15,7 +15,11 @@ from patience import scaled
 
 
 @pytest.fixture(scope="module")
-def own_sources():
+def own_sources(source):
+    """Those of the session, which other tests need as well."""
+    if source is not None:
+        yield source
+        return
     made = Sources()
     yield made
     made.close()
@@ -57,7 +61,11 @@ def test_its_journal_says_the_same(own_sources, tag, tmp_path):
     assert [result.case for result in one.results] == [result.case for result in other.results]
 
 
-ENDLESS = ["all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-N", "0"]
+# Its ranks mostly sleep, as it only has to last.
+ENDLESS = [
+    *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1", "-w", "0"),
+    *("-N", "0", *(f"--inject=delay:rank={rank},ms=20" for rank in range(2))),
+]
 
 
 @pytest.fixture
@@ -106,9 +114,8 @@ def test_a_rank_that_is_killed_is_named(endless):
 
 
 def test_one_that_takes_too_long_is_killed_with_its_ranks(own_sources, tag, tmp_path):
-    idle = [f"--inject=delay:rank={rank},ms=100" for rank in range(2)]
     with pytest.raises(pytest.fail.Exception, match="still running"):
-        launch(tag, tmp_path, *ENDLESS, *idle, timeout_s=2, source=own_sources)
+        launch(tag, tmp_path, *ENDLESS, timeout_s=2, source=own_sources)
     (path,) = tmp_path.rglob("*.jsonl")
     ranks = [device.pid for device in read_journal(path).header.devices]
     wait_until(lambda: not any(map(is_alive, ranks)), "its ranks are gone")
@@ -119,6 +126,7 @@ def test_what_is_about_torch_has_it_imported(own_sources, torch):
     assert own_sources.of(["all_reduce"]) is not own_sources.of(["torch", "check"])
 
 
+@pytest.mark.exhaustive  # tests find fake backends in their directory
 def test_a_fake_backend_of_torch_is_found(own_sources, torch):
     env = {**os.environ, "PYTHONPATH": FAKES}
     found = own_sources.of(["torch", "check"], env)

@@ -65,7 +65,7 @@ PURPOSES = {
 }
 # Buffers are registered one by one, whatever they are for.
 TRIED = [
-    *(("all_reduce", "out-of-place", register) for register in ("0", "1", "2")),
+    ("all_reduce", "out-of-place", "2"),
     ("all_reduce", "in-place", "1"),
     ("alltoall", "in-place", "2"),
     ("all_gather", "auto", "0"),
@@ -308,14 +308,14 @@ def test_a_size_that_does_not_fit_is_skipped(cclmark, fake_cuda, sizes):
 def test_a_rank_killed_in_the_middle(background, no_leaks):
     """The first size is complete by then: the parts of all ranks are kept."""
     run = background(
-        *("memory", "all_reduce", *ON_HOST, "-b", "1M", "-e", "64M", "-f", "64", "-n", "1000"),
+        *("memory", "all_reduce", *ON_HOST, "-b", "1M", "-e", "16M", "-f", "16", "-n", "5000"),
         *waits(60),
     )
     pids = run.wait_for_ranks(results=2)
     run.signal(pids[1], signal.SIGKILL)
     ended = run.finish()
     assert ended.code == 4
-    assert re.search("rank 1 .* killed by SIGKILL during .* of all_reduce 64 MiB", ended.message)
+    assert re.search("rank 1 .* killed by SIGKILL during .* of all_reduce 16 MiB", ended.message)
     assert ended.journal.footer.exit_code == 4
     kept = [(one.memory.size_bytes // MIB, one.memory.rank, one.status) for one in by_rank(ended)]
     assert kept == [(1, 0, "ok"), (1, 1, "ok")]

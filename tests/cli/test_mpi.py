@@ -68,6 +68,12 @@ def started(background, mpi):
     return run
 
 
+@pytest.fixture(scope="module")
+def kept():
+    """Runs that several tests look at, by the mpirun that started them."""
+    return {}
+
+
 def under(cclmark, directory, script, *arguments):
     """A run under an mpirun that is this script, which is to fail; and the script's file."""
     program = directory / "mpirun"
@@ -186,6 +192,8 @@ class TestWithoutMpi:
 
 @pytest.mark.usefixtures("no_leaks")
 class TestEveryMpi:
+    # MPICH's variables are explained under the user's mpirun, below.
+    @of_one("openmpi")
     def test_what_selects_the_algorithm_is_explained(self, cclmark, mpi):
         short = ("--ccl", "mpi", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1")
         arguments = ("--only", "all_reduce,sendrecv", *short, "-w", "0", "--explain")
@@ -222,7 +230,7 @@ class TestEveryMpi:
         results = []
         for part in parts:
             run = cclmark(
-                *("collectives", "--ccl", "mpi", "--devices", "host:3", "-b", "4K", "-e", "4K"),
+                *("collectives", "--ccl", "mpi", "--devices", "host:2", "-b", "4K", "-e", "4K"),
                 *("-n", "1", "-w", "0", *part),
                 env=mpi,
             )
@@ -321,15 +329,22 @@ class TestExplainedUnderTheUsersMpirun:
 
     ONE = ("all_reduce", "--devices", "host:2", "-b", "1K", "-e", "1K", *SHORT)
 
-    @of_one("openmpi")
-    def test_what_selects_the_algorithm(self, started):
+    @pytest.fixture
+    def chosen(self, started, mpi, kept):
+        """A run whose algorithm variables choose."""
+        mpirun = mpi["CCLMARK_MPIRUN"]
+        if mpirun not in kept:
+            kept[mpirun] = started(*self.ONE, "--ccl", "mpi", "--explain", env=RING)
+        return kept[mpirun]
+
+    @of_one("mpich")
+    def test_what_selects_the_algorithm(self, started, chosen):
         run = started("explain", *self.ONE, "--ccl", "mpi")
         assert (run.code, run.message) == (0, "")
         for result in run.journal.results:
             assert result.explanation.source == "unknown"
             assert "does not report which algorithm ran" in result.explanation.reason
         assert "all_reduce float32 sum · mpi, what ran\n    1 KiB  unknown: " in run.out
-        chosen = started(*self.ONE, "--ccl", "mpi", "--explain", env=RING)
         for result in chosen.journal.results:
             found = result.explanation
             assert (found.source, found.kernel, found.algorithm) == ("variables", "ring", "ring")
@@ -380,11 +395,10 @@ class TestExplainedUnderTheUsersMpirun:
         assert f"4 KiB  unknown: {reason}" in run.out
 
     @of_one("mpich")
-    def test_a_resumed_run(self, started, tmp_path):
+    def test_a_resumed_run(self, started, chosen, tmp_path):
         """It cannot explain what the earlier run measured, and keeps what that one explained."""
         arguments = (*self.ONE, "--ccl", "mpi", "--explain")
-        first = started(*arguments, env=RING)
-        header, result, _, explanation, *_ = first.journal_path.read_bytes().splitlines(True)
+        header, result, _, explanation, *_ = chosen.journal_path.read_bytes().splitlines(True)
         assert b'"type":"explanation"' in explanation
         sources = {}
         for name, lines in (("with", [header, result, explanation]), ("without", [header, result])):
@@ -412,7 +426,7 @@ def test_it_ends_well_beside_torch(cclmark, name, tmp_path):
     if name == "system" and shutil.which("mpirun") is None:
         pytest.skip("there is no mpirun on PATH")
     run = cclmark(
-        *("all_gather", "--ccl", "mpi,torch:gloo", "--devices", "host:2", "-b", "4K", "-e", "4K"),
+        *("all_gather", "--ccl", "mpi,torch:gloo", "--devices", "host:1", "-b", "4K", "-e", "4K"),
         *SHORT,
         env={"PYTHONPATH": str(tmp_path)} | ({} if name == "system" else environment(name)),
     )
@@ -512,6 +526,7 @@ def test_buffers_on_devices_where_the_mpi_takes_them(cclmark, aware):
     assert {device.runtime for device in run.journal.header.devices} == {"cuda"}
 
 
+@of_one("mpich")
 def test_an_mpi_that_is_not_aware_of_devices_is_refused(cclmark, mpi, fake_cuda):
     run = cclmark(
         *("all_reduce", "--ccl", "mpi", "-g", "2", "-e", "1K"),

@@ -37,6 +37,9 @@ ENVIRONMENT = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
 
+# Of the algorithms of MPICH for all-reduces, those that take no parameters.
+WITHOUT_PARAMETERS = ("recursive_doubling", "reduce_scatter_allgather", "ring")
+
 _STARTS = 5  # at most
 _NOT_STARTED = "The PMIx server's listener thread failed to start"
 
@@ -269,7 +272,7 @@ class TestMpich:
             LARGE + 4: default[LARGE + 4],
         }
 
-    @pytest.mark.parametrize("ranks", [3, 5])
+    @pytest.mark.parametrize("ranks", [3, pytest.param(5, marks=pytest.mark.exhaustive)])
     def test_other_groups_keep_the_librarys_choice(self, mpich, tmp_path, ranks):
         default = mpich.results(SMALL, LARGE, ranks=ranks)
         assert self.forced(mpich, "ring", SMALL, LARGE, ranks=ranks) != default
@@ -298,7 +301,13 @@ class TestMpich:
         for rules in every_algorithm(mpich_selection, RANKS):
             run_all(cclmark, mpich, self.written(mpich, tmp_path, rules))
 
-    @pytest.mark.parametrize("algorithm", mpich_selection.algorithms_of("all_reduce"))
+    @pytest.mark.parametrize(
+        "algorithm",
+        [
+            pytest.param(name, marks=[pytest.mark.exhaustive] if name in WITHOUT_PARAMETERS else [])
+            for name in mpich_selection.algorithms_of("all_reduce")
+        ],
+    )
     def test_the_written_parameters_are_those_of_the_variables(self, mpich, tmp_path, algorithm):
         variables = self.written(mpich, tmp_path, [all_reduce(0, None, algorithm)])
         expected = self.forced(mpich, algorithm, SMALL, LARGE)

@@ -32,7 +32,7 @@ class TestHost:
     @pytest.fixture(scope="class")
     @staticmethod
     def whole(cclmark_in, tmp_path_factory):
-        arguments = ("p2p", "--devices", "host:3", *SHORT, "-d", "write,read", "-k", "all")
+        arguments = ("p2p", "--devices", "host:2", *SHORT, "-d", "write,read", "-k", "all")
         return cclmark_in(tmp_path_factory.mktemp("p2p"), *arguments)
 
     def test_measures_and_checks_every_pair_by_every_means(self, whole):
@@ -75,22 +75,29 @@ class TestHost:
         assert {one.kind for one in whole.journal.header.relations} == {"MEM"}
 
     def test_every_device_has_a_process_of_its_own(self, whole):
-        assert len({device.pid for device in whole.journal.header.devices}) == 3
+        assert len({device.pid for device in whole.journal.header.devices}) == 2
 
     def test_a_latency_says_what_it_is(self, whole):
         assert "half a round trip" in whole.out
         assert "one load of 8 bytes that waits for the one before" in whole.out
 
+    @pytest.mark.exhaustive  # test_no_more_than_so_many_devices_are_shown has five
     def test_eight_devices(self, cclmark):
         run = cclmark("p2p", "--devices", "host:8", *ONE_WAY)
         assert pairs(run) == all_pairs(8)
         assert statuses(run) == {"ok"}
 
-    @pytest.mark.parametrize("scope", ["all-pairs", "all-to-one", "one-to-all", "local"])
-    @pytest.mark.parametrize("way", ["uniBw", "biBw"])
+    @pytest.mark.parametrize(
+        ("scope", "way"),
+        [
+            ("all-pairs", "biBw"),
+            *((scope, "uniBw") for scope in ("all-to-one", "one-to-all", "local")),
+            pytest.param("all-pairs", "uniBw", marks=pytest.mark.exhaustive),
+            pytest.param("all-to-one", "biBw", marks=pytest.mark.exhaustive),
+            pytest.param("one-to-all", "biBw", marks=pytest.mark.exhaustive),
+        ],
+    )
     def test_many_flows_at_once_arrive_where_they_should(self, cclmark, scope, way):
-        if (scope, way) == ("local", "biBw"):
-            pytest.skip("within a device there is one way only")
         run = cclmark("p2p", "--devices", "host:3", *SHORT, "-p", way, "--scope", scope)
         assert statuses(run) == {"ok"}
         assert all(one.verification.wrong == 0 for one in run.journal.transfers)
@@ -142,7 +149,8 @@ class TestHost:
     def test_no_more_than_so_many_devices_are_shown(self, cclmark):
         run = cclmark("p2p", "--devices", "host:5", *ONE_WAY, "--max-display", "3")
         assert "2 of 5 devices are not shown" in run.out
-        assert len(run.journal.transfers) == 20
+        assert pairs(run) == all_pairs(5)
+        assert statuses(run) == {"ok"}
 
     @pytest.mark.parametrize(
         ("flags", "pair"),
@@ -186,7 +194,7 @@ class TestHost:
 
     @pytest.mark.parametrize("name", ["json", "csv", "markdown", "pccl"])
     def test_formats(self, cclmark, name):
-        run = cclmark("p2p", "--devices", "host:2", *SHORT, "--format", name)
+        run = cclmark("p2p", "--devices", "host:2", *SHORT, "-t", "CE", "--format", name)
         if name == "json":
             document = json.loads(run.out)
             assert len(document["transfers"]) == len(run.journal.transfers)
@@ -315,7 +323,8 @@ class TestCuda:
 
     def test_where_handles_are_forbidden_descriptors_serve(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_NO_IPC="1")
-        run = cclmark("p2p", "-m", "1", "-g", "2", *SHORT, "-d", "write,read", env=env)
+        flags = ("-p", "uniBw", "-d", "write,read")
+        run = cclmark("p2p", "-m", "1", "-g", "2", *SHORT, *flags, env=env)
         assert statuses(run) == {"ok"}
         assert len({device.pid for device in run.journal.header.devices}) == 2
 
@@ -334,6 +343,7 @@ class TestCuda:
         assert "hung" in run.out
         assert "no data arrived from DEV0 at DEV1" in run.err
 
+    @pytest.mark.exhaustive  # TestOneBadFlowAmongOthers has a hang in a transfer of several flows
     def test_both_ways_may_hang(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_COPY_HANG="0-1,1-0")
         run = cclmark(
@@ -378,10 +388,10 @@ class TestCuda:
 
 PCCL = [
     *(
-        # Each two values together in one of the lines that are not left out.
+        # Each value in one of the lines that are not left out: other tests measure their products.
         pytest.param(
             f"--num_elems=4096 --p2p_type={means} --perf={perf} --p2p_direction={way}",
-            marks=[] if (k + m + n) % 2 == 0 else pytest.mark.exhaustive,
+            marks=[] if (m, n) == (k % 3, k % 2) else pytest.mark.exhaustive,
         )
         for k, means in enumerate(
             ("CE", *(f"SM --kernel={k}" for k in ("cacheCopy", "ncCopy", "bulkCopy")))
@@ -393,7 +403,7 @@ PCCL = [
     "--num_elems=4096 --bench_type=all",
     "--num_elems=4096 --bench_type=p2p_write",
     "--num_elems=4096 --bench_type=p2p_read",
-    "--num_elems=4096 --dev_list=0,1,2 --verify=1 --warmup=0 --repeat=3",
+    "--num_elems=4096 --dev_list=0,1 --verify=1 --warmup=0 --repeat=3",
     "-n 4096 -t SM -k cacheCopy -p uniBw -d write -b 4 -s 64 -r 2 -v 1 -u 1 -w 1 -e 1 -j 1 -f 2",
     "-n 4096 -a 1 -t CE -p uniBw -d write",
     "-i 2 -y 8 -x 64 --buffer_offset 16 -c none -m 0",
@@ -403,7 +413,7 @@ PCCL = [
 
 @pytest.mark.parametrize("line", PCCL)
 def test_command_lines_of_pccl_work_as_they_stand(cclmark, fake_cuda, line):
-    run = cclmark("p2pBandwidthLatencyTest", "--num_gpus=3", *line.split(), env=fake_cuda.env())
+    run = cclmark("p2pBandwidthLatencyTest", "--num_gpus=2", *line.split(), env=fake_cuda.env())
     assert statuses(run) == {"ok"}
     assert "P2P Connectivity & minPath Matrix" in run.out
     assert "Matrix (" in run.out.partition("minPath")[2]
@@ -420,7 +430,8 @@ def test_the_program_is_there_under_pccls_name():
 
 @pytest.mark.parametrize("command", ["p2p", "all_reduce"])
 def test_a_reader_of_everything_that_leaves_is_no_wrong_data(tmp_path, command):
-    line = f"{sys.executable} -m cclmark {command} --devices host:2 -b 64K 2>&1 | head -n 3"
+    flags = "--devices host:2 -b 64K --max-time 0.1"
+    line = f"{sys.executable} -m cclmark {command} {flags} 2>&1 | head -n 3"
     done = subprocess.run(
         ["bash", "-c", f"{line} > /dev/null; exit ${{PIPESTATUS[0]}}"], cwd=tmp_path, check=False
     )

@@ -18,7 +18,7 @@ def complete(cclmark, path, *arguments):
     return cclmark(*arguments, "--resume", str(path))
 
 
-@pytest.mark.parametrize("cycles", [1, 2])
+@pytest.mark.parametrize("cycles", [pytest.param(1, marks=pytest.mark.exhaustive), 2])
 def test_a_run_that_was_killed(cclmark, background, no_leaks, cycles):
     command = ("all_reduce", "-b", "64", "-e", "2K", "-d", "int32,float32", "-N", str(cycles))
     run = background(*command, *SWEEP)
@@ -177,7 +177,7 @@ def test_an_environment_that_changed_is_told(cclmark, tmp_path):
 
 
 def test_transfers(cclmark, tmp_path):
-    command = ("p2p", "--devices", "host:3", "-p", "uniBw", "--begin", "64K")
+    command = ("p2p", "--devices", "host:3", "-p", "uniBw", "--begin", "64K", "--max-time", "0.01")
     whole = cclmark(*command)
     lines = whole.journal_path.read_bytes().splitlines(keepends=True)
     cut = tmp_path / "cut.jsonl"

@@ -94,8 +94,8 @@ def test_a_suite_that_passes(run, tmp_path):
             'latency_at_most = "10 s"',
         ),
         (
-            'run = "pairs --devices host:3 --only broadcast -b 1K -e 1K -n 5"',
-            'pair = "2-0"\nalgbw_at_least = "1 B/s"',
+            'run = "pairs --devices host:2 --only broadcast -b 1K -e 1K -n 5"',
+            'pair = "1-0"\nalgbw_at_least = "1 B/s"',
         ),
     )
     ended = run(suite, "--junit", "j.xml")
@@ -122,7 +122,7 @@ def test_a_suite_that_passes(run, tmp_path):
 
 
 def test_a_threshold_that_is_missed_is_code_1_and_says_by_how_much(run):
-    suite = suite_of((f'run = "all_reduce {TINY}"\nrepeats = 3', 'busbw_at_least = "900 TB/s"'))
+    suite = suite_of((f'run = "all_reduce {ONE_RANK}"\nrepeats = 3', 'algbw_at_least = "900 TB/s"'))
     ended = run(suite, "--format", "json", code=1)
     verdict = json.loads(ended.out)
     assert verdict["exit_code"] == 1
@@ -319,8 +319,15 @@ def test_journals_are_never_written_over(run):
     assert "already exists" in run(suite, code=2).message
 
 
-def test_the_shipped_suite_of_the_host_passes(cclmark):
-    ended = cclmark("run", "host", "--tag", "quick", timeout_s=110)
+# Each command of a suite takes as long as the suite says; unit tests hold all thresholds of the
+# shipped suites against the cases of their commands.
+@pytest.mark.parametrize(
+    "chosen",
+    [("--only", "p2p"), pytest.param(("--tag", "quick"), marks=pytest.mark.exhaustive)],
+    ids=" ".join,
+)
+def test_the_shipped_suite_of_the_host_passes(cclmark, chosen):
+    ended = cclmark("run", "host", *chosen, timeout_s=110)
     assert "exit code 0" in ended.out
     assert any(name.startswith("cclmark-runs/") for name in ended.written())
 
@@ -387,6 +394,6 @@ def test_when_the_suite_is_killed_its_command_ends_with_its_results_kept(started
 
 
 def test_checks_of_torch_are_part_of_a_suite(run, torch):
-    suite = suite_of(('run = "torch check --backend gloo -g 2 --only barrier,broadcast"',))
+    suite = suite_of(('run = "torch check --backend gloo -g 2 --only broadcast"',))
     out = run(suite, timeout_s=110).out
     assert "checked, none wrong" in out

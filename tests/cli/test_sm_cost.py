@@ -29,7 +29,7 @@ from cclmark.tune.rules import Rule
 from cclmark.tune.tune_result import OperationResult, TuneResult
 
 flags = TuneFlags(operations="all_reduce", begin="16K", end="64K", factor=2.0)
-with joined(lambda: "cuda:0,1", None, 60.0) as coordinator:
+with joined(lambda: "cuda:0", None, 60.0) as coordinator:
     request, plan = request_of(["all_reduce"], flags, coordinator)
     cases = items_of(request.planned, Case)
     gain = RatioEstimate(-0.1, 0.01, 6, 0.001, 7)

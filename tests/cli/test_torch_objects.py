@@ -6,13 +6,12 @@ import csv
 import io
 import json
 import signal
-from pathlib import Path
 
 import pytest
 
+from fake_backends import find_fakes
 from patience import waits
 
-FAKES = Path(__file__).parents[1] / "fakes"
 SOON_S = 20.0
 OBJECTS = ("torch", "objects", "--backend", "gloo", "--max-time", "0.02")
 LIST = ("all_gather_object", "broadcast_object_list", "scatter_object_list", "gather_object")
@@ -97,23 +96,26 @@ class TestGloo:
         assert (result.call.content, result.status) == ("numbers", "ok")
         assert 90 < result.call.size_bytes <= 100
 
-    @pytest.mark.parametrize("format_name", ["json", "csv", "markdown"])
-    def test_other_formats(self, cclmark, format_name):
-        flags = ("-g", "2", "-e", "64", "--only", "flag,broadcast", "--format", format_name)
-        run = cclmark(*OBJECTS, *flags)
-        if format_name == "json":
-            found = json.loads(run.out)["objects"]
-            assert [one["call"]["operation"] for one in found] == ["flag", "broadcast_object_list"]
-            assert found[0]["figures"]["ratio"] > 0
-        elif format_name == "csv":
-            rows = list(csv.DictReader(io.StringIO(run.out)))
-            assert [row["tensor_call"] for row in rows] == ["all_reduce", "broadcast"]
-            assert {row["wrong_ranks"] for row in rows} == {"0"}
-        else:
-            assert [line for line in run.out.splitlines() if line.startswith("## ")] == [
-                "## flag: all_gather_object of a bool, all_reduce of an int32 · gloo, 2 ranks",
-                "## broadcast_object_list and broadcast · bytes, gloo, 2 ranks",
-            ]
+    def test_a_table_of_commas_is_written_meanwhile(self, cclmark):
+        run = cclmark(
+            *OBJECTS, "-g", "2", "-e", "64", "--only", "flag,broadcast", "--format", "csv"
+        )
+        rows = list(csv.DictReader(io.StringIO(run.out)))
+        assert [row["tensor_call"] for row in rows] == ["all_reduce", "broadcast"]
+        assert {row["wrong_ranks"] for row in rows} == {"0"}
+
+    def test_other_formats_of_a_journal(self, whole, cclmark):
+        path = str(whole.journal_path)
+        found = json.loads(cclmark("export", path, "--format", "json").out)["objects"]
+        assert [one["call"]["operation"] for one in found] == ["flag", *LIST, "send_object_list"]
+        assert found[0]["figures"]["ratio"] > 0
+        text = cclmark("export", path, "--format", "markdown").out
+        titles = [line for line in text.splitlines() if line.startswith("## ")]
+        assert titles[:3:2] == [
+            "## flag: all_gather_object of a bool, all_reduce of an int32 · gloo, 3 ranks",
+            "## broadcast_object_list and broadcast · bytes, gloo, 3 ranks",
+        ]
+        assert len(titles) == 6
 
     def test_corruption_of_objects_and_tensors_is_found_on_the_rank(self, cclmark):
         fault = ("--inject", "corrupt:rank=1,index=3")
@@ -166,11 +168,16 @@ class TestGloo:
 
 @pytest.mark.usefixtures("torch")
 class TestFaults:
+    @pytest.fixture(autouse=True)
+    @staticmethod
+    def found(tmp_path):
+        names = (f"{name}_backend" for name in ("broken", "idle", "copying"))
+        find_fakes(tmp_path, *names, "over_gloo")
+
     def of(self, cclmark, backend, *flags, code):
         return cclmark(
             *("torch", "objects", "--backend", backend, "--import", f"{backend}_backend"),
             *("--devices", "host:2", "-e", "64", "--max-time", "0.02", *flags, *waits(10)),
-            env={"PYTHONPATH": str(FAKES)},
             code=code,
         )
 

@@ -115,7 +115,7 @@ def test_messages(traced):
 
 
 def test_the_network(traced):
-    run, rows = traced("all_gather", 3, NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
+    run, rows = traced("all_gather", 2, NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
     between = [row for row in rows if row["source"] != row["destination"]]
     assert {row["transport"] for row in between} == {"NET/Socket device 0"}
     assert "NET/Socket device 0" in run.out
@@ -139,7 +139,8 @@ def test_the_network(traced):
 def test_unknown_steps(traced, variables, reason):
     # Ranks that differ are an error of the trace too.
     code = 3 if "CCLMARK_FAKE_ODD_ALGORITHM" in variables else 0
-    run, rows = traced("all_reduce", 3, code=code, **variables)
+    ranks = 3 if "CCLMARK_FAKE_SUBSET" in variables else 2
+    run, rows = traced("all_reduce", ranks, code=code, **variables)
     assert "steps of the algorithm: unknown: " in run.out
     assert reason in run.out
     assert rows == []
@@ -147,14 +148,14 @@ def test_unknown_steps(traced, variables, reason):
 
 
 def test_a_rank_that_reports_nothing(traced):
-    run, rows = traced("all_reduce", 3, code=3, CCLMARK_FAKE_SILENT_PROFILER="1")
+    run, rows = traced("all_reduce", 2, code=3, CCLMARK_FAKE_SILENT_PROFILER="1")
     assert "rank 1 reported no operation" in run.out
     assert rows
 
 
 def test_a_bridge_between_islands_of_another_library(traced):
-    bridge = ("-b", "16M", "--ccl", "bridge", "--islands", "0-1,2-3")
-    run, rows = traced("all_reduce", 4, *bridge)
+    bridge = ("--ccl", "bridge", "--islands", "0-1,2-3")
+    run, rows = traced("all_reduce", 4, *bridge, CCLMARK_BRIDGE_WHOLE_BYTES="32K")
     assert (
         "3 stages, 4 steps; 8 parts of operations within islands, whose steps are unknown"
         in run.out
@@ -183,10 +184,10 @@ def test_the_engines_plan_in_short(cclmark, tmp_path):
 
 
 def test_in_place_nothing_is_copied_onto_itself(cclmark, tmp_path):
-    for placement, number in (("in-place", 6), ("out-of-place", 9)):
+    for placement, number in (("in-place", 2), ("out-of-place", 4)):
         path = tmp_path / f"{placement}.pftrace"
         cclmark(
-            *("trace", "all_gather", "--devices", "host:3", *SHORT, "--placement", placement),
+            *("trace", "all_gather", "--devices", "host:2", *SHORT, "--placement", placement),
             *("-O", path),
         )
         assert len(rows_of(path.with_suffix(".steps.csv"))) == number
@@ -209,20 +210,20 @@ def test_a_file_that_exists_is_kept(cclmark, tmp_path):
     [
         (
             "openmpi",
-            3,
+            2,
             {
                 "OMPI_MCA_coll_tuned_use_dynamic_rules": "true",
                 "OMPI_MCA_coll_tuned_allreduce_algorithm": "ring",
             },
             "ring",
-            4,
+            2,
         ),
         (
             "mpich",
-            3,
+            2,
             {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "recursive_doubling"},
             "recursive doubling",
-            3,
+            1,
         ),
         ("mpich", 2, {}, "", 0),
     ],

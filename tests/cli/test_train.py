@@ -13,9 +13,9 @@ import pytest
 from cclmark.analysis.statistics import median
 from cclmark.analysis.training_summaries import figures_of
 from cclmark.report.journal_text import replayed
+from fake_backends import find_fakes
 from patience import waits
 
-FAKES = Path(__file__).parents[1] / "fakes"
 TRACES = Path(__file__).parents[1] / "unit" / "traces"
 SHORT = ("-n", "4", "-w", "1", "--batch", "2", "--sequence", "32", *waits(30))
 LITTLE = (
@@ -42,13 +42,6 @@ def end(*_):
 
 register_optimizer_step_post_hook(end)
 """
-
-
-def find_fakes(directory, *names):
-    """Runs in this directory import these modules, without a PYTHONPATH of their own."""
-    for name in names:
-        (directory / f"{name}.py").symlink_to(FAKES / f"{name}.py")
-    return directory
 
 
 @pytest.mark.usefixtures("torch", "no_leaks")
@@ -164,16 +157,27 @@ class TestRuns:
         directory = find_fakes(tmp_path_factory.mktemp("refused"), "little_memory")
         return cclmark_in(directory, *LITTLE, env=LITTLE_ENV, code=3)
 
-    def test_stages_of_a_pipeline_report_the_loss_of_the_last_one(self, cclmark):
-        run = cclmark("train", "--devices", "host:2", "--parallel", "pp", *SHORT)
-        (one,) = run.journal.trainings
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def pipelines(cclmark_in, tmp_path_factory, torch):
+        return cclmark_in(
+            tmp_path_factory.mktemp("pipelines"),
+            *("train", "--devices", "host:2", "--parallel", "pp", *SHORT, "--rounds", "1"),
+            *("--vary", "GLOO_SOCKET_IFNAME=lo,none0"),
+        )
+
+    def test_stages_of_a_pipeline_report_the_loss_of_the_last_one(self, pipelines):
+        one = pipelines.journal.trainings[0]
         assert one.training.microbatches == 2
         assert one.losses[0] == pytest.approx(math.log(512), abs=0.1)
         assert one.alone_s == []
         assert one.check is not None
         assert one.check.elements == 512 * 64
         assert one.check.differences == []
-        assert "pipeline parallel (Schedule1F1B), 2 ranks, batch 2 x 32, 2 microbatches" in run.out
+        assert (
+            "pipeline parallel (Schedule1F1B), 2 ranks, batch 2 x 32, 2 microbatches"
+            in pipelines.out
+        )
 
     def test_mixed_types_of_experts_that_are_balanced_with_a_given_peak(self, cclmark):
         run = cclmark(
@@ -222,7 +226,7 @@ class TestRuns:
     def test_rounds_repeat_the_losses_and_are_resumed(self, cclmark, tmp_path):
         artifact = tmp_path / "environment.sh"
         artifact.write_text("export NCCL_ALGO=Ring\nexport NCCL_PROTO=LL\n")
-        arguments = (*ALONE, "--rounds", "2", "--artifact", str(artifact))
+        arguments = (*ALONE, "--layers", "1", "--rounds", "2", "--artifact", str(artifact))
         first = cclmark(*arguments)
         losses = [one.losses for one in first.journal.trainings]
         assert len(losses) == 4
@@ -236,18 +240,15 @@ class TestRuns:
         part.write_bytes(b"".join(lines[:4]))  # the header and three results
         resumed = cclmark(*arguments, "--resume", str(part))
         assert [one.losses for one in resumed.journal.trainings] == losses
-        other = cclmark(*ALONE, "--seed", "2", "--resume", str(part), code=2)
+        other = cclmark(*ALONE, "--layers", "1", "--seed", "2", "--resume", str(part), code=2)
         assert "settings (--vary)" in other.err or "rounds" in other.err
 
-    def test_a_variable_reaches_the_ranks_of_its_variant_alone(self, cclmark):
-        run = cclmark(
-            *("train", "--devices", "host:2", "--parallel", "pp", *SHORT, "--rounds", "1"),
-            *("--vary", "GLOO_SOCKET_IFNAME=lo,none0"),
-        )
-        status = {one.training.variant.describe(): one.status for one in run.journal.trainings}
+    def test_a_variable_reaches_the_ranks_of_its_variant_alone(self, pipelines):
+        trainings = pipelines.journal.trainings
+        status = {one.training.variant.describe(): one.status for one in trainings}
         assert (status["default"], status["GLOO_SOCKET_IFNAME=lo"]) == ("ok", "ok")
         assert status["GLOO_SOCKET_IFNAME=none0"] == "skipped"
-        assert "GLOO_SOCKET_IFNAME=none0" in run.out
+        assert "GLOO_SOCKET_IFNAME=none0" in pipelines.out
 
     def test_what_cannot_fit_is_refused_with_what_would(self, cclmark):
         run = cclmark(*ALONE, "--model", "gpt2-xl", "--batch", "100000", code=3)

@@ -117,20 +117,25 @@ sum = 0
 
 
 @pytest.mark.parametrize(
-    ("name", "files"),
+    ("name", "operation", "files"),
     [
         # Open MPI's mpirun takes a second to start, and the search starts it some fifty times.
-        pytest.param("openmpi", ["ring.rules"], marks=pytest.mark.exhaustive),
-        ("mpich", ["ring-mpich_coll.json", "ring-mpich_posix_coll.json"]),
+        pytest.param("openmpi", "all_reduce", ["ring.rules"], marks=pytest.mark.exhaustive),
+        pytest.param(
+            *("mpich", "all_reduce", ["ring-mpich_coll.json", "ring-mpich_posix_coll.json"]),
+            marks=pytest.mark.exhaustive,
+        ),
+        # Of these, MPICH has the fewest algorithms.
+        ("mpich", "reduce", ["binomial-mpich_coll.json", "binomial-mpich_posix_coll.json"]),
     ],
 )
-def test_an_mpi_is_tuned_by_its_own_files(cclmark, tmp_path, name, files):
+def test_an_mpi_is_tuned_by_its_own_files(cclmark, tmp_path, name, operation, files):
     """Every candidate runs with its files; tests/unit/test_tuning.py has gains."""
     mpirun = Path(__file__).parents[2] / "build" / "mpi" / name / "bin" / "mpirun"
     if not mpirun.is_file():
         pytest.skip(f"{mpirun} is not there")
     run = cclmark(
-        *("tune", "all_reduce", "--ccl", "mpi", "--devices", "host:2", "-b", "1K", "-e", "1K"),
+        *("tune", operation, "--ccl", "mpi", "--devices", "host:2", "-b", "1K", "-e", "1K"),
         *("-n", "1", "-w", "0", "--budget", "1s", "-O", "t"),
         env={"CCLMARK_MPIRUN": str(mpirun), "TMPDIR": str(tmp_path)},
     )

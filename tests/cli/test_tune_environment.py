@@ -58,11 +58,12 @@ OPERATIONS = {"nccl": "sendrecv"}
 @pytest.mark.parametrize(
     ("ccl", "name", "value", "default", "kept"),
     [
-        ("hccl", "HCCL_BUFFSIZE", "400", "200", "HCCL_INTRA_PCIE_ENABLE"),
-        ("nccl", "NCCL_MIN_P2P_NCHANNELS", "4", "1", "NCCL_IB_DISABLE"),
+        ("nccl", "NCCL_NVB_DISABLE", "1", "0", "NCCL_IB_DISABLE"),
         *(
             pytest.param(*one, marks=pytest.mark.exhaustive)
             for one in (
+                ("nccl", "NCCL_MIN_P2P_NCHANNELS", "4", "1", "NCCL_IB_DISABLE"),
+                ("hccl", "HCCL_BUFFSIZE", "400", "200", "HCCL_INTRA_PCIE_ENABLE"),
                 ("flagcx", "FLAGCX_UNIRUNNER_NSLICES", "4", "1", "FLAGCX_P2P_DISABLE"),
                 ("oneccl", "CCL_WORKER_COUNT", "4", "1", "CCL_ATL_SHM"),
             )

@@ -76,7 +76,7 @@ def expected(choice=CHANGED):
     return [BY_SIZE[0], choice, BY_SIZE[2]]
 
 
-@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, *VERSIONS])
+@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, *sampled(VERSIONS)])
 def test_a_rule_changes_what_runs_in_its_range(bench, version):
     table = replace(TABLE, library_version=version_text(version))
     run = bench.run(table, CCLMARK_FAKE_NCCL_VERSION=str(version))
@@ -147,22 +147,24 @@ def test_other_conditions_keep_the_librarys_choice(bench, changes, difference):
     # Once in each process, those that measure and those that explain, without NCCL_DEBUG too.
     assert run.err.count(f"\ncclmark's plug-in {warning}") + run.err.startswith("cclmark's") == 4
     assert reasons(run) == [f"the tuner table {bench.path} is not applied: {difference}"] * 3
-    forced = bench.run(other, CCLMARK_TUNER_ANYWHERE="1", NCCL_DEBUG="INFO")
-    assert kernels(forced) == expected()
-    assert f"1 of {bench.path}, although {difference}" in forced.err
-    assert (
-        reasons(forced) == [f"the tuner table {bench.path} is applied, although {difference}"] * 3
-    )
-    assert kernels(bench.run(other, CCLMARK_TUNER_ANYWHERE="0")) == BY_SIZE
 
 
-def test_all_differences_are_reported(bench):
+def test_a_table_for_other_conditions_is_applied_on_request(bench):
+    """All differences are reported."""
     other = replace(TABLE, library_version="2.27.7", device="NVIDIA H200", nvlinks=18)
-    run = bench.run(other)
-    assert (
+    differences = (
         "the library is nccl 2.28.9, not nccl 2.27.7; the device is 'CCLMark Fake GPU', not "
         "'NVIDIA H200'; the number of the device's NVLinks is unknown, not 18"
-    ) in run.err
+    )
+    forced = bench.run(other, CCLMARK_TUNER_ANYWHERE="1", NCCL_DEBUG="INFO")
+    assert kernels(forced) == expected()
+    assert f"1 of {bench.path}, although {differences}" in forced.err
+    assert (
+        reasons(forced) == [f"the tuner table {bench.path} is applied, although {differences}"] * 3
+    )
+    refused = bench.run(other, CCLMARK_TUNER_ANYWHERE="0")
+    assert kernels(refused) == BY_SIZE
+    assert differences in refused.err
 
 
 def test_nvlinks_are_counted(bench):
@@ -224,7 +226,7 @@ def test_a_table_with_an_error_ends_the_run(bench, version, error):
     ("kind", "problem"),
     [
         ("missing", "No such file or directory"),
-        ("directory", "it is not a regular file"),
+        pytest.param("directory", "it is not a regular file", marks=pytest.mark.exhaustive),
         ("fifo", "it is not a regular file"),
     ],
 )
@@ -237,7 +239,9 @@ def test_a_table_that_cannot_be_read_ends_the_run(bench, kind, problem):
     assert f"refuses the tuner table: {bench.path}: {problem}" in run.err
 
 
-@pytest.mark.parametrize("path", ["table.txt", "./table.txt", "~/table.txt"])
+@pytest.mark.parametrize(
+    "path", ["table.txt", pytest.param("./table.txt", marks=pytest.mark.exhaustive), "~/table.txt"]
+)
 def test_a_relative_path_ends_the_run(bench, path):
     run = bench.run(CCLMARK_TUNER_TABLE=path, code=4)
     assert (
@@ -251,7 +255,7 @@ def test_an_invalid_switch_ends_the_run(bench):
     assert "refuses the tuner table: CCLMARK_TUNER_ANYWHERE must be 0 or 1" in run.err
 
 
-@pytest.mark.parametrize("value", ["0", "0x0"])
+@pytest.mark.parametrize("value", [pytest.param("0", marks=pytest.mark.exhaustive), "0x0"])
 def test_nvls_is_refused_where_it_is_switched_off(bench, value):
     table = replace(TABLE, rules=[replace(RING, algorithm="nvls_tree", protocol="simple")])
     run = bench.run(table, NCCL_NVLS_ENABLE=value, code=4)
@@ -260,7 +264,10 @@ def test_nvls_is_refused_where_it_is_switched_off(bench, value):
     ) in run.err
 
 
-@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, 22200, 22809, 23003])
+@pytest.mark.parametrize(
+    "version",
+    [WITHOUT_PROFILERS, pytest.param(22200, marks=pytest.mark.exhaustive), 22809, 23003],
+)
 def test_what_is_not_available_is_the_librarys_choice(bench, version):
     table = replace(
         TABLE,
@@ -285,7 +292,16 @@ def test_a_variable_of_nccl_excludes_a_rule(bench):
     assert f"does not apply line {LINE} of the tuner table" in run.err
 
 
-@pytest.mark.parametrize("version", [WITHOUT_PROFILERS, *sampled(VERSIONS)])
+# Other tests call rules, and the other tuner, by every interface.
+@pytest.mark.parametrize(
+    "version",
+    [
+        version
+        if version in (WITHOUT_PROFILERS, 22809)
+        else pytest.param(version, marks=pytest.mark.exhaustive)
+        for version in (WITHOUT_PROFILERS, *VERSIONS)
+    ],
+)
 def test_a_rule_has_the_last_word_over_another_tuner(bench, version):
     more = {
         "CCLMARK_FAKE_NCCL_VERSION": str(version),
@@ -296,11 +312,19 @@ def test_a_rule_has_the_last_word_over_another_tuner(bench, version):
     run = bench.run(table, **more)
     others = ("ring", "SIMPLE", 5)
     assert kernels(run) == [others, CHANGED, others]
+
+
+def test_what_a_rule_leaves_open_beside_another_tuner(bench):
+    more = {
+        "CCLMARK_PLUGIN_TUNER": bench.other,
+        "CCLMARK_FAKE_OTHER_CHOICE": RING_SIMPLE_5,
+    }
+    others = ("ring", "SIMPLE", 5)
     # The other one's channels belong to the other one's choice.
-    kept = bench.run(replace(table, rules=[replace(RING, channels=0)]), **more)
+    kept = bench.run(replace(TABLE, rules=[replace(RING, channels=0)]), **more)
     assert kernels(kept) == [others, ("ring", "LL128", BY_SIZE[1][2]), others]
     missing = replace(RING, algorithm="collnet_chain", protocol="simple")
-    assert kernels(bench.run(replace(table, rules=[missing]), **more)) == [others] * 3
+    assert kernels(bench.run(replace(TABLE, rules=[missing]), **more)) == [others] * 3
 
 
 def test_errors_of_another_tuner_reach_nccl(bench):

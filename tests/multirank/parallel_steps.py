@@ -93,10 +93,14 @@ class Peak(TorchDispatchMode):
         if DTensor in types:
             return NotImplemented  # its operators on local tensors follow
         found = function(*args, **(kwargs or {}))
+        added = False
         for one in tree_leaves((found, args, kwargs)):
             if type(one) in (torch.Tensor, torch.nn.Parameter):
-                self.live[one.untyped_storage()] = None
-        self.bytes = max(self.bytes, sum(storage.nbytes() for storage in self.live))
+                storage = one.untyped_storage()
+                added |= storage not in self.live
+                self.live[storage] = None
+        if added:  # only then there may be more than before
+            self.bytes = max(self.bytes, sum(storage.nbytes() for storage in self.live))
         return found
 
 

@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from commands import PROGRAM, default_signals, environment, tagged_processes
+from forked import Sources
+from forked_background import ForkedProcess
 from patience import scaled
 
 SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-e", "64", "-n", "5", "-w", "1")
@@ -18,10 +20,12 @@ SWEEP = ("all_reduce", "--devices", "host", "-b", "64", "-e", "64", "-n", "5", "
 class Pods:
     """Starts them and waits for their end."""
 
-    def __init__(self, tag: str, directory: Path) -> None:
+    def __init__(self, tag: str, directory: Path, sources: Sources | None) -> None:
         self.directory = directory
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.forks: list[ForkedProcess] = []
         self.tag = tag
+        self._sources = sources
 
     def start(self, rank, number, *arguments, prefix: Sequence[str] = (), **env):
         """One of them. ``prefix``: what starts it; an empty variable is not set at all."""
@@ -31,22 +35,29 @@ class Pods:
             "CCLMARK_SHARED_DIR": str(self.directory / "shared"),
             **env,
         }
+        variables = environment(self.tag, {name: text for name, text in extra.items() if text})
+        words = [*(arguments or SWEEP)]
         with default_signals():
+            if self._sources is not None and not prefix:
+                source = self._sources.of(words, variables)
+                if source.suits(variables):
+                    run = source.start(words, self.directory, variables)
+                    self.forks.append(ForkedProcess(run))
+                    return self.forks[-1]
             process = subprocess.Popen(
-                [*prefix, *PROGRAM, *(arguments or SWEEP)],
+                [*prefix, *PROGRAM, *words],
                 cwd=self.directory,
-                env=environment(self.tag, {name: text for name, text in extra.items() if text}),
+                env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                text=True,
             )
         self.processes.append(process)
-        return self.processes[-1]
+        return process
 
     def end(self, process, timeout_s=60):
         """Its exit code, what it printed and what it said."""
-        out, err = process.communicate(timeout=scaled(timeout_s))
+        out, err = (text.decode() for text in process.communicate(timeout=scaled(timeout_s)))
         assert "Traceback" not in err, err
         return process.returncode, out, err
 
@@ -56,11 +67,14 @@ class Pods:
 
 
 @contextmanager
-def pods_in(directory: Path, tag: str) -> Iterator[Pods]:
-    """They are killed at the end if they still run."""
-    made = Pods(f"{tag}-pods-{os.urandom(4).hex()}", directory)
+def pods_in(directory: Path, tag: str, sources: Sources | None = None) -> Iterator[Pods]:
+    """They are killed at the end if they still run. With ``sources`` they are forked."""
+    made = Pods(f"{tag}-pods-{os.urandom(4).hex()}", directory, sources)
     yield made
     for pid in tagged_processes(made.tag):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for fork in made.forks:
+        fork.close()
     for process in made.processes:
         process.communicate()

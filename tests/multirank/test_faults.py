@@ -101,6 +101,7 @@ def test_a_rank_killed_while_it_measures(background, rank):
     kept(ended)
 
 
+@pytest.mark.started
 def test_a_rank_that_crashes(background):
     run = background(*ENDLESS)
     pids = run.wait_for_ranks(results=1)
@@ -161,7 +162,13 @@ def wait_until_gone(run, within_s: float) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("up", [False, True], ids=["start-up", "measuring"])
+@pytest.mark.parametrize(
+    "up",
+    [
+        pytest.param(False, id="start-up"),
+        pytest.param(True, id="measuring", marks=pytest.mark.started),
+    ],
+)
 def test_killing_the_launcher_takes_the_ranks_with_it(background, up):
     run = background(*ENDLESS)
     if up:
@@ -180,7 +187,7 @@ def test_killing_the_launcher_takes_the_ranks_with_it(background, up):
 @pytest.mark.parametrize(
     ("number", "code"),
     [
-        (signal.SIGINT, 130),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.started),
         (signal.SIGTERM, 143),
         pytest.param(signal.SIGHUP, 129, marks=pytest.mark.exhaustive),  # see test_signals.py
     ],

@@ -53,7 +53,9 @@ def struck(background, tmp_path):
             run = background(*SWEEP, *SHORT, *waits(timeout_s), *more, env=env)
         else:
             run = background(*SWEEP, *LONG.get(phase, SHORT), *waits(timeout_s), *more)
-        pid = run.wait_for_workers(RANKS)[rank]
+        # Behind all results the others may have ended.
+        pids = run.wait_for_ranks() if phase in BEHIND else run.wait_for_workers(RANKS)
+        pid = pids[rank]
         run.wait_for_phase(rank, phase)
         run.signal(pid, number)
         return run, run.finish(AT_MOST_S), pid

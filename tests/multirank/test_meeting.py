@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from pods import SWEEP, pods_in
+from pods import SWEEP
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.meeting import find_meeting, open_meeting
@@ -18,12 +18,7 @@ from patience import scaled, waits
 from ports import free_port
 
 
-@pytest.fixture
-def pods(tag, tmp_path):
-    with pods_in(tmp_path, tag) as made:
-        yield made
-
-
+@pytest.mark.started
 def test_only_the_first_prints_and_writes(pods):
     started = [pods.start(rank, 3) for rank in (2, 1, 0)]
     (last, second, first) = [pods.end(process) for process in started]

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from pods import pods_in
 
 REPOSITORY = Path(__file__).parents[2]
 COMMAND = (
@@ -24,12 +23,6 @@ float32 = 7
 [reductions]
 sum = 0
 """
-
-
-@pytest.fixture
-def pods(tag, tmp_path):
-    with pods_in(tmp_path, tag) as made:
-        yield made
 
 
 @pytest.fixture

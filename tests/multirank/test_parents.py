@@ -15,7 +15,7 @@ import time
 import uuid
 
 import pytest
-from pods import SWEEP, pods_in
+from pods import SWEEP
 
 from cclmark.results.journal import read_journal
 from commands import PROGRAM, default_signals, environment, tagged_processes, wait_until
@@ -29,12 +29,6 @@ PARENT = [
 ]
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
-
-
-@pytest.fixture
-def pods(tag, tmp_path):
-    with pods_in(tmp_path, tag) as made:
-        yield made
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from pods import pods_in
 
 from cclmark.results.journal import read_journal
 from commands import PROGRAM, environment, wait_until
+from holding import held
 from patience import scaled
 
 SWEEP = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1", "-w", "0")
@@ -299,21 +299,20 @@ def test_a_signal_within_the_poll_of_the_last_hello(background, tmp_path, awaite
     assert bool(places) or not awaited
 
 
-def test_a_signal_within_the_poll_of_the_last_process(tag, tmp_path):
+def test_a_signal_within_the_poll_of_the_last_process(pods, tmp_path):
     """All processes have connected, and none of them has a rank yet."""
     env = within_one_poll(tmp_path, "Ready", 2)
-    with pods_in(tmp_path, tag) as pods:
-        started = [pods.start(rank, 3, **env) for rank in range(3)]
-        (code, _, err), *others = [pods.end(process, SOON_S) for process in started]
-        assert code == 130, err
-        assert err.splitlines()[-1] == "cclmark: interrupted"
-        assert all(code in (4, 130) for code, _, _ in others), others
-        assert list((tmp_path / "shared").iterdir()) == []
-        assert list(tmp_path.rglob("*.jsonl")) == []
+    started = [pods.start(rank, 3, **env) for rank in range(3)]
+    (code, _, err), *others = [pods.end(process, SOON_S) for process in started]
+    assert code == 130, err
+    assert err.splitlines()[-1] == "cclmark: interrupted"
+    assert all(code in (4, 130) for code, _, _ in others), others
+    assert list((tmp_path / "shared").iterdir()) == []
+    assert list(tmp_path.rglob("*.jsonl")) == []
 
 
-def test_a_signal_while_a_rank_is_not_up_leaves_no_file(background):
-    run = background(*SWEEP, "-N", "0")
+def test_a_signal_while_a_rank_is_not_up_leaves_no_file(background, tmp_path):
+    run = background(*SWEEP, "-N", "0", env=held(tmp_path, 1, "start-up"))
     pids = run.wait_for_workers(2)
     run.signal(pids[1], signal.SIGSTOP)
     wait_until(run.journal_path.exists, "the journal is created")

@@ -6,7 +6,6 @@ import signal
 import time
 
 import pytest
-from pods import pods_in
 
 from cclmark.launch.follower import SILENCE_S
 from commands import wait_until
@@ -17,12 +16,6 @@ SOON_S = 20.0
 ENDLESS = ("-e", "64", "-N", "0", *(f"--inject=delay:rank={rank},ms=100" for rank in (0, 1)))
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
-
-
-@pytest.fixture
-def pods(tag, tmp_path):
-    with pods_in(tmp_path, tag) as made:
-        yield made
 
 
 def stopped(pods, *arguments):
@@ -64,6 +57,7 @@ def test_its_rank_is_not_blamed_for_it(pods):
     goes_on(pods, second)
 
 
+@pytest.mark.started  # forked ranks might have ended before it is stopped
 def test_ranks_that_begin_and_end_while_it_stands_still_are_heard(background):
     """Their first word and their last come together then. Islands of one rank share no id, for
     which they would wait.

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import zmq
-from pods import SWEEP, pods_in
+from pods import SWEEP
 
 from cclmark.launch.meeting import given_secret
 from cclmark.plan.cases import Case
@@ -296,7 +296,7 @@ def test_a_rank_that_talks_nonsense_does_not_make_the_run_fall_over(cclmark, tmp
         assert run.journal.footer.exit_code == code
 
 
-def test_a_run_takes_thousands_of_them_and_ends_well(tag, tmp_path, handshake):
+def test_a_run_takes_thousands_of_them_and_ends_well(pods, tmp_path, handshake):
     """Two processes that share a secret, so that the test has it too."""
     port = free_port()
     env = {"CCLMARK_SECRET": SECRET, "CCLMARK_ADDRESS": f"127.0.0.1:{port}"}
@@ -304,17 +304,16 @@ def test_a_run_takes_thousands_of_them_and_ends_well(tag, tmp_path, handshake):
     idle = [f"--inject=delay:rank={rank},ms=100" for rank in range(RANKS)]
     length = ("--duration", f"{deadline_s(12):g}", "--max-time", "0.1")
     sweep = (*SWEEP[:-4], *idle, *length, "--format", "csv")
-    with pods_in(tmp_path, tag) as pods:
-        first, second = (pods.start(rank, RANKS, *sweep, **env) for rank in range(RANKS))
-        wait_until(lambda: pods.results() > 3, "there are results")
-        before_bytes = resident_bytes(first.pid)
-        strangers(port, handshake, STREAMS)
-        false_friends(f"tcp://127.0.0.1:{port}", Keys.of(given_secret(env)), STREAMS)
-        assert first.poll() is None, first.communicate()[1]
-        assert resident_bytes(first.pid) < before_bytes + MOST_GROWTH_BYTES
-        code, out, err = pods.end(first)
-        assert code == 0, err
-        assert pods.end(second)[0] == 0
+    first, second = (pods.start(rank, RANKS, *sweep, **env) for rank in range(RANKS))
+    wait_until(lambda: pods.results() > 3, "there are results")
+    before_bytes = resident_bytes(first.pid)
+    strangers(port, handshake, STREAMS)
+    false_friends(f"tcp://127.0.0.1:{port}", Keys.of(given_secret(env)), STREAMS)
+    assert first.poll() is None, first.communicate()[1]
+    assert resident_bytes(first.pid) < before_bytes + MOST_GROWTH_BYTES
+    code, out, err = pods.end(first)
+    assert code == 0, err
+    assert pods.end(second)[0] == 0
     assert "believed" not in out + err
     counts = re.search(
         r"(\d+) connections that did not authenticate were dropped, "

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pods import SWEEP, pods_in
-
-
-@pytest.fixture
-def pods(tag, tmp_path):
-    with pods_in(tmp_path, tag) as made:
-        yield made
+from pods import SWEEP
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,19 @@ def test_the_list_of_commands_imports_no_command(arguments):
     assert loaded_by(called(*arguments), unwanted) == "[]"
 
 
+def _like_all_reduce(name):
+    """Commands of one operation each, which are made by the same code."""
+    one = COMMANDS["all_reduce"].module
+    return COMMANDS[name].module == one and name not in ("all_reduce", "collectives", "explain")
+
+
 @pytest.mark.parametrize(
     ("name", "inner"),
     [
-        *((name, ()) for name in COMMANDS),
+        *(
+            pytest.param(name, (), marks=pytest.mark.exhaustive if _like_all_reduce(name) else [])
+            for name in COMMANDS
+        ),
         *[
             ("torch", ("check",)),
             ("torch", ("objects",)),

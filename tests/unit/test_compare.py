@@ -221,6 +221,9 @@ class TestRunsOfFourGpus:
         assert large.count == 8
 
 
+some_pairs = pytest.mark.parametrize("most", [3, pytest.param(6, marks=pytest.mark.exhaustive)])
+
+
 class TestRunsOfAllOperations:
     """Every operation, again and again, in two series: a- and b-."""
 
@@ -243,10 +246,15 @@ class TestRunsOfAllOperations:
         assert len(found) == 169
         assert sum(one.differs for one in found) <= 0.08 * 169
 
-    def test_all_pairs_of_runs_together_stay_below_one_in_twenty(self):
-        """Not each pair: cases of a run share its luck."""
+    def sides(self, most):
+        """At most so many equal runs of each of two processes."""
         names = [*(f"a-{i}" for i in range(1, 6)), *(f"b-{i}" for i in range(1, 7))]
-        sides = [self.runs(name) for name in names]
+        return [self.runs(name) for name in names if int(name[2:]) <= most]
+
+    @some_pairs
+    def test_all_pairs_of_runs_together_stay_below_one_in_twenty(self, most):
+        """Not each pair: cases of a run share its luck."""
+        sides = self.sides(most)
         found = [
             one.differs
             for first, second in itertools.combinations(sides, 2)
@@ -254,16 +262,16 @@ class TestRunsOfAllOperations:
         ]
         assert sum(found) / len(found) < 0.01
 
-    def test_no_pair_of_equal_runs_fails_the_gate(self):
+    @some_pairs
+    def test_no_pair_of_equal_runs_fails_the_gate(self, most):
         """Before, 45 of 110 pairs failed at 5 %: launches of exchanges in place set up to 24 µs."""
-        names = [*(f"a-{i}" for i in range(1, 6)), *(f"b-{i}" for i in range(1, 7))]
-        sides = [self.runs(name) for name in names]
+        pairs = [*itertools.permutations(self.sides(most), 2)]
         failed = 0
-        for first, second in itertools.permutations(sides, 2):
+        for first, second in pairs:
             found = compare(first, second, 0.05)
             outcome = judge(found, bands(found, 0.05), 0.05)
             failed += bool(outcome.slower or outcome.slower_bands)
-        assert failed <= 0.05 * 110
+        assert failed <= 0.05 * len(pairs)
 
     def test_runs_that_did_not_take_turns_are_told(self):
         apart = [self.runs("a-1", "a-2", "a-3"), self.runs("b-1", "b-2", "b-3")]

@@ -1,6 +1,6 @@
 """Classes and modules of the package have the only one of their name."""
 
-import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -22,10 +22,9 @@ def repeated(names):
 
 def test_a_class_name_has_one_meaning():
     names = (
-        (node.name, path)
+        (name, path)
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        for name in re.findall(r"^ *class ([A-Za-z]\w*)[(:]", path.read_text(), re.MULTILINE)
     )
     assert repeated(names).keys() == LAYERS_OF_ONE_CONCEPT
 

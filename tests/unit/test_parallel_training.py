@@ -11,7 +11,9 @@ from cclmark.plan.training_choices import PARALLELISMS
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread(torch):
     """More would wait for each other beside other tests."""
-    torch.set_num_threads(1)
+    import torch as installed
+
+    installed.set_num_threads(1)
 
 
 PUBLISHED = {

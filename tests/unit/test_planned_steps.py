@@ -119,7 +119,10 @@ def test_plans_of_shm(ranks):
 
 @pytest.mark.parametrize(
     ("ranks", "firsts", "through_host"),
-    [(2, (0, 1), True), (4, (0, 2), False), (5, (0, 1, 3), False), (6, (0, 4), True)],
+    [
+        *((2, (0, 1), True), (4, (0, 2), False), (5, (0, 1, 3), False)),
+        pytest.param(6, (0, 4), True, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_plans_of_bridge(ranks, firsts, through_host):
     # Inputs that fit into an announcement, whole results of islands, results that are shared out;

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.plan.items import COLLECTIVE
@@ -19,6 +19,7 @@ from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.wording.text import token
 from cclmark.results.journal import parse_journal, read_journal
 from cclmark.results.schema import Finding
+from examples import examples
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 OK, WRONG, SKIPPED = SAMPLE.results[0], SAMPLE.results[3], SAMPLE.results[4]
@@ -92,6 +93,7 @@ def export(name, run):
 
 
 @pytest.mark.parametrize("name", FORMAT_NAMES)
+@settings(max_examples=examples(100))
 @given(run=runs())
 def test_no_control_character_gets_out(name, run):
     text = export(name, run)
@@ -99,6 +101,7 @@ def test_no_control_character_gets_out(name, run):
     text.encode("utf-8")
 
 
+@settings(max_examples=examples(100))
 @given(run=runs())
 def test_csv_keeps_its_rows_and_columns(run):
     text = export("csv", run)
@@ -107,6 +110,7 @@ def test_csv_keeps_its_rows_and_columns(run):
     assert len({len(record) for record in records}) == 1
 
 
+@settings(max_examples=examples(100))
 @given(run=runs())
 def test_json_stays_json(run):
     document = json.loads(export("json", run))
@@ -115,6 +119,7 @@ def test_json_stays_json(run):
     assert [case["reason"] for case in document["cases"]] == [case.reason for case in cases]
 
 
+@settings(max_examples=examples(100))
 @given(run=runs())
 def test_markdown_tables_keep_their_shape(run):
     text = export("markdown", run)
@@ -127,6 +132,7 @@ def test_markdown_tables_keep_their_shape(run):
         assert all(line.startswith("| ") and line.endswith(" |") for line in table)
 
 
+@settings(max_examples=examples(100))
 @given(run=runs())
 def test_nccl_tests_rows_keep_their_columns(run):
     text = export("nccl-tests", run)
@@ -135,6 +141,7 @@ def test_nccl_tests_rows_keep_their_columns(run):
     assert len(rows) <= len(run[1])
 
 
+@settings(max_examples=examples(100))
 @given(run=runs())
 def test_flagcx_and_hccl_rows_cannot_be_forged(run):
     measured = sum(result.summary is not None for result in run[1])
@@ -145,6 +152,7 @@ def test_flagcx_and_hccl_rows_cannot_be_forged(run):
     assert {line.count("|") for line in rows} <= {3}
 
 
+@settings(max_examples=examples(100))
 @given(hostile)
 def test_plain_text_is_one_printable_line(text):
     assert plain(text).isprintable()
@@ -163,6 +171,7 @@ def test_markdown_reads_a_name_as_it_is_written():
     assert escape("http://x") == "http&#58;//x"
 
 
+@settings(max_examples=examples(100))
 @given(run=runs())
 def test_the_table_of_cases_reaches_no_terminal_raw(run):
     header, cases, footer = printable(run)
@@ -214,6 +223,7 @@ def test_a_soak_and_one_placement_are_written_out_as_they_were_printed():
     assert "out-of-place" not in text
 
 
+@settings(max_examples=examples(100))
 @given(run=runs())
 def test_a_journal_is_read_with_printable_texts_or_as_written(run):
     header, cases, footer = run

@@ -76,6 +76,13 @@ def test_the_neighbours_of_the_result_are_measured():
     assert found.curve[19][0].ratio == pytest.approx(0.95)
 
 
+def test_a_faster_value_that_is_not_in_the_grid_becomes_the_best_one():
+    """It is a neighbour of the result, which does not keep the share of it."""
+    found, _ = run(lambda value, _: 1.0 if value == 21 else min(0.9, 0.9 * value / 20), noise=0.001)
+    assert found.value == 21
+    assert found.curve[20][0].ratio == pytest.approx(0.9, abs=0.01)
+
+
 def test_an_isolated_smaller_value_is_reported():
     found, _ = run(late_peak)
     assert found.value == 40
@@ -152,7 +159,10 @@ def measured_values(batches):
     return sum(len({value for value, _ in batch.cells}) for batch in batches)
 
 
-@pytest.mark.parametrize("curve", [two_peaks, valley, late_peak])
+@pytest.mark.parametrize(
+    "curve",
+    [two_peaks, *(pytest.param(one, marks=pytest.mark.exhaustive) for one in (valley, late_peak))],
+)
 def test_half_of_the_measurements_find_the_value_as_often(curve):
     """Against full rounds of every value; five of a hundred times are up to three times as long."""
     trials = examples(200)
@@ -179,7 +189,13 @@ def test_half_of_the_measurements_find_the_value_as_often(curve):
     assert good["decided"] >= 0.95 * trials
 
 
-@pytest.mark.parametrize(("noise", "outliers"), [(0.0065, 0.0), (0.0065, 0.05), (0.0002, 0.0)])
+@pytest.mark.parametrize(
+    ("noise", "outliers"),
+    [
+        (0.0065, 0.05),
+        *(pytest.param(one, 0.0, marks=pytest.mark.exhaustive) for one in (0.0065, 0.0002)),
+    ],
+)
 def test_decisions_are_right(noise, outliers):
     """All values below 20 have exactly the share, or hardly less, so that every claim is wrong."""
     trials = examples(100)
@@ -228,7 +244,9 @@ def test_the_spread_is_that_of_one_time_whatever_rounds_have_in_common():
     assert round_spread(rounds[:1], 0) is None
 
 
-@pytest.mark.parametrize("curve", [plateau, two_peaks, peak])
+@pytest.mark.parametrize(
+    "curve", [plateau, two_peaks, pytest.param(peak, marks=pytest.mark.exhaustive)]
+)
 def test_the_share_is_kept_in_spite_of_noise(curve):
     """The value's true share is 98 % or more, and a value two smaller would not keep 99.5 %."""
     trials = examples(240)

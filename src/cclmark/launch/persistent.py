@@ -91,6 +91,7 @@ class _Tally:
         self._listener = listener
         self._attempts = 0
         self._repeats = False
+        self._reported: set[str] = set()
 
     def begin_attempt(self) -> None:
         """Begins an attempt. From the second one on, suppresses notices until the ranks are up."""
@@ -116,7 +117,9 @@ class _Tally:
         self._listener.paths(paths)
 
     def notice(self, text: str) -> None:
-        if not self._repeats:
+        """Reports a notice of the ranks, once if those of later attempts have it too."""
+        if not self._repeats and text not in self._reported:
+            self._reported.add(text)
             self._listener.notice(text)
 
     def say(self, text: str) -> None:

@@ -26,43 +26,41 @@ struct Small {
   static Stored store(Value value) { return static_cast<Stored>(format().encode(value)); }
 };
 
+// Objects, not functions: `fold` would receive a pointer and make a call for every element.
+
 /// Integers wrap round, as they do on the device.
-template <typename T>
-T add(T x, T y) {
+constexpr auto add = []<typename T>(T x, T y) -> T {
   if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
   } else {
     return x + y;
   }
-}
+};
 
-template <typename T>
-T multiply(T x, T y) {
+constexpr auto multiply = []<typename T>(T x, T y) -> T {
   if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
   } else {
     return x * y;
   }
-}
+};
 
 /// A NaN loses against a number.
-template <typename T>
-T larger(T x, T y) {
+constexpr auto larger = []<typename T>(T x, T y) -> T {
   if constexpr (std::is_integral_v<T>) {
     return x > y ? x : y;
   } else {
     return std::fmax(x, y);
   }
-}
+};
 
-template <typename T>
-T smaller(T x, T y) {
+constexpr auto smaller = []<typename T>(T x, T y) -> T {
   if constexpr (std::is_integral_v<T>) {
     return x < y ? x : y;
   } else {
     return std::fmin(x, y);
   }
-}
+};
 
 template <typename Kind, typename Prepare, typename Combine>
 void fold(std::span<const std::byte* const> sources, std::byte* result, size_t count,
@@ -87,14 +85,13 @@ void average(std::span<const std::byte* const> sources, std::byte* result, size_
   using Value = typename Kind::Value;
   auto ranks = static_cast<Value>(sources.size());
   if constexpr (std::is_integral_v<Value>) {
-    fold<Kind>(sources, result, count, [](Stored x) { return x; }, add<Value>);
+    fold<Kind>(sources, result, count, [](Stored x) { return x; }, add);
     auto to = reinterpret_cast<Stored*>(result);
     for (size_t i = 0; i < count; ++i) to[i] = static_cast<Stored>(to[i] / ranks);
   } else {
     Value scale = Kind::load(Kind::store(Value(1) / ranks));
     fold<Kind>(
-        sources, result, count, [=](Stored x) { return Kind::store(Kind::load(x) * scale); },
-        add<Value>);
+        sources, result, count, [=](Stored x) { return Kind::store(Kind::load(x) * scale); }, add);
   }
 }
 
@@ -102,17 +99,16 @@ template <typename Kind>
 void reduce_kind(Reduction reduction, std::span<const std::byte* const> sources, std::byte* result,
                  size_t count) {
   using Stored = typename Kind::Stored;
-  using Value = typename Kind::Value;
   auto as_is = [](Stored x) { return x; };
   switch (reduction) {
     case Reduction::sum:
-      return fold<Kind>(sources, result, count, as_is, add<Value>);
+      return fold<Kind>(sources, result, count, as_is, add);
     case Reduction::prod:
-      return fold<Kind>(sources, result, count, as_is, multiply<Value>);
+      return fold<Kind>(sources, result, count, as_is, multiply);
     case Reduction::max:
-      return fold<Kind>(sources, result, count, as_is, larger<Value>);
+      return fold<Kind>(sources, result, count, as_is, larger);
     case Reduction::min:
-      return fold<Kind>(sources, result, count, as_is, smaller<Value>);
+      return fold<Kind>(sources, result, count, as_is, smaller);
     case Reduction::avg:
       return average<Kind>(sources, result, count);
   }

@@ -1,0 +1,136 @@
+"""Runs in the background that are forked, not started: see ``forked``.
+
+A run of three ranks takes nearly a second of processor time to import the program four times. A
+fork has the environment of its source in /proc, so its ranks are found by their parent and session.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from commands import PROGRAM, Background, default_signals, environment, is_alive, tagged_processes
+from forked import Forked, Source, Sources
+
+
+class ForkedProcess:
+    """What tests use of the ``subprocess.Popen`` of a run that goes on."""
+
+    def __init__(self, run: Forked) -> None:
+        self._run = run
+        self.pid = run.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """How it has ended, after ``communicate``."""
+        return self._run.returncode
+
+    def poll(self) -> int | None:
+        """None while it lives."""
+        return None if is_alive(self.pid) else self._run.returncode or 0
+
+    def wait(self, timeout: float) -> None:
+        """Returns when it has ended."""
+        deadline_s = time.monotonic() + timeout
+        while self.poll() is None:
+            if time.monotonic() > deadline_s:
+                raise subprocess.TimeoutExpired(self._run.args, timeout)
+            time.sleep(0.005)
+
+    def communicate(self, timeout: float = 60.0) -> tuple[bytes, bytes]:
+        """What it has written, when nobody can write there any more."""
+        return self._run.communicate(timeout)
+
+    def send_signal(self, number: int) -> None:
+        """Sends it, unless it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kills it, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Kills it and gives back what is open."""
+        self.kill()
+        self._run.close()
+
+
+@dataclass(kw_only=True)
+class ForkedBackground(Background):
+    """A forked run that goes on while the test looks at it."""
+
+    source: Source
+    _seen: set[int] = field(default_factory=set)
+
+    def workers(self) -> list[int]:
+        """Ranks have sessions of their own; without their parent they belong to the source.
+        The kernel lists the children of a process in the order of their start. Those that an mpirun
+        has started are found as always.
+        """
+        living = self.source.living()
+        forks = [pid for pid in living if _is_rank(pid, self.process.pid, living)]
+        # While one of its children ends, the kernel's list may lack others.
+        forks += filter(is_alive, self._seen.difference(forks))
+        self._seen.update(forks)
+        return [*sorted(forks, key=_started_ticks), *super().workers()]
+
+
+def _is_rank(pid: int, of: int, living: Mapping[int, object]) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    parent, _, session = map(int, words[1:4])
+    return session == pid and (parent == of or parent not in living)
+
+
+def _started_ticks(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except OSError:
+        return 0
+
+
+def backgrounds(
+    tag: str, directory: Path, sources: Sources | None, started: Callable[..., Background]
+) -> Iterator[Callable[..., Background]]:
+    """As the fixture ``background``, which is ``started``: it starts what no source suits."""
+    if sources is None:
+        yield started
+        return
+    runs: list[ForkedBackground] = []
+
+    def start(
+        *arguments: str, env: Mapping[str, str] | None = None, prefix: tuple[str, ...] = ()
+    ) -> Background:
+        words = [*map(str, arguments)]
+        own_tag = f"{tag}-{uuid.uuid4().hex}"
+        variables = environment(own_tag, env)
+        with default_signals():
+            source = sources.of(words, variables)
+        if prefix or not source.suits(variables):
+            return started(*arguments, env=env, prefix=prefix)
+        journal = directory / f"background-of-fork-{len(runs)}.jsonl"
+        words += ["--journal", str(journal)]
+        process = ForkedProcess(source.start(words, directory, variables))
+        command = [*PROGRAM, *words]
+        run = ForkedBackground(command, directory, journal, own_tag, process, source=source)
+        runs.append(run)
+        return run
+
+    yield start
+    for run in runs:
+        left = [*run.workers(), *tagged_processes(run.tag)]
+        run.process.close()
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,33 @@
+"""Lets forks run the ``sitecustomize.py`` of a test: see ``patched_sources``.
+
+It is run where a started process runs it, before the program begins, and has the same command in
+``sys.orig_argv`` and the same environment there. A fork is no launcher's child, either.
+"""
+
+import os
+import runpy
+from pathlib import Path
+
+from cclmark import signals
+from cclmark.run import worker
+
+_run_module, _main = runpy.run_module, worker.main
+
+
+def _customize():
+    if path := os.environ.get("SITECUSTOMIZE_OF_TEST"):
+        exec(Path(path).read_text(), {"__name__": "sitecustomize"})
+
+
+def _run_program(*arguments, **options):
+    signals._PARENT_PID = os.getppid()
+    _customize()
+    return _run_module(*arguments, **options)
+
+
+def _run_rank():
+    _customize()
+    _main()
+
+
+runpy.run_module, worker.main = _run_program, _run_rank
