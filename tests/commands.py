@@ -167,9 +167,13 @@ class Background:
 
     def signal(self, pid: int, number: int) -> None:
         """Sends a signal to the launcher or to a rank of this run and keeps the time."""
-        assert pid == self.process.pid or pid in self.workers(), f"{pid} is none of ours"
+        assert pid == self.process.pid or self.is_rank(pid), f"{pid} is none of ours"
         self.killed_at_s = time.monotonic()
         os.kill(pid, number)
+
+    def is_rank(self, pid: int) -> bool:
+        """Whether this is the process of a rank of this run."""
+        return pid in self.workers()
 
     def ended(self) -> bool:
         """Whether the launcher is gone."""

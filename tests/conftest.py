@@ -60,7 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Test modules are imported behind this."""
     examples.leave_out(1 if config.getoption("--all") else 4)
     # An example that takes longer than others says something about the machine alone.
-    settings.register_profile("untimed", deadline=None)
+    settings.register_profile(
+        "untimed", deadline=None, max_examples=examples.examples(settings.default.max_examples)
+    )
     settings.load_profile("untimed")
     if hasattr(config, "workerinput"):
         _own_mounts(small_cache=not config.getoption("--all"))

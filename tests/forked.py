@@ -35,7 +35,6 @@ import forked_ranks
 _LAUNCHERS = ("RANK", "LOCAL_", "WORLD_", "SLURM_", "OMPI_", "PMI")
 _AT_START = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "VIRTUAL_ENV", *_LAUNCHERS)
 _MOST_BYTES = 1 << 22
-FAKES = str(Path(__file__).parent / "fakes")  # backends of torch.distributed, among others
 _CHILD_SUBREAPER = 36  # of prctl
 _READY_S = 60.0
 
@@ -166,20 +165,18 @@ class Sources:
     """Makes a Source of each kind when it is needed first: of the program, and with torch."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[tuple[str, ...], str], Source] = {}
+        self._made: dict[tuple[str, ...], Source] = {}
 
     def of(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Source:
-        """The one that has imported what a command with these arguments is about. It finds the
-        fake backends of torch where ``environment`` has them on its PYTHONPATH.
+        """The one that has imported what a command with these arguments is about. Whether it suits
+        the ``environment``, which some sources are made for, is for the caller to ask.
         """
         named = any("torch" in one for one in arguments) or [*arguments[:1]] == ["train"]
         about_torch = named and find_spec("torch") is not None
         modules = ("torch", "torch.distributed") if about_torch else ()
-        path = (environment or {}).get("PYTHONPATH", "")
-        kind = (modules, path if about_torch and path == FAKES else "")
-        if kind not in self._made:
-            self._made[kind] = Source(*modules, path=kind[1])
-        return self._made[kind]
+        if modules not in self._made:
+            self._made[modules] = Source(*modules)
+        return self._made[modules]
 
     def living(self) -> dict[int, list[str]]:
         """The living processes of all of them."""

@@ -81,23 +81,30 @@ class ForkedBackground(Background):
         # While one of its children ends, the kernel's list may lack others.
         forks += filter(is_alive, self._seen.difference(forks))
         self._seen.update(forks)
-        return [*sorted(forks, key=_started_ticks), *super().workers()]
+        by_mpirun = super().workers() if any("mpi" in word for word in self.command) else []
+        return [*sorted(forks, key=_started_ticks), *by_mpirun]
+
+    def is_rank(self, pid: int) -> bool:
+        """By its parent first: while a sibling ends, the kernel's list of children may lack it."""
+        return _stat(pid)[:2] == (self.process.pid, pid) or super().is_rank(pid)
 
 
 def _is_rank(pid: int, of: int, living: Mapping[int, object]) -> bool:
-    try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return False
-    parent, _, session = map(int, words[1:4])
+    parent, session, _ = _stat(pid)
     return session == pid and (parent == of or parent not in living)
 
 
 def _started_ticks(pid: int) -> int:
+    return _stat(pid)[2]
+
+
+def _stat(pid: int) -> tuple[int, int, int]:
+    """The parent and the session of a process, and when it was started; zeros if it has gone."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return 0
+        return 0, 0, 0
+    return int(words[1]), int(words[3]), int(words[19])
 
 
 def backgrounds(

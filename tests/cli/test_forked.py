@@ -10,7 +10,7 @@ import pytest
 
 from cclmark.results.journal import read_journal
 from commands import environment, is_alive, launch, wait_until
-from forked import FAKES, Sources
+from forked import Sources
 from patience import scaled
 
 
@@ -124,16 +124,6 @@ def test_one_that_takes_too_long_is_killed_with_its_ranks(own_sources, tag, tmp_
 def test_what_is_about_torch_has_it_imported(own_sources, torch):
     assert own_sources.of(["torch", "check"]) is own_sources.of(["--ccl", "shm,torch:gloo"])
     assert own_sources.of(["all_reduce"]) is not own_sources.of(["torch", "check"])
-
-
-@pytest.mark.exhaustive  # tests find fake backends in their directory
-def test_a_fake_backend_of_torch_is_found(own_sources, torch):
-    env = {**os.environ, "PYTHONPATH": FAKES}
-    found = own_sources.of(["torch", "check"], env)
-    assert found is not own_sources.of(["torch", "check"])
-    assert found.suits(env)
-    assert not found.suits(dict(os.environ))
-    assert own_sources.of(["all_reduce"], env) is own_sources.of(["all_reduce"])
 
 
 def test_another_start_is_not_forked(own_source, monkeypatch):

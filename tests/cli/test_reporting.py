@@ -20,7 +20,7 @@ def data_of(path):
 
 
 def test_a_run_that_was_just_measured_becomes_a_page(cclmark, tmp_path):
-    run = cclmark("all_reduce", "-b", "8", "-e", "512", "-f", "8", "--devices", "host:2")
+    run = cclmark("all_reduce", "-b", "8", "-e", "64K", "-f", "8", "--devices", "host:2")
     told = cclmark("report", str(run.journal_path), "-o", "report.html")
     assert told.err == "cclmark: report report.html\n"
     assert told.out == ""

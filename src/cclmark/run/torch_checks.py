@@ -14,6 +14,7 @@ _SPREAD, _APART, _STIR, _WORD = 0x9E3779B1, 0x85EBCA6B, 0x2C1B3C6D, 0xFFFFFFFF
 _AVERAGED = 1024  # averages are compared with a resolution of 1/1024
 _MOST_VALUE = 13  # integers up to 16 are exact in 8-bit floats
 _LARGE = 16 << 20  # elements of 4 bytes
+_PIECE = 1 << 15  # elements that are generated at once
 _FACTOR = 3.0
 _LATE_S = 0.2
 # Backends that match messages by order only: they support neither tags nor unknown senders.
@@ -61,13 +62,16 @@ class World:
         The sequences of two numbers are neither equal nor shifted copies of each other.
         """
         torch = self.torch
-        # In place: a temporary tensor for each step would be eight bytes per element as well.
-        mixed = torch.arange(count, dtype=torch.int64)
-        mixed.mul_(_SPREAD).add_((number + 1) * _APART).bitwise_and_(_WORD)
-        mixed.bitwise_xor_(mixed >> 15)
-        mixed.mul_(_STIR).bitwise_and_(_WORD).bitwise_right_shift_(16)
-        mixed.remainder_(_MOST_VALUE).add_(1)
-        return mixed.to(dtype or torch.float32).to(self.device)
+        values = torch.empty(count, dtype=dtype or torch.float32)
+        # The steps need eight bytes per element, which stay in a cache for some elements.
+        for begin in range(0, count, _PIECE):
+            mixed = torch.arange(begin, min(begin + _PIECE, count), dtype=torch.int64)
+            mixed.mul_(_SPREAD).add_((number + 1) * _APART).bitwise_and_(_WORD)
+            mixed.bitwise_xor_(mixed >> 15)
+            mixed.mul_(_STIR).bitwise_and_(_WORD).bitwise_right_shift_(16)
+            mixed.remainder_(_MOST_VALUE).add_(1)
+            values[begin : begin + _PIECE] = mixed
+        return values.to(self.device)
 
     def empty(self, count: int = _COUNT, dtype: Any = None) -> Any:
         """A tensor for an output, filled with a value that no output contains."""
