@@ -45,7 +45,7 @@ class ForkedProcess:
             time.sleep(0.005)
 
     def communicate(self, timeout: float = 60.0) -> tuple[bytes, bytes]:
-        """What it has written, when nobody can write there any more."""
+        """What it has written until every process has closed its end."""
         return self._run.communicate(timeout)
 
     def send_signal(self, number: int) -> None:
