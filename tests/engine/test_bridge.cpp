@@ -329,7 +329,7 @@ TEST_CASE("a rank whose host exchange fails reports the error, and the ranks of 
   };
   // The other host has to be told by whoever started it; here its patience ends. That of the
   // others must last for all messages, on busy processors as well.
-  const std::chrono::seconds patience(kThreadsWatched ? 20 : 5);
+  const std::chrono::seconds patience(kThreadsWatched ? 10 : 5);
   CHECK_THROWS(run_ranks_on_hosts({0, 1, 1}, body, patience));
   CHECK(stopped == 2);
   CHECK(told == 1);
