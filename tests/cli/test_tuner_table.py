@@ -149,11 +149,13 @@ def test_other_conditions_keep_the_librarys_choice(bench, changes, difference):
     assert reasons(run) == [f"the tuner table {bench.path} is not applied: {difference}"] * 3
 
 
-def test_a_table_for_other_conditions_is_applied_on_request(bench):
+@pytest.mark.parametrize("library", ["nccl", pytest.param("rccl", marks=pytest.mark.exhaustive)])
+def test_a_table_for_other_conditions_is_applied_on_request(bench, library):
     """All differences are reported."""
-    other = replace(TABLE, library_version="2.27.7", device="NVIDIA H200", nvlinks=18)
+    changes = {"library": library, "library_version": "2.27.7", "device": "NVIDIA H200"}
+    other = replace(TABLE, **changes, nvlinks=18)
     differences = (
-        "the library is nccl 2.28.9, not nccl 2.27.7; the device is 'CCLMark Fake GPU', not "
+        f"the library is nccl 2.28.9, not {library} 2.27.7; the device is 'CCLMark Fake GPU', not "
         "'NVIDIA H200'; the number of the device's NVLinks is unknown, not 18"
     )
     forced = bench.run(other, CCLMARK_TUNER_ANYWHERE="1", NCCL_DEBUG="INFO")
