@@ -15,34 +15,47 @@ DEV_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja clang-format=
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')
 
-.PHONY: bench check test test-all engine-build engine-test asan-build asan-test tsan-build tsan-test python-test unit-test kernels \
+.PHONY: bench check test test-all fakes-build engine-build engine-test asan-build asan-test tsan-build tsan-test python-test unit-test kernels \
   format format-check lint types clean
 
 bench: $(VENV)/installed
 	$(BIN)/cclmark all_reduce
 
 # Tests of the program wait for processes a tenth of their time: what has no deadline runs beside
-# them. With sanitizers, engine tests have the machine to themselves: the leak check at their end
-# has crashed beside other work.
-test: $(VENV)/tools
-	+$(MAKE) --no-print-directory engine-build
+# them. Engine tests with sanitizers are behind them: beside them TSan takes three times as long.
+test:
+	+$(MAKE) -j 2 --no-print-directory $(VENV)/installed fakes-build
 	+$(MAKE) -j 3 --no-print-directory python-test tsan-build asan-build engine-test format-check lint types
-	+$(MAKE) --no-print-directory asan-test tsan-test
+	+$(MAKE) -j 2 --no-print-directory asan-test tsan-test
 
 test-all:
 	+$(MAKE) --no-print-directory test ALL=--all
 
-# Installs again whenever something that the package is made of has changed.
-$(VENV)/installed: pyproject.toml CMakeLists.txt $(shell find engine src -type f -not -name '*.pyc')
+$(VENV)/made:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check ".$(EXTRAS)"
 	touch $@
 
-$(VENV)/tools: $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check $(DEV_TOOLS)
+# One pip at a time changes what is installed.
+INSTALL = flock $(VENV) $(BIN)/pip install --quiet --disable-pip-version-check
+
+# Built again whenever something that the package is made of has changed.
+WHEEL := build/wheel/built
+$(WHEEL): pyproject.toml CMakeLists.txt $(shell find engine src -type f -not -name '*.pyc') | $(VENV)/made
+	rm -rf build/wheel
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
 	touch $@
 
-check: $(VENV)/tools
+# The second one installs what it requires: pip replaces nothing of the same version by itself.
+$(VENV)/installed: $(WHEEL)
+	$(INSTALL) --force-reinstall --no-deps build/wheel/*.whl
+	$(INSTALL) "$$(echo build/wheel/*.whl)$(EXTRAS)"
+	touch $@
+
+$(VENV)/tools: Makefile | $(VENV)/made
+	$(INSTALL) --no-compile $(DEV_TOOLS)
+	touch $@
+
+check: $(VENV)/installed $(VENV)/tools
 	+$(MAKE) -j $(JOBS) --no-print-directory format-check lint types unit-test
 
 format-check: $(VENV)/tools
@@ -52,7 +65,7 @@ format-check: $(VENV)/tools
 lint: $(VENV)/tools
 	$(BIN)/ruff check src tests benchmarks
 
-types: $(VENV)/tools
+types: $(VENV)/installed $(VENV)/tools
 	$(BIN)/mypy
 
 format: $(VENV)/tools
@@ -67,27 +80,33 @@ CONFIGURE = $(WITH_TOOLS) cmake -G Ninja -S . -DCCLMARK_TESTS=ON -DCCLMARK_PYTHO
 BUILD = $(WITH_TOOLS) nice -n 5 cmake --build
 CTEST = $(WITH_TOOLS) nice -n 5 ctest --output-on-failure
 
-engine-build: $(VENV)/tools
+# The fake libraries: tests of the program require nothing else of this build.
+fakes-build: $(WHEEL) $(VENV)/tools
 	$(CONFIGURE) -B build/tests -DCCLMARK_ENGINE=$(ENGINE)
-	$(BUILD) build/tests -j $(JOBS) -- --quiet
+	$(BUILD) build/tests -j $(JOBS) --target fakes -- --quiet
+
+engine-build: fakes-build
+	$(BUILD) build/tests -j 1 -- --quiet
 
 engine-test: engine-build
 	$(CTEST) --test-dir build/tests
 
-# The fakes are a test's tool: their own tests have sanitizers in make test-all.
-asan-build: $(VENV)/tools engine-build
-	$(CONFIGURE) -B build/asan -DCCLMARK_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug
+# The engine with sanitizers, with the tests and the fakes of the other build; in make test-all these
+# have sanitizers too.
+asan-build: engine-build
+	$(CONFIGURE) -B build/asan -DCCLMARK_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug \
+	  -DCCLMARK_TEST_CASES=$(if $(ALL),,$(CURDIR)/build/tests/tests/engine/libtest_cases.a)
 	$(BUILD) build/asan -j 1 --target engine_tests $(if $(ALL),fakes_selftest) -- --quiet
 
-tsan-build: $(VENV)/tools engine-build
+tsan-build: $(VENV)/tools fakes-build
 	$(CONFIGURE) -B build/tsan -DCCLMARK_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug
 	$(BUILD) build/tsan -j 1 --target engine_tests -- --quiet
 
 asan-test: asan-build
-	$(CTEST) --test-dir build/asan $(if $(ALL),,-R engine)
+	$(CTEST) -j 2 --test-dir build/asan $(if $(ALL),,-R engine)
 
 tsan-test: tsan-build
-	$(CTEST) --test-dir build/tsan -R engine
+	$(CTEST) -j 2 --test-dir build/tsan -R engine
 
 # Shows that the kernels compile for real devices, by NVRTC's wheel: no device is needed.
 kernels: $(VENV)/tools
@@ -114,12 +133,12 @@ ALL_TESTS := tests/launchers tests/multirank tests/browser tests/cli tests/unit
 # What is compiled is kept, for the program is started thousands of times.
 PYTEST = CCLMARK_TEST_PATIENCE=$(PATIENCE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(ALL) --dist loadgroup
 
-python-test: $(VENV)/tools engine-build kernels $(MPIS)
+python-test: $(VENV)/installed $(VENV)/tools fakes-build kernels $(MPIS)
 	$(PYTEST) --collect-only -qq $(ALL_TESTS) >build/collected || { tail -30 build/collected; exit 1; } # compiles them once
 	$(PYTEST) -n $(WORKERS) --maxprocesses 8 $(ALL_TESTS)
 
 # Of these none starts a rank, and few wait.
-unit-test: $(VENV)/tools
+unit-test: $(VENV)/installed $(VENV)/tools
 	$(PYTEST) -n logical --maxprocesses 8 tests/unit
 
 clean:

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "plugin/event_log.hpp"
+#include "tested_plugin.hpp"
 
 namespace plugin_driver {
 
@@ -138,7 +139,7 @@ class Plugin {
   explicit Plugin(const Directory& directory) {
     static int copies = 0;
     const std::string copy = directory / ("plugin-" + std::to_string(++copies) + ".so");
-    std::filesystem::copy_file(PLUGIN, copy);
+    std::filesystem::copy_file(plugin_path(), copy);
     library_ = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
     unlink(copy.c_str());
     if (library_ == nullptr) {

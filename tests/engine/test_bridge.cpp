@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <thread>
 #include <tuple>
 
 #include "ccl/bridge.hpp"
@@ -64,7 +65,9 @@ class Mail {
     bool done(size_t number) override {
       if (fails_after > 0 && --fails_after == 0) throw Error("the host exchange is broken");
       auto [message, sends] = begun_.at(number);
-      return random_() % 3 == 0 && mail_.ask(*message, sends);
+      if (random_() % 3 == 0 && mail_.ask(*message, sends)) return true;
+      std::this_thread::yield();  // the other ranks have the same processors
+      return false;
     }
     void keep_going() override {}
 
@@ -230,6 +233,7 @@ TEST_CASE("between islands every operation gives what one library would") {
             if (op.collective == Collective::alltoallv) op.matrix = skewed(layout.ranks, count);
             op.root = layout.ranks - 2;
             for (bool in_place : {false, true}) {
+              if (kThreadsWatched && in_place == (count == 1)) continue;
               session.prepare(op, in_place, 7);
               session.run({Timing::throughput, 3});
               INFO(kCollectives[i], " ", count, " ", layout.ranks, " ", in_place, through_host);
@@ -266,7 +270,7 @@ TEST_CASE("between hosts every operation gives what one library would") {
             op.reduction = count == 1 ? Reduction::avg : Reduction::sum;
             bool in_place = count == 1027;
             session.prepare(op, in_place, 7);
-            session.run({Timing::throughput, 6});
+            session.run({Timing::throughput, kThreadsWatched ? 3 : 6});
             INFO(kCollectives[i], " ", count, " ", rank_group.size(), " ", lazy);
             CHECK(wrong(session.verify({})) == 0);
           }

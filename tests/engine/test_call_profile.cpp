@@ -17,6 +17,7 @@
 #include "environment.hpp"
 #include "plugin/call_profile.hpp"
 #include "plugin/contexts.hpp"
+#include "tested_plugin.hpp"
 
 namespace {
 
@@ -100,7 +101,7 @@ class Plugin {
     const std::filesystem::path copy =
         std::filesystem::temp_directory_path() /
         ("cclmark-plugin-" + std::to_string(getpid()) + "-" + std::to_string(++number) + ".so");
-    std::filesystem::copy_file(PLUGIN, copy, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy_file(plugin_path(), copy, std::filesystem::copy_options::overwrite_existing);
     library_ = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
     std::filesystem::remove(copy);
     REQUIRE(library_ != nullptr);

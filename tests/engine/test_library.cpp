@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -21,6 +22,11 @@ std::string message_of(const std::vector<std::string>& candidates) {
   return "";
 }
 
+/// A path that no other process of these tests has.
+std::string own_file(const std::string& name) {
+  return "/tmp/cclmark-test-" + std::to_string(getpid()) + "-" + name;
+}
+
 }  // namespace
 
 TEST_CASE("what was tried, why it failed and what to set are all said") {
@@ -31,14 +37,14 @@ TEST_CASE("what was tried, why it failed and what to set are all said") {
 }
 
 TEST_CASE("a file that is no library is refused with the loader's reason") {
-  std::string path = "/tmp/cclmark-test-not-a-library.so";
+  std::string path = own_file("not-a-library.so");
   std::ofstream(path) << "this is text";
   CHECK(message_of({path}).find(path) != std::string::npos);
   std::remove(path.c_str());
 }
 
 TEST_CASE("a file for another processor is not called absent") {
-  std::string path = "/tmp/cclmark-test-other-processor.so";
+  std::string path = own_file("other-processor.so");
   std::filesystem::copy_file("/proc/self/exe", path,
                              std::filesystem::copy_options::overwrite_existing);
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -51,7 +57,7 @@ TEST_CASE("a file for another processor is not called absent") {
 
 TEST_CASE("a library that is cut off is refused before the loader touches it") {
   std::string whole = Library::open("libc", {"libc.so.6"}, "").path();
-  std::string path = "/tmp/cclmark-test-cut-off.so";
+  std::string path = own_file("cut-off.so");
   std::filesystem::copy_file(whole, path, std::filesystem::copy_options::overwrite_existing);
   std::filesystem::resize_file(path, 5000);
   CHECK(message_of({path}).find("is cut off: it has 5000 of at least") != std::string::npos);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "environment.hpp"
+#include "tested_plugin.hpp"
 
 namespace {
 
@@ -98,7 +99,7 @@ TEST_CASE("plug-in: the other one receives all events of all threads with its ow
       {"CCLMARK_FAKE_OTHER_AFTER", "1000"},
       {"CCLMARK_FAKE_OTHER_THEN", std::to_string(kCollective | kKernel | kProxy)},
   };
-  void* library = dlopen(PLUGIN, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(plugin_path(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   const auto* profiler = static_cast<const Profiler*>(dlsym(library, "ncclProfiler_v5"));
   REQUIRE(profiler != nullptr);

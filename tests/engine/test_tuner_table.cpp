@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "tested_plugin.hpp"
+
 namespace {
 
 using Log = void (*)(int, unsigned long, const char*, int, const char*, ...);
@@ -63,7 +65,7 @@ class Bench {
   Bench()
       : directory_(std::filesystem::temp_directory_path() / name()), log_(memfd_create("log", 0)) {
     std::filesystem::create_directory(directory_);
-    std::filesystem::copy_file(PLUGIN, directory_ / "plugin.so");
+    std::filesystem::copy_file(plugin_path(), directory_ / "plugin.so");
     set("CCLMARK_PLUGIN_LOG", "fd:" + std::to_string(log_));
     set("CCLMARK_PLUGIN_TUNER", "none");
     set("CCLMARK_TUNER_ANYWHERE", "1");

@@ -81,7 +81,7 @@ class EnvironmentSearch:
         self._cells = range(cells)
         self._numbers: dict[Combination, int] = {DEFAULT_COMBINATION: DEFAULT}
         self._combinations: list[Combination] = [DEFAULT_COMBINATION]
-        self._rounds: list[Times] = []
+        self._rounds: list[tuple[Times, frozenset[int]]] = []  # with those measured in full
         self._failed: dict[Combination, None] = {}
         self._harmful: dict[Combination, None] = {}
         self._slower: set[tuple[int, int | None]] = set()
@@ -293,8 +293,8 @@ class EnvironmentSearch:
     def _ratios(self, number: int, reference: int, *others: Iterable[int]) -> list[list[float]]:
         wanted = {number, reference, DEFAULT, CONTROL, *(one for own in others for one in own)}
         found: list[list[float]] = [[] for _ in self._cells]
-        for times in self._rounds:
-            if any(times.get((one, cell)) is None for one in wanted for cell in self._cells):
+        for times, measured in self._rounds:
+            if not wanted <= measured:
                 continue
             for cell in self._cells:
                 log = log_ratio(times, (number, cell), (reference, cell))
@@ -316,9 +316,11 @@ class EnvironmentSearch:
         times = yield Batch(len(self._rounds), cells)
         if times is None:
             raise _EndedEarly
-        self._rounds.append(times)
-        for number, cell in cells:
-            if number > DEFAULT and times.get((number, cell)) is None:
+        numbers = {number for number, _ in cells}
+        missing = {number for number, cell in cells if times.get((number, cell)) is None}
+        self._rounds.append((times, frozenset(numbers - missing)))
+        for number, _ in cells:
+            if number > DEFAULT and number in missing:
                 self._failed[self._combinations[number]] = None
         if base in self._failed:
             raise _BaseFailed

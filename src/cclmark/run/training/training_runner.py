@@ -57,6 +57,8 @@ class TrainingRunner:
         self._engine_device = engine_device
         self._backend = backend
         self._on_host = engine_device.info.runtime == "host"
+        gc.collect()
+        gc.freeze()  # later collections skip the objects of this program and of torch
         own = [
             fault
             for text in rank.job.settings.inject
@@ -137,7 +139,6 @@ class TrainingRunner:
 
     def _begin(self, stepper: Stepper, step: StepFunction) -> Sampled:
         gc.collect()
-        gc.freeze()  # later collections skip the objects of this program
         return stepper.warm_up(step, self._rank.job.settings.warmup)
 
     def _alone_after(self, alone: StepFunction | None, stepper: Stepper, steps: int) -> Sampled:
@@ -214,7 +215,6 @@ class TrainingRunner:
         return gathered[::2], gathered[1::2]
 
     def _release(self) -> None:
-        gc.unfreeze()
         gc.collect()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
