@@ -123,9 +123,9 @@ build/oneccl/lib/libccl.so.2: | $(VENV)/tools
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl impi-rt oneccl
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --prefix build/oneccl oneccl-cpu
 
-# Some tests wait for processes to start, for deadlines and for each other: there is one more at a
+# Many tests wait for processes to start, for deadlines and for each other: there are two more at a
 # time than processors, and all have that much more patience. Tests of one group take turns.
-WORKERS ?= $(shell expr 1 + $(JOBS))
+WORKERS ?= $(shell expr 2 + $(JOBS))
 PATIENCE ?= 4
 ALL ?=
 # Those that wait longest first.

@@ -29,10 +29,12 @@ void shrink_cache() {
 
 }  // namespace
 
-// AddressSanitizer of GCC 12 takes a block of thread-local storage at offset 16 of a page for one of
-// an old glibc, with its bounds in front of it. A block from its own allocator has other numbers
+// AddressSanitizer of GCC 12 takes a block of thread-local storage at offset 16 of a page for one
+// of an old glibc, with its bounds in front of it. A block from its own allocator has other numbers
 // there, and the search for leaks at the end then crashes, once in some twenty runs.
-extern "C" const char* __asan_default_options() { return "intercept_tls_get_addr=0"; }
+extern "C" const char* __asan_default_options() {
+  return "intercept_tls_get_addr=0";
+}
 
 int main(int count, char** arguments) {
   shrink_cache();

@@ -101,7 +101,8 @@ class Plugin {
     const std::filesystem::path copy =
         std::filesystem::temp_directory_path() /
         ("cclmark-plugin-" + std::to_string(getpid()) + "-" + std::to_string(++number) + ".so");
-    std::filesystem::copy_file(plugin_path(), copy, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy_file(plugin_path(), copy,
+                               std::filesystem::copy_options::overwrite_existing);
     library_ = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
     std::filesystem::remove(copy);
     REQUIRE(library_ != nullptr);
