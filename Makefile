@@ -91,15 +91,16 @@ engine-build: fakes-build
 engine-test: engine-build
 	$(CTEST) --test-dir build/tests
 
-# The engine with sanitizers, with the tests and the fakes of the other build; in make test-all these
-# have sanitizers too.
+# Engines with sanitizers, with what the other build has: ThreadSanitizer has to see all that threads
+# do, AddressSanitizer the engine alone. In make test-all everything has sanitizers.
 asan-build: engine-build
 	$(CONFIGURE) -B build/asan -DCCLMARK_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug \
 	  -DCCLMARK_TEST_CASES=$(if $(ALL),,$(CURDIR)/build/tests/tests/engine/libtest_cases.a)
 	$(BUILD) build/asan -j 1 --target engine_tests $(if $(ALL),fakes_selftest) -- --quiet
 
 tsan-build: $(VENV)/tools fakes-build
-	$(CONFIGURE) -B build/tsan -DCCLMARK_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug
+	$(CONFIGURE) -B build/tsan -DCCLMARK_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug \
+	  -DCCLMARK_FAKES=$(if $(ALL),,$(CURDIR)/build/tests/tests/fakes/lib)
 	$(BUILD) build/tsan -j 1 --target engine_tests -- --quiet
 
 asan-test: asan-build
