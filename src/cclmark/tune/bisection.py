@@ -25,6 +25,7 @@ from itertools import pairwise
 
 from cclmark.analysis.paired import (
     LEAST_ROUNDS,
+    Cell,
     Times,
     chance_of_gain,
     log_ratios,
@@ -101,6 +102,15 @@ def bisect(
 
 
 @dataclass
+class _Ratio:
+    """The logarithms of a ratio in the first ``rounds`` rounds, and its estimate from these."""
+
+    rounds: int = 0
+    logs: list[float] = field(default_factory=list)
+    estimate: RatioEstimate | None = None
+
+
+@dataclass
 class _Bisection:
     values: Sequence[int]
     sizes: int
@@ -108,6 +118,7 @@ class _Bisection:
     chance_of_error: float
     most_values: int  # that are measured, at most
     rounds: list[Times] = field(default_factory=list)
+    ratios: dict[tuple[Cell, Cell], _Ratio] = field(default_factory=dict)  # to a reference
     spreads: list[RoundSpread | None] = field(default_factory=list)  # of each size
     failed: set[int] = field(default_factory=set)
     anchors: list[int] = field(default_factory=list)  # the best value of each size
@@ -274,12 +285,13 @@ class _Bisection:
         """
         times: dict[int, list[RatioEstimate]] = {}
         for value in sorted({value for one in self.rounds for value, _ in one} - self.failed):
-            logs = [
-                log_ratios(self.rounds, (value, size), (anchor, size))
+            estimates = [
+                self._estimate((value, size), (anchor, size))
                 for size, anchor in enumerate(self.anchors)
             ]
-            if self.anchors and min(map(len, logs)) >= _FEWEST_ROUNDS:
-                times[value] = [paired_ratio([one]) for one in logs]
+            known = [one for one in estimates if one is not None]
+            if known and len(known) == len(estimates):
+                times[value] = known
         limit = _CHANCE_OF_BETTER / max(1, len(times))
         best = [
             min(
@@ -299,6 +311,16 @@ class _Bisection:
             ]
             for value, own in times.items()
         }
+
+    def _estimate(self, cell: Cell, reference: Cell) -> RatioEstimate | None:
+        """The ratio of two times over all rounds; None if too few rounds measured both."""
+        ratio = self.ratios.setdefault((cell, reference), _Ratio())
+        if fresh := log_ratios(self.rounds[ratio.rounds :], cell, reference):
+            ratio.logs += fresh
+            if len(ratio.logs) >= _FEWEST_ROUNDS:
+                ratio.estimate = paired_ratio([ratio.logs])
+        ratio.rounds = len(self.rounds)
+        return ratio.estimate
 
     def _fastest_values(self) -> list[int]:
         """For each size the fastest value, of those measured in all rounds of the grid.

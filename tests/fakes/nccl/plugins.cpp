@@ -515,13 +515,18 @@ LateReports& late_reports() {
   return *reports;
 }
 
+uint64_t kernel_begin_ns() {
+  return device_now_ns(1000);
+}
+
 /// The kernel of a task, on so many channels: since version 3, with times since version 4.
 template <typename Type>
-void report_kernel(void* context, void* task, uint8_t channels) {
+void report_kernel(void* context, void* task, uint8_t channels,
+                   uint64_t begins_ns = kernel_begin_ns()) {
   const Loaded& all = loaded();
   if ((all.mask & kKernelCh) == 0 || all.profiler_version < 3) return;
   const bool timed = all.profiler_version >= 4;
-  const uint64_t begin_ns = timed ? device_now_ns(1000) : 0;
+  const uint64_t begin_ns = timed ? begins_ns : 0;
   const uint64_t end_ns = device_now_ns(5000);
   auto report = [=, &all] {
     for (uint8_t channel = 0; channel < channels; ++channel) {
@@ -887,7 +892,9 @@ void Plugins::report_messages(const Operation& operation, void* group_call) {
   event.p2p4 = newest;
   event.p2p4.parentGroup = group.handle();
   Event message(profiler_context_, event, call.handle());
-  if (message.handle() != nullptr) report_kernel<uint64_t>(profiler_context_, message.handle(), 2);
+  if (message.handle() != nullptr) {
+    report_kernel<uint64_t>(profiler_context_, message.handle(), 2, messages_begin_ns_);
+  }
 }
 
 void Plugins::report(const std::vector<Operation>& batch) {
@@ -897,6 +904,7 @@ void Plugins::report(const std::vector<Operation>& batch) {
   event.groupApi = {false, 1};
   Event group(profiler_context_, event, nullptr, has_calls ? kWithinGroupApi : 0);
   bool has_kernel = false;
+  messages_begin_ns_ = kernel_begin_ns();  // all of a group are in one kernel
   for (const Operation& operation : batch) {
     if (is_copied(operation)) {
       report_copies(operation, group.handle());

@@ -53,6 +53,7 @@ class Plugins {
   int least_channels_ = 1;
   uint64_t sequence_ = 0;
   void* profiler_context_ = nullptr;
+  uint64_t messages_begin_ns_ = 0;  // of the kernel of a group
   void* tuner_context_ = nullptr;
 };
 
