@@ -138,9 +138,9 @@ python-test: $(VENV)/installed $(VENV)/tools fakes-build kernels $(MPIS)
 	$(PYTEST) --collect-only -qq $(ALL_TESTS) >build/collected || { tail -30 build/collected; exit 1; } # compiles them once
 	$(PYTEST) -n $(WORKERS) --maxprocesses 8 $(ALL_TESTS)
 
-# Of these none starts a rank, and few wait.
+# Of these none starts a rank, and few wait. A server of PostgreSQL is left to make test.
 unit-test: $(VENV)/installed $(VENV)/tools
-	$(PYTEST) -n logical --maxprocesses 8 tests/unit
+	$(PYTEST) -n $(shell expr 1 + $(JOBS)) --maxprocesses 8 -k "not postgresql" tests/unit
 
 clean:
 	rm -rf build $(VENV)
