@@ -22,7 +22,7 @@ bench: $(VENV)/installed
 	$(BIN)/cclmark all_reduce
 
 # Tests of the program wait for processes a tenth of their time: what has no deadline runs beside
-# them. Engine tests with sanitizers are behind them: beside them TSan takes three times as long.
+# them. Engine tests with sanitizers come last: beside other tests TSan takes three times as long.
 test:
 	+$(MAKE) -j 2 --no-print-directory $(VENV)/installed fakes-build
 	+$(MAKE) -j 3 --no-print-directory python-test tsan-build asan-build engine-test format-check lint types
@@ -45,7 +45,7 @@ $(WHEEL): pyproject.toml CMakeLists.txt $(shell find engine src -type f -not -na
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
 	touch $@
 
-# The second one installs what it requires: pip replaces nothing of the same version by itself.
+# pip replaces nothing of the same version by itself; the second command installs the dependencies.
 $(VENV)/installed: $(WHEEL)
 	$(INSTALL) --force-reinstall --no-deps build/wheel/*.whl
 	$(INSTALL) "$$(echo build/wheel/*.whl)$(EXTRAS)"
@@ -91,8 +91,8 @@ engine-build: fakes-build
 engine-test: engine-build
 	$(CTEST) --test-dir build/tests
 
-# Engines with sanitizers, with what the other build has: ThreadSanitizer has to see all that threads
-# do, AddressSanitizer the engine alone. In make test-all everything has sanitizers.
+# The plain build's fakes are used with both sanitizers, and its test cases with AddressSanitizer:
+# ThreadSanitizer has to see the threads of the tests too. In make test-all everything has sanitizers.
 asan-build: engine-build
 	$(CONFIGURE) -B build/asan -DCCLMARK_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Debug \
 	  -DCCLMARK_TEST_CASES=$(if $(ALL),,$(CURDIR)/build/tests/tests/engine/libtest_cases.a)
@@ -138,7 +138,7 @@ python-test: $(VENV)/installed $(VENV)/tools fakes-build kernels $(MPIS)
 	$(PYTEST) --collect-only -qq $(ALL_TESTS) >build/collected || { tail -30 build/collected; exit 1; } # compiles them once
 	$(PYTEST) -n $(WORKERS) --maxprocesses 8 $(ALL_TESTS)
 
-# Of these none starts a rank, and few wait. A server of PostgreSQL is left to make test.
+# None of these starts a rank, and few wait. Those that need a PostgreSQL server are left to make test.
 unit-test: $(VENV)/installed $(VENV)/tools
 	$(PYTEST) -n $(shell expr 1 + $(JOBS)) --maxprocesses 8 -k "not postgresql" tests/unit
 

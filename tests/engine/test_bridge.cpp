@@ -8,7 +8,6 @@
 #include <numeric>
 #include <random>
 #include <string>
-#include <thread>
 #include <tuple>
 
 #include "ccl/bridge.hpp"
@@ -65,9 +64,7 @@ class Mail {
     bool done(size_t number) override {
       if (fails_after > 0 && --fails_after == 0) throw Error("the host exchange is broken");
       auto [message, sends] = begun_.at(number);
-      if (random_() % 3 == 0 && mail_.ask(*message, sends)) return true;
-      std::this_thread::yield();  // the other ranks have the same processors
-      return false;
+      return random_() % 3 == 0 && mail_.ask(*message, sends);
     }
     void keep_going() override {}
 
@@ -220,7 +217,7 @@ std::vector<size_t> skewed(int ranks, size_t count) {
 
 TEST_CASE("between islands every operation gives what one library would") {
   for (const Layout& layout : kLayouts) {
-    // Of islands of one rank alone, the others have all accesses.
+    // ThreadSanitizer: the layouts with a last island of several ranks contain every access.
     if (kThreadsWatched && layout.firsts.back() + 1 == layout.ranks) continue;
     for (bool through_host : {false, true}) {
       on_islands(layout.firsts, layout.ranks, through_host, [&](Session& session, RankGroup&) {
