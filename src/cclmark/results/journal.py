@@ -64,10 +64,13 @@ class _AnyLine(_Typed):
 
 _TYPED_DECODER = msgspec.json.Decoder(_Typed)
 _ANY_DECODER = msgspec.json.Decoder(_AnyLine)
-# Numbers that may be too long to compute with. Two expressions, each of which begins with a set of
-# characters: a single one is three times as slow, slower than decoding.
-_LONG_INTEGER = re.compile(rb"[:\[,]\s*-?\d{19}")
-_LONG_EXPONENT = re.compile(rb"[eE]\+?\d\d")
+# Numbers that may be too long to compute with, found after all digits were made zeros and all
+# separators colons: a regular expression takes several times as long as decoding.
+_SAME_DIGITS = bytes.maketrans(b"123456789,[E", b"000000000::e")
+_WITHOUT = b" \t\r\n+"
+_LONG_INTEGER = b":" + 19 * b"0"
+_LONG_NEGATIVE = b":-" + 19 * b"0"
+_LONG_EXPONENT = b"e00"
 # The last field of a line: the checksum of the line without it. A line without this field, for
 # example in an edited journal, is accepted unchecked.
 _CHECKSUM = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
@@ -392,11 +395,19 @@ def _decoded(line: bytes) -> Line | None:
     """Decodes a line; None if it is damaged."""
     try:
         entry: Line = _DECODER.decode(line)
-        if _LONG_INTEGER.search(line) or _LONG_EXPONENT.search(line):
+        if _may_have_long_numbers(line):
             json.loads(line, parse_int=_within_64_bits, parse_float=_sensible)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     return entry
+
+
+def _may_have_long_numbers(line: bytes) -> bool:
+    """Returns false only if every integer has fewer than 19 digits, and every positive exponent
+    fewer than two. What is in a text counts too.
+    """
+    shape = line.translate(_SAME_DIGITS, _WITHOUT)
+    return _LONG_INTEGER in shape or _LONG_NEGATIVE in shape or _LONG_EXPONENT in shape
 
 
 def _within_64_bits(text: str) -> int:

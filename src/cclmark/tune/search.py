@@ -115,6 +115,7 @@ class _Search:
     tried: dict[Cell, int] = field(default_factory=dict)  # the rounds of each cell
     logs: dict[Cell, list[float]] = field(default_factory=dict)
     failed: set[Cell] = field(default_factory=set)
+    known: dict[Cell, float] = field(default_factory=dict)  # typical(logs) since the last round
 
     def halve(self, pools: Pools) -> Generator[Batch, Times | None, Pools]:
         """Measures the candidates and discards the slower half of each size, down to a few."""
@@ -137,8 +138,10 @@ class _Search:
         The best themselves, if they are candidates again, because the others' scores became worse.
         """
         pools: Pools = []
-        for size in range(self.sizes):
-            tried = {variant for variant, at in self.tried if at == size}
+        all_tried: list[set[int]] = [set() for _ in range(self.sizes)]
+        for variant, size in self.tried:
+            all_tried[size].add(variant)
+        for size, tried in enumerate(all_tried):
             leaders = self._ranked(size, tried)[:LEADERS]
             fresh = {one for leader in leaders for one in self.space.around(leader, tried)}
             fresh -= {DEFAULT}
@@ -150,7 +153,7 @@ class _Search:
         found: list[dict[int, Score]] = [{} for _ in range(self.sizes)]
         for (variant, size), logs in self.logs.items():
             if variant != CONTROL and (variant, size) not in self.failed:
-                found[size][variant] = Score(typical(logs), len(logs))
+                found[size][variant] = Score(self._typical((variant, size)), len(logs))
         return found
 
     def noise(self) -> list[float | None]:
@@ -197,6 +200,7 @@ class _Search:
     def _record(self, cells: Sequence[Cell], times: Times) -> None:
         self.rounds += 1
         self.measured += len(cells)
+        faster_default = [_faster_default(times, size) for size in range(self.sizes)]
         for cell in cells:
             variant, size = cell
             self.tried[cell] = self.tried.get(cell, 0) + 1
@@ -209,8 +213,9 @@ class _Search:
             elif variant == CONTROL:
                 if (default_s := times.get((DEFAULT, size))) is not None:
                     self.logs.setdefault(cell, []).append(math.log(time_s / default_s))
-            elif (default_s := _faster_default(times, size)) is not None:
+            elif (default_s := faster_default[size]) is not None:
                 self.logs.setdefault(cell, []).append(math.log(time_s / default_s))
+                self.known.pop(cell, None)
 
     def _halved(self, pools: Pools) -> Pools:
         ranked = [self._ranked(size, pool) for size, pool in enumerate(pools)]
@@ -226,13 +231,16 @@ class _Search:
     def _ranked(self, size: int, variants: Iterable[int]) -> list[int]:
         """The variants with a score, the fastest first."""
         scored = [
-            (typical(logs), one)
+            (self._typical((one, size)), one)
             for one in variants
-            if one > CONTROL
-            and (one, size) not in self.failed
-            and (logs := self.logs.get((one, size)))
+            if one > CONTROL and (one, size) in self.logs and (one, size) not in self.failed
         ]
         return [one for _, one in sorted(scored)]
+
+    def _typical(self, cell: Cell) -> float:
+        if cell not in self.known:
+            self.known[cell] = typical(self.logs[cell])
+        return self.known[cell]
 
     def _lacking(self, size: int, pool: set[int]) -> set[int]:
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,20 @@ class Space:
     def _line(self, variant: int, axis: int) -> list[int]:
         """The variants that differ from ``variant`` in this setting alone, in its order."""
         own = self.coordinates[variant]
-        line = [
-            (place[axis], one)
-            for one, place in self.coordinates.items()
-            if place[:axis] == own[:axis] and place[axis + 1 :] == own[axis + 1 :]
-        ]
-        return [one for _, one in sorted(line)]
+        return self._lines[axis][own[:axis] + own[axis + 1 :]]
+
+    @cached_property
+    def _lines(self) -> list[dict[tuple[int, ...], list[int]]]:
+        """For each setting the variants by their other coordinates, in its order."""
+        found = []
+        for axis in range(len(self.ordered)):
+            lines: dict[tuple[int, ...], list[int]] = {}
+            by_value = sorted((place[axis], one) for one, place in self.coordinates.items())
+            for _, one in by_value:
+                own = self.coordinates[one]
+                lines.setdefault(own[:axis] + own[axis + 1 :], []).append(one)
+            found.append(lines)
+        return found
 
 
 def _until_tried(side: Collection[int], tried: Collection[int]) -> list[int]:
