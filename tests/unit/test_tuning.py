@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
@@ -30,6 +30,8 @@ from cclmark.tune.mpi_target import RULES_FILE, OpenMpiTarget
 from cclmark.tune.nccl_candidates import wide_options
 from cclmark.tune.nccl_target import CONFIGURATION_FILE, TABLE_FILE, NcclTarget
 from cclmark.tune.tuner_csv import read_csv
+
+_read_table = cache(table_file.read)  # most trials have the same one
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [KIB << (2 * step) for step in range(11)]  # 1 KiB to 1 GiB
@@ -88,7 +90,7 @@ class Simulated:
         if path := variables.get("CCLMARK_TUNER_TABLE"):
             assert Path(path).is_absolute()
             assert "NCCL_TUNER_PLUGIN" in variables
-            table = table_file.read(Path(path).read_text(), path)
+            table = _read_table(Path(path).read_text(), path)
             if "CCLMARK_TUNER_ANYWHERE" not in variables:
                 assert (table.library_version, table.device, table.nvlinks) == (
                     *("2.28.9", "NVIDIA H200"),

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from cclmark.analysis.paired import (
@@ -33,7 +33,7 @@ from cclmark.analysis.paired import (
 )
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.statistics import median
-from cclmark.tune.round_spread import RoundSpread, round_spread
+from cclmark.tune.round_spread import RoundSpread, RoundSpreads, round_spread
 from cclmark.tune.search import Batch, typical
 
 NEIGHBOURS = 2  # on each side of the result
@@ -120,9 +120,13 @@ class _Bisection:
     rounds: list[Times] = field(default_factory=list)
     ratios: dict[tuple[Cell, Cell], _Ratio] = field(default_factory=dict)  # to a reference
     spreads: list[RoundSpread | None] = field(default_factory=list)  # of each size
+    changes: list[RoundSpreads] = field(init=False)  # from which these are computed
     failed: set[int] = field(default_factory=set)
     anchors: list[int] = field(default_factory=list)  # the best value of each size
     grid_rounds: int | None = None  # None until the grid is measured
+
+    def __post_init__(self) -> None:
+        self.changes = [RoundSpreads(size) for size in range(self.sizes)]
 
     def batch(self, values: Iterable[int]) -> Batch:
         """One round of these values and of the best one of each size, to which ratios refer."""
@@ -138,7 +142,9 @@ class _Bisection:
         if self.grid_rounds is None or failed - self.failed:
             self.failed |= failed
             self.anchors = self._fastest_values()
-        self.spreads = [round_spread(self.rounds, size) for size in range(self.sizes)]
+        for own in self.changes:
+            own.add(times)
+        self.spreads = [own.spread for own in self.changes]
 
     def following(self) -> set[int]:
         """The values to measure in the next round; none if the result is certain."""
@@ -230,20 +236,23 @@ class _Bisection:
 
     def _sides(self, shares: Sequence[RatioEstimate], limit: float) -> list[int]:
         """For each size 1 if a share is certainly at least ``limit``, -1 if below, 0 if neither."""
-        found = []
-        for spread, share in zip(self.spreads, shares, strict=True):
-            estimate = replace(share, difference=share.difference - math.log(limit))
-            if share.deviation == 0 and share.difference == 0:  # the best value itself
-                certain = True
-            elif spread is None or share.runs < LEAST_ROUNDS_TO_DECIDE:
-                certain = False
-            else:
-                certain = all(
-                    one.deviation == 0 or one.chance / 2 <= self._chance(share.runs)
-                    for one in spread.estimates(estimate)
-                )
-            found.append((1 if estimate.difference >= 0 else -1) if certain else 0)
-        return found
+        log = math.log(limit)
+        return [
+            (1 if share.difference >= log else -1) if self._is_certain(spread, share, log) else 0
+            for spread, share in zip(self.spreads, shares, strict=True)
+        ]
+
+    def _is_certain(self, spread: RoundSpread | None, share: RatioEstimate, log: float) -> bool:
+        """Whether it is certain on which side of ``log`` the share's logarithm is."""
+        if share.deviation == 0 and share.difference == 0:  # the best value itself
+            return True
+        if spread is None or share.runs < LEAST_ROUNDS_TO_DECIDE:
+            return False
+        chance = 2 * self._chance(share.runs)
+        return all(
+            one.deviation == 0 or one.has_at_most(chance)
+            for one in spread.estimates(share.with_difference(share.difference - log))
+        )
 
     def _chance(self, runs: int) -> float:
         """The largest chance of a wrong decision on one value at one size, after ``runs`` rounds.
@@ -306,7 +315,7 @@ class _Bisection:
         ]
         return {
             value: [
-                replace(one, difference=fastest - one.difference)
+                one.with_difference(fastest - one.difference)
                 for one, fastest in zip(own, best, strict=True)
             ]
             for value, own in times.items()

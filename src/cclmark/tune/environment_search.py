@@ -82,6 +82,7 @@ class EnvironmentSearch:
         self._numbers: dict[Combination, int] = {DEFAULT_COMBINATION: DEFAULT}
         self._combinations: list[Combination] = [DEFAULT_COMBINATION]
         self._rounds: list[tuple[Times, frozenset[int]]] = []  # with those measured in full
+        self._known: dict[tuple[int, int, frozenset[int]], _Ratios] = {}
         self._failed: dict[Combination, None] = {}
         self._harmful: dict[Combination, None] = {}
         self._slower: set[tuple[int, int | None]] = set()
@@ -291,16 +292,16 @@ class EnvironmentSearch:
         return self._ratios(CONTROL, DEFAULT, numbers)
 
     def _ratios(self, number: int, reference: int, *others: Iterable[int]) -> list[list[float]]:
-        wanted = {number, reference, DEFAULT, CONTROL, *(one for own in others for one in own)}
-        found: list[list[float]] = [[] for _ in self._cells]
-        for times, measured in self._rounds:
-            if not wanted <= measured:
-                continue
-            for cell in self._cells:
-                log = log_ratio(times, (number, cell), (reference, cell))
-                assert log is not None
-                found[cell].append(log)
-        return found
+        wanted = frozenset({number, reference, DEFAULT, CONTROL}.union(*others))
+        known = self._known.setdefault((number, reference, wanted), _Ratios(self._cells))
+        for times, measured in self._rounds[known.rounds :]:
+            if wanted <= measured:
+                for cell in self._cells:
+                    log = log_ratio(times, (number, cell), (reference, cell))
+                    assert log is not None
+                    known.logs[cell].append(log)
+        known.rounds = len(self._rounds)
+        return known.logs
 
     def _complete_rounds(self, one: Combination, base: Combination) -> int:
         return len(self._logs(one, base)[0])
@@ -343,6 +344,14 @@ class _EndedEarly(Exception):  # noqa: N818
 
 class _BaseFailed(Exception):  # noqa: N818
     """The best combination so far has failed."""
+
+
+class _Ratios:
+    """For each cell the logarithms of a ratio in the first ``rounds`` rounds."""
+
+    def __init__(self, cells: Sequence[int]) -> None:
+        self.rounds = 0
+        self.logs: list[list[float]] = [[] for _ in cells]
 
 
 @dataclass

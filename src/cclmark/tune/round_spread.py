@@ -7,8 +7,8 @@ of all values together is known after two rounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from cclmark.analysis.paired import Times
 from cclmark.analysis.ratio import RatioEstimate
@@ -40,12 +40,12 @@ class RoundSpread:
         """
         pooled = self.deviation * math.sqrt(2 * _TRIMMED_VARIANCE / estimate.runs)
         deviation = max(pooled, estimate.deviation)
-        found = [replace(estimate, deviation=deviation, freedom=self.freedom)]
+        found = [estimate.with_deviation(deviation, self.freedom)]
         return [*found, estimate] if estimate.deviation > _CLEARLY_MORE * pooled else found
 
 
-def round_spread(rounds: Sequence[Times], size: int) -> RoundSpread | None:
-    """The spread at the size with this index; None without two values in two rounds.
+class RoundSpreads:
+    """The spread between the rounds that were added, at the size with the index ``size``.
 
     The change of the logarithm of a value's time from one of its rounds to the next one has twice
     the variance of that logarithm (Rice, Annals of Statistics 12, 1984, for a mean that changes
@@ -56,26 +56,45 @@ def round_spread(rounds: Sequence[Times], size: int) -> RoundSpread | None:
     is as precise as a standard deviation with 37 % of them (Rousseeuw and Croux, Journal of the
     American Statistical Association 88, 1993).
     """
-    latest: dict[int, tuple[int, float]] = {}
-    changes: dict[tuple[int, int], list[float]] = {}
-    for number, times in enumerate(rounds):
-        for (value, own_size), time_s in times.items():
-            if own_size != size or time_s is None:
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._rounds = 0
+        self._latest: dict[int, tuple[int, float]] = {}  # the round and the logarithm of each value
+        self._found: list[float] = []
+        self._freedom = 0
+
+    def add(self, times: Times) -> None:
+        """Adds the next round."""
+        changes: dict[int, list[float]] = {}  # by the earlier round
+        for (value, size), time_s in times.items():
+            if size != self._size or time_s is None:
                 continue
             log = math.log(time_s)
-            if value in latest:
-                before, earlier = latest[value]
-                changes.setdefault((before, number), []).append(log - earlier)
-            latest[value] = number, log
-    found: list[float] = []
-    freedom = 0
-    for own in changes.values():
-        if len(own) > 1:
-            common = median(own)
-            scale = math.sqrt(len(own) / (len(own) - 1) / 2)
-            found += [(one - common) * scale for one in own]
-            freedom += len(own) - 1
-    deviation = deviation_of(found)
-    if deviation is None:
-        return None
-    return RoundSpread(deviation, max(1, int(_EFFICIENCY * freedom)))
+            if value in self._latest:
+                before, earlier = self._latest[value]
+                changes.setdefault(before, []).append(log - earlier)
+            self._latest[value] = self._rounds, log
+        for own in changes.values():
+            if len(own) > 1:
+                common = median(own)
+                scale = math.sqrt(len(own) / (len(own) - 1) / 2)
+                self._found += [(one - common) * scale for one in own]
+                self._freedom += len(own) - 1
+        self._rounds += 1
+
+    @property
+    def spread(self) -> RoundSpread | None:
+        """None without two values in two rounds."""
+        deviation = deviation_of(self._found)
+        if deviation is None:
+            return None
+        return RoundSpread(deviation, max(1, int(_EFFICIENCY * self._freedom)))
+
+
+def round_spread(rounds: Iterable[Times], size: int) -> RoundSpread | None:
+    """The spread between these rounds, at one size; None without two values in two rounds."""
+    spreads = RoundSpreads(size)
+    for times in rounds:
+        spreads.add(times)
+    return spreads.spread

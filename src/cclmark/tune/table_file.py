@@ -40,6 +40,7 @@ _ALGORITHMS_OF = {
     "reduce_scatter": ("ring", "collnet_direct", "nvls", "pat"),
 }
 _WITH_ALL_PROTOCOLS = ("tree", "ring")
+_ODD = re.compile(r"[^\t -~]")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 _VERSION = re.compile(r"(0|[1-9][0-9]?)\.(0|[1-9][0-9]?)\.(0|[1-9][0-9]?)")
 _CONDITIONS = ("library", "device", "nvlinks")
@@ -158,9 +159,8 @@ class _Reader:
         self._number += 1
         if len(text) > MOST_LINE_CHARACTERS:
             self._fail(f"it is longer than {MOST_LINE_CHARACTERS} characters")
-        for place, character in enumerate(text, start=1):
-            if character != "\t" and not " " <= character <= "~":
-                self._fail(f"character {place} is not printable ASCII")
+        if odd := _ODD.search(text):
+            self._fail(f"character {odd.end()} is not printable ASCII")
         words = text.split()
         if self._number == 1:
             self._first_line(words)
