@@ -140,7 +140,7 @@ python-test: $(VENV)/installed $(VENV)/tools fakes-build kernels $(MPIS)
 
 # None of these starts a rank, and few wait. Those that need a PostgreSQL server are left to make test.
 unit-test: $(VENV)/installed $(VENV)/tools
-	$(PYTEST) -n $(shell expr 1 + $(JOBS)) --maxprocesses 8 -k "not postgresql" tests/unit
+	$(PYTEST) --dist worksteal -n $(shell expr 1 + $(JOBS)) --maxprocesses 8 -k "not postgresql" tests/unit
 
 clean:
 	rm -rf build $(VENV)

@@ -64,7 +64,9 @@ def client_of(history, access=None, said=None):
     said = [] if said is None else said
     access = access or AccessRules.on_loopback("127.0.0.1", 8321)
     app = make_app(history, no_references, access, said.append)
-    return TestClient(app, base_url=BASE, follow_redirects=False)
+    # To compress a report takes longer than to render it: few tests are about that.
+    plain_text = {"Accept-Encoding": "identity"}
+    return TestClient(app, base_url=BASE, follow_redirects=False, headers=plain_text)
 
 
 @pytest.fixture(scope="module")

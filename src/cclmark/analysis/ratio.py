@@ -7,7 +7,8 @@ a factor and its inverse are equally large.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -125,14 +126,25 @@ class RatioEstimate:
         margin: the smallest number whose interval would exclude the margin. None for more than
         MOST_RUNS.
         """
-        more = range(self.runs + 1, MOST_RUNS + 1)
         if self.low > 1 and self.ratio >= 1 + margin:
-            return next((n for n in more if self._chance_of(n) <= largest_chance), None)
+            return self._fewest(lambda runs: self._chance_of(runs) <= largest_chance)
         limit = math.log1p(margin)
         allowed = limit / 2
         if self._reach <= allowed:
             allowed = abs(self.difference - limit)
-        return next((n for n in more if self._reach_of(n) <= allowed), None)
+        return self._fewest(lambda runs: self._reach_of(runs) <= allowed)
+
+    def _fewest(self, are_enough: Callable[[int], bool]) -> int | None:
+        """The smallest number of runs above the current one that are enough.
+
+        As long as the noise is assumed more runs are better, and so they are once it is measured.
+        """
+        assumed = range(self.runs + 1, LEAST_RUNS)
+        if found := next(filter(are_enough, assumed), None):
+            return found
+        measured = range(max(self.runs + 1, LEAST_RUNS), MOST_RUNS + 1)
+        place = bisect_left(measured, True, key=are_enough)
+        return measured[place] if place < len(measured) else None
 
     def _reach_of(self, runs: int) -> float:
         return _quantile(_freedom(runs)) * self._deviation_of(runs)

@@ -18,7 +18,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NoReturn
+from functools import lru_cache
+from typing import NamedTuple, NoReturn
 
 from cclmark.errors import MissingError, UsageError
 
@@ -217,11 +218,10 @@ def _holds_for(key: str, ranks: int, is_search: bool) -> bool | None:
         return True
     if key == "comm_size=pow2":
         return ranks & (ranks - 1) == 0
-    limit = _LIMIT.fullmatch(key)
-    if limit is None or limit["name"] != "comm_size":
+    limit = _limit_of(key)
+    if limit is None or limit.name != "comm_size":
         return None
-    number = int(limit["number"])
-    return ranks < number if limit["operator"] == "<" and not is_search else ranks <= number
+    return limit.holds_for(ranks, or_equal=is_search)
 
 
 def _holds(key: str, call: Call, is_search: bool) -> bool:
@@ -233,30 +233,55 @@ def _holds(key: str, call: Call, is_search: bool) -> bool:
         return True
     if key == "count<pow2":
         return call.count < 1 << (call.ranks.bit_length() - 1)
-    limit = _LIMIT.fullmatch(key)
-    if limit is not None and limit["name"]:
-        value = {
-            "avg_msg_size": call.block_bytes,
-            "total_msg_size": call.total_bytes,
-            "count": call.count,
-            "comm_avg_ppn": call.ranks,
-        }[limit["name"]]
-        number = int(limit["number"])
-        return value < number if limit["operator"] == "<" else value <= number
-    return {
-        f"collective={call.collective}": True,
-        "comm_type=intra": True,
-        "comm_size=node_comm_size": True,
-        "comm_hierarchy=node_roots": True,
-        "comm_hierarchy=node": True,
-        "comm_hierarchy=flat": True,
-        "is_block_regular=yes": True,
-        "is_node_consecutive=yes": True,
-        f"is_multi_threaded={_yes(call.is_multi_threaded)}": True,
-        f"is_commutative={_yes(call.is_commutative)}": True,
-        f"is_op_built_in={_yes(call.is_builtin)}": True,
-        f"is_sendbuf_inplace={_yes(call.is_in_place)}": True,
-    }.get(key, False)
+    if limit := _limit_of(key):
+        return limit.holds_for(
+            {
+                "avg_msg_size": call.block_bytes,
+                "total_msg_size": call.total_bytes,
+                "count": call.count,
+                "comm_avg_ppn": call.ranks,
+            }[limit.name]
+        )
+    return key in _kinds_of(call)
+
+
+class _Limit(NamedTuple):
+    name: str
+    operator: str
+    number: int
+
+    def holds_for(self, value: int, *, or_equal: bool = False) -> bool:
+        return value < self.number or (value == self.number and (or_equal or self.operator == "<="))
+
+
+@lru_cache(maxsize=1024)
+def _limit_of(key: str) -> _Limit | None:
+    """The number to which a condition compares another one, None for another condition."""
+    found = _LIMIT.fullmatch(key)
+    if found is None or not found["name"]:
+        return None
+    return _Limit(found["name"], found["operator"], int(found["number"]))
+
+
+@lru_cache(maxsize=16)
+def _kinds_of(call: Call) -> frozenset[str]:
+    """The conditions without a number that hold for a call among ranks on one host."""
+    return frozenset(
+        (
+            f"collective={call.collective}",
+            "comm_type=intra",
+            "comm_size=node_comm_size",
+            "comm_hierarchy=node_roots",
+            "comm_hierarchy=node",
+            "comm_hierarchy=flat",
+            "is_block_regular=yes",
+            "is_node_consecutive=yes",
+            f"is_multi_threaded={_yes(call.is_multi_threaded)}",
+            f"is_commutative={_yes(call.is_commutative)}",
+            f"is_op_built_in={_yes(call.is_builtin)}",
+            f"is_sendbuf_inplace={_yes(call.is_in_place)}",
+        )
+    )
 
 
 def _yes(holds: bool) -> str:
