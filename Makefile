@@ -9,7 +9,9 @@ BIN := $(VENV)/bin
 # On a machine with NVIDIA devices, NCCL and the run-time compiler come along as wheels.
 EXTRAS := $(if $(wildcard /dev/nvidia0),[cuda])
 JOBS ?= $(shell nproc)
-DEV_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja clang-format==23.1.3 httpx hypothesis \
+WITH_TOOLS = PATH=$(CURDIR)/$(BIN):$$PATH
+BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja
+DEV_TOOLS := clang-format==23.1.3 httpx hypothesis \
   mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow "pytest<9.2" pytest-timeout pytest-xdist \
   ruff axe-playwright-python matplotlib playwright starlette uvicorn
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
@@ -38,11 +40,16 @@ $(VENV)/made:
 # One pip at a time changes what is installed.
 INSTALL = flock $(VENV) $(BIN)/pip install --quiet --disable-pip-version-check
 
-# Built again whenever something that the package is made of has changed.
+$(VENV)/builders: Makefile | $(VENV)/made
+	$(INSTALL) --no-compile $(BUILD_TOOLS)
+	touch $@
+
+# Built again whenever something that the package is made of has changed. Not isolated: the tools of
+# an isolated build are in a new directory each time, and all of the engine would be compiled again.
 WHEEL := build/wheel/built
-$(WHEEL): pyproject.toml CMakeLists.txt $(shell find engine src -type f -not -name '*.pyc') | $(VENV)/made
+$(WHEEL): pyproject.toml CMakeLists.txt $(shell find engine src -type f -not -name '*.pyc') | $(VENV)/builders
 	rm -rf build/wheel
-	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
+	$(WITH_TOOLS) $(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build/wheel .
 	touch $@
 
 # pip replaces nothing of the same version by itself; the second command installs the dependencies.
@@ -51,11 +58,11 @@ $(VENV)/installed: $(WHEEL)
 	$(INSTALL) "$$(echo build/wheel/*.whl)$(EXTRAS)"
 	touch $@
 
-$(VENV)/tools: Makefile | $(VENV)/made
+$(VENV)/tools: Makefile | $(VENV)/made $(VENV)/builders
 	$(INSTALL) --no-compile $(DEV_TOOLS)
 	touch $@
 
-check: $(VENV)/installed $(VENV)/tools
+check:
 	+$(MAKE) -j $(JOBS) --no-print-directory format-check lint types unit-test
 
 format-check: $(VENV)/tools
@@ -75,7 +82,6 @@ format: $(VENV)/tools
 
 # The tests link the engine that the wheel was built with, where pip has left it.
 ENGINE = $(abspath $(firstword $(shell ls -t build/cp*/libengine.a 2>/dev/null)))
-WITH_TOOLS = PATH=$(CURDIR)/$(BIN):$$PATH
 CONFIGURE = $(WITH_TOOLS) cmake -G Ninja -S . -DCCLMARK_TESTS=ON -DCCLMARK_PYTHON=OFF --log-level=WARNING
 BUILD = $(WITH_TOOLS) nice -n 5 cmake --build
 CTEST = $(WITH_TOOLS) nice -n 5 ctest --output-on-failure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 from cclmark.errors import UsageError
 
@@ -48,6 +49,10 @@ class Text:
 
         Parts separated by carriage returns, for example of a progress line, have the same number.
         """
+        return list(self._lines)
+
+    @cached_property
+    def _lines(self) -> list[TextLine]:
         numbered = enumerate(self.content.split("\n"), start=1)
         return [_line(number, part) for number, text in numbered for part in text.split("\r")]
 
