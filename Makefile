@@ -1,5 +1,5 @@
 # make bench     measures an all-reduce sweep with what this machine has
-# make check     format, lint, types and unit tests: a minute
+# make check     format, lint, types and most unit tests: a minute
 # make test      runs everything that CI runs
 # make test-all  the same, and all of what make test takes a share of: every product, every example
 
@@ -58,7 +58,7 @@ $(VENV)/installed: $(WHEEL)
 	$(INSTALL) "$$(echo build/wheel/*.whl)$(EXTRAS)"
 	touch $@
 
-$(VENV)/tools: Makefile | $(VENV)/made $(VENV)/builders
+$(VENV)/tools: Makefile | $(VENV)/builders
 	$(INSTALL) --no-compile $(DEV_TOOLS)
 	touch $@
 
@@ -144,9 +144,10 @@ python-test: $(VENV)/installed $(VENV)/tools fakes-build kernels $(MPIS)
 	$(PYTEST) --collect-only -qq $(ALL_TESTS) >build/collected || { tail -30 build/collected; exit 1; } # compiles them once
 	$(PYTEST) -n $(WORKERS) --maxprocesses 8 $(ALL_TESTS)
 
-# None of these starts a rank, and few wait. Those that need a PostgreSQL server are left to make test.
+# None of these starts a rank, and few wait. Those that need a PostgreSQL server, or simulate many
+# runs, are left to make test.
 unit-test: $(VENV)/installed $(VENV)/tools
-	$(PYTEST) --dist worksteal -n $(shell expr 1 + $(JOBS)) --maxprocesses 8 -k "not postgresql" tests/unit
+	$(PYTEST) --dist worksteal -n $(shell expr 1 + $(JOBS)) --maxprocesses 8 -m "not device and not simulated" -k "not postgresql" tests/unit
 
 clean:
 	rm -rf build $(VENV)

@@ -59,6 +59,7 @@ def alarms(trials, runs, noise, base_s=LARGE_S):
     ) / (trials)
 
 
+@pytest.mark.simulated
 @pytest.mark.parametrize("runs", [6, 8, 12, 30, 100])
 @pytest.mark.parametrize("noise", [normal(0.003), normal(0.05), heavy(0.01)])
 def test_noise_is_rarely_told_as_a_change(runs, noise):
@@ -68,6 +69,7 @@ def test_noise_is_rarely_told_as_a_change(runs, noise):
     assert alarms(trials, runs, noise) <= allowed
 
 
+@pytest.mark.simulated
 @pytest.mark.parametrize("runs", [6, 8, 12, 30])
 def test_two_levels_of_launches_are_no_change_most_of_the_time(runs):
     """Runs alike by luck: as methodology.md says, up to 3.5 % of such series."""
@@ -79,6 +81,7 @@ def test_a_few_runs_on_one_of_two_levels_are_what_is_assumed_of_launches():
     assert alarms(1000, 6, two_levels(0.1), LARGE_S) >= 0.015
 
 
+@pytest.mark.simulated
 @pytest.mark.parametrize(("deviation", "least"), [(0.003, 0.99), (0.01, 0.75)])
 @pytest.mark.parametrize(
     ("runs", "place"), [(6, 3), (8, 4), (12, 6), (20, 17), (50, 25), (100, 96)]
@@ -170,6 +173,7 @@ def test_many_series_share_the_bound():
     assert sum(map(bool, still)) <= 1
 
 
+@pytest.mark.simulated
 @pytest.mark.parametrize("shared", [SHARED_PART, 0.95])
 @pytest.mark.parametrize("runs", [8, 11])
 def test_series_that_share_the_noise_of_their_runs_are_rarely_reported(runs, shared):

@@ -125,6 +125,7 @@ def test_processors_are_judged_by_three_runs_of_each_alone():
     assert verdicts(three) == {"slower"}
 
 
+@pytest.mark.simulated
 @pytest.mark.parametrize("runs", [1, 2, 3, 5, 8])
 def test_repeated_runs_are_rarely_called_different(runs):
     """Runs that differ by a level of their own, with samples that scatter within it."""
@@ -262,6 +263,7 @@ class TestRunsOfAllOperations:
         ]
         assert sum(found) / len(found) < 0.01
 
+    @pytest.mark.simulated
     @some_pairs
     def test_no_pair_of_equal_runs_fails_the_gate(self, most):
         """Before, 45 of 110 pairs failed at 5 %: launches of exchanges in place set up to 24 µs."""

@@ -4,6 +4,8 @@ import pytest
 
 from environment_tables import RESPONSES, Table, judged, searched
 
+pytestmark = pytest.mark.simulated
+
 FEW = range(8)
 ALL = range(200)
 DRIFT = 2e-6  # of the logarithm for each cell: some 1 % over a search

@@ -66,6 +66,7 @@ def judged(figures, margin):
     return judge(found, [band], margin)
 
 
+@pytest.mark.simulated
 @pytest.mark.parametrize("runs", [1, 2, 3])
 def test_five_percent_in_small_sizes_is_found_and_noise_is_not(runs):
     draw = random.Random(runs)
@@ -83,6 +84,7 @@ def test_five_percent_in_small_sizes_is_found_and_noise_is_not(runs):
     assert failed == 0
 
 
+@pytest.mark.simulated
 def test_a_gate_on_many_cases_of_equal_runs_rarely_fails():
     """As much noise as is assumed, and a margin far below it: 5 % of the runs at most."""
     draw = random.Random(5)

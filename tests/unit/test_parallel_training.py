@@ -6,6 +6,7 @@ import pytest
 
 from cclmark.plan.models import MODELS
 from cclmark.plan.training_choices import PARALLELISMS
+from cclmark.results.schema import ReplicaDifference
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -371,3 +372,27 @@ class TestTimeline:
 
         assert self.found() is None
         assert busy_in([], "nccl", on_host=False) is None
+
+
+def test_differing_ranks_are_found_by_majority():
+    from cclmark.run.training.replicas import differences_of
+
+    same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
+    assert differences_of(["a", "b"], [same, same, same]) == []
+    assert differences_of(["a", "b"], [same, other, same]) == [ReplicaDifference(1, 1, "b")]
+    assert differences_of(["a", "b"], [other, same, same]) == [ReplicaDifference(0, 1, "b")]
+
+
+def test_without_a_majority_no_rank_is_blamed_alone():
+    from cclmark.run.training.replicas import differences_of
+
+    same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
+    both = [ReplicaDifference(0, 1, "b"), ReplicaDifference(1, 1, "b")]
+    assert differences_of(["a", "b"], [same, other]) == both
+    assert differences_of(["a", "b"], [other, same]) == both
+    halves = differences_of(["a", "b"], [same, same, other, other])
+    assert [one.rank for one in halves] == [0, 1, 2, 3]
+    # A rank without the tensor has no part in the comparison.
+    absent = [-1.0] * 4
+    assert differences_of(["a", "b"], [same, absent, same]) == []
+    assert [one.rank for one in differences_of(["a", "b"], [same, absent, other])] == [0, 2]

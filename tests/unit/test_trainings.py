@@ -40,7 +40,6 @@ from cclmark.results.schema import (
     Header,
     Machine,
     ReplicaCheck,
-    ReplicaDifference,
     StepTimeline,
 )
 from samples import usual_settings
@@ -597,30 +596,6 @@ class TestFigures:
         failed = TrainingResult(0, training(), "skipped", "rank 1 failed", report=report)
         (one,) = summaries_of([failed], [])
         assert remarks_of([one]) == ["skipped: no backend odd"]
-
-
-def test_differing_ranks_are_found_by_majority():
-    from cclmark.run.training.replicas import differences_of
-
-    same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
-    assert differences_of(["a", "b"], [same, same, same]) == []
-    assert differences_of(["a", "b"], [same, other, same]) == [ReplicaDifference(1, 1, "b")]
-    assert differences_of(["a", "b"], [other, same, same]) == [ReplicaDifference(0, 1, "b")]
-
-
-def test_without_a_majority_no_rank_is_blamed_alone():
-    from cclmark.run.training.replicas import differences_of
-
-    same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
-    both = [ReplicaDifference(0, 1, "b"), ReplicaDifference(1, 1, "b")]
-    assert differences_of(["a", "b"], [same, other]) == both
-    assert differences_of(["a", "b"], [other, same]) == both
-    halves = differences_of(["a", "b"], [same, same, other, other])
-    assert [one.rank for one in halves] == [0, 1, 2, 3]
-    # A rank without the tensor has no part in the comparison.
-    absent = [-1.0] * 4
-    assert differences_of(["a", "b"], [same, absent, same]) == []
-    assert [one.rank for one in differences_of(["a", "b"], [same, absent, other])] == [0, 2]
 
 
 @pytest.mark.parametrize(

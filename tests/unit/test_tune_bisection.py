@@ -159,6 +159,7 @@ def measured_values(batches):
     return sum(len({value for value, _ in batch.cells}) for batch in batches)
 
 
+@pytest.mark.simulated
 @pytest.mark.parametrize(
     "curve",
     [two_peaks, *(pytest.param(one, marks=pytest.mark.exhaustive) for one in (valley, late_peak))],
@@ -189,6 +190,7 @@ def test_half_of_the_measurements_find_the_value_as_often(curve):
     assert good["decided"] >= 0.95 * trials
 
 
+@pytest.mark.simulated
 @pytest.mark.parametrize(
     ("noise", "outliers"),
     [
@@ -244,6 +246,7 @@ def test_the_spread_is_that_of_one_time_whatever_rounds_have_in_common():
     assert round_spread(rounds[:1], 0) is None
 
 
+@pytest.mark.simulated
 @pytest.mark.parametrize(
     "curve", [plateau, two_peaks, pytest.param(peak, marks=pytest.mark.exhaustive)]
 )

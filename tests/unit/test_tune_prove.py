@@ -137,6 +137,7 @@ def test_more_rules_need_more_certainty():
     assert any("more rounds may prove it" in dropped.reason for dropped in proof.dropped)
 
 
+@pytest.mark.simulated
 @pytest.mark.parametrize(("rules", "width"), [(1, 1), (4, 1), (2, 4)])
 @pytest.mark.parametrize("level", [0.0, 0.19])
 @pytest.mark.parametrize("count", [7, 10])

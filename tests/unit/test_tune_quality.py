@@ -7,6 +7,8 @@ import pytest
 
 from response_tables import LAUNCH_BOUND, RESPONSES, Table, judged
 
+pytestmark = pytest.mark.simulated
+
 FEW = range(8)
 ALL = range(200)
 DRIFT = 2e-6  # of the logarithm for each cell: some 1 % over a search
