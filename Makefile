@@ -9,10 +9,10 @@ BIN := $(VENV)/bin
 # On a machine with NVIDIA devices, NCCL and the run-time compiler come along as wheels.
 EXTRAS := $(if $(wildcard /dev/nvidia0),[cuda])
 JOBS ?= $(shell nproc)
-WITH_TOOLS = PATH=$(CURDIR)/$(BIN):$$PATH
+WITH_TOOLS = PATH="$(CURDIR)/$(BIN):$$PATH"
 BUILD_TOOLS := "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja
 DEV_TOOLS := clang-format==23.1.3 httpx hypothesis \
-  mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow "pytest<9.2" pytest-timeout pytest-xdist \
+  mypy pre-commit prometheus-client psutil "psycopg[binary]" pyarrow "pytest<9.2" pytest-timeout "pytest-xdist>=3.2" \
   ruff axe-playwright-python matplotlib playwright starlette uvicorn
 CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' 'engine/*.cu' \
   'tests/*.cpp' 'tests/*.hpp' 'tests/*.h')
@@ -30,8 +30,11 @@ test:
 	+$(MAKE) -j 3 --no-print-directory python-test tsan-build asan-build engine-test format-check lint types
 	+$(MAKE) -j 2 --no-print-directory asan-test tsan-test
 
+# And the wheel as users build it: with the tools that pyproject.toml requires, and no others.
 test-all:
 	+$(MAKE) --no-print-directory test ALL=--all
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --config-settings build-dir=build/isolated/{wheel_tag} \
+	  --wheel-dir build/isolated .
 
 $(VENV)/made:
 	$(PYTHON) -m venv $(VENV)
@@ -40,7 +43,7 @@ $(VENV)/made:
 # One pip at a time changes what is installed.
 INSTALL = flock $(VENV) $(BIN)/pip install --quiet --disable-pip-version-check
 
-$(VENV)/builders: Makefile | $(VENV)/made
+$(VENV)/builders: Makefile pyproject.toml | $(VENV)/made
 	$(INSTALL) --no-compile $(BUILD_TOOLS)
 	touch $@
 
@@ -62,7 +65,7 @@ $(VENV)/tools: Makefile | $(VENV)/builders
 	$(INSTALL) --no-compile $(DEV_TOOLS)
 	touch $@
 
-check:
+check: $(VENV)/installed $(VENV)/tools
 	+$(MAKE) -j $(JOBS) --no-print-directory format-check lint types unit-test
 
 format-check: $(VENV)/tools
@@ -135,10 +138,11 @@ build/oneccl/lib/libccl.so.2: | $(VENV)/tools
 WORKERS ?= $(shell expr 2 + $(JOBS))
 PATIENCE ?= 4
 ALL ?=
+DIST = loadgroup
 # Those that wait longest first.
 ALL_TESTS := tests/launchers tests/multirank tests/browser tests/cli tests/unit
 # What is compiled is kept, for the program is started thousands of times.
-PYTEST = CCLMARK_TEST_PATIENCE=$(PATIENCE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(ALL) --dist loadgroup
+PYTEST = CCLMARK_TEST_PATIENCE=$(PATIENCE) PYTHONDONTWRITEBYTECODE= $(BIN)/pytest $(ALL) --dist $(DIST)
 
 python-test: $(VENV)/installed $(VENV)/tools fakes-build kernels $(MPIS)
 	$(PYTEST) --collect-only -qq $(ALL_TESTS) >build/collected || { tail -30 build/collected; exit 1; } # compiles them once
@@ -146,8 +150,9 @@ python-test: $(VENV)/installed $(VENV)/tools fakes-build kernels $(MPIS)
 
 # None of these starts a rank, and few wait. Those that need a PostgreSQL server, or simulate many
 # runs, are left to make test.
+unit-test: DIST = worksteal
 unit-test: $(VENV)/installed $(VENV)/tools
-	$(PYTEST) --dist worksteal -n $(shell expr 1 + $(JOBS)) --maxprocesses 8 -m "not device and not simulated" -k "not postgresql" tests/unit
+	$(PYTEST) -n $(shell expr 1 + $(JOBS)) --maxprocesses 8 -m "not device and not simulated" -k "not postgresql" tests/unit
 
 clean:
 	rm -rf build $(VENV)

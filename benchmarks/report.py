@@ -1,4 +1,4 @@
-"""How long a report of thousands of cases takes to make, and to open in Chromium.
+"""How long a journal of thousands of cases takes to read, and its report to make and to open.
 
     python benchmarks/report.py [--cases 5000] [--rounds 5] [--out FILE.json]
 
@@ -24,6 +24,8 @@ from pathlib import Path
 from statistics import median
 
 from playwright.sync_api import sync_playwright
+
+from cclmark.results.journal import read_journal
 
 SOURCE = Path(__file__).parent / "results" / "h200x4" / "report" / "collectives.jsonl"
 SETTLED_S = 5.0
@@ -95,12 +97,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    figures: dict[str, list[float]] = {"made_s": [], "ready_s": [], "drawn_s": []}
+    figures: dict[str, list[float]] = {"read_s": [], "made_s": [], "ready_s": [], "drawn_s": []}
     with tempfile.TemporaryDirectory() as name:
         journal, page = Path(name) / "run.jsonl", Path(name) / "run.html"
         write_journal(journal, args.cases)
         anchor = ""
         for _ in range(args.rounds):
+            began_s = time.perf_counter()
+            read_journal(journal)
+            figures["read_s"].append(time.perf_counter() - began_s)
             began_s = time.perf_counter()
             subprocess.run(
                 [sys.executable, "-m", "cclmark", "report", str(journal), "-o", str(page)],

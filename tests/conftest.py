@@ -29,7 +29,6 @@ import forked
 import postgres as postgres_room
 from commands import (
     PROGRAM,
-    REPOSITORY,
     TAG,
     Background,
     Run,
@@ -39,6 +38,7 @@ from commands import (
     launch,
     tagged_processes,
 )
+from fake_libraries import fake_library
 from forked_background import backgrounds
 from patience import scaled
 from serving import Served
@@ -403,17 +403,6 @@ class FakeCuda:
         }
 
 
-def _built(directory: Path, pattern: str, *, old: bool = False) -> Path:
-    found = [path for path in directory.rglob(pattern) if (path.parent.name == "old") == old]
-    if not found:
-        pytest.fail(
-            f"the fake vendor libraries are not built: there is no {pattern} below {directory}. "
-            "Build them with: cmake -S tests/fakes -B build/tests -G Ninja && "
-            "cmake --build build/tests (or set CCLMARK_TEST_BUILD to where they are)"
-        )
-    return found[0]
-
-
 def _shared_by_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory of this session: kernels take seconds to compile, in each process with tests."""
     own = tmp_path_factory.getbasetemp()
@@ -422,14 +411,13 @@ def _shared_by_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def fake_cuda(tmp_path_factory: pytest.TempPathFactory) -> FakeCuda:
-    """The fake CUDA driver, NVRTC and NCCL. Fails when they are not built."""
-    directory = Path(os.environ.get("CCLMARK_TEST_BUILD", REPOSITORY / "build" / "tests"))
+    """The fake CUDA driver, NVRTC and NCCL."""
     return FakeCuda(
-        cuda=_built(directory, "libcuda.so.1"),
-        nvrtc=_built(directory, "libnvrtc.so*"),
-        nccl=_built(directory, "libnccl.so.2"),
-        old_nccl=_built(directory, "libnccl.so.2", old=True),
-        cublaslt=_built(directory, "libcublasLt.so.12"),
+        cuda=fake_library("libcuda.so.1"),
+        nvrtc=fake_library("libnvrtc.so*"),
+        nccl=fake_library("libnccl.so.2"),
+        old_nccl=fake_library("old/libnccl.so.2"),
+        cublaslt=fake_library("libcublasLt.so.12"),
         cache=_shared_by_workers(tmp_path_factory) / "kernels",
     )
 

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from extending import blocks_of, copy_of_package, run_copy
 
-PAGE = Path(__file__).parents[2] / "docs" / "extend" / "add-a-kind.md"
-MOST_FILES = 6  # four new ones and two tables
+REPOSITORY = Path(__file__).parents[2]
+PAGE = REPOSITORY / "docs" / "extend" / "add-a-kind.md"
+# Modules of the page are not found below src.
+_OURS = ("--config", 'lint.isort.known-first-party=["cclmark"]')
+MOST_FILES = 7  # five new ones and two tables
 
 
-def extend_kinds(text: str, struct: str, union: str, line: str) -> str:
-    """The table of kinds with the struct, the union and the line of the page."""
-    assert text.count("\nResult = ") == 1
-    before, _, after = text.partition("\nResult = ")
-    _, name, rest = after.partition("\nLine = ")  # after the union, of one line or several
-    rest = name.lstrip() + rest
-    table, end, tail = rest.partition("\n}\n")
+def extend_kinds(text: str, struct: str, member: str, line: str, item: str) -> str:
+    """The table of kinds with the struct, the member, the line and the import of the page."""
+    for place, addition in (
+        ("from cclmark.plan.cases import", item),
+        ("Result = (\n", f"{struct}\n\n"),
+    ):
+        assert text.count(f"\n{place}") == 1
+        text = text.replace(f"\n{place}", f"\n{addition}{place}")
+    before, begin, rest = text.partition("\nResult = (\n")
+    union, _, rest = rest.partition(")\n")
+    table, end, rest = rest.partition("\n}\n")
     assert end
-    return (
-        before.replace(
-            "from cclmark.plan.pair_cases import",
-            "from cclmark.plan.meetings import MEETING, Meeting\n"
-            "from cclmark.plan.pair_cases import",
-        )
-        + f"\n{struct}\n\n{union}{table}\n{line}}}\n{tail}"
-    )
+    return f"{before}{begin}{union}{member})\n{table}\n{line}}}\n{rest}"
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +43,6 @@ def package(tmp_path_factory):
         file = copy / path.removeprefix("src/cclmark/")
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
-            (file.parent / "__init__.py").touch()
             file.write_text(blocks[0])
         elif file.name == "kinds.py":
             file.write_text(extend_kinds(file.read_text(), *blocks))
@@ -65,37 +67,70 @@ def extended(package, tmp_path):
 def test_the_page_names_few_files():
     paths = [path for path, _ in blocks_of(PAGE)]
     assert len(paths) == len(set(paths)) <= MOST_FILES
-    existing = {path for path in paths if (PAGE.parents[2] / path).exists()}
+    existing = {path for path in paths if (REPOSITORY / path).exists()}
     assert existing == {"src/cclmark/results/kinds.py", "src/cclmark/cli/commands.py"}
+
+
+def test_the_page_follows_the_rules_of_the_code(package):
+    """Style, names and options are what the project's own tests require."""
+    for path, _ in blocks_of(PAGE):
+        text = (package / path.removeprefix("src/")).read_text()
+        for check in (["check", *_OURS], ["format", "--diff"]):
+            done = subprocess.run(
+                [sys.executable, "-m", "ruff", *check, "--stdin-filename", path, "-"],
+                input=text,
+                capture_output=True,
+                text=True,
+                cwd=REPOSITORY,
+                check=False,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *("tests/unit/test_names.py", "tests/unit/test_numbers.py"),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(package)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_new_kind_measures_and_is_reported(extended, tmp_path):
     assert "Time of a barrier between ranks." in extended("--help")
-    shown = extended("meeting", "--devices", "host:2", "--rounds", "50", "--journal", "a.jsonl")
+    shown = extended("arrival", "--devices", "host:2", "--rounds", "50", "--journal", "a.jsonl")
     assert re.search(r"^ +50 +[\d.]+ us$", shown, re.MULTILINE), shown
     lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
-    assert [line["type"] for line in lines] == ["header", "meeting", "footer"]
+    assert [line["type"] for line in lines] == ["header", "arrival", "footer"]
     assert 0 < lines[1]["time_s"] < 1
     csv = extended("export", "a.jsonl", "--format", "csv")
     assert "rounds,status,time_us" in csv.splitlines()[0]
     document = json.loads(extended("export", "a.jsonl", "--format", "json").partition("\n#")[0])
-    assert [one["meeting"]["rounds"] for one in document["meetings"]] == [50]
+    assert [one["arrival"]["rounds"] for one in document["arrivals"]] == [50]
     (tmp_path / "a.json").write_text(json.dumps(document))
     extended("import", "a.json", "--journal", "b.jsonl")
     assert '"rounds":50' in (tmp_path / "b.jsonl").read_text().replace(" ", "")
     gauges = extended("export", "a.jsonl", "--format", "prometheus")
-    assert 'cclmark_meeting_seconds{rounds="50"' in gauges
+    assert 'cclmark_arrival_seconds{rounds="50"' in gauges
     extended("report", "a.jsonl", "-O", "a.html")
-    assert "1 meetings" in (tmp_path / "a.html").read_text()
+    assert "1 arrivals" in (tmp_path / "a.html").read_text()
     extended("history", "add", "a.jsonl", "--db", "h.sqlite")
-    assert "meeting" in extended("history", "list", "--db", "h.sqlite", "--format", "json")
-    assert "meetings" in extended("compare", "a.jsonl", "a.jsonl", code=2)
+    assert "arrival" in extended("history", "list", "--db", "h.sqlite", "--format", "json")
+    assert "arrivals" in extended("compare", "a.jsonl", "a.jsonl", code=2)
+
+
+def test_the_other_kinds_work_as_before(extended):
+    shown = extended("memory", "all_reduce", "--devices", "host:2", "--format", "csv")
+    assert shown.count(",stage,communicator created,") == 2, shown
 
 
 def test_a_rank_that_dies_in_it_is_named(extended, tmp_path):
     """The phases that the runner enters are known to supervision."""
     message = extended(
-        *("meeting", "--devices", "host:2", "--rounds", "1000000000", "--timeout", "2"),
+        *("arrival", "--devices", "host:2", "--rounds", "1000000000", "--timeout", "2"),
         code=4,
     )
     assert "1000000000 barriers" in message

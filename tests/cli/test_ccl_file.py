@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
 import pytest
+
+from fake_libraries import fake_library
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "extend" / "add-a-ccl.md"
@@ -18,8 +19,7 @@ SMALL = ("-b", "96", "-e", "768", "-f", "8", "-n", "2", "-w", "1")
 @pytest.fixture
 def env(tmp_path, monkeypatch):
     """The example's file in the directory of the run, a fake library where it says, its devices."""
-    build = Path(os.environ.get("CCLMARK_TEST_BUILD", REPOSITORY / "build" / "tests"))
-    fakes = next(path.parent for path in build.rglob("tang/libpccl.so"))
+    fakes = fake_library("tang/libpccl.so").parent
     [example] = re.findall(r"```toml\n(# example.toml\n.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "example.toml").write_text(example)
     (tmp_path / "lib").mkdir()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
+from fake_libraries import fake_library
 from patience import deadline_s, waits
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -37,12 +37,7 @@ class FakeAscend:
 
 @pytest.fixture(scope="module")
 def ascend() -> FakeAscend:
-    """Fails when they are not built."""
-    directory = Path(os.environ.get("CCLMARK_TEST_BUILD", REPOSITORY / "build" / "tests"))
-    found = list(directory.rglob("libascendcl.so"))
-    if not found:
-        pytest.fail(f"there is no fake libascendcl.so below {directory}: build the tests")
-    return FakeAscend(found[0].parent)
+    return FakeAscend(fake_library("libascendcl.so").parent)
 
 
 @pytest.fixture(scope="module")

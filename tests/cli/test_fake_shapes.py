@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
+from fake_libraries import fake_library
 from patience import deadline_s, waits
 
-BUILD = Path(__file__).parents[2] / "build" / "tests"
 GROUPED = "grouped send/recv"
 EVERYTHING = ("collectives", "-b", "6K", "-e", "6K")
 
@@ -38,11 +37,8 @@ class Shape:
         return f"CCLMARK_{self.ccl.upper()}_LIBRARY"
 
     def directory(self) -> Path:
-        """Where the fakes are. Fails when they are not built."""
-        build = Path(os.environ.get("CCLMARK_TEST_BUILD", BUILD))
-        for path in build.rglob(f"{self.runtime}/{self.file}"):
-            return path.parent
-        pytest.fail(f"there is no {self.runtime}/{self.file} below {build}: make engine-test")
+        """Where the fakes are."""
+        return fake_library(f"{self.runtime}/{self.file}").parent
 
     def env(self, variant: str = "", **extra: str) -> dict[str, str]:
         """The environment in which they are found. ``variant``: "old" has no optional functions."""

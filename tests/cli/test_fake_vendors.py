@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from cclmark.plan.operations import COLLECTIVES
+from fake_libraries import fake_library
 from patience import scaled
 
-BUILD = Path(__file__).parents[2] / "build" / "tests"
 LONE_RANK = Path(__file__).parents[1] / "fakes" / "lone_rank.py"
 
 
@@ -69,11 +69,8 @@ def by_name(vendor: Vendor) -> str:
 
 
 def built(directory: str, file: str) -> Path:
-    """Where the fakes of a vendor are. Fails when they are not built."""
-    build = Path(os.environ.get("CCLMARK_TEST_BUILD", BUILD))
-    for path in build.rglob(f"{directory}/{file}"):
-        return path.parent
-    pytest.fail(f"there is no {directory}/{file} below {build}: make engine-test")
+    """Where the fakes of a vendor are."""
+    return fake_library(f"{directory}/{file}").parent
 
 
 @pytest.fixture(scope="session")

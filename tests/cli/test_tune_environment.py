@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -11,9 +10,9 @@ import pytest
 
 from cclmark.plan.trials import PROOF, SEARCH
 from cclmark.results.journal import read_journal
+from fake_libraries import fake_library
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FAKES = Path(os.environ.get("CCLMARK_TEST_BUILD", REPOSITORY / "build" / "tests"))
 SHORT = ("-n", "1", "-w", "0", "-b", "4K", "-e", "4K")
 SHM = ("--ccl", "shm", "--devices", "host:2")
 WAITS = "100000"  # microseconds: more than ranks wait for a processor on a busy machine
@@ -21,7 +20,7 @@ WAITS = "100000"  # microseconds: more than ranks wait for a processor on a busy
 
 def fake_file(name: str) -> str:
     """The complete fake; variants of it are in directories below."""
-    return str(min(FAKES.rglob(name), key=lambda path: len(path.parts)))
+    return str(fake_library(name))
 
 
 @pytest.fixture

@@ -244,10 +244,10 @@ def show(journal: Journal) -> None:
         exporter.end(journal.footer)
 
 
-@pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 10**40])
+@pytest.mark.parametrize("number", [1 << 63, 10**40])
 def test_numbers_of_more_than_64_bits(whole, number):
     content, journal = whole
-    lines = content.splitlines()
+    lines = unsealed(content).splitlines()
     lines[1] = lines[1].replace(b'"index":0', b'"index":%d' % number)
     read = parse(b"\n".join(lines))
     assert read.results == journal.results[1:]
@@ -257,7 +257,7 @@ def test_numbers_of_more_than_64_bits(whole, number):
 @pytest.mark.parametrize("number", [b"1e101", b"-1E+308", b"1" + b"0" * 120 + b".5"])
 def test_numbers_beyond_all_sense(whole, number):
     content, journal = whole
-    lines = content.splitlines()
+    lines = unsealed(content).splitlines()
     lines[1] = re.sub(rb'"min_s":[^,]+', b'"min_s":' + number, lines[1])
     read = parse(b"\n".join(lines))
     assert read.results == journal.results[1:]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+
+from fake_libraries import fake_library
 
 REPOSITORY = Path(__file__).parents[2]
 COMMAND = (
@@ -27,8 +28,7 @@ sum = 0
 
 @pytest.fixture
 def env(tmp_path):
-    build = Path(os.environ.get("CCLMARK_TEST_BUILD", REPOSITORY / "build" / "tests"))
-    fakes = next(path.parent for path in build.rglob("tang/libpccl.so"))
+    fakes = fake_library("tang/libpccl.so").parent
     return {
         "CCLMARK_TANG_LIBRARY": str(fakes / "libtangrt_shared.so"),
         "CCLMARK_MINE_LIBRARY": str(fakes / "libpccl.so"),

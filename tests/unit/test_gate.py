@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from cclmark.analysis.bands import Band, bands, joint_estimate
 from cclmark.analysis.compare import Compared, ComparedTimes, Side, compare
 from cclmark.analysis.gate import FALSE_SHARE, judge
 from cclmark.analysis.launch_cost import launch_cost
-from cclmark.analysis.ratio import MOST_RUNS, RatioEstimate
+from cclmark.analysis.ratio import LEAST_RUNS, MOST_RUNS, RatioEstimate
 from cclmark.analysis.run_noise import LAUNCH_SHARE, SHARE_OF_DEVICE_TIMES, SHARED_PART, RunNoise
 from cclmark.report.comparison import (
     Comparison,
@@ -139,6 +140,38 @@ def test_as_many_runs_as_are_said_to_be_needed_decide(margin):
         detected += slow.estimate().low > 1
     assert passed >= 0.92 * trials
     assert detected >= 0.92 * trials
+
+
+def test_no_smaller_number_of_runs_is_enough():
+    draw = random.Random(11)
+    for _ in range(300):
+        runs = draw.choice((1, 2, 3, 5, 20))
+        variance = 10 ** draw.uniform(-7, -3)
+        freedom = 2 * (runs - 1) if runs >= LEAST_RUNS else None
+        one = RatioEstimate(
+            draw.gauss(0, 0.05), math.sqrt(2 * variance / runs), freedom, variance, runs
+        )
+        assert replace(one, difference=0.5) == one.with_difference(0.5)
+        assert replace(one, deviation=0.5, freedom=9) == one.with_deviation(0.5, 9)
+        with_runs = {
+            count: replace(
+                one,
+                deviation=math.sqrt(2 * variance / count),
+                freedom=2 * (count - 1) if count >= LEAST_RUNS else None,
+                runs=count,
+            )
+            for count in range(runs + 1, 200)
+        }
+        if one.low > 1 and one.ratio >= 1.05:
+            enough = [n for n, more in with_runs.items() if more.has_at_most(FALSE_SHARE)]
+        else:
+            half = math.log1p(0.05) / 2
+            reach = {n: math.log(more.high) - more.difference for n, more in with_runs.items()}
+            narrow = math.log(one.high) - one.difference <= half
+            allowed = abs(one.difference - 2 * half) if narrow else half
+            enough = [n for n, own in reach.items() if own <= allowed]
+        needed = one.runs_needed(0.05, FALSE_SHARE)
+        assert (needed if needed and needed < 200 else None) == min(enough, default=None)
 
 
 def test_runs_that_nobody_can_make_are_said_to_be_too_many():

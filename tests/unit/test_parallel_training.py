@@ -1,4 +1,4 @@
-"""Models and parallelisms of ``cclmark train`` in one process."""
+"""Models, parallelisms and comparisons of replicas of ``cclmark train`` in one process."""
 
 from __future__ import annotations
 

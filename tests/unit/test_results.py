@@ -295,6 +295,49 @@ def test_secrets_are_hidden_once(value):
     assert without_secrets(hidden) == hidden
 
 
+_SAMPLE = (Path(__file__).parents[1] / "golden" / "sample.jsonl").read_bytes().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("field", "texts"),
+    [
+        (
+            b'"samples":25',
+            (
+                *(b'"samples":9223372036854775808', b'"samples":\t9223372036854775808'),
+                *(
+                    b'"samples":25,"new":-9223372036854775809',
+                    b'"samples":25,"new": -9223372036854775809',
+                ),
+            ),
+        ),
+        (
+            b'"min_s":1.1931e-05',
+            (b'"min_s":1e101', b'"min_s":1E101', b'"min_s":1e+101', b'"min_s":1E+101'),
+        ),
+        (
+            b"[1.32e-05,1.31e-05,",
+            (
+                *(b"[9223372036854775808,1.31e-05,", b"[ 9223372036854775808,1.31e-05,"),
+                *(b"[1.32e-05,9223372036854775808,", b"[1.32e-05, 9223372036854775808,"),
+                b"[1.32e-05,1e101,",
+            ),
+        ),
+    ],
+    ids=["a whole number", "a number", "a list"],
+)
+def test_a_line_with_a_number_too_long_to_compute_with_is_damaged(field, texts):
+    header, line = _SAMPLE[:2]
+    line = re.sub(rb',"crc32":"[0-9a-f]{8}"', b"", line)
+    assert len(parse_journal([header, line], "x.jsonl").results) == 1
+    assert field in line
+    for text in texts:
+        journal = parse_journal([header, line.replace(field, text)], "x.jsonl")
+        assert (journal.results, journal.damaged_lines) == ([], 1), text
+    longest = line.replace(b'"samples":25', b'"samples":9223372036854775807')
+    assert len(parse_journal([header, longest], "x.jsonl").results) == 1
+
+
 def test_long_values_take_no_time():
     # With backtracking over all of it, each would outlast this test's time-out.
     for value in ("a@", "http://x", "://", "key", "-----BEGIN", "aB3", "bearer ", "key= ", " "):

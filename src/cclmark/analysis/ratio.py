@@ -85,7 +85,8 @@ class RatioEstimate:
     def has_at_most(self, chance: float) -> bool:
         """Whether ``self.chance`` is at most ``chance``.
 
-        That of Student's t is larger than that of the normal distribution, which takes less time.
+        The normal distribution's chance is smaller and quicker to compute: if it is too large, so
+        is that of Student's t.
         """
         normal = _chance(self.difference, self.deviation, None)
         return normal <= chance and self.chance <= chance
@@ -137,7 +138,8 @@ class RatioEstimate:
     def _fewest(self, are_enough: Callable[[int], bool]) -> int | None:
         """The smallest number of runs above the current one that are enough.
 
-        As long as the noise is assumed more runs are better, and so they are once it is measured.
+        More runs are better while the noise is assumed, and again once it is measured, but not
+        across that limit: Student's t is wider.
         """
         assumed = range(self.runs + 1, LEAST_RUNS)
         if found := next(filter(are_enough, assumed), None):

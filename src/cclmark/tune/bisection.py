@@ -33,7 +33,7 @@ from cclmark.analysis.paired import (
 )
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.statistics import median
-from cclmark.tune.round_spread import RoundSpread, RoundSpreads, round_spread
+from cclmark.tune.round_spread import RoundSpread, SpreadSoFar, round_spread
 from cclmark.tune.search import Batch, typical
 
 NEIGHBOURS = 2  # on each side of the result
@@ -120,13 +120,13 @@ class _Bisection:
     rounds: list[Times] = field(default_factory=list)
     ratios: dict[tuple[Cell, Cell], _Ratio] = field(default_factory=dict)  # to a reference
     spreads: list[RoundSpread | None] = field(default_factory=list)  # of each size
-    changes: list[RoundSpreads] = field(init=False)  # from which these are computed
+    spreads_so_far: list[SpreadSoFar] = field(init=False)  # from which these are computed
     failed: set[int] = field(default_factory=set)
     anchors: list[int] = field(default_factory=list)  # the best value of each size
     grid_rounds: int | None = None  # None until the grid is measured
 
     def __post_init__(self) -> None:
-        self.changes = [RoundSpreads(size) for size in range(self.sizes)]
+        self.spreads_so_far = [SpreadSoFar(size) for size in range(self.sizes)]
 
     def batch(self, values: Iterable[int]) -> Batch:
         """One round of these values and of the best one of each size, to which ratios refer."""
@@ -142,9 +142,9 @@ class _Bisection:
         if self.grid_rounds is None or failed - self.failed:
             self.failed |= failed
             self.anchors = self._fastest_values()
-        for own in self.changes:
+        for own in self.spreads_so_far:
             own.add(times)
-        self.spreads = [own.spread for own in self.changes]
+        self.spreads = [own.spread for own in self.spreads_so_far]
 
     def following(self) -> set[int]:
         """The values to measure in the next round; none if the result is certain."""

@@ -54,6 +54,9 @@ _DEVIATIONS = 2.0  # a candidate is dropped if so many of them do not reach a ga
 _MOST_TOGETHER = 4  # combinations of winners that race
 
 
+Ratios = Sequence[Sequence[float]]  # for each cell the logarithms of some rounds
+
+
 @dataclass(frozen=True)
 class EnvironmentFound:
     """The result of a search.
@@ -82,7 +85,7 @@ class EnvironmentSearch:
         self._numbers: dict[Combination, int] = {DEFAULT_COMBINATION: DEFAULT}
         self._combinations: list[Combination] = [DEFAULT_COMBINATION]
         self._rounds: list[tuple[Times, frozenset[int]]] = []  # with those measured in full
-        self._known: dict[tuple[int, int, frozenset[int]], _Ratios] = {}
+        self._known: dict[tuple[int, int, frozenset[int]], _KnownRatios] = {}
         self._failed: dict[Combination, None] = {}
         self._harmful: dict[Combination, None] = {}
         self._slower: set[tuple[int, int | None]] = set()
@@ -282,18 +285,19 @@ class EnvironmentSearch:
         means = [math.fsum(column) / len(control) for column in zip(*control, strict=True)]
         return max(alone, (deviation_of(means) or 0.0) / math.sqrt(count))
 
-    def _logs(self, one: Combination, reference: Combination) -> list[list[float]]:
+    def _logs(self, one: Combination, reference: Combination) -> Ratios:
         """For each cell the logarithms of the ratios of the rounds that measured both in full."""
         return self._ratios(self._numbers[one], self._numbers[reference])
 
-    def _control(self, one: Combination, reference: Combination) -> list[list[float]]:
+    def _control(self, one: Combination, reference: Combination) -> Ratios:
         """The same of the default's repetition to the default, in the same rounds."""
         numbers = (self._numbers[one], self._numbers[reference])
         return self._ratios(CONTROL, DEFAULT, numbers)
 
-    def _ratios(self, number: int, reference: int, *others: Iterable[int]) -> list[list[float]]:
+    def _ratios(self, number: int, reference: int, *others: Iterable[int]) -> Ratios:
+        """The caller must not keep them: they grow with the rounds."""
         wanted = frozenset({number, reference, DEFAULT, CONTROL}.union(*others))
-        known = self._known.setdefault((number, reference, wanted), _Ratios(self._cells))
+        known = self._known.setdefault((number, reference, wanted), _KnownRatios(self._cells))
         for times, measured in self._rounds[known.rounds :]:
             if wanted <= measured:
                 for cell in self._cells:
@@ -346,7 +350,7 @@ class _BaseFailed(Exception):  # noqa: N818
     """The best combination so far has failed."""
 
 
-class _Ratios:
+class _KnownRatios:
     """For each cell the logarithms of a ratio in the first ``rounds`` rounds."""
 
     def __init__(self, cells: Sequence[int]) -> None:

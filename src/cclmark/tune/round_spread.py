@@ -44,7 +44,7 @@ class RoundSpread:
         return [*found, estimate] if estimate.deviation > _CLEARLY_MORE * pooled else found
 
 
-class RoundSpreads:
+class SpreadSoFar:
     """The spread between the rounds that were added, at the size with the index ``size``.
 
     The change of the logarithm of a value's time from one of its rounds to the next one has twice
@@ -94,7 +94,7 @@ class RoundSpreads:
 
 def round_spread(rounds: Iterable[Times], size: int) -> RoundSpread | None:
     """The spread between these rounds, at one size; None without two values in two rounds."""
-    spreads = RoundSpreads(size)
+    so_far = SpreadSoFar(size)
     for times in rounds:
-        spreads.add(times)
-    return spreads.spread
+        so_far.add(times)
+    return so_far.spread

@@ -115,7 +115,7 @@ class _Search:
     tried: dict[Cell, int] = field(default_factory=dict)  # the rounds of each cell
     logs: dict[Cell, list[float]] = field(default_factory=dict)
     failed: set[Cell] = field(default_factory=set)
-    known: dict[Cell, float] = field(default_factory=dict)  # typical(logs) since the last round
+    typicals: dict[Cell, float] = field(default_factory=dict)  # until a cell gets another log
 
     def halve(self, pools: Pools) -> Generator[Batch, Times | None, Pools]:
         """Measures the candidates and discards the slower half of each size, down to a few."""
@@ -215,7 +215,7 @@ class _Search:
                     self.logs.setdefault(cell, []).append(math.log(time_s / default_s))
             elif (default_s := faster_default[size]) is not None:
                 self.logs.setdefault(cell, []).append(math.log(time_s / default_s))
-                self.known.pop(cell, None)
+                self.typicals.pop(cell, None)
 
     def _halved(self, pools: Pools) -> Pools:
         ranked = [self._ranked(size, pool) for size, pool in enumerate(pools)]
@@ -238,9 +238,9 @@ class _Search:
         return [one for _, one in sorted(scored)]
 
     def _typical(self, cell: Cell) -> float:
-        if cell not in self.known:
-            self.known[cell] = typical(self.logs[cell])
-        return self.known[cell]
+        if cell not in self.typicals:
+            self.typicals[cell] = typical(self.logs[cell])
+        return self.typicals[cell]
 
     def _lacking(self, size: int, pool: set[int]) -> set[int]:
         return {
