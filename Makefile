@@ -30,7 +30,7 @@ test:
 	+$(MAKE) -j 3 --no-print-directory python-test tsan-build asan-build engine-test format-check lint types
 	+$(MAKE) -j 2 --no-print-directory asan-test tsan-test
 
-# And the wheel as users build it: with the tools that pyproject.toml requires, and no others.
+# The last command builds the wheel as users do: with the tools that pyproject.toml requires, and no others.
 test-all:
 	+$(MAKE) --no-print-directory test ALL=--all
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --config-settings build-dir=build/isolated/{wheel_tag} \

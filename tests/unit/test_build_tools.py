@@ -15,5 +15,5 @@ def test_make_has_the_tools_that_pip_requires():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     (tools,) = re.findall(r"^BUILD_TOOLS := (.*)$", (REPOSITORY / "Makefile").read_text(), re.M)
     of_make = set(tools.replace('"', "").split())
-    # pip takes these two from the machine if it has them, and else asks for them.
+    # pip's build requires these two only where the machine does not have them.
     assert of_make - {"cmake", "ninja"} == set(project["build-system"]["requires"])

@@ -405,7 +405,7 @@ def _decoded(line: bytes) -> Line | None:
 
 def _may_have_long_numbers(line: bytes) -> bool:
     """Returns false only if every integer has fewer than 19 digits, and every positive exponent
-    fewer than two. What is in a text counts too.
+    fewer than two. Numbers within texts count, too.
     """
     shape = line.translate(_SHAPE, _LEFT_OUT)
     return _LONG_INTEGER in shape or _LONG_NEGATIVE in shape or _LONG_EXPONENT in shape
