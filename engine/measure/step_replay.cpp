@@ -424,7 +424,6 @@ void StepReplay::set_traffic(std::vector<Traffic> traffic) {
     }
     one.blocks = std::min(one.blocks, most_traffic_blocks());
   }
-  device_.kernel("cclmark_traffic");  // compiled before a step
   if (traffic_memory_.data() == nullptr) {
     // More than the cache, so that it is the memory that is busy, and room for all threads.
     size_t least_bytes =
@@ -434,6 +433,8 @@ void StepReplay::set_traffic(std::vector<Traffic> traffic) {
                std::max(least_bytes, std::min(4 * device_.info().cache_bytes, kMostTrafficBytes)));
   }
   while (traffic_streams_.size() < streams_.size()) traffic_streams_.emplace_back(device_);
+  move_memory({1, 0}, traffic_streams_.front().get());  // compiled and loaded before a step
+  wait_for_stream(traffic_streams_.front().get());
   traffic_ = std::move(traffic);
 }
 
@@ -447,12 +448,15 @@ void StepReplay::launch_traffic(size_t place) {
   if (traffic_.empty() || traffic_[place].blocks == 0) return;
   void* stream = traffic_streams_[calls_[place].call.stream].get();
   device_.wait_for_event(begins_[place].get(), stream);
-  const Traffic& own = traffic_[place];
+  move_memory(traffic_[place], stream);
+}
+
+void StepReplay::move_memory(const Traffic& traffic, void* stream) {
   TrafficArguments arguments{traffic_memory_.data(),
                              traffic_memory_.size_bytes() / 2 / kVectorBytes,
-                             static_cast<unsigned long long>(own.time_s * kNsPerSecond)};
-  device_.launch_grid(device_.kernel("cclmark_traffic"), &arguments, {own.blocks, kTrafficThreads},
-                      stream);
+                             static_cast<unsigned long long>(traffic.time_s * kNsPerSecond)};
+  const Kernel& kernel = device_.kernel("cclmark_traffic");
+  device_.launch_grid(kernel, &arguments, {traffic.blocks, kTrafficThreads}, stream);
 }
 
 /// Enqueues a call. Raises UnsupportedError if the library refuses it.

@@ -126,6 +126,7 @@ class StepReplay {
   void pass_gap(const StepCall& call);
   void wait_on_host(const StepCall& call);
   void launch_traffic(size_t place);
+  void move_memory(const Traffic& traffic, void* stream);
   void enqueue(const Bound& bound);
   void wait_until_idle();
   void wait_for_stream(void* stream);
