@@ -1,16 +1,17 @@
 """How well ``cclmark replay`` reproduces the communication of training steps.
 
-    python benchmarks/replay.py [--ranks 2] [--modes ddp,fsdp2,tp]
-        [--gaps keep,fixed,fixed:4096,fit,drop]
-        [--vary NCCL_P2P_DISABLE=1] [--repeats 3] [--keep DIR]
+    python benchmarks/replay.py [--ranks 2] [--modes products,ddp,fsdp2,tp]
+        [--gaps default,none,keep,fixed,fixed:4096,fit,drop]
+        [--vary NCCL_P2P_DISABLE=1] [--repeats 1] [--keep DIR] [--output FILE]
 
 Requires GPUs, torch and cclmark (the ``cclmark`` module, which the same Python can import); no
-network. For each mode of benchmarks/torch/profiled_training.py the program runs under ``cclmark
-profile``, and its step is replayed, ``--repeats`` times in turns. Printed are the communication and
-the step of the program, those of the replay and the ratios; the last line of a mode has the medians
-over the repetitions. With ``--vary``, the program runs with the variable too, and the ratio of its
-steps stands beside that of the replay's. ``--cpu`` tries the script on the host, with gloo's traces
-and shm.
+network. For each mode, ``products`` (benchmarks/torch/profiled_products.py) or one of
+benchmarks/torch/profiled_training.py, the program runs under ``cclmark profile``, and its step is
+replayed, ``--repeats`` times in turns. Printed are the communication and the step of the program,
+those of the replay, the times of its calls and the ratios; the last line of a mode has the medians
+over the repetitions. ``--output`` writes the same to a file. With ``--vary``, the program runs with
+the variable too, and the ratio of its steps stands beside that of the replay's. ``--cpu`` tries the
+script on the host, with gloo's traces and shm.
 """
 
 from __future__ import annotations
@@ -26,25 +27,40 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-JOB = Path(__file__).resolve().parent / "torch" / "profiled_training.py"
+PROGRAMS = Path(__file__).resolve().parent / "torch"
+TRAINING, PRODUCTS = PROGRAMS / "profiled_training.py", PROGRAMS / "profiled_products.py"
+OF_PRODUCTS = "products"
 RUN_S = 240.0  # the longest run
 
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--modes", default="ddp,fsdp2,tp")
+    parser.add_argument("--modes", default="products,ddp,fsdp2,tp")
     parser.add_argument(
         "--gaps",
-        default="keep,fixed,drop",
-        help="fixed:N beside products of N x N matrices; fit: what --compute fit chooses",
+        default="default,none",
+        help="default: without options; none: with --compute none; keep, fixed, drop; fixed:N "
+        "beside products of N x N matrices; fit: what --compute fit chooses",
     )
     parser.add_argument("--vary", default="", help="NAME=VALUE, for the program and the replay")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--keep", type=Path, help="directory for the journals")
+    parser.add_argument("--output", type=Path, help="file for the figures, besides the output")
     parser.add_argument("--cpu", action="store_true", help="gloo on the host, to try the script")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.cpu and OF_PRODUCTS in given.modes.split(","):
+        parser.error("--cpu is for the modes of profiled_training.py: name them with --modes")
+    return given
+
+
+def show(given: argparse.Namespace, text: str) -> None:
+    """Prints a line, and adds it to the file of the figures."""
+    print(text, flush=True)
+    if given.output is not None:
+        with given.output.open("a") as file:
+            file.write(f"{text}\n")
 
 
 def run(command: list[str], more: dict[str, str]) -> None:
@@ -70,7 +86,8 @@ def cclmark(*words: str) -> list[str]:
 def profiled(given: argparse.Namespace, mode: str, journal: Path, more: dict[str, str]) -> None:
     """Profiles the program into a journal."""
     program = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    program += ["--nproc-per-node", str(given.ranks), str(JOB), mode, "--steps", str(given.steps)]
+    job = [str(PRODUCTS)] if mode == OF_PRODUCTS else [str(TRAINING), mode]
+    program += ["--nproc-per-node", str(given.ranks), *job, "--steps", str(given.steps)]
     if not given.cpu:
         run([*cclmark("profile", "--journal", str(journal), "--"), *program], more)
         return
@@ -103,6 +120,20 @@ def figures(result: dict[str, Any]) -> tuple[float, float | None]:
     return communication_s, statistics.median(slowest) + tail_s
 
 
+def calls_of(result: dict[str, Any]) -> Iterator[str]:
+    """A line for each operation of a replay, with the times of its calls."""
+    for one in result["operations"]:
+        own = one["operation"]
+        program_s, time_s = one["program_s"], one["time_s"]
+        ratio = f"{time_s / program_s:.3f}" if program_s else "-"
+        single = " to ".join(f"{each:.3f}" for each in one.get("ratios", ())) or "-"
+        name = f"{own['operation']:15} {own['size_bytes'] / 2**20:9.3f} MiB {one['calls']:4} calls"
+        times = f"program {program_s * 1e6:9.1f} us, replay {time_s * 1e6:9.1f} us, ratio {ratio}"
+        yield f"    {name}: {times}, of single calls {single}"
+    if result.get("traffic"):
+        yield f"    blocks of traffic by call: {' '.join(map(str, result['traffic']))}"
+
+
 def ms(time_s: float | None) -> str:
     return "-" if time_s is None else f"{time_s * 1e3:.3f}"
 
@@ -119,7 +150,13 @@ def measure(given: argparse.Namespace, mode: str, directory: Path) -> None:
             more = ["--vary", given.vary, "--rounds", "3"] if given.vary else []
             kind, _, rows = gaps.partition(":")
             matrix = ["--compute", "matmul", "--matrix", rows] if rows else []
-            chosen = ["--compute", "fit"] if kind == "fit" else ["--gaps", kind, *matrix]
+            chosen = {
+                "default": [],
+                "none": ["--compute", "none"],
+                "fit": ["--compute", "fit"],
+            }.get(kind, ["--gaps", kind, "--compute", "none"])
+            if matrix:
+                chosen = ["--gaps", kind, *matrix]
             words = ["replay", str(profile), *chosen, *more]
             words += ["--journal", str(journal)]
             run(cclmark(*words), {})
@@ -132,11 +169,15 @@ def measure(given: argparse.Namespace, mode: str, directory: Path) -> None:
             errors.setdefault((gaps, "communication"), []).append(communication_s / program_s)
             if step_s is not None and program_step_s:
                 errors.setdefault((gaps, "step"), []).append(step_s / program_step_s)
-            print(
+            show(
+                given,
                 f"  {mode} {number + 1} {gaps}: communication {ms(communication_s)} ms, program "
-                f"{ms(program_s)}; step {ms(step_s)} ms, program {ms(program_step_s)}",
-                flush=True,
+                f"{ms(program_s)}; step {ms(step_s)} ms, program {ms(program_step_s)}; enqueued in "
+                f"{ms(default['enqueue_s'])} ms, {len(default['span_s'][0])} steps in "
+                f"{default['duration_s']:.1f} s",
             )
+            for line in calls_of(default):
+                show(given, line)
             for own in dict.fromkeys(one["replay"]["gaps"] for one in found):
                 steps_s: dict[bool, list[float]] = {True: [], False: []}
                 for one in found:
@@ -162,10 +203,10 @@ def measure(given: argparse.Namespace, mode: str, directory: Path) -> None:
                     max(programs_s) / program_step_s
                 )
     for (gaps, what), ratios in errors.items():
-        print(
+        show(
+            given,
             f"  {mode} {gaps}: {what} {statistics.median(ratios):.4f} "
             f"({min(ratios):.4f} to {max(ratios):.4f}, {len(ratios)} repetitions)",
-            flush=True,
         )
 
 
@@ -175,7 +216,7 @@ def main() -> None:
         directory = given.keep or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
         for mode in given.modes.split(","):
-            print(f"{mode}: ratios to the program, and of steps with and without --vary")
+            show(given, f"{mode}: ratios to the program, and of steps with and without --vary")
             measure(given, mode, directory)
 
 

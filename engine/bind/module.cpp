@@ -588,6 +588,15 @@ NB_MODULE(_engine, m) {
             return found;
           },
           "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "set_traffic",
+          [](StepReplay& replay, const std::vector<std::pair<unsigned, double>>& by_call) {
+            std::vector<Traffic> traffic;
+            for (auto [blocks, time_s] : by_call) traffic.push_back({blocks, time_s});
+            replay.set_traffic(std::move(traffic));
+          },
+          "by_call"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("most_traffic_blocks", &StepReplay::most_traffic_blocks)
       .def_prop_ro("buffer_bytes", &StepReplay::buffer_bytes)
       .def_prop_ro("checked_on_host", &StepReplay::checked_on_host);
 

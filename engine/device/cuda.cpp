@@ -527,7 +527,9 @@ class CudaDevice final : public Device {
   static const char* source_of(std::string_view kernel) {
     if (kernel == "cclmark_fill" || kernel == "cclmark_verify") return "pattern";
     if (kernel == "cclmark_reduce" || kernel == "cclmark_take") return "reduce";
-    if (kernel == "cclmark_clock" || kernel == "cclmark_pause") return "clock";
+    if (kernel == "cclmark_clock" || kernel == "cclmark_pause" || kernel == "cclmark_traffic") {
+      return "clock";
+    }
     if (kernel.ends_with("tile") || kernel.ends_with("tiles") || kernel.ends_with("triad")) {
       return "compute";
     }

@@ -1,5 +1,5 @@
 // Kernels that read the device's clock: whenever the host asks, so that the two clocks can be
-// compared, and to let time pass on a stream.
+// compared, to let time pass on a stream, and to move memory for a time.
 //
 // Written in the dialect of dialect.cu, which comes before it wherever it is compiled.
 
@@ -41,4 +41,32 @@ CCLMARK_KERNEL(cclmark_pause, PauseArguments) {
   }
   if (a.origin) begin = *a.origin;
   while (cclmark_now_ns() - begin < a.wait_ns) cclmark_relax();
+}
+
+/// The first `vectors` of `memory` are read and the `vectors` after them written for `wait_ns`, by
+/// as many blocks as multiprocessors are to be busy.
+struct TrafficArguments {
+  Vector* memory;
+  unsigned long long vectors;
+  unsigned long long wait_ns;
+};
+
+CCLMARK_KERNEL(cclmark_traffic, TrafficArguments) {
+  const unsigned long long begin = cclmark_now_ns();
+  const unsigned long long stride = CCLMARK_ITEM_STRIDE;
+  unsigned long long i = CCLMARK_FIRST_ITEM;
+  while (cclmark_now_ns() - begin < a.wait_ns) {
+    if (i + 3 * stride >= a.vectors) i = CCLMARK_FIRST_ITEM;
+    // Four of each thread are on their way at a time.
+    const Vector first = CCLMARK_LOAD_ONCE(a.memory + i);
+    const Vector second = CCLMARK_LOAD_ONCE(a.memory + i + stride);
+    const Vector third = CCLMARK_LOAD_ONCE(a.memory + i + 2 * stride);
+    const Vector fourth = CCLMARK_LOAD_ONCE(a.memory + i + 3 * stride);
+    Vector* target = a.memory + a.vectors + i;
+    target[0] = first;
+    target[stride] = second;
+    target[2 * stride] = third;
+    target[3 * stride] = fourth;
+    i += 4 * stride;
+  }
 }

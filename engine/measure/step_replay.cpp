@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <span>
 #include <thread>
 
 #include "collective/table.hpp"
@@ -29,12 +30,38 @@ constexpr double kLeastComputeS = 1e-7;  // of a clock that is too coarse for th
 constexpr double kAheadS = 1e-3;
 constexpr size_t kMostAhead = 16;
 
+// The time of a launch is the median of so many. What a busy processor adds is left out.
+constexpr size_t kLaunches = 15;
+constexpr double kLaunchPauseS = 20e-6, kLaunchLeadS = 400e-6;
+constexpr double kMostLaunchS = 20e-6;
+// How far the hosts are ahead of the devices at the begin of a step: by their time to enqueue a
+// step, unless that is long. The queue of a device is full before.
+constexpr double kFirstLeadS = 2e-3, kMostLeadS = 20e-3;
+constexpr double kLeadRatio = 1.2, kLeadMarginS = 50e-6;
+// Of traffic: the kernels of calls keep a quarter of the multiprocessors.
+constexpr unsigned kTrafficThreads = 1024;
+constexpr size_t kMostTrafficBytes = 256 << 20;
+constexpr size_t kVectorBytes = 16;
+
 /// As in kernels/clock.cu.
 struct PauseArguments {
   volatile unsigned long long* origin;
   unsigned long long wait_ns;
   unsigned marks;
 };
+
+/// As in kernels/clock.cu.
+struct TrafficArguments {
+  void* memory;
+  unsigned long long vectors;
+  unsigned long long wait_ns;
+};
+
+double median_of(std::vector<double> values) {
+  auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
 
 }  // namespace
 
@@ -94,6 +121,7 @@ StepReplay::StepReplay(Device& device, RankGroup& rank_group, std::vector<Member
       memberships_(std::move(memberships)),
       seed_(seed),
       counter_(counter != nullptr ? *counter : uncounted_),
+      enqueue_s_(kFirstLeadS),
       reference_(device),
       compute_(compute) {
   check_calls(calls);
@@ -103,15 +131,18 @@ StepReplay::StepReplay(Device& device, RankGroup& rank_group, std::vector<Member
   for (size_t i = 0; i < streams; ++i) streams_.emplace_back(device_);
   bool pauses = std::ranges::any_of(calls, [](const StepCall& c) { return c.gap != Gap::none; });
   if (compute_ != nullptr) compute_stream_.emplace(device_);
-  if (pauses && !device_.synchronous()) {
+  if (!device_.synchronous()) {
     try {
       pause_ = &device_.kernel("cclmark_pause");
+      origin_ = Buffer(device_, sizeof(unsigned long long));
     } catch (const MissingError& error) {
-      throw UnsupportedError(std::string("gaps between calls require a kernel: ") + error.what());
+      if (pauses) {
+        throw UnsupportedError(std::string("gaps between calls require a kernel: ") + error.what());
+      }
     }
-    origin_ = Buffer(device_, sizeof(unsigned long long));
   }
   allocate(calls);
+  bind_meeting();
   calls_.reserve(calls.size());
   for (StepCall& call : calls) bind(std::move(call));
   counts_ = Buffer(device_, std::max<size_t>(1, calls_.size()) * Checker::kSavedBytes);
@@ -201,9 +232,81 @@ void StepReplay::bind(StepCall call) {
                     .segments = row.expected(operation, own.rank, own.ranks)});
 }
 
+/// Binds a small call of all ranks. Without a communicator of all, ranks meet on the hosts only.
+void StepReplay::bind_meeting() {
+  if (pause_ == nullptr || memberships_.empty() || rank_group_.size() == 1) return;
+  const Membership& largest = memberships_.front();
+  if (largest.ranks != rank_group_.size()) return;
+  Operation operation;
+  operation.collective = Collective::all_reduce;
+  operation.count = 1;
+  auto lane =
+      std::make_unique<Lane>(*largest.communicator, room_for(operation, false, largest.ranks));
+  try {
+    auto call = largest.communicator->bind(operation, streams_.front().get());
+    call->prepare(lane->send, lane->receive);
+    lane->bound.emplace_back(operation, std::move(call));
+    meeting_ = std::move(lane);
+  } catch (const UnsupportedError&) {
+  }
+}
+
+/// Measures what the launch of a kernel adds to the time between events, behind a pause in which
+/// the host enqueues all of it.
+void StepReplay::measure_launches() {
+  void* stream = streams_.front().get();
+  Stream other(device_);
+  Event begin(device_), end(device_), crossed(device_);
+  std::vector<double> launches_s, crossings_s;
+  for (size_t i = 0; i < kLaunches; ++i) {
+    pause(kLaunchLeadS, stream);
+    device_.record(begin.get(), stream);
+    pause(kLaunchPauseS, stream);
+    device_.record(end.get(), stream);
+    device_.wait_for_event(end.get(), other.get());
+    pause(kLaunchPauseS, other.get());
+    device_.record(crossed.get(), other.get());
+    wait_for_stream(other.get());
+    launches_s.push_back(device_.elapsed_s(begin.get(), end.get()) - kLaunchPauseS);
+    crossings_s.push_back(device_.elapsed_s(end.get(), crossed.get()) - kLaunchPauseS);
+  }
+  launch_s_ = std::clamp(median_of(launches_s), 0.0, kMostLaunchS);
+  crossing_s_ = std::clamp(median_of(crossings_s), launch_s_, kMostLaunchS);
+}
+
+/// Meets the other ranks. Returns by how much the hosts are to be ahead of the devices.
+double StepReplay::meet_on_host() {
+  auto told = rank_group_.gather(std::span(&enqueue_s_, 1));
+  return std::min(kLeadRatio * std::ranges::max(told) + kLeadMarginS, kMostLeadS);
+}
+
+/// Lets time pass on a stream.
+void StepReplay::pause(double time_s, void* stream) {
+  PauseArguments wait{nullptr, static_cast<unsigned long long>(time_s * kNsPerSecond), 0};
+  device_.launch_grid(*pause_, &wait, {}, stream);
+}
+
+/// Lets the devices wait until the hosts are ahead, and then for each other.
+void StepReplay::begin_together(double lead_s, double delay_s) {
+  if (pause_ == nullptr) {
+    if (delay_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(delay_s));
+    return;
+  }
+  void* stream = streams_.front().get();
+  pause(lead_s, stream);
+  if (meeting_ != nullptr) {
+    try {
+      meeting_->bound.front().second->enqueue(meeting_->send, meeting_->receive);
+    } catch (const RefusedError& error) {
+      meeting_->communicator.check();
+      throw UnsupportedError(error.what());
+    }
+  }
+  if (delay_s > 0) pause(delay_s, stream);
+}
+
 /// Begins a step on all streams, after the ranks have met. `computes`: with the compute.
-void StepReplay::begin_step(double delay_s, bool computes) {
-  if (delay_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(delay_s));
+void StepReplay::begin_step(bool computes) {
   void* first = streams_.front().get();
   begun_ns_ = now_ns();
   if (pause_ != nullptr) {
@@ -235,8 +338,7 @@ void StepReplay::measure_compute() {
   if (first_s < kLongComputeS) {
     std::vector<double> times_s;
     for (size_t batch = 0; batch < kBatches; ++batch) times_s.push_back(time_of(kBatchOperations));
-    std::ranges::nth_element(times_s, times_s.begin() + kBatches / 2);
-    first_s = times_s[kBatches / 2] / kBatchOperations;
+    first_s = median_of(times_s) / kBatchOperations;
   }
   compute_s_ = std::max(first_s, kLeastComputeS);
 }
@@ -274,17 +376,24 @@ void StepReplay::keep_order(const Bound& bound) {
   device_.wait_for_event(ends_[*bound.before].get(), stream_of(bound.call));
 }
 
-/// Lets the time before a call pass on its stream.
+/// Lets the time before a call pass on its stream, less the time that the launches take: of the
+/// pause, and of the call.
 void StepReplay::pass_gap(const StepCall& call) {
   if (call.gap == Gap::none) return;
   if (pause_ == nullptr) return wait_on_host(call);
-  if (call.gap == Gap::after_previous && call.after) {
+  double cost_s = launch_s_;
+  unsigned long long* origin = nullptr;
+  if (call.gap == Gap::after_begin) {
+    origin = reinterpret_cast<unsigned long long*>(origin_.data());
+  } else if (call.after && calls_[*call.after].call.stream != call.stream) {
     device_.wait_for_event(ends_[*call.after].get(), stream_of(call));
+    cost_s += crossing_s_;
+  } else {
+    cost_s += launch_s_;
   }
-  if (call.gap_s <= 0) return;
-  auto* origin = reinterpret_cast<volatile unsigned long long*>(origin_.data());
-  PauseArguments wait{call.gap == Gap::after_begin ? origin : nullptr,
-                      static_cast<unsigned long long>(call.gap_s * kNsPerSecond), 0};
+  if (call.gap_s <= cost_s) return;
+  PauseArguments wait{origin, static_cast<unsigned long long>((call.gap_s - cost_s) * kNsPerSecond),
+                      0};
   device_.launch_grid(*pause_, &wait, {}, stream_of(call));
 }
 
@@ -307,6 +416,58 @@ void StepReplay::wait_on_host(const StepCall& call) {
   }
 }
 
+void StepReplay::set_traffic(std::vector<Traffic> traffic) {
+  if (traffic.size() != calls_.size())
+    throw Error("the traffic beside a call of a step is missing");
+  const bool runs = std::ranges::any_of(traffic, [](const Traffic& one) { return one.blocks > 0; });
+  if (!runs) {
+    traffic_.clear();
+    return;
+  }
+  if (most_traffic_blocks() == 0) {
+    throw UnsupportedError("memory traffic beside calls requires kernels");
+  }
+  for (Traffic& one : traffic) {
+    if (!(one.time_s >= 0 && one.time_s <= kMostGapS)) {
+      throw Error("the traffic beside a call of a step takes too long");
+    }
+    one.blocks = std::min(one.blocks, most_traffic_blocks());
+  }
+  if (traffic_memory_.data() == nullptr) {
+    // More than the cache, so that it is the memory that is busy, and room for all threads.
+    size_t least_bytes =
+        size_t{8} * kVectorBytes * kTrafficThreads * (1 + size_t{most_traffic_blocks()});
+    traffic_memory_ =
+        Buffer(device_,
+               std::max(least_bytes, std::min(4 * device_.info().cache_bytes, kMostTrafficBytes)));
+  }
+  while (traffic_streams_.size() < streams_.size()) traffic_streams_.emplace_back(device_);
+  move_memory({1, 0}, traffic_streams_.front().get());  // compiled and loaded before a step
+  wait_for_stream(traffic_streams_.front().get());
+  traffic_ = std::move(traffic);
+}
+
+unsigned StepReplay::most_traffic_blocks() const {
+  if (pause_ == nullptr) return 0;
+  return static_cast<unsigned>(std::max(1, device_.info().multiprocessors * 3 / 4));
+}
+
+/// Launches the traffic beside a call, which begins with it.
+void StepReplay::launch_traffic(size_t place) {
+  if (traffic_.empty() || traffic_[place].blocks == 0) return;
+  void* stream = traffic_streams_[calls_[place].call.stream].get();
+  device_.wait_for_event(begins_[place].get(), stream);
+  move_memory(traffic_[place], stream);
+}
+
+void StepReplay::move_memory(const Traffic& traffic, void* stream) {
+  TrafficArguments arguments{traffic_memory_.data(),
+                             traffic_memory_.size_bytes() / 2 / kVectorBytes,
+                             static_cast<unsigned long long>(traffic.time_s * kNsPerSecond)};
+  const Kernel& kernel = device_.kernel("cclmark_traffic");
+  device_.launch_grid(kernel, &arguments, {traffic.blocks, kTrafficThreads}, stream);
+}
+
 /// Enqueues a call. Raises UnsupportedError if the library refuses it.
 void StepReplay::enqueue(const Bound& bound) {
   counter_.enter();
@@ -327,6 +488,7 @@ void StepReplay::wait_for_stream(void* stream) {
 
 void StepReplay::wait_until_idle() {
   for (const Stream& stream : streams_) wait_for_stream(stream.get());
+  for (const Stream& stream : traffic_streams_) wait_for_stream(stream.get());
   if (compute_stream_) wait_for_stream(compute_stream_->get());
   counter_.complete();
   for (const Membership& one : memberships_) one.communicator->check();
@@ -334,28 +496,33 @@ void StepReplay::wait_until_idle() {
 
 StepTimes StepReplay::run(double delay_s) {
   if (compute_ != nullptr && compute_s_ == 0) measure_compute();
+  if (pause_ != nullptr && launch_s_ < 0) measure_launches();
   counter_.begin_batch();
-  rank_group_.barrier();
+  double lead_s = meet_on_host();
   ahead_s_ = 0;
   auto begin = Clock::now();
-  begin_step(delay_s, true);
+  begin_together(lead_s, delay_s);
+  begin_step(true);
   for (size_t i = 0; i < calls_.size(); ++i) {
     const StepCall& call = calls_[i].call;
     keep_computing();  // what follows waits while the driver's queue is full
     keep_order(calls_[i]);
     pass_gap(call);
     device_.record(begins_[i].get(), stream_of(call));
+    launch_traffic(i);
     enqueue(calls_[i]);
     device_.record(ends_[i].get(), stream_of(call));
   }
   StepTimes times;
-  times.enqueue_s = seconds_between(begin, Clock::now()) - ahead_s_;
+  times.enqueue_s = enqueue_s_ = seconds_between(begin, Clock::now()) - ahead_s_;
   compute_until_idle();
   wait_until_idle();
   times.host_s = seconds_between(begin, Clock::now());
   for (size_t i = 0; i < calls_.size(); ++i) {
-    times.begin_s.push_back(device_.elapsed_s(reference_.get(), begins_[i].get()));
     times.end_s.push_back(device_.elapsed_s(reference_.get(), ends_[i].get()));
+    double begin_s = device_.elapsed_s(reference_.get(), begins_[i].get());
+    if (pause_ != nullptr) begin_s = std::min(begin_s + launch_s_, times.end_s.back());
+    times.begin_s.push_back(begin_s);
   }
   return times;
 }
@@ -365,7 +532,7 @@ std::vector<Checker::Count> StepReplay::verify(std::optional<size_t> corrupt) {
   const bool on_device = checked_on_host().empty();
   counter_.begin_batch();
   rank_group_.barrier();
-  begin_step(0, false);
+  begin_step(false);
   for (size_t i = 0; i < calls_.size(); ++i) {
     const Bound& bound = calls_[i];
     void* stream = stream_of(bound.call);

@@ -39,9 +39,17 @@ struct StepCall {
   std::optional<size_t> after;
 };
 
+/// Memory traffic beside a call on its device, as of the program's compute: from the begin of the
+/// call, for `time_s`, by as many blocks as multiprocessors are busy.
+struct Traffic {
+  unsigned blocks = 0;
+  double time_s = 0;
+};
+
 /// The times of one step on this rank, in seconds.
 struct StepTimes {
-  /// Of every call on the device's clock, after the begin of the step.
+  /// Of every call on the device's clock, after the begin of the step. The begin is that of its
+  /// kernel where the time of a launch is known.
   std::vector<double> begin_s, end_s;
   /// From the barrier until the last call had returned, without the time to enqueue the compute.
   double enqueue_s = 0;
@@ -61,10 +69,12 @@ struct Membership {
 /// between them in which nothing runs, or a compute that stands for the program's own.
 ///
 /// Calls are enqueued in their order. Those of one communicator on one stream share a buffer for
-/// inputs and one for outputs, because they do not overlap. Gaps pass on the device; a device that
-/// works inside the call waits on the host. The compute is repeated on a separate stream from the
-/// begin of a step to the end of its last call; a device that works inside the call executes it in
-/// the gaps.
+/// inputs and one for outputs, because they do not overlap. Gaps pass on the device, less the time
+/// of the launches in them; a device that works inside the call waits on the host. A step begins on
+/// the devices when the hosts have enqueued what they enqueue in a step, and together, if a
+/// communicator has all ranks: the queue of a device is as far ahead as in a program. The compute
+/// is repeated on a separate stream from the begin of a step to the end of its last call; a device
+/// that works inside the call executes it in the gaps.
 class StepReplay {
  public:
   /// `rank_group`: of all ranks, which begin each step together. Raises Error for a call with an
@@ -79,6 +89,13 @@ class StepReplay {
 
   /// Runs the step once. `delay_s`: this rank begins so much later. All ranks must call it.
   StepTimes run(double delay_s);
+
+  /// What runs beside each call in the steps to come. Raises Error if there are not as many as
+  /// calls, UnsupportedError without kernels, OutOfMemoryError.
+  void set_traffic(std::vector<Traffic> traffic);
+  /// The most blocks of a traffic, so many that the kernels of the calls keep multiprocessors; 0 if
+  /// the device cannot have any.
+  unsigned most_traffic_blocks() const;
 
   /// Runs the step once, each call with fresh inputs and a poisoned output, and checks the output
   /// of every call in full, on the call's stream. `corrupt`: this element is overwritten before the
@@ -99,10 +116,17 @@ class StepReplay {
   void check_gap(const StepCall& call, size_t place) const;
   void allocate(const std::vector<StepCall>& calls);
   void bind(StepCall call);
-  void begin_step(double delay_s, bool computes);
+  void bind_meeting();
+  void measure_launches();
+  double meet_on_host();
+  void pause(double time_s, void* stream);
+  void begin_together(double lead_s, double delay_s);
+  void begin_step(bool computes);
   void keep_order(const Bound& bound);
   void pass_gap(const StepCall& call);
   void wait_on_host(const StepCall& call);
+  void launch_traffic(size_t place);
+  void move_memory(const Traffic& traffic, void* stream);
   void enqueue(const Bound& bound);
   void wait_until_idle();
   void wait_for_stream(void* stream);
@@ -118,8 +142,12 @@ class StepReplay {
   uint32_t seed_;
   OperationCounter uncounted_;
   OperationCounter& counter_;
-  const Kernel* pause_ = nullptr;
+  const Kernel* pause_ = nullptr;  ///< nullptr on a device that works inside the call
   Buffer origin_;
+  /// The time from one event to the next around a kernel, beyond its own: on one stream, and if the
+  /// second stream waits for the first event. Below 0: not measured yet.
+  double launch_s_ = -1, crossing_s_ = -1;
+  double enqueue_s_;      ///< of the last step
   int64_t begun_ns_ = 0;  ///< of the step, on a device that works inside the call
   std::vector<Stream> streams_;
   Event reference_;
@@ -129,8 +157,12 @@ class StepReplay {
   double ahead_s_ = 0;    ///< of the host in a step, to enqueue the compute
   std::vector<Event> begins_, ends_;
   std::map<std::pair<size_t, size_t>, std::unique_ptr<Lane>> lanes_;  ///< communicator, stream
+  std::unique_ptr<Lane> meeting_;  ///< a call of all ranks, after which their devices are together
   std::vector<Bound> calls_;
-  Buffer counts_;  ///< of the checks, by call
+  std::vector<Traffic> traffic_;  ///< by call; empty without any
+  Buffer traffic_memory_;
+  std::vector<Stream> traffic_streams_;  ///< beside each stream
+  Buffer counts_;                        ///< of the checks, by call
 };
 
 }  // namespace cclmark

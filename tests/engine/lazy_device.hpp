@@ -163,6 +163,7 @@ class LazyDevice : public Device {
   void destroy_graph(void*) noexcept override {}
 
   const Kernel& kernel(const char* name) override {
+    if (std::strcmp(name, "cclmark_pause") == 0) throw MissingError("not on this device");
     const Kernel& found = host_->kernel(name);
     bool of_pattern =
         std::strcmp(name, "cclmark_fill") == 0 || std::strcmp(name, "cclmark_verify") == 0;

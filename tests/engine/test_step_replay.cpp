@@ -1,10 +1,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "ccl/communicator.hpp"
+#include "core/clock.hpp"
 #include "device/host.hpp"
 #include "lazy_device.hpp"
 #include "measure/step_replay.hpp"
@@ -45,6 +50,134 @@ void with_two_groups(Body body) {
     body(*device, rank_group, memberships);
     rank_group.barrier();
   });
+}
+
+constexpr double kUs = 1e-6;
+
+/// A device whose work takes no time of the host's: each stream has the time at which its work so
+/// far ends. Work begins when it is enqueued, by the host's clock, or after the work before it.
+class TimedDevice final : public LazyDevice {
+ public:
+  static constexpr double kLaunchS = 3 * kUs, kCrossingS = 2 * kUs;
+
+  struct Launch {
+    double begin_s;
+    unsigned blocks;
+    double time_s;
+  };
+
+  TimedDevice() : LazyDevice(0, 1, -1) {}
+  void* create_stream() override { return new double(0); }
+  void destroy_stream(void* stream) noexcept override { delete static_cast<double*>(stream); }
+  bool idle(void*) override { return true; }
+  void* create_event() override { return new double(0); }
+  void destroy_event(void* event) noexcept override { delete static_cast<double*>(event); }
+  void record(void* event, void* stream) override {
+    *static_cast<double*>(event) = begin_of(stream);
+  }
+  void wait_for_event(void* event, void* stream) override {
+    double& end_s = *static_cast<double*>(stream);
+    end_s = std::max(end_s, *static_cast<double*>(event) + kCrossingS);
+  }
+  double elapsed_s(void* begin, void* end) override {
+    return *static_cast<double*>(end) - *static_cast<double*>(begin);
+  }
+  const Kernel& kernel(const char* name) override {
+    if (std::string_view(name) == "cclmark_pause") return kernel_at(kPause);
+    if (std::string_view(name) == "cclmark_traffic") return kernel_at(kTraffic);
+    return host_->kernel(name);
+  }
+  void launch(const Kernel& kernel, void* arguments, size_t items, void*) override {
+    host_->launch(kernel, arguments, items, nullptr);
+  }
+  void fill_bytes(void* memory, int byte, size_t bytes, void*) override {
+    std::memset(memory, byte, bytes);
+  }
+  void copy_async(void* to, const void* from, size_t bytes, void*) override {
+    std::memmove(to, from, bytes);
+  }
+  void launch_grid(const Kernel& kernel, void* arguments, const Grid& grid, void* stream) override {
+    const double begin_s = begin_of(stream) + kLaunchS;
+    if (&kernel == &kernel_at(kTraffic)) {
+      auto* of_traffic = static_cast<unsigned long long*>(arguments);
+      const double time_s = static_cast<double>(of_traffic[2]) * 1e-9;
+      traffic.push_back({begin_s, grid.blocks, time_s});
+      set_end(stream, begin_s + time_s);
+      return;
+    }
+    REQUIRE(&kernel == &kernel_at(kPause));
+    struct Pause {
+      unsigned long long* origin;
+      unsigned long long wait_ns;
+      unsigned marks;
+    };
+    const Pause& pause = *static_cast<Pause*>(arguments);
+    if (pause.marks != 0) *pause.origin = static_cast<unsigned long long>(begin_s * 1e9);
+    double from_s = begin_s;
+    if (pause.marks == 0 && pause.origin != nullptr) {
+      from_s = static_cast<double>(*pause.origin) * 1e-9;
+    }
+    double time_s = static_cast<double>(pause.wait_ns) * 1e-9;
+    set_end(stream, std::max(begin_s, pause.marks != 0 ? begin_s : from_s + time_s));
+  }
+  static double begin_of(void* stream) {
+    const double host_s = static_cast<double>(now_ns()) * 1e-9 - kStartS;
+    return std::max(host_s, *static_cast<double*>(stream));
+  }
+  static void set_end(void* stream, double end_s) { *static_cast<double*>(stream) = end_s; }
+
+  std::vector<Launch> traffic;
+
+ private:
+  // Of this program, so that times have digits for nanoseconds.
+  inline static const double kStartS = static_cast<double>(now_ns()) * 1e-9;
+  // The places of which stand for the kernels.
+  inline static const char kPause = 0, kTraffic = 0;
+  static const Kernel& kernel_at(const char& place) {
+    return reinterpret_cast<const Kernel&>(place);
+  }
+  std::unique_ptr<Device> host_ = open_host_device(0);
+};
+
+/// Calls of such devices, each as long as its count is in microseconds. They end together on all
+/// ranks, and keep the host for `host_us`.
+class TimedCommunicator final : public Communicator {
+ public:
+  TimedCommunicator(Device& device, RankGroup& rank_group, unsigned host_us = 0)
+      : device_(device), rank_group_(rank_group), host_us_(host_us) {}
+  std::unique_ptr<Call> bind(const Operation& operation, void* stream) override {
+    return std::make_unique<TimedCall>(*this, operation, stream);
+  }
+  std::string route(const Operation&) const override { return "native"; }
+  void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
+  void register_memory(void*, size_t, Registration) override {}
+  void release(void* memory, Registration) noexcept override { device_.release(memory); }
+
+ private:
+  class TimedCall final : public Call {
+   public:
+    TimedCall(TimedCommunicator& owner, const Operation& operation, void* stream)
+        : owner_(owner), time_s_(static_cast<double>(operation.count) * kUs), stream_(stream) {}
+    void enqueue(const void*, void*) override {
+      usleep(owner_.host_us_);
+      const double own_s = TimedDevice::begin_of(stream_) + TimedDevice::kLaunchS;
+      const double last_s = std::ranges::max(owner_.rank_group_.gather(std::span(&own_s, 1)));
+      TimedDevice::set_end(stream_, last_s + time_s_);
+    }
+
+   private:
+    TimedCommunicator& owner_;
+    double time_s_;
+    void* stream_;
+  };
+
+  Device& device_;
+  RankGroup& rank_group_;
+  unsigned host_us_;
+};
+
+bool is_about(double value_s, double expected_us) {
+  return std::abs(value_s - expected_us * kUs) < 0.1 * kUs;
 }
 
 size_t wrong_in(const std::vector<Checker::Count>& counts) {
@@ -210,4 +343,97 @@ TEST_CASE("a compute goes on while calls are still enqueued") {
   REQUIRE(communicator.seen.size() == 3);
   CHECK(communicator.seen[0] < communicator.seen[1]);
   CHECK(communicator.seen[1] < communicator.seen[2]);
+}
+
+TEST_CASE("a device begins a step when the host has enqueued it, so that calls follow each other") {
+  run_ranks(1, [](RankGroup& rank_group) {
+    TimedDevice device;
+    TimedCommunicator communicator(device, rank_group, 2000);
+    std::vector<StepCall> calls(3, call_of(0, 0, Collective::all_reduce, 50));
+    StepReplay step(device, rank_group, {{&communicator, 0, 1}}, calls, 1);
+    step.run(0);  // in which the time of the host is measured
+    StepTimes times = step.run(0);
+    CHECK(times.enqueue_s > 6e-3);
+    for (size_t i = 0; i < calls.size(); ++i) {
+      CHECK(is_about(times.end_s[i] - times.begin_s[i], 50));
+      if (i > 0) CHECK(times.begin_s[i] - times.end_s[i - 1] < 10 * kUs);
+    }
+  });
+}
+
+TEST_CASE("devices begin a step together, also if a host is late") {
+  run_ranks(2, [](RankGroup& rank_group) {
+    /// The host of rank 1 is late whenever it begins.
+    TimedDevice device;
+    TimedCommunicator communicator(device, rank_group, rank_group.rank() == 1 ? 3000 : 0);
+    std::vector<StepCall> calls(2, call_of(0, 0, Collective::all_reduce, 50));
+    calls[1].gap = Gap::after_previous;
+    calls[1].gap_s = 100 * kUs;
+    StepReplay step(device, rank_group, {{&communicator, rank_group.rank(), 2}}, calls, 1);
+    step.run(0);
+    StepTimes times = step.run(0);
+    for (size_t i = 0; i < calls.size(); ++i) {
+      CHECK(is_about(times.end_s[i] - times.begin_s[i], 50));
+    }
+    times = step.run(rank_group.rank() == 1 ? 1e-3 : 0);   // a fault: one rank begins later
+    const double launch_us = TimedDevice::kLaunchS / kUs;  // of the pause
+    CHECK(is_about(times.end_s[0] - times.begin_s[0],
+                   rank_group.rank() == 1 ? 50 : 1050 + launch_us));
+  });
+}
+
+TEST_CASE("gaps and calls are as long as kernels see them, without the time of launches") {
+  run_ranks(1, [](RankGroup& rank_group) {
+    TimedDevice device;
+    TimedCommunicator communicator(device, rank_group);
+    std::vector<StepCall> calls{
+        call_of(0, 0, Collective::all_reduce, 50), call_of(0, 0, Collective::all_reduce, 20),
+        call_of(0, 1, Collective::all_reduce, 30), call_of(0, 0, Collective::all_reduce, 10),
+        call_of(0, 0, Collective::all_reduce, 10)};
+    calls[1].gap = calls[2].gap = calls[3].gap = Gap::after_previous;
+    calls[1].gap_s = 100 * kUs;
+    calls[2].gap_s = 40 * kUs;
+    calls[2].after = 1;
+    calls[3].gap_s = 1 * kUs;  // shorter than a launch
+    calls[4].gap = Gap::after_begin;
+    calls[4].gap_s = 700 * kUs;
+    StepReplay step(device, rank_group, {{&communicator, 0, 1}}, calls, 1);
+    StepTimes times = step.run(0);
+    const std::vector<double> expected_us{50, 20, 30, 10, 10};
+    for (size_t i = 0; i < calls.size(); ++i) {
+      CAPTURE(i);
+      CHECK(is_about(times.end_s[i] - times.begin_s[i], expected_us[i]));
+    }
+    CHECK(is_about(times.begin_s[1] - times.end_s[0], 100));
+    CHECK(is_about(times.begin_s[2] - times.end_s[1], 40));
+    CHECK(times.begin_s[3] - times.end_s[2] < 10 * kUs);
+    CHECK(std::abs(times.begin_s[4] - 700 * kUs) < 5 * kUs);
+  });
+}
+
+TEST_CASE("memory traffic begins with its call, and only with those that have some") {
+  run_ranks(1, [](RankGroup& rank_group) {
+    TimedDevice device;
+    TimedCommunicator communicator(device, rank_group);
+    std::vector<StepCall> calls(3, call_of(0, 0, Collective::all_reduce, 50));
+    StepReplay step(device, rank_group, {{&communicator, 0, 1}}, calls, 1);
+    CHECK(step.most_traffic_blocks() > 0);
+    CHECK_THROWS_AS(step.set_traffic({{1, 1e-5}}), Error);
+    CHECK_THROWS_AS(step.set_traffic({{1, -1.0}, {}, {}}), Error);
+    step.set_traffic({{0, 1e-5}, {1, 40 * kUs}, {100000, 30 * kUs}});
+    device.traffic.clear();
+    step.run(0);
+    REQUIRE(device.traffic.size() == 2);
+    CHECK(device.traffic[0].blocks == 1);
+    CHECK(device.traffic[1].blocks == step.most_traffic_blocks());
+    CHECK(is_about(device.traffic[0].time_s, 40));
+    const double apart_s = device.traffic[1].begin_s - device.traffic[0].begin_s;
+    CHECK(is_about(apart_s, 53));  // a call and its launch
+    device.traffic.clear();
+    step.verify({});
+    CHECK(device.traffic.empty());
+    step.set_traffic({{}, {}, {}});
+    step.run(0);
+    CHECK(device.traffic.empty());
+  });
 }

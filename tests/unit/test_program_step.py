@@ -93,11 +93,11 @@ def test_a_rank_receives_its_own_calls_only():
         [(0, 0.0, 10 * US, 0)],
     ]
     step = step_of(journal_of(parts, windows), "p").step
-    assert [one.calls for one in step.by_rank] == list(step.calls)
-    assert [len(one.calls) for one in step.by_rank] == [2, 2, 1]
-    assert len({one.length_s for one in step.by_rank}) == 1
-    assert step.by_rank[2].length_s == pytest.approx(50 * US)
-    assert step.by_rank[2].groups == step.groups
+    assert [one.calls for one in step.by_rank()] == list(step.calls)
+    assert [len(one.calls) for one in step.by_rank()] == [2, 2, 1]
+    assert len({one.length_s for one in step.by_rank()}) == 1
+    assert step.by_rank()[2].length_s == pytest.approx(50 * US)
+    assert step.by_rank()[2].groups == step.groups
 
 
 def test_messages_of_one_kernel_are_one_exchange_with_the_senders_rows():

@@ -18,7 +18,8 @@ from cclmark.results.kinds import ReplayResult
 from cclmark.results.schema import ReplayedOperation
 
 _LEAST_ROUNDS = 2
-_HOST_BOUND = 0.5  # of a step, in which the host enqueues calls
+# Of a step, in which the host enqueues calls. A device begins up to 20 ms after the host.
+_HOST_BOUND, _HOST_AHEAD_S = 0.5, 0.02
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,8 @@ class ReplaySummary:
     if that is unknown. ``communication_s``: in which at least one call ran, mean of the ranks.
     ``communication_error``, ``step_error``: over those of the program, minus 1; only of the
     default. ``ratio``: of ``step_s`` (of ``span_s`` if it is unknown) to the default's, the one
-    with the same gaps and compute if there is one.
-    ``operations``: of the round with the median span. ``way``: the gaps and the compute, if other
-    summaries have others.
+    with the same gaps and compute if there is one. ``operations`` and ``traffic``: of the round
+    with the median span. ``way``: the gaps and the compute, if other summaries have others.
     """
 
     variant: Variant
@@ -52,6 +52,7 @@ class ReplaySummary:
     step_error: float | None = None
     ratio: RatioEstimate | None = None
     operations: Sequence[ReplayedOperation] = ()
+    traffic: Sequence[int] = ()
     is_checked: bool = False
     is_host_bound: bool = False
     converged: bool = True
@@ -83,10 +84,10 @@ def step_of_result(result: ReplayResult) -> float | None:
 
 def summaries_of_replays(results: Iterable[ReplayResult]) -> list[ReplaySummary]:
     """A summary for each variant, in the order of the plan; the first is the default."""
-    by_way: dict[tuple[Variant, str, Compute | None], list[ReplayResult]] = {}
+    by_way: dict[tuple[Variant, str, Compute | None, bool], list[ReplayResult]] = {}
     for result in results:
         one = result.replay
-        by_way.setdefault((one.variant, one.gaps, one.compute), []).append(result)
+        by_way.setdefault((one.variant, one.gaps, one.compute, one.traffic), []).append(result)
     if not by_way:
         return []
     default = next((way for way in by_way if way[0].is_default), next(iter(by_way)))
@@ -105,7 +106,7 @@ def summaries_of_replays(results: Iterable[ReplayResult]) -> list[ReplaySummary]
 
 def way_of(replay: Replay) -> str:
     """The gaps and the compute in words: ``fixed, matmul 128 x 128 x 128 float32``."""
-    return f"{replay.gaps}, {replay.compute.describe() if replay.compute else 'no compute'}"
+    return f"{replay.gaps}, {replay.beside or 'no compute'}"
 
 
 def _summary(
@@ -146,8 +147,10 @@ def _summary(
         else None,
         ratio=None if is_default else _ratio(measured, default),
         operations=middle.operations,
+        traffic=middle.traffic,
         is_checked=all(one.is_checked for one in measured),
-        is_host_bound=median(one.enqueue_s for one in measured) > _HOST_BOUND * median(spans_s),
+        is_host_bound=median(one.enqueue_s for one in measured)
+        > max(_HOST_AHEAD_S, _HOST_BOUND * median(spans_s)),
         converged=all(one.converged for one in measured),
     )
 

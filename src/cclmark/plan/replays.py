@@ -23,7 +23,9 @@ class ReplayedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     ``count``: as a case has them; sends and receives launched together are one EXCHANGE, whose
     ``matrix`` contains the elements from rank i to rank j of the group at ``[i * ranks + j]``, as
     far as this rank has to know them. ``begin_s``: after the start of the step; ``time_s``: of its
-    kernel in the program, 0 if unknown.
+    kernel in the program, 0 if unknown. ``number``: of the call in the step of all ranks, the same
+    one for all that take part in it; -1 if their waiting for each other is unknown.
+    ``beside_s``: how long other kernels ran meanwhile, at most ``time_s``.
     """
 
     group: Count
@@ -35,37 +37,48 @@ class ReplayedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     begin_s: float
     time_s: float
     matrix: tuple[int, ...] = ()
+    number: int = -1
+    beside_s: float = 0.0
 
 
 class RankStep(msgspec.Struct, frozen=True):
     """The part of a rank in one step of a program.
 
     ``groups``, ``operations``: as in ProgramStep. ``calls``: of the rank. ``length_s``: of the step
-    in the program, from its start to the end of the last call of any rank.
+    in the program, from its start to the end of the last call of any rank. ``own_s``: of each
+    numbered call, see ProgramStep. ``traffic``: by the number of a call, the blocks of the traffic
+    beside it; None if it has to be chosen.
     """
 
     groups: tuple[tuple[int, ...], ...]
     operations: tuple[ProfiledOperation, ...]
     calls: tuple[ReplayedCall, ...]
     length_s: float
+    own_s: tuple[float, ...] = ()
+    traffic: tuple[int, ...] | None = None
 
 
 class ProgramStep(msgspec.Struct, frozen=True):
     """The communication of one step of a program.
 
     ``groups``: the ranks of each one. ``operations``: what calls are counted by. ``calls``: of each
-    rank, in the order in which it makes them.
+    rank, in the order in which it makes them. ``own_s``: of each numbered call in the program, the
+    time of its kernel on the rank that waited least; 0 if unknown, or if nothing ran beside it.
     """
 
     groups: tuple[tuple[int, ...], ...]
     operations: tuple[ProfiledOperation, ...]
     calls: tuple[tuple[ReplayedCall, ...], ...]
+    own_s: tuple[float, ...] = ()
 
-    @property
-    def by_rank(self) -> list[RankStep]:
-        """The part of each rank: what it has to know of the step."""
+    def by_rank(self, traffic: Sequence[int] | None = None) -> list[RankStep]:
+        """The part of each rank: what it has to know of the step. ``traffic``: as in RankStep."""
         length_s = max(call.begin_s + call.time_s for own in self.calls for call in own)
-        return [RankStep(self.groups, self.operations, own, length_s) for own in self.calls]
+        chosen = None if traffic is None else tuple(traffic)
+        return [
+            RankStep(self.groups, self.operations, own, length_s, self.own_s, chosen)
+            for own in self.calls
+        ]
 
 
 class OriginalStep(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -99,6 +112,7 @@ class ReplayWay(msgspec.Struct, frozen=True, omit_defaults=True):
     gaps: str
     compute: Compute | None = None
     fit: str = ""
+    traffic: bool = False
 
 
 class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -106,7 +120,8 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``program``: the name of the profile. ``digest``: of the step, of which each rank
     receives its part besides the plan. ``calls``: of the rank that makes most. ``gaps``: see
-    replay_choices.GAPS. ``compute``: what runs beside the calls. ``fit``: FITTED or NEAREST if
+    replay_choices.GAPS. ``compute``: what runs beside the calls. ``traffic``: memory traffic does,
+    by as many blocks as make calls take as long as in the program. ``fit``: FITTED or NEAREST if
     both were chosen by measuring, empty if they were given. ``other_ways``: those that were chosen
     with it, and are measured in the same run.
     """
@@ -124,6 +139,7 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
     compute: Compute | None = None
     fit: str = ""
     other_ways: tuple[ReplayWay, ...] = ()
+    traffic: bool = False
 
     def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
         """See plan.items.Outlined."""
@@ -132,6 +148,7 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
             "step": [self.digest],
             "gaps": [self.gaps],
             "compute": [] if self.compute is None else [self.compute.describe()],
+            "traffic": ["as in the program"] if self.traffic else [],
             "ccl": [self.ccl],
         }
 
@@ -167,9 +184,16 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.ranks <= devices
 
     @property
+    def beside(self) -> str:
+        """What runs beside the calls, in words; empty for nothing."""
+        if self.traffic:
+            return "memory traffic"
+        return "" if self.compute is None else self.compute.describe()
+
+    @property
     def way(self) -> ReplayWay:
         """What happens between and beside the calls."""
-        return ReplayWay(self.gaps, self.compute, self.fit)
+        return ReplayWay(self.gaps, self.compute, self.fit, self.traffic)
 
     def series(self) -> Replay:
         """The replay without its round."""
@@ -188,6 +212,7 @@ def in_ways(one: Replay, ways: Sequence[ReplayWay]) -> list[Replay]:
             gaps=own.gaps,
             compute=own.compute,
             fit=own.fit,
+            traffic=own.traffic,
             other_ways=tuple(other for other in ways if other != own),
         )
         for own in ways

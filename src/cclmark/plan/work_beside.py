@@ -2,5 +2,7 @@
 
 #: Chosen by measuring, so that the communication takes as long as in the program.
 FIT = "fit"
+#: Memory traffic beside the calls that took longer in the program than alone.
+OF_PROFILE = "profile"
 #: The product of two square matrices; the triad of the STREAM benchmark; nothing.
 MATMUL, TRIAD, NO_COMPUTE = "matmul", "memory", "none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -105,7 +106,13 @@ def assemble(source: str, processes: Sequence[ObservedProcess]) -> Assembled:
                 for number, process in enumerate(processes)
             ],
             window=[
-                _window(process, sequences[number], periods[number], chosen.numbers[number])
+                _window(
+                    process,
+                    sequences[number],
+                    periods[number],
+                    chosen.numbers[number],
+                    unions[number].compute,
+                )
                 for number, process in enumerate(processes)
             ],
             repetitions=chosen.repetitions,
@@ -343,7 +350,11 @@ def _steps_of(calls: Sequence[ObservedCall], period: Period | None) -> tuple[lis
 
 
 def _window(
-    process: ObservedProcess, sequence: Sequence[int], period: Period | None, chosen: int | None
+    process: ObservedProcess,
+    sequence: Sequence[int],
+    period: Period | None,
+    chosen: int | None,
+    compute: Sequence[Interval] | None,
 ) -> list[ProfiledCall]:
     """The chosen repetition of the step, or as many calls as usual from the middle."""
     if period is not None and chosen is not None:
@@ -355,6 +366,9 @@ def _window(
     calls = process.calls[begin:end]
     is_timed = bool(calls) and all(one.is_timed for one in calls)
     first_ns = min(((one.begin_ns if is_timed else one.at_ns) for one in calls), default=0)
+    beside_s: list[float | None] = [None] * len(calls)
+    if is_timed and compute is not None:
+        beside_s = [*_seconds(_beside_ns(one, compute) for one in calls)]
     return [
         ProfiledCall(
             index,
@@ -362,6 +376,18 @@ def _window(
             (one.end_ns - one.begin_ns) * _NS if one.is_timed else 0.0,
             one.stream,
             one.peer,
+            beside,
         )
-        for one, index in zip(calls, sequence[begin:end], strict=True)
+        for one, index, beside in zip(calls, sequence[begin:end], beside_s, strict=True)
     ]
+
+
+def _beside_ns(call: ObservedCall, compute: Sequence[Interval]) -> int:
+    """How long other kernels ran beside a call. ``compute``: their union."""
+    place = max(0, bisect_right(compute, (call.begin_ns, call.begin_ns)) - 1)
+    found = 0
+    while place < len(compute) and compute[place][0] < call.end_ns:
+        begin, end = compute[place]
+        found += max(0, min(end, call.end_ns) - max(begin, call.begin_ns))
+        place += 1
+    return found

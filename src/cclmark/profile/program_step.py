@@ -30,6 +30,7 @@ _MOST_STEP_S = 3600.0
 _MOST_ENTRIES = 1 << 23  # of all matrices of messages
 _MOST_COUNT = 1 << 44
 _QUARTILES = 2
+_PAIR = 2
 _LARGE_DEVIATION = 0.1  # of the replayed step from the median of all
 
 _UNKNOWN_SIZES = "alltoallv"  # a profile has the sum of a rank's parts only
@@ -93,12 +94,13 @@ def step_of(journal: Journal, name: str) -> FoundStep:
         )
     shifts_s = _shifts(steps, operations, groups)
     matrices = _matrices(steps, operations, groups)
+    shared, own_s = _shared(steps, operations, groups)
     calls = tuple(
-        tuple(_calls(one, operations, groups, numbers, matrices, shifts_s[one.number]))
+        tuple(_calls(one, operations, numbers, matrices, shared, shifts_s[one.number]))
         for one in steps
     )
     remarks = [*_remarks(profile, windows, operations)]
-    step = ProgramStep(tuple(groups[group] for group in used), operations, calls)
+    step = ProgramStep(tuple(groups[group] for group in used), operations, calls, own_s)
     return FoundStep(step, _original(profile), remarks)
 
 
@@ -166,7 +168,7 @@ def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], na
             if call.index >= len(operations):
                 raise UsageError(f"{name}: the profile is damaged: a call has no operation")
             one = operations[call.index]
-            times = (call.begin_s, call.time_s)
+            times = (call.begin_s, call.time_s, call.beside_s or 0.0)
             if not all(0 <= value <= _MOST_STEP_S for value in times) or one.count > _MOST_COUNT:
                 raise UsageError(
                     f"{name}: a call of {one.describe()} has an impossible time or size: the "
@@ -395,12 +397,54 @@ def _matrix(
     return tuple(matrix)
 
 
+def _shared(
+    steps: Sequence[_Rank],
+    operations: Sequence[ProfiledOperation],
+    groups: Sequence[tuple[int, ...]],
+) -> tuple[dict[tuple[int, int], int], tuple[float, ...]]:
+    """The number of each launch that ranks share, by rank and place, and its own time.
+
+    Its kernels end together, so that the rank that came last, and waited least, shows the time that
+    the operation takes. That is so for operations in which every rank needs data of all others, and
+    for messages between the two ranks of a group.
+    """
+    by_key: dict[tuple[int, bool, int], list[tuple[int, int]]] = {}
+    for one in steps:
+        counts: dict[tuple[int, bool], int] = {}
+        for place, launch in enumerate(one.launches):
+            own = operations[launch.first.index]
+            is_message = own.operation in MESSAGES
+            key = own.group, is_message
+            counts[key] = counts.get(key, 0) + 1
+            is_pair = is_message and len(groups[own.group]) == _PAIR
+            if is_pair or own.operation in SYNCHRONIZING:
+                by_key.setdefault((*key, counts[key]), []).append((one.number, place))
+    found: dict[tuple[int, int], int] = {}
+    own_s: list[float] = []
+    for (group, _, _), shared in by_key.items():
+        launches = [steps[rank].launches[place] for rank, place in shared]
+        if len(shared) < len(groups[group]) or not all(steps[rank].is_timed for rank, _ in shared):
+            continue
+        found.update(dict.fromkeys(shared, len(own_s)))
+        shortest = min(launches, key=lambda one: one.end_s - one.begin_s)
+        is_alone = all(_beside_s(one) <= 0 for one in launches)
+        own_s.append(0.0 if is_alone else shortest.end_s - shortest.begin_s)
+    return found, tuple(own_s)
+
+
+def _beside_s(launch: Launch) -> float:
+    """How long other kernels ran beside a launch, at most: if they are unknown, all the time."""
+    time_s = launch.end_s - launch.begin_s
+    known = [one.beside_s for one in launch.calls if one.beside_s is not None]
+    return min(time_s, max(known)) if known else time_s
+
+
 def _calls(
     one: _Rank,
     operations: Sequence[ProfiledOperation],
-    groups: Sequence[tuple[int, ...]],
     numbers: dict[int, int],
     matrices: dict[tuple[int, int], tuple[int, ...]],
+    shared: dict[tuple[int, int], int],
     shift_s: float,
 ) -> Iterator[ReplayedCall]:
     streams: dict[int, int] = {}
@@ -421,6 +465,8 @@ def _calls(
             begin_s=launch.begin_s + shift_s,
             time_s=launch.end_s - launch.begin_s if one.is_timed else 0.0,
             matrix=matrix,
+            number=shared.get((one.number, number), -1),
+            beside_s=_beside_s(launch) if one.is_timed else 0.0,
         )
 
 

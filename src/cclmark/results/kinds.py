@@ -454,8 +454,9 @@ class ReplayResult(ItemResult[Replay], tag="replay", omit_defaults=True):
     ``span_s``: by rank, of every step, from the start of its first call to the end of the last one;
     ``communication_s``: in which at least one call ran. ``enqueue_s``: the median time in which the
     host enqueued a step, of the slowest rank; 0 on the host. ``operations``: the times of calls by
-    operation. ``verification``: of a step before the timed ones; the first element of a finding is
-    of the call that it names.
+    operation. ``traffic``: the blocks of the memory traffic beside each numbered call of the step;
+    empty without any. ``verification``: of a step before the timed ones; the first element of a
+    finding is of the call that it names.
     """
 
     index: Count
@@ -469,6 +470,7 @@ class ReplayResult(ItemResult[Replay], tag="replay", omit_defaults=True):
     communication_s: list[list[Elapsed]] = []
     enqueue_s: Elapsed = 0.0
     operations: list[ReplayedOperation] = []
+    traffic: list[Count] = []
     verification: Verification | None = None
     report: str = ""
 

@@ -678,7 +678,8 @@ class ProfiledCall(msgspec.Struct, omit_defaults=True):
 
     ``begin_s``: after the first call of the window; ``time_s``: of its kernel, 0 if unknown.
     ``stream``: the number of its stream in the order of their first use, -1 if unknown.
-    ``peer``: of a message, -1 otherwise.
+    ``peer``: of a message, -1 otherwise. ``beside_s``: how long other kernels ran meanwhile, None
+    if they are not part of the profile.
     """
 
     index: Count
@@ -686,6 +687,7 @@ class ProfiledCall(msgspec.Struct, omit_defaults=True):
     time_s: float
     stream: int = -1
     peer: int = -1
+    beside_s: float | None = None
 
 
 class ProfileRepetitions(msgspec.Struct, omit_defaults=True):
@@ -731,12 +733,14 @@ class ReplayedOperation(msgspec.Struct):
 
     ``operation``: as the profile counts it. ``calls``: of the rank that makes most in a step.
     ``program_s``: in the program, 0 if unknown; ``time_s``: in the replay, the median of the steps.
+    ``ratios``: the lowest and the highest of a call of a rank to the program; empty if unknown.
     """
 
     operation: ProfiledOperation
     calls: Count
     program_s: Elapsed
     time_s: Elapsed
+    ratios: list[Elapsed] = []
 
 
 class ProfiledChoice(msgspec.Struct, omit_defaults=True):

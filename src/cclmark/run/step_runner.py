@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import gc
+import math
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -11,6 +12,7 @@ from statistics import median
 
 from cclmark import _engine as engine
 from cclmark.analysis.stopping import Precision, WarmUp
+from cclmark.analysis.traffic_fit import ROUNDS, TrafficFit
 from cclmark.plan.inject import Injection
 from cclmark.plan.replay_choices import DROP, FIXED
 from cclmark.plan.replays import RankStep, Replay, ReplayedCall
@@ -23,6 +25,9 @@ from cclmark.run.rank import Rank
 _GRACE_S = 10.0  # a call unsupported on one rank must fail on the others within this time
 _LEAST_STEPS, _MOST_STEPS = 7, 1000
 _NS = 1e9
+# Measured beside each amount of traffic, unless that takes too long.
+_TRAFFIC_STEPS, _TRAFFIC_S = 4, 20.0
+_MOST_SHARED = 1 << 20  # times of calls that all ranks share
 
 
 class StepRunner:
@@ -71,6 +76,7 @@ class StepRunner:
         self._delay_s = sum(one.value * 1e-3 for one in faults if one.kind == "delay")
         corrupt = [int(one.value) for one in faults if one.kind == "corrupt"]
         self._corrupt = corrupt[0] if corrupt else None
+        self._traffic = step.traffic
 
     def _enter(self, phase: str, batches: int = 0) -> None:
         """Enters a phase; its deadline allows for the length of the program's step."""
@@ -83,6 +89,8 @@ class StepRunner:
         # Connects, and is where a library refuses.
         in_step(self._rank.agreement, partial(self._replay.run, 0.0), _GRACE_S)
         verification = self._verify() if self._settings.check else None
+        if item.traffic:
+            self._move_memory()
         self._warm_up()
         times = _Times(self._rank, self._step)
         gc.collect()
@@ -103,8 +111,56 @@ class StepRunner:
             # The host works inside the call.
             enqueue_s=0.0 if self._is_host else median(max(row) for row in times.enqueue_s),
             operations=times.operations(),
+            traffic=list(self._traffic or ()) if item.traffic else [],
             verification=verification,
         )
+
+    def _move_memory(self) -> None:
+        """Lets memory traffic run beside the calls, so that they take as long as in the program.
+
+        A collective call: all ranks choose alike, from the times of all.
+        """
+        most = self._most_blocks()
+        if self._traffic is None and most:
+            fit = TrafficFit(self._step.own_s, most)
+            steps = _TRAFFIC_STEPS
+            longest_s = ROUNDS * steps * self._step.length_s
+            if longest_s > _TRAFFIC_S:
+                steps = max(1, int(steps * _TRAFFIC_S / longest_s))
+            while (blocks := fit.next()) is not None:
+                self._set_traffic(blocks)
+                fit.add(blocks, self._own_times(steps))
+            self._traffic = tuple(fit.chosen())
+        self._set_traffic(self._traffic or [0] * len(self._step.own_s))
+
+    def _most_blocks(self) -> int:
+        """The most blocks beside a call on every rank; 0 if there is nothing to choose."""
+        wanted = len(self._step.own_s) * self._rank.job.ranks <= _MOST_SHARED
+        own = self._replay.most_traffic_blocks if wanted and any(self._step.own_s) else 0
+        return int(min(self._rank.rank_group.gather([float(own)])))
+
+    def _set_traffic(self, blocks: Sequence[int]) -> None:
+        by_call = [
+            (blocks[one.number], one.beside_s) if one.number >= 0 else (0, 0.0)
+            for one in self._step.calls
+        ]
+        in_step(self._rank.agreement, partial(self._replay.set_traffic, by_call))
+
+    def _own_times(self, steps: int) -> list[float]:
+        """The time of each numbered call, on the rank that waits least."""
+        times_s: list[list[float]] = [[] for _ in self._step.own_s]
+        for number in range(1 + steps):
+            self._enter("warm-up", number)
+            own = self._replay.run(0.0)
+            if number == 0:  # what changed may take effect late
+                continue
+            for call, begin_s, end_s in zip(self._step.calls, own.begin_s, own.end_s, strict=True):
+                if call.number >= 0:
+                    times_s[call.number].append(end_s - begin_s)
+        told = self._rank.rank_group.gather(
+            [median(values) if values else math.inf for values in times_s]
+        )
+        return [min(told[number :: len(times_s)]) for number in range(len(times_s))]
 
     def _warm_up(self) -> None:
         rule = WarmUp()
@@ -169,6 +225,7 @@ class _Times:
         self.communication_s: list[list[float]] = []
         self.enqueue_s: list[list[float]] = []
         self._by_operation: list[list[float]] = [[] for _ in step.operations]
+        self._by_call: list[list[float]] = [[] for _ in step.calls]
 
     def add(self, own: engine.StepTimes) -> float:
         """Shares the times of a step with all ranks. Returns its time on the slowest host."""
@@ -182,8 +239,11 @@ class _Times:
         self.communication_s.append(told[1::4])
         self.enqueue_s.append(told[2::4])
         sums_s = [0.0] * len(self._by_operation)
-        for call, (begin_s, end_s) in zip(self._step.calls, pairs, strict=True):
+        for number, (call, (begin_s, end_s)) in enumerate(
+            zip(self._step.calls, pairs, strict=True)
+        ):
             sums_s[call.operation] += end_s - begin_s
+            self._by_call[number].append(end_s - begin_s)
         for values, sum_s in zip(self._by_operation, sums_s, strict=True):
             values.append(sum_s)
         return max(told[3::4])
@@ -196,27 +256,41 @@ class _Times:
         """The times of calls by operation, in the order of the profile. A collective call."""
         operations = range(len(self._step.operations))
         own_calls = [[one for one in self._step.calls if one.operation == n] for n in operations]
+        ratios: list[list[float]] = [[] for _ in operations]
+        for call, values in zip(self._step.calls, self._by_call, strict=True):
+            if call.time_s > 0:
+                ratios[call.operation].append(max(0.0, median(values)) / call.time_s)
         told = self._rank.rank_group.gather(
             [
                 value
-                for calls, values in zip(own_calls, self._by_operation, strict=True)
-                for value in (len(calls), sum(one.time_s for one in calls), median(values))
+                for calls, own, values in zip(own_calls, ratios, self._by_operation, strict=True)
+                for value in (
+                    len(calls),
+                    sum(one.time_s for one in calls),
+                    median(values),
+                    min(own, default=math.inf),
+                    max(own, default=0.0),
+                )
             ]
         )
         found = []
+        columns = 5
         for number in operations:
             by_rank = [
-                told[at : at + 3] for at in range(3 * number, len(told), 3 * len(operations))
+                told[at : at + columns]
+                for at in range(columns * number, len(told), columns * len(operations))
             ]
             callers = [one for one in by_rank if one[0]]
             if not callers:
                 continue
+            lowest = min(one[3] for one in callers)
             found.append(
                 ReplayedOperation(
                     self._step.operations[number],
-                    int(max(calls for calls, _, _ in callers)),
-                    sum(program_s for _, program_s, _ in callers) / len(callers),
-                    max(0.0, sum(replayed_s for _, _, replayed_s in callers) / len(callers)),
+                    int(max(one[0] for one in callers)),
+                    sum(one[1] for one in callers) / len(callers),
+                    max(0.0, sum(one[2] for one in callers) / len(callers)),
+                    [] if math.isinf(lowest) else [lowest, max(one[4] for one in callers)],
                 )
             )
         return found

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from cclmark.cli.replay.replay_options import ReplayFlags
 from cclmark.errors import EXIT_MISSING, EXIT_OK, CclmarkError, UsageError
@@ -12,7 +15,7 @@ from cclmark.launch.request import Request
 from cclmark.plan.replay_choices import DROP, FIXED, KEEP
 from cclmark.plan.replays import Replay, in_ways
 from cclmark.profile.program_step import FoundStep
-from cclmark.recording.part import unused
+from cclmark.recording.part import measure_part, unused
 from cclmark.recording.replay_fit import fit, fit_plan
 from cclmark.report.wording.replay_words import fit_notice
 from cclmark.results.journal import read_journal
@@ -71,6 +74,26 @@ def fitted_replays(
     chosen = [found.chosen, *(found.others if is_varied else [])]
     notice = f"{fit_notice(found.chosen, found.tried)}; {place}"
     return in_ways(replay, [one.way for one in chosen]), [notice]
+
+
+def measured_traffic(request: Request, replay: Replay, journal: Path) -> list[int]:
+    """Returns the traffic beside the calls that the default needs, measured before.
+
+    A variant whose calls take longer would choose none. Raises CclmarkError if it is not measured.
+    """
+    settings = msgspec.structs.replace(request.settings, iterations=1, warmup=0, check=0, inject=[])
+    own = replace(request, settings=settings, planned=[replay], pending=(), warnings=())
+    path = unused(journal.parent, f"{journal.stem}-traffic")
+    _, outcome = measure_part(own, path)
+    measured = [one for one in read_journal(path).replays if one.is_measured]
+    if measured:
+        return measured[0].traffic
+    error = CclmarkError(
+        f"the traffic beside the calls was not measured ({path}): "
+        f"{outcome.message or 'no step was replayed'}"
+    )
+    error.exit_code = EXIT_MISSING if outcome.exit_code == EXIT_OK else outcome.exit_code
+    raise error
 
 
 def _chosen_before(flags: ReplayFlags, replay: Replay, path: Path) -> list[Replay]:

@@ -10,7 +10,7 @@ from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.options import OPERATION, Flags, argument, changed, option
 from cclmark.cli.step_options import StepFlags
 from cclmark.plan.replay_choices import GAPS
-from cclmark.plan.work_beside import FIT, MATMUL, NO_COMPUTE, TRIAD
+from cclmark.plan.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
 
 _SHARED = Flags.__dataclass_fields__
 _STEPS = StepFlags.__dataclass_fields__
@@ -33,11 +33,13 @@ class ProgramFlags:
     compute: str = option(
         OPERATION,
         "--compute",
-        default=NO_COMPUTE,
-        type=click.Choice([NO_COMPUTE, MATMUL, TRIAD, FIT]),
-        help="What runs beside the calls, in place of the program's computation: none; matmul, "
-        "matrix products; memory, triads that are bound by the memory; fit, the one of these with "
-        "which communication and step take about as long as in the program [none].",
+        default=OF_PROFILE,
+        type=click.Choice([OF_PROFILE, NO_COMPUTE, MATMUL, TRIAD, FIT]),
+        help="What runs beside the calls, in place of the program's computation: profile, memory "
+        "traffic beside those that took longer in the program than alone, as much as makes them as "
+        "long; none; matmul, matrix products; memory, triads that are bound by the memory; fit, "
+        "the one of the last three and the gaps with which communication and step take about as "
+        "long as in the program [profile].",
     )
     matrix: int | None = option(
         OPERATION,

@@ -13,7 +13,7 @@ import msgspec
 from cclmark.cli.chosen_libraries import unknown_library
 from cclmark.cli.computes import compute_of
 from cclmark.cli.option_values import check_limits
-from cclmark.cli.replay.fitting import check_fit, fitted_replays
+from cclmark.cli.replay.fitting import check_fit, fitted_replays, measured_traffic
 from cclmark.cli.replay.replay_options import ReplayFlags
 from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_variants
 from cclmark.cli.usual_references import usual_references
@@ -33,10 +33,10 @@ from cclmark.plan.libraries import (
     torch_backend_of,
 )
 from cclmark.plan.overlaps import Compute
-from cclmark.plan.replay_choices import KEEP
+from cclmark.plan.replay_choices import DROP, KEEP
 from cclmark.plan.replays import Replay, replays_of
 from cclmark.plan.variants import DEFAULT
-from cclmark.plan.work_beside import FIT, NO_COMPUTE
+from cclmark.plan.work_beside import FIT, NO_COMPUTE, OF_PROFILE
 from cclmark.profile.program_step import FoundStep, step_of
 from cclmark.recording.joining import devices_here, joined
 from cclmark.recording.output import Output
@@ -118,6 +118,13 @@ def _measure(
     _check_faults(flags, ranks)
     if flags.compute == FIT:
         check_fit(flags, found, coordinator)
+    has_traffic = _has_traffic(flags, found, devices.runtime)
+    if has_traffic and coordinator.placement is not None and len(variants) * rounds > 1:
+        has_traffic = False
+        notices.append(
+            "nothing runs beside the calls: their traffic is measured by ranks that are started "
+            f"before, which is impossible below {coordinator.placement.launcher}"
+        )
     replay = Replay(
         variant=DEFAULT,
         round=0,
@@ -130,6 +137,7 @@ def _measure(
         gaps=flags.gaps or KEEP,
         original=found.original,
         compute=None if flags.compute == FIT else _compute_of(flags, devices.runtime),
+        traffic=has_traffic,
     )
     request = Request(
         devices=devices,
@@ -139,10 +147,14 @@ def _measure(
         kind=REPLAY,
         planned=replays_of(replay, variants, rounds),
         warnings=[*found.remarks, *_few_connections(found, devices.runtime), *notices],
-        attachment=[msgspec.msgpack.encode(part) for part in found.step.by_rank],
+        attachment=[msgspec.msgpack.encode(part) for part in found.step.by_rank()],
         coordinator=coordinator,
     )
     journal = flags.journal
+    if replay.traffic and len(request.planned) > 1:
+        journal = journal or new_journal(_stem(ranks))
+        parts = found.step.by_rank(measured_traffic(request, replay, journal))
+        request = replace(request, attachment=[msgspec.msgpack.encode(part) for part in parts])
     if flags.compute == FIT:
         journal = journal or new_journal(_stem(ranks))
         fitted, notices = fitted_replays(
@@ -164,6 +176,12 @@ def _measure(
         resume=flags.resume,
         stem=_stem(ranks),
     )
+
+
+def _has_traffic(flags: ReplayFlags, found: FoundStep, runtime: str) -> bool:
+    """Whether memory traffic runs beside the calls. Only devices of CUDA have kernels for it."""
+    is_asked = flags.compute == OF_PROFILE and flags.gaps != DROP
+    return is_asked and runtime == "cuda" and any(found.step.own_s)
 
 
 def _stem(ranks: int) -> str:
@@ -218,7 +236,7 @@ def _not_for(name: str, runtime: str) -> UsageError:
 
 def _compute_of(flags: ReplayFlags, runtime: str) -> Compute | None:
     """Returns what runs beside the calls. Raises UsageError."""
-    if flags.compute != NO_COMPUTE:
+    if flags.compute not in (NO_COMPUTE, OF_PROFILE):
         return compute_of(
             flags.compute,
             flags.matrix,

@@ -30,7 +30,7 @@ def replay_cells(result: ReplayResult) -> list[Cell]:
     one = result.replay
     return [
         *(one.variant.describe(), one.round + 1, one.ccl, one.ranks, one.program, one.calls),
-        *(one.groups, one.gaps, "" if one.compute is None else one.compute.describe()),
+        *(one.groups, one.gaps, one.beside),
         *(one.fit, result.status, result.reason),
         *(None if value is None else value * _MS_PER_S for value in _figures(result)),
         len(result.span_s[0]) if result.is_measured else None,

@@ -89,7 +89,7 @@ class ReplayTable(GatheredReplays):
             title = f"  {title_of_replay(summaries[0].replay)}"
             lines = ["", self._paint(title, "bold"), self._paint(rows[0], "dim"), *rows[1:]]
             if operations := operation_rows(summaries[0]):
-                rows = aligned([operation_head(), *operations], "><<<>>>>")
+                rows = aligned([operation_head(), *operations], "><<<>>>>>")
                 lines += ["", self._paint("  calls of a rank in a step", "bold")]
                 lines += [self._paint(rows[0], "dim"), *rows[1:]]
             lines.append("")

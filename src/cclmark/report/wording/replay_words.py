@@ -52,7 +52,7 @@ def title_of_replay(one: Replay) -> str:
 
 def gaps_line(one: Replay) -> str:
     """What happens between the calls."""
-    beside = "" if one.compute is None else f", beside {one.compute.describe()}"
+    beside = f", beside {one.beside}" if one.beside else ""
     if not one.fit:
         return _GAPS[one.gaps] + beside
     times = "communication and step" if one.original.step_s else "communication"
@@ -205,7 +205,10 @@ def _steps_text(original: OriginalStep) -> str:
 
 def operation_head() -> list[str]:
     """The heads of the table of operations."""
-    return ["group", "operation", "type", "size", "calls", "program ms", "replay ms", "ratio"]
+    return [
+        *("group", "operation", "type", "size", "calls", "program ms", "replay ms", "ratio"),
+        "of single calls",
+    ]
 
 
 def operation_rows(one: ReplaySummary) -> list[list[str]]:
@@ -224,6 +227,7 @@ def operation_rows(one: ReplaySummary) -> list[list[str]]:
                 ms(part.program_s) if known else "-",
                 ms(part.time_s),
                 ratio_text(part.time_s / part.program_s) if known else "-",
+                " to ".join(map(ratio_text, part.ratios)) if part.ratios else "-",
             ]
         )
     return rows
@@ -242,14 +246,24 @@ def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
         return [
             "the profile has no times of kernels: the replay cannot be compared with the program"
         ]
+    found = []
+    if one.traffic:
+        busy = [blocks for blocks in one.traffic if blocks]
+        found.append(
+            f"memory traffic on {min(busy)} to {max(busy)} multiprocessors runs beside "
+            f"{len(busy)} of {counted(len(one.traffic), 'call')} of all ranks, which takes longer "
+            "in the program than alone"
+            if busy
+            else "no call takes longer in the program than alone: nothing runs beside them"
+        )
     text = f"replay against program: communication {change_text(one.communication_error)}"
     if one.step_error is not None:
         text += f", step {change_text(one.step_error)}"
-    found = [text + _spread_text(one.replay.original)]
+    found.append(text + _spread_text(one.replay.original))
     if abs(one.communication_error) > LARGE_ERROR:
         beside = (
-            "compute beside communication, which it leaves out (--compute fit chooses one)"
-            if one.replay.compute is None
+            "compute beside communication, which it leaves out (--compute profile)"
+            if one.replay.compute is None and not one.replay.traffic
             else "a compute that differs from the program's"
         )
         found.append(

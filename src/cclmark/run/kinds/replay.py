@@ -9,8 +9,7 @@ import msgspec
 
 from cclmark import _engine as engine
 from cclmark.plan.items import items_of
-from cclmark.plan.overlaps import Compute
-from cclmark.plan.replays import RankStep, Replay
+from cclmark.plan.replays import RankStep, Replay, ReplayWay
 from cclmark.results.kinds import ReplayResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.compute import open_compute
@@ -41,16 +40,16 @@ def _measure(
     options = items[indices[0]].variant.options
     communicators = _join_groups(rank, device, step, library, options)
     runner, compute = None, None
-    way: tuple[str, Compute | None] | None = None
-    ways = {(items[index].gaps, items[index].compute) for index in indices}
+    way: ReplayWay | None = None
+    ways = {items[index].way for index in indices}
     try:
         for index in indices:
             item = items[index]
             rank.case_index = index
-            if runner is None or way != (item.gaps, item.compute):
+            if runner is None or way != item.way:
                 rank.enter("allocating buffers")
                 runner, compute = None, None  # their memory is free before more is taken
-                way = item.gaps, item.compute
+                way = item.way
                 try:
                     if item.compute is not None:
                         compute = open_compute(context, item.compute)
