@@ -240,8 +240,8 @@ void StepReplay::bind_meeting() {
   Operation operation;
   operation.collective = Collective::all_reduce;
   operation.count = 1;
-  auto lane =
-      std::make_unique<Lane>(*largest.communicator, room_for(operation, false, largest.ranks));
+  auto lane = std::make_unique<Lane>(device_, *largest.communicator,
+                                     room_for(operation, false, largest.ranks));
   try {
     auto call = largest.communicator->bind(operation, streams_.front().get());
     call->prepare(lane->send, lane->receive);
