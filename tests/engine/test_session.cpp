@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "device/host.hpp"
-#include "measure/session.hpp"
 #include "lazy_device.hpp"
+#include "measure/session.hpp"
 #include "ranks.hpp"
 
 using namespace cclmark;
@@ -275,8 +275,7 @@ TEST_CASE("pieces are refused where they are not the operation, and where there 
     }
     CHECK(error_of(Dividing(false), all_reduce(), grouped) ==
           "unsupported: this library does not support groups of operations");
-    CHECK(error_of(Dividing(true, 0), all_reduce(), halves) ==
-          "unsupported: invalid argument");
+    CHECK(error_of(Dividing(true, 0), all_reduce(), halves) == "unsupported: invalid argument");
     // The first piece has been enqueued.
     CHECK(error_of(Dividing(true, 1), all_reduce(), halves) == "failed: invalid argument");
   });
