@@ -447,22 +447,41 @@ def test_a_rule_whose_calls_cost_more_is_dropped_where_launches_determine_them(t
     assert any("but a call costs" in reason for reason in reasons)
 
 
+class CostlyChannels(LaunchBound):
+    """A communicator with more channels costs the host more in every call of these sizes."""
+
+    def __init__(self, most_bytes):
+        super().__init__(per_channel_s=0.0)
+        self._most_bytes = most_bytes
+
+    def figures(self, trial):
+        found = super().figures(trial)
+        widened = any(one.name == "NCCL_MIN_CTAS" for one in trial.variant.assignments)
+        if not widened or found is None or found.device_s is None:
+            return found
+        costs = 1.2 if trial.case.size_bytes <= self._most_bytes else 1.0
+        return TrialTimes(found.call_s * costs, found.device_s)
+
+
+def test_calls_that_cost_more_next_to_a_rule_withdraw_the_rules_that_cause_it(tmp_path):
+    """Their device's time is the same, so that only the cost of a call shows the loss."""
+    cheap = tuned(tmp_path / "cheap", CostlyChannels(most_bytes=0))
+    (one,) = cheap.operations
+    lowest = min(each.rule.low_bytes for each in one.proof.proven)
+    beside = max(size for size in one.calls_beside if size < lowest)
+    assert "NCCL_MIN_CTAS" in cheap.variables
+    costly = tuned(tmp_path / "costly", CostlyChannels(most_bytes=beside))
+    (one,) = costly.operations
+    assert "NCCL_MIN_CTAS" not in costly.variables
+    assert any("without a rule, takes more time" in each.reason for each in one.proof.dropped)
+
+
 def test_calls_that_cost_more_at_sizes_without_a_rule_are_reported(tmp_path):
-    class Slow(LaunchBound):
-        """A communicator with more channels costs the host more in every call."""
-
-        def figures(self, trial):
-            found = super().figures(trial)
-            widened = any(one.name == "NCCL_MIN_CTAS" for one in trial.variant.assignments)
-            if not widened or found is None or found.device_s is None:
-                return found
-            return TrialTimes(found.call_s * 1.2, found.device_s)
-
-    result = tuned(tmp_path / "tuned", Slow(per_channel_s=0.0))
+    result = tuned(tmp_path / "tuned", CostlyChannels(most_bytes=8 * KIB))
     (one,) = result.operations
     size, ratio = one.calls_outside
     assert size < 16 * MIB
-    assert ratio.ratio == pytest.approx(1.2, rel=0.05)
+    assert ratio.ratio == pytest.approx(1.2 ** (4 / 5), rel=0.05)  # four of five sizes
     text = "\n".join(tune_lines(result))
     assert "whose time launches determine: a call costs +" in text
     assert result.files

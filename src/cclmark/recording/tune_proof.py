@@ -147,7 +147,7 @@ class Proving:
                     proven=[each for each in one.proof.proven if each not in lost],
                     dropped=[*one.proof.dropped, *dropped],
                 )
-            one.outside, one.calls_outside = {}, None
+            one.outside, one.calls_outside, one.calls_beside = {}, None, {}
         return [
             _replaced(plan, rules, self._narrow_rules.get(plan.operation, ()))
             for plan, rules in zip(proven, wide, strict=True)
@@ -183,7 +183,12 @@ class Proving:
                 found = one.proof or Proof((), ())
                 one.proof = replace(found, dropped=[*before, *found.dropped])
             one.outside = ratios_of(_without_rule(plan.rules, own))
-            one.calls_outside = joint_ratio(_without_rule(plan.rules, own_calls))
+            calls_without = _without_rule(plan.rules, own_calls)
+            one.calls_outside = joint_ratio(calls_without)
+            beside = _beside(plan)
+            one.calls_beside = {
+                size: ratio for size, ratio in ratios_of(calls_without).items() if size in beside
+            }
             one.tuned = self._observed(plan, tuned)
             _drop_without_effect(one)
         return settings
@@ -288,6 +293,16 @@ def _replaced(
         rules = others if any(rule.covers(size) for rule in dropped) else plan.rules
         assigned[size] = next((one.variant for one in rules if one.covers(size)), DEFAULT_NUMBER)
     return replace(plan, rules=joined_rules(assigned))
+
+
+def _beside(plan: OperationPlan) -> set[int]:
+    """The measured sizes next to a rule that have none."""
+    covered = [any(rule.covers(size) for rule in plan.rules) for size in plan.sizes_bytes]
+    return {
+        size
+        for place, size in enumerate(plan.sizes_bytes)
+        if not covered[place] and any(covered[max(0, place - 1) : place + 2])
+    }
 
 
 def _reason_of_harm(results: Sequence[OperationResult], settings: Mapping[str, str]) -> str:

@@ -27,6 +27,8 @@ class OperationResult:
     ``outside``: the ratio of the times with and without the artifact at sizes without a rule.
     ``calls_outside``: the largest size without a rule whose time launches determine, and the ratio
     of the costs of a call with and without the artifact over all such sizes.
+    ``calls_beside``: of these, the sizes next to a rule, each with the ratio of its own calls: there
+    the artifact changes most, and users see the cost of calls.
     ``failed``: the sizes at which the artifact failed or was wrong. ``unmeasured``: the sizes that
     lost their rule last, and were not measured with the files that are left.
     ``usual`` and ``tuned``: what ran by size, before and after.
@@ -40,6 +42,7 @@ class OperationResult:
     proof: Proof | None = None
     outside: dict[int, RatioEstimate] = field(default_factory=dict)
     calls_outside: tuple[int, RatioEstimate] | None = None
+    calls_beside: dict[int, RatioEstimate] = field(default_factory=dict)
     failed: list[int] = field(default_factory=list)
     unmeasured: list[int] = field(default_factory=list)
     usual: dict[int, Explanation] = field(default_factory=dict)
@@ -62,8 +65,16 @@ class OperationResult:
 
     @property
     def harmed(self) -> dict[int, RatioEstimate]:
-        """The sizes without a rule whose loss exceeds ``largest_loss`` with its whole interval."""
-        return {size: one for size, one in self.outside.items() if one.low > 1 + self.largest_loss}
+        """The sizes without a rule whose loss exceeds ``largest_loss`` with its whole interval.
+
+        Next to a rule the cost of a call counts too.
+        """
+        return {
+            size: one
+            for ratios in (self.calls_beside, self.outside)
+            for size, one in ratios.items()
+            if one.low > 1 + self.largest_loss
+        }
 
 
 @dataclass

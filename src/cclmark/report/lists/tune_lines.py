@@ -162,6 +162,12 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
             f"call costs {ratio.ratio - 1:+.1%} ({ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}) "
             "with the artifact"
         )
+    lines += [
+        f"  {format_size(size)}, next to a rule: a call costs {ratio.ratio - 1:+.1%} "
+        f"({ratio.low - 1:+.1%} to {ratio.high - 1:+.1%}) with the artifact"
+        for size, ratio in one.calls_beside.items()
+        if ratio.low > 1
+    ]
     if one.unmeasured:
         lines.append(
             "  the default stays, but was not measured with these files, at "
