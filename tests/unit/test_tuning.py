@@ -14,7 +14,7 @@ import pytest
 from cclmark.errors import UsageError
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
-from cclmark.plan.variants import REGISTRATION
+from cclmark.plan.variants import REGISTRATION, Assignment
 from cclmark.recording.trial_measuring import EndedError, TrialTimes
 from cclmark.recording.tuning import (
     ENVIRONMENT_FILE,
@@ -524,6 +524,15 @@ def test_what_fails_is_not_deployed(tmp_path):
         or one.choices[proven.rule.variant].algorithm != "ring"
         for proven in (one.proof.proven if one.proof else ())
     )
+
+
+def test_memory_that_graphs_register_is_a_program_change():
+    usual = target_of(Simulated(), app_changes=True)
+    changes = {
+        one.program_changes
+        for one in replace(usual, memory="library").candidates("sendrecv").choices.values()
+    } - {one.program_changes for one in usual.candidates("sendrecv").choices.values()}
+    assert changes == {(Assignment("memory", "library", "communicator"),)}
 
 
 def test_registered_buffers_are_proven_where_the_program_may_change(tmp_path):

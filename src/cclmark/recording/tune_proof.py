@@ -12,10 +12,8 @@ from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.plan.trials import PROOF, Trial
 from cclmark.plan.variants import (
-    COMMUNICATOR,
     CONTROL,
     DEFAULT,
-    REGISTRATION,
     Assignment,
     Variant,
 )
@@ -224,7 +222,7 @@ class Proving:
         trials: dict[Place, Trials] = {}
         for plan in plans:
             for case in self._cases[plan.operation]:
-                variant = Variant((*tuned, *_registered(plan, case.size_bytes)))
+                variant = Variant((*tuned, *plan.program_changes(case.size_bytes)))
                 if not variant.is_default:
                     trials[plan.operation, case.size_bytes] = (
                         Trial(DEFAULT, number, case, PROOF),
@@ -268,7 +266,7 @@ class Proving:
         trials = [
             Trial(Variant(tuned), 0, case, PROOF)
             for case in self._cases[plan.operation]
-            if tuned and not plan.registered(case.size_bytes)
+            if tuned and not plan.program_changes(case.size_bytes)
         ]
         found = self._measuring.observe(trials) if trials else {}
         return {trial.case.size_bytes: one for trial, one in found.items()}
@@ -431,11 +429,6 @@ def _without_rule(
     ]
 
 
-def _registered(plan: OperationPlan, size_bytes: int) -> list[Assignment]:
-    registration = plan.registered(size_bytes)
-    return [Assignment(REGISTRATION, registration, COMMUNICATOR)] if registration else []
-
-
 def _drop_without_effect(one: OperationResult) -> None:
     """Drops proven rules whose choice did not run at one of their sizes."""
     if one.proof is None:
@@ -449,7 +442,7 @@ def _drop_without_effect(one: OperationResult) -> None:
             if proven.rule.covers(size) and explanation.choice
         ]
         other = next((each for each in ran if not _is_choice(each, choice)), None)
-        if other is not None and not choice.registration:
+        if other is not None and not choice.program_changes:
             reason = f"{other.choice_with_channels} ran instead"
             lost.append((proven, Dropped(proven.rule, reason, proven.estimate)))
     if lost:

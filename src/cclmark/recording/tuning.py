@@ -18,11 +18,8 @@ from cclmark.launch.request import Outcome, Request
 from cclmark.plan.cases import Case
 from cclmark.plan.trials import PROOF, SEARCH, Trial
 from cclmark.plan.variants import (
-    COMMUNICATOR,
     CONTROL,
     DEFAULT,
-    REGISTRATION,
-    Assignment,
     Variant,
 )
 from cclmark.recording.artifact_files import remove_if_empty, write_files
@@ -243,8 +240,8 @@ class Tuning:
         return self._variants[choice]
 
     def _variant_of(self, choice: Choice) -> Variant:
-        if choice.registration:
-            return Variant((Assignment(REGISTRATION, choice.registration, COMMUNICATOR),))
+        if choice.program_changes:
+            return Variant(choice.program_changes)
         assert self._target is not None
         directory = self._tune.directory / _CANDIDATES
         artifact = self._target.candidate(choice, list(self._tune.cases), directory)

@@ -5,27 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cclmark.plan.variants import COMMUNICATOR, MEMORY, REGISTRATION, Assignment
 from cclmark.tune.rules import Rule
 from cclmark.tune.space import Space
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is to run: an algorithm, or registered buffers (``registration``).
+    """What is to run: an algorithm, or buffers that the program allocates or registers otherwise.
 
     ``protocol`` and ``channels``: of NCCL and RCCL; 0 channels for the library's own number.
+    ``registration`` and ``memory``: values of the settings with these names, empty for no change.
     """
 
     algorithm: str = ""
     protocol: str = ""
     channels: int = 0
     registration: str = ""
+    memory: str = ""
+
+    @property
+    def program_changes(self) -> tuple[Assignment, ...]:
+        """The settings that the program has to make itself; empty for an algorithm."""
+        named = ((REGISTRATION, self.registration), (MEMORY, self.memory))
+        return tuple(Assignment(name, value, COMMUNICATOR) for name, value in named if value)
 
     @property
     def name(self) -> str:
         """A name for reports: ``ring SIMPLE × 32``."""
-        if self.registration:
-            return f"registration {self.registration}"
+        if changes := self.program_changes:
+            return ", ".join(f"{one.name} {one.value}" for one in changes)
         number = f" × {self.channels}" if self.channels else ""
         return f"{self.algorithm} {self.protocol.upper()}".strip() + number
 
@@ -63,9 +72,9 @@ class OperationPlan:
     rules: Sequence[Rule]
     choices: Mapping[int, Choice]
 
-    def registered(self, size_bytes: int) -> str:
-        """The registration that a rule requires of the program at this size, empty for none."""
+    def program_changes(self, size_bytes: int) -> tuple[Assignment, ...]:
+        """What a rule requires of the program at this size."""
         for rule in self.rules:
             if rule.covers(size_bytes):
-                return self.choices[rule.variant].registration
-        return ""
+                return self.choices[rule.variant].program_changes
+        return ()

@@ -62,14 +62,16 @@ def rule_of(
     )
 
 
-def candidates_of(operation: str, usual_channels: int, *, app_changes: bool) -> Candidates:
+def candidates_of(
+    operation: str, usual_channels: int, *, app_changes: bool, memory: str = ""
+) -> Candidates:
     """The candidates of an operation.
 
     ``usual_channels``: of a communicator by default. The search begins with as many too, or the
     next smaller number, because such choices can be deployed without a setting that gives
     communicators more.
-    ``app_changes``: also registered buffers, which the program has to allocate itself. Empty if
-    nothing can be tuned that way.
+    ``app_changes``: also registered buffers, which the program has to allocate itself, and if
+    ``memory`` is a kind of memory, buffers of that kind. Empty if nothing can be tuned that way.
     """
     found: dict[int, Choice] = {}
     coordinates: dict[int, tuple[int, ...]] = {}
@@ -87,9 +89,11 @@ def candidates_of(operation: str, usual_channels: int, *, app_changes: bool) -> 
                     if channels in begin:
                         first.append(number)
     if app_changes:
-        for registration in (_SYMMETRIC, _LOCAL):
+        changes = [Choice(registration=_SYMMETRIC), Choice(registration=_LOCAL)]
+        changes += [Choice(memory=memory)] if memory else []
+        for choice in changes:
             number = len(found) + 1
-            found[number] = Choice(registration=registration)
+            found[number] = choice
             first.append(number)
     return Candidates(found, first, Space(coordinates, (False, False, True)))
 

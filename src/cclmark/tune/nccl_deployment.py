@@ -41,7 +41,7 @@ def deployment_of(plans: Sequence[OperationPlan], ranks: int, usual_channels: in
 
 def is_wide(choice: Choice, usual_channels: int) -> bool:
     """Whether a choice has more channels than a communicator by default, ``usual_channels``."""
-    return not choice.registration and (choice.channels or MOST_CHANNELS) > usual_channels
+    return not choice.program_changes and (choice.channels or MOST_CHANNELS) > usual_channels
 
 
 def _bare(plan: OperationPlan, ranks: int) -> list[Rule]:
@@ -49,7 +49,7 @@ def _bare(plan: OperationPlan, ranks: int) -> list[Rule]:
     return [
         rule_of(plan.choices[rule.variant], plan.operation, ranks, rule.low_bytes, rule.high_bytes)
         for rule in plan.rules
-        if not plan.choices[rule.variant].registration
+        if not plan.choices[rule.variant].program_changes
     ]
 
 
@@ -62,7 +62,7 @@ def _pinned(plan: OperationPlan, ranks: int) -> list[Rule]:
         own = next((rule for rule in plan.rules if rule.covers(size)), None)
         choice = None if own is None else plan.choices[own.variant]
         low = 0 if place == 0 else size
-        if own is not None and choice is not None and not choice.registration:
+        if own is not None and choice is not None and not choice.program_changes:
             high = following if own.covers(following + 1) and not last else size
             found.append(rule_of(choice, plan.operation, ranks, size, high))
             low = high + 1

@@ -34,7 +34,8 @@ class NcclTarget:
     ``library``: nccl or rccl. ``nvlinks``: of each device, None if unknown. ``usual_channels``: of
     a communicator by default. ``plug_in``: the path of cclmark's plug-in. ``app_changes``: the
     program is changed for registered buffers and for the options of its communicator.
-    ``has_configuration``: whether the library has CommInitRankConfig.
+    ``has_configuration``: whether the library has CommInitRankConfig. ``memory``: a kind of memory
+    that a changed program may use for its buffers, empty if it has the best one.
     """
 
     library: str
@@ -46,6 +47,7 @@ class NcclTarget:
     plug_in: str
     app_changes: bool = False
     has_configuration: bool = True
+    memory: str = ""
 
     @property
     def words(self) -> str:
@@ -54,7 +56,9 @@ class NcclTarget:
 
     def candidates(self, operation: str) -> Candidates:
         """See Target."""
-        return candidates_of(operation, self.usual_channels, app_changes=self.app_changes)
+        return candidates_of(
+            operation, self.usual_channels, app_changes=self.app_changes, memory=self.memory
+        )
 
     def candidate(self, choice: Choice, operations: Sequence[str], directory: Path) -> Artifact:
         """See Target. The table applies anywhere: it is not the result."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cclmark.analysis.overlap_summaries import OverlapSummary
 from cclmark.plan.cases import Case
-from cclmark.plan.variants import COMMUNICATOR, PROCESS, REGISTRATION, Assignment, Variant
+from cclmark.plan.variants import PROCESS, Assignment, Variant
 from cclmark.tune.target import assigned_options
 from cclmark.tune.tune_result import OperationResult, TuneResult
 
@@ -44,8 +44,8 @@ def deployed_variant(result: TuneResult, one: OperationResult, case: Case) -> Va
     variables = [Assignment(*pair, PROCESS) for pair in result.variables.items()]
     variables += assigned_options(result.options)
     for each in () if one.proof is None else one.proof.proven:
-        name = one.choices[each.rule.variant].registration
-        if name and each.rule.covers(case.size_bytes):
-            variables.append(Assignment(REGISTRATION, name, COMMUNICATOR))
+        changes = one.choices[each.rule.variant].program_changes
+        if changes and each.rule.covers(case.size_bytes):
+            variables += changes
             break
     return Variant(tuple(variables))

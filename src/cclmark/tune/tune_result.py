@@ -27,8 +27,7 @@ class OperationResult:
     ``outside``: the ratio of the times with and without the artifact at sizes without a rule.
     ``calls_outside``: the largest size without a rule whose time launches determine, and the ratio
     of the costs of a call with and without the artifact over all such sizes.
-    ``calls_beside``: of these, the sizes next to a rule, each with the ratio of its own calls: there
-    the artifact changes most, and users see the cost of calls.
+    ``calls_beside``: of these sizes, the ones next to a rule, each with the ratio of its calls.
     ``failed``: the sizes at which the artifact failed or was wrong. ``unmeasured``: the sizes that
     lost their rule last, and were not measured with the files that are left.
     ``usual`` and ``tuned``: what ran by size, before and after.

@@ -181,7 +181,7 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     )
     limits = (_USUAL_DIRECTORY, budget_s, flags.proof_rounds)
     if by_size:
-        target = partial(_target_of, ccl, plan.ranks, changes)
+        target = partial(_target_of, ccl, plan.ranks, changes, request.settings.timing)
         return TuneRequest(*sweeps, target, *limits, largest_loss)
     environment = partial(environment_of, ccl, plan.ranks, operations, only)
     return EnvironmentRequest(*sweeps, environment, *limits)
@@ -208,7 +208,9 @@ def _require_tuned(operations: Sequence[str]) -> None:
         )
 
 
-def _target_of(ccl: str, ranks: int, app_changes: bool, measuring: Measuring) -> Target:
+def _target_of(
+    ccl: str, ranks: int, app_changes: bool, timing: str, measuring: Measuring
+) -> Target:
     """The target, by what the ranks have reported. Raises MissingError."""
     if ccl == MPI:
         library = measuring.library(ccl)
@@ -219,6 +221,9 @@ def _target_of(ccl: str, ranks: int, app_changes: bool, measuring: Measuring) ->
             return MpichTarget(library.version, ranks, builtin_trees(content))
         raise MissingError(f"tune supports Open MPI and MPICH, not {library.version}")
     version, device, nvlinks = measuring.conditions(ccl)
+    loaded = measuring.library(ccl)
+    # Only in graphs NCCL registers buffers by itself, if their memory allows it.
+    may_register = app_changes and timing == "graph" and "MemAlloc" in loaded.capabilities
     return NcclTarget(
         ccl,
         version,
@@ -228,7 +233,8 @@ def _target_of(ccl: str, ranks: int, app_changes: bool, measuring: Measuring) ->
         measuring.usual_channels,
         str(plugin_path()),
         app_changes,
-        "CommInitRankConfig" in measuring.library(ccl).capabilities,
+        "CommInitRankConfig" in loaded.capabilities,
+        "library" if may_register and loaded.memory != "library" else "",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.plan.sizes import format_size
+from cclmark.plan.variants import MEMORY, REGISTRATION, Assignment
 from cclmark.printable import plain
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import counted
@@ -19,9 +20,10 @@ from cclmark.tune.tune_result import OperationResult, TuneResult
 _TORCH_OPTIONS = {"minCTAs": "min_ctas", "maxCTAs": "max_ctas"}
 _HEADS = ("from", "to", "setting", "speed-up (95 %)", "smallest", "before", "after")
 # The buffers that the program has to prepare, and the argument of torch's register_mem_pool.
-_REGISTERED = {
-    "symmetric": ("in symmetric windows (NCCL 2.27, torch 2.9)", ", symm=True"),
-    "local": ("registered (NCCL 2.19)", ""),
+_CHANGED = {
+    (REGISTRATION, "symmetric"): ("in symmetric windows (NCCL 2.27, torch 2.9)", ", symm=True"),
+    (REGISTRATION, "local"): ("registered (NCCL 2.19)", ""),
+    (MEMORY, "library"): ("memory of ncclMemAlloc, which NCCL registers in graphs (2.19)", ""),
 }
 
 
@@ -34,7 +36,8 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
         lines += ["", paint(_title(one), "bold"), *_operation_lines(one, paint)]
         if one.choices and not (one.proof and one.proof.proven) and len(result.operations) > 1:
             lines.append(f"  {no_gain(_is_complete(one))} for this operation")
-    deployed = bool(result.variables) or bool(_registrations(result))
+    changes = _program_changes(result)
+    deployed = bool(result.variables) or bool(changes)
     lines.append("")
     if result.withheld:
         lines.append(paint(f"  {result.withheld}", "red"))
@@ -43,8 +46,8 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
     elif not deployed:
         complete = all(map(_is_complete, result.operations))
         lines.append(paint(f"  {no_gain(complete)}", "bold"))
-    for name in _registrations(result):
-        lines += _registration_lines(name)
+    for change in changes:
+        lines += _program_lines(change)
     lines += _option_lines(result.options)
     if result.files:
         lines += ["  artifacts", *(f"    {path}" for path in result.files)]
@@ -61,16 +64,17 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
     return lines
 
 
-def _registration_lines(name: str) -> list[str]:
-    """How a program registers the buffers of its operations, in torch."""
-    how, argument = _REGISTERED[name]
+def _program_lines(change: Assignment) -> list[str]:
+    """How a program allocates or registers the buffers of its operations, in torch."""
+    how, argument = _CHANGED[change.name, change.value]
+    registers = f"      backend.register_mem_pool(pool{argument})  # after the allocation"
     return [
         f"  program change: input and output have to be {how}. In torch, on all ranks:",
         '      backend = torch.distributed.group.WORLD._get_backend(torch.device("cuda"))',
         "      pool = torch.cuda.MemPool(backend.mem_allocator)",
         "      with torch.cuda.use_mem_pool(pool):",
         '          buffer = torch.empty(elements, device="cuda")  # all that the operations use',
-        f"      backend.register_mem_pool(pool{argument})  # after the allocation",
+        *([registers] if change.name == REGISTRATION else []),
     ]
 
 
@@ -108,19 +112,20 @@ def effort(search_s: float, proof_s: float, rounds: int, trials: int) -> str:
     return f"  search {search_s:.0f} s, {proof}; {counted(trials, 'trial')}"
 
 
-def _registrations(result: TuneResult) -> list[str]:
-    """The kinds of registration that the program has to do, if anything was deployed."""
+def _program_changes(result: TuneResult) -> list[Assignment]:
+    """What the program has to change, if anything was deployed."""
     if not any(one.proof for one in result.operations) or any(
         one.failed or one.harmed for one in result.operations
     ):
         return []
     found = {
-        one.choices[proven.rule.variant].registration
+        change
         for one in result.operations
         if one.proof is not None
         for proven in one.proof.proven
+        for change in one.choices[proven.rule.variant].program_changes
     }
-    return sorted(found - {""})
+    return sorted(found, key=lambda change: (change.name, change.value))
 
 
 def _is_complete(one: OperationResult) -> bool:
@@ -196,7 +201,7 @@ def _row(one: OperationResult, proven: Proven) -> tuple[str, ...]:
 
 
 def _after(one: OperationResult, low: int, high: int, choice: Choice) -> str:
-    return choice.name if choice.registration else _ran(one.tuned, low, high)
+    return choice.name if choice.program_changes else _ran(one.tuned, low, high)
 
 
 def _ran(found: Mapping[int, Explanation], low: int, high: int) -> str:
