@@ -18,14 +18,14 @@ IN_PLACE_OF = "its host is measured instead"
 PCCL = ("p2pBandwidthLatencyTest", "--num_elems=65536", "--p2p_type=CE")
 
 
-def of_fake(variable: str, file: str, **extra: str) -> dict[str, str]:
-    return {**NO_ACCELERATORS, variable: str(fake_library(file)), **extra}
+def of_fake(variable: str, file: str) -> dict[str, str]:
+    return {**NO_ACCELERATORS, variable: str(fake_library(file))}
 
 
 @pytest.fixture
 def with_cudart() -> dict[str, str]:
     """The environment of a machine with four devices of a runtime with the name of CUDA's."""
-    env = of_fake("CCLMARK_CUDART_LIBRARY", "cudart/libcudart.so", CUDA_VISIBLE_DEVICES="0,1,2,3")
+    env = of_fake("CCLMARK_CUDART_LIBRARY", "cudart/libcudart.so")
     shim = Path(env["CCLMARK_CUDART_LIBRARY"]).with_name("libnccl.so")
     return {**env, "CCLMARK_PCCL_LIBRARY": str(shim)}
 
