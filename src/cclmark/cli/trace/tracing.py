@@ -116,7 +116,6 @@ class Tracing:
             settings=msgspec.structs.replace(settings, timeout_s=timeout_s),
             traced_operations=self._operations,
             traces=traces.append,
-            devices=replace(self._request.devices, notice=""),
             warnings=(),
         )
         outcome = Attempt(again, _Notices(recorder)).run()
