@@ -20,6 +20,17 @@ CPP_FILES := $(shell git ls-files 'engine/*.cpp' 'engine/*.hpp' 'engine/*.inc' '
 .PHONY: bench check test test-all fakes-build engine-build engine-test asan-build asan-test tsan-build tsan-test python-test unit-test kernels \
   format format-check lint types clean
 
+# What the engine's tests require is checked before anything is installed or compiled.
+DOCTEST_GOALS := test test-all engine-build engine-test asan-build asan-test tsan-build tsan-test
+DOCTEST_INCLUDE ?=
+ifneq ($(filter $(DOCTEST_GOALS),$(MAKECMDGOALS)),)
+  ifneq ($(shell $(CXX) $(addprefix -I,$(DOCTEST_INCLUDE)) -fsyntax-only -include doctest/doctest.h \
+    -x c++ /dev/null >/dev/null 2>&1 || echo missing),)
+    $(error $(CXX) does not find doctest/doctest.h, which the engine's tests require: install doctest (Debian and \
+      Ubuntu: apt install doctest-dev), or add DOCTEST_INCLUDE=DIRECTORY)
+  endif
+endif
+
 bench: $(VENV)/installed
 	$(BIN)/cclmark all_reduce
 
@@ -85,7 +96,8 @@ format: $(VENV)/tools
 
 # The tests link the engine that the wheel was built with, where pip has left it.
 ENGINE = $(abspath $(firstword $(shell ls -t build/cp*/libengine.a 2>/dev/null)))
-CONFIGURE = $(WITH_TOOLS) cmake -G Ninja -S . -DCCLMARK_TESTS=ON -DCCLMARK_PYTHON=OFF --log-level=WARNING
+CONFIGURE = $(WITH_TOOLS) cmake -G Ninja -S . -DCCLMARK_TESTS=ON -DCCLMARK_PYTHON=OFF --log-level=WARNING \
+  $(addprefix -DDOCTEST_INCLUDE=,$(DOCTEST_INCLUDE))
 BUILD = $(WITH_TOOLS) nice -n 5 cmake --build
 CTEST = $(WITH_TOOLS) nice -n 5 ctest --output-on-failure
 

@@ -72,6 +72,8 @@ def test_impossible_combinations_are_left_out(cclmark, fake_cuda):
          "NCCL_CTA_POLICY=1: since 2.27, this library is 2.26.3"),
         (("--bisect", "NCCL_CTA_POLICY=0:1"), {"CCLMARK_FAKE_NCCL_VERSION": "22603"},
          "NCCL_CTA_POLICY=0: since 2.27, this library is 2.26.3"),
+        (("--bisect", "NCCL_IB_QPS_PER_CONNECTION=1:8"), {},
+         "NCCL_IB_QPS_PER_CONNECTION: it has an effect between hosts only"),
     ],
 )  # fmt: skip
 def test_what_the_library_cannot_have_is_refused(cclmark, fake_cuda, arguments, variables, message):
@@ -350,6 +352,8 @@ def test_invalid_requests(cclmark, arguments, message):
         ("NCCL_MAX_CTAS=65", {}, "NCCL_MAX_CTAS"),
         ("NCCL_ALGO=NVLS", {"NCCL_NVLS_ENABLE": "0"}, "NCCL_NVLS_ENABLE=0"),
         ("NCCL_NVLS_ENABLE=1", {"NCCL_NVLS_ENABLE": "0"}, "does not override it"),
+        ("NCCL_IB_QPS_PER_CONNECTION=1,4", {}, "it has an effect between hosts only"),
+        ("config.collnetEnable=1", {}, "it has an effect between hosts only"),
     ],
 )
 def test_values_that_are_refused(cclmark, fake_cuda, vary, variables, message):

@@ -66,7 +66,7 @@ class TestInfo:
         assert "id          128 bytes" in nccl
         assert "fp8" not in nccl
         assert "lacks       AlltoAll" in nccl
-        assert "measured on hardware: 4 × H200" in nccl
+        assert "measured on hardware: 1, 2 and 4 × H100" in nccl
         assert "Machine" not in run.out
 
     def test_libraries_that_are_not_there_say_why(self, cclmark, without_torch):

@@ -86,6 +86,16 @@ def test_a_late_rank_in_the_middle_step_is_not_replayed(cclmark, fake_cuda):
     assert f"the program (median of {original.steps} steps)" in run.out
 
 
+def test_without_accelerators_the_host_replays_and_the_head_says_so(cclmark, profiled, fake_cuda):
+    hidden = {"CUDA_VISIBLE_DEVICES": ""}
+    run = cclmark("replay", profiled, *ONCE, env=hidden)
+    assert [one.runtime for one in run.journal.header.devices] == ["host", "host"]
+    assert "its host is measured instead" in run.out
+    few = fake_cuda.env(CCLMARK_FAKE_DEVICES="1")
+    run = cclmark("replay", profiled, *ONCE, env=few, code=3)
+    assert "the profile has 2 ranks, but this machine has 1 cuda devices" in run.err
+
+
 def with_later_calls(profile, path, later_s):
     """A copy of the profile in which all calls but the first two begin so much later."""
     lines = Path(profile).read_text().splitlines()

@@ -176,7 +176,7 @@ class TestDevicesThatAreMissing:
     def path(self, altered):
         there = {"host": "gpus", "runtime": "musa", "name": "MTT S4000", "memory_bytes": 1 << 30}
         return altered(
-            command=["cclmark", "all_reduce", "-g", "2", "-b", "64", "-e", "64", "-n", "2"],
+            command=["cclmark", "all_reduce", "-b", "64", "-e", "64", "-n", "2"],
             devices=[{**there, "rank": rank, "index": rank} for rank in range(2)],
             libraries=[{"name": "musa-mccl", "version": "2.11", "path": "/opt/mccl.so"}],
         )

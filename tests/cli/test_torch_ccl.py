@@ -252,7 +252,7 @@ class TestGloo:
         assert ccls["torch:gloo"]["routes"]["sendrecv"] == "batch_isend_irecv"
         assert "was built without its backend nccl; it has gloo" in ccls["torch:nccl"]["reason"]
         assert "4 × H200" in ccls["torch:nccl"]["verified"]
-        assert "torch_npu, which provides backend hccl, cannot" in ccls["torch:hccl"]["reason"]
+        assert "supported on NVIDIA GPUs and the host only" in ccls["torch:hccl"]["reason"]
         assert ccls["torch:nccl"]["routes"] == {}
 
 

@@ -43,7 +43,7 @@ class TestWithoutTorch:
             (("--devices", "host:1"), "require two ranks"),
             (("--backend", "nccl", "--devices", "host:2"), "nccl supports cuda devices"),
             (("-T", "0"), "--timeout"),
-            (("--inject", "corrupt:rank=9,index=0", "-g", "2"), "no rank 9"),
+            (("--inject", "corrupt:rank=9,index=0", "--devices", "host:2"), "no rank 9"),
         ],
     )
     def test_nonsense_is_refused_before_anything_starts(self, cclmark, arguments, message):

@@ -31,7 +31,7 @@ def of_call(run, name):
         (("-e", "2G"), "objects of up to 1 GiB are supported"),
         (("-b", "1K", "-e", "64"), "-b must not be above -e"),
         (("-i", "8", "-f", "2"), "exclude each other"),
-        (("--inject", "corrupt:rank=9,index=0", "-g", "2"), "no rank 9"),
+        (("--inject", "corrupt:rank=9,index=0", "--devices", "host:2"), "no rank 9"),
         (("-T", "0"), "--timeout"),
         (
             ("--backend", "gloo,nccl"),

@@ -196,6 +196,10 @@ def test_variables_that_are_set_stay_as_they_are(cclmark, env):
             ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_NVLS_ENABLE"),
             "tune tries no settings of NCCL which cclmark never sets: NCCL_NVLS_ENABLE",
         ),
+        (
+            ("--ccl", "nccl", "-g", "2", "--settings", "NCCL_IB_QPS_PER_CONNECTION"),
+            "with an effect between hosts only: NCCL_IB_QPS_PER_CONNECTION",
+        ),
         ((*SHM, "--settings", "CCLMARK_SHM_INLINE"), "did you mean CCLMARK_SHM_INLINE_BYTES?"),
         (
             ("--ccl", "flagcx", "-g", "2", "--settings", "NCCL_NVLS_ENABLE"),

@@ -1,3 +1,4 @@
+import re
 import struct
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +16,11 @@ from cclmark.launch.request import Request
 from cclmark.launch.result_delivery import ResultDelivery
 from cclmark.launch.verdict import verdict
 from cclmark.plan.cases import Case
+from cclmark.plan.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
 from cclmark.rendezvous.messages import Failed, Interrupted, RankStatus
 
+ENGINE = Path(__file__).parents[2] / "engine"
 CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, reduction="sum")
 
 
@@ -47,10 +50,6 @@ def test_devices_are_chosen(text, count, runtime, indices):
     assert (choice.runtime, choice.indices) == (runtime, indices)
 
 
-def test_without_accelerators_the_host_is_taken():
-    assert choose_devices("", None, none).runtime == "host"
-
-
 @pytest.mark.parametrize("text", ["0,0", "x:1:2", "1-", "cuda:a", "host:0"])
 def test_devices_that_cannot_be_read_are_refused(text):
     with pytest.raises((UsageError, MissingError)):
@@ -66,29 +65,73 @@ def test_devices_that_are_not_there_are_missing():
         choose_devices("0", None, none)
 
 
-def test_the_first_accelerators_that_there_are_get_taken(monkeypatch):
-    monkeypatch.setattr("cclmark.launch.devices._expected", lambda runtime: True)
+def only(*present):
+    def probe(runtime):
+        return 2 if runtime in present else 0
 
-    def only(*present):
-        def probe(runtime):
-            return 2 if runtime in present else 0
+    return probe
 
-        return probe
 
-    assert choose_devices("", None, only("musa")).runtime == "musa"
+@pytest.mark.parametrize("runtime", [name for name in RUNTIMES if name != "host"])
+def test_devices_of_every_runtime_are_measured_without_being_named(runtime):
+    choice = choose_devices("", None, only(runtime))
+    assert (choice.runtime, choice.indices) == (runtime, (0, 1))
+
+
+def test_the_first_runtime_with_devices_is_measured():
     assert choose_devices("", None, only("tops", "hip")).runtime == "hip"
     assert choose_devices("", None, only("cnrt", "tang")).runtime == "cnrt"
-    # What only goes by another's name has to be asked for.
-    assert choose_devices("", None, only("cudart", "tang")).runtime == "host"
 
 
-def test_a_runtime_that_somebody_named_is_missed(monkeypatch):
-    monkeypatch.setenv("CCLMARK_MUSA_LIBRARY", "/nowhere/libmusart.so")
+def test_the_engine_reads_the_variables_of_the_table():
+    """The engine has a table of the runtimes too: names, files, functions."""
+    texts = [path.read_text() for path in (ENGINE / "device").glob("*.cpp")]
+    variables = {name for text in texts for name in re.findall(r"CCLMARK_\w+_LIBRARY", text)}
+    of_compiler = {"CCLMARK_NVRTC_LIBRARY"}
+    known = {runtime.library_variable for runtime in ACCELERATOR_RUNTIMES.values()}
+    assert variables - of_compiler == known
+    for name in ACCELERATOR_RUNTIMES:
+        assert any(f'"{name}"' in text for text in texts)
+
+
+@pytest.mark.parametrize("runtime", list(ACCELERATOR_RUNTIMES.values()), ids=lambda one: one.name)
+def test_devices_that_cannot_be_used_are_not_replaced_by_the_host(monkeypatch, runtime):
+    assert runtime.nodes, "without device nodes such devices would not be missed"
+    monkeypatch.setenv(runtime.library_variable, "/nowhere/lib.so")
+    for count in (None, 2):
+        with pytest.raises(MissingError, match="devices of this machine cannot be used: no driver"):
+            choose_devices("", count, none)
+    with pytest.raises(MissingError, match="its driver finds no device"):
+        choose_devices("", None, only())
+    assert choose_devices("host", 2, none).runtime == "host"
+
+
+def test_working_devices_are_measured_beside_others_with_a_notice(monkeypatch):
+    monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/nowhere/libcuda.so.1")
+    choice = choose_devices("", None, only("hip"))
+    assert choice.runtime == "hip"
+    assert choice.notice.startswith("the NVIDIA devices of this machine cannot be used")
+    with pytest.raises(MissingError, match="NVIDIA"):  # whose libcudart has the same devices
+        choose_devices("", None, only("cudart"))
+
+
+def test_a_machine_without_accelerators_measures_the_host_and_says_so():
     choice = choose_devices("", None, none)
     assert choice.runtime == "host"
-    assert choice.notice.startswith("the Moore Threads devices of this machine cannot be used: no")
-    with pytest.raises(MissingError, match="no driver"):
-        choose_devices("", 2, none)
+    assert choice.notice == (
+        "no accelerator was found on this machine: its host is measured instead"
+    )
+    assert choose_devices("host", None, none).notice == ""
+
+
+def test_a_number_of_devices_is_one_of_accelerators():
+    with pytest.raises(MissingError, match=r"3 devices are requested.*use --devices host:3"):
+        choose_devices("", 3, none)
+    choice = choose_devices("", 3, none, falls_back=True)
+    assert choice.indices == (0, 1, 2)
+    assert choice.notice
+    with pytest.raises(MissingError, match="no accelerator was found"):
+        choose_devices("", None, none, falls_back=False)
 
 
 @pytest.fixture
@@ -96,8 +139,10 @@ def two_nodes(monkeypatch):
     """A machine with /dev/nvidia0 and /dev/nvidia1, and nothing in the environment."""
     monkeypatch.delenv("CCLMARK_CUDA_LIBRARY", raising=False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    nodes = [Path("/dev/nvidia0"), Path("/dev/nvidia1")]
-    monkeypatch.setattr("cclmark.launch.devices._cuda_nodes", lambda: nodes)
+    nodes = {"nvidia[0-9]*": [Path("/dev/nvidia0"), Path("/dev/nvidia1")]}
+    monkeypatch.setattr(
+        "cclmark.launch.devices._device_nodes", lambda pattern: nodes.get(pattern, [])
+    )
 
 
 @pytest.fixture
@@ -125,14 +170,9 @@ def test_the_quick_count_never_guesses(monkeypatch, two_nodes, loads):
     assert quick_cuda_count() is None
 
 
-def test_devices_without_a_driver_leave_the_host_and_a_notice(two_nodes):
-    choice = choose_devices("", None, none)
-    assert choice.runtime == "host"
-    assert "no driver" in choice.notice
-    assert "host is measured" in choice.notice
-
-
-@pytest.mark.parametrize(("text", "count"), [("", 2), ("cuda", None), ("0", None), ("cuda:0", 1)])
+@pytest.mark.parametrize(
+    ("text", "count"), [("", None), ("", 2), ("cuda", None), ("0", None), ("cuda:0", 1)]
+)
 def test_who_asks_for_devices_without_a_driver_gets_none(two_nodes, text, count):
     with pytest.raises(MissingError, match="no driver"):
         choose_devices(text, count, none)
@@ -141,8 +181,11 @@ def test_who_asks_for_devices_without_a_driver_gets_none(two_nodes, text, count)
 @pytest.mark.parametrize("hidden", ["", "-1"])
 def test_devices_that_are_hidden_are_not_missed(monkeypatch, two_nodes, hidden):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
-    choice = choose_devices("", 2, none)
-    assert (choice.runtime, choice.indices, choice.notice) == ("host", (0, 1), "")
+    choice = choose_devices("", None, none)
+    assert choice.runtime == "host"
+    assert choice.notice.startswith("CUDA_VISIBLE_DEVICES hides the NVIDIA devices of this machine")
+    with pytest.raises(MissingError, match="2 devices are requested, but CUDA_VISIBLE_DEVICES"):
+        choose_devices("", 2, none)
 
 
 def state(rank, **changes):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.cli.varied import check_settings
 from cclmark.errors import UsageError
 from cclmark.plan import libraries
 from cclmark.plan.library_fields import find_version
@@ -22,6 +23,7 @@ from cclmark.plan.library_settings import (
     check_value,
     configuration_files_of,
     find_setting,
+    inactive_on_one_host,
     is_kept,
     missing_requirements,
     number_of,
@@ -669,3 +671,44 @@ def test_sizes_with_units():
         check_value(setting, "many", "")
     with pytest.raises(UsageError, match="out of range: choose a size in bytes"):
         check_value(setting, "65K", "")
+
+
+def all_between_hosts():
+    return [
+        (library.name, setting.name)
+        for library in libraries.shipped().values()
+        for setting in settings_of(library.name)
+        if setting.between_hosts
+    ]
+
+
+@pytest.mark.parametrize(("ccl", "name"), all_between_hosts())
+def test_settings_between_hosts_are_refused_on_one_host(ccl, name):
+    assert "between hosts only" in inactive_on_one_host(ccl, name, {})
+    with pytest.raises(UsageError, match=f"{name}: it has an effect between hosts only.*noise"):
+        check_settings([(name, ["1", "2"])], ccl)
+
+
+@pytest.mark.parametrize(
+    ("ccl", "name", "over_network"),
+    [
+        ("nccl", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_SHM_DISABLE"),
+        ("torch:nccl", "NCCL_CROSS_NIC", "NCCL_SHM_DISABLE"),
+        ("hccl", "HCCL_RDMA_QPS_PER_CONNECTION", "HCCL_INTRA_ROCE_ENABLE"),
+        ("flagcx", "FLAGCX_IB_QPS_PER_CONNECTION", "FLAGCX_P2P_DISABLE"),
+    ],
+)
+def test_they_are_varied_where_ranks_of_one_host_may_use_the_network(
+    monkeypatch, ccl, name, over_network
+):
+    assert f"{over_network}=1" in inactive_on_one_host(ccl, name, {})
+    assert inactive_on_one_host(ccl, name, {over_network: ["0"]}) != ""
+    assert inactive_on_one_host(ccl, name, {over_network: ["0", "1"]}) == ""
+    check_settings([(name, ["1"]), (over_network, ["1"])], ccl)
+    monkeypatch.setenv(over_network, "1")
+    check_settings([(name, ["1"])], ccl)
+
+
+def test_a_library_that_reads_no_others_settings_gives_that_reason():
+    (notice,) = check_settings([("NCCL_IB_QPS_PER_CONNECTION", ["1"])], "shm")
+    assert "shm does not read it" in notice

@@ -13,11 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from cclmark import _engine as engine
 from cclmark.plan.libraries import listed_settings, shipped
 from cclmark.plan.library_files import Library
 from cclmark.plan.library_settings import LibrarySetting, allowed_values, settings_of
 from cclmark.plan.operations import DTYPE_BYTES
+from cclmark.run.torch_backend import OF_OTHER_DEVICES, PLUG_INS, load_torch
+from measured_results import HOSTS, RESULTS, measured, models, where
 
+RUNS = measured()
 DOCS = Path(__file__).parents[2] / "docs"
 TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end table -->)", re.DOTALL)
 MAKERS = {
@@ -43,15 +47,29 @@ def of_devices(library: Library) -> str:
     return ", ".join(MAKERS.get(one, f"{library.vendor} (`{one}`)") for one in library.devices)
 
 
+def results_of(library: Library) -> dict[str, str]:
+    """The devices in the stored results of a library, by model; ``torch``: of all its others."""
+    if library.name != "torch":
+        return dict(where(RUNS, [library.name]))
+    names = {name for run in RUNS for name in run.versions if name.startswith("torch:")}
+    cells: dict[str, list[str]] = {}
+    for name in sorted(names - set(shipped())):
+        for model, text in where(RUNS, [name]).items():
+            cells.setdefault(model, []).append(f"{name.removeprefix('torch:')}: {text}")
+    return {model: "; ".join(texts) for model, texts in cells.items()}
+
+
 def tried() -> str:
     """Every library, and on what it was measured."""
     rows = []
+    columns = models(RUNS)
     for library in shipped().values():
         name = "`torch:` others" if library.name == "torch" else f"`{library.name}`"
         devices = "those of its build" if library.shape == "flagcx" else of_devices(library)
-        facts = library.tried
-        rows.append([name, devices, facts.hardware, facts.fake, facts.missing])
-    head = ["`--ccl`", "devices", "measured on hardware", "measured through a fake", "not tried"]
+        results, facts = results_of(library), library.tried
+        stored = [results.get(model, "") for model in columns]
+        rows.append([name, devices, *stored, facts.hardware, facts.fake, facts.missing])
+    head = ["`--ccl`", "devices", *columns, "besides", "through a fake", "not tried"]
     return table(head, rows)
 
 
@@ -183,7 +201,41 @@ def test_tables_are_those_of_the_files(page):
         assert text == current, "UPDATE_DOCUMENTS=1 pytest tests/unit/test_library_tables.py"
 
 
+@pytest.mark.parametrize("name", [name for name in shipped() if name != "torch"])
+def test_info_names_all_devices_of_the_stored_results(name):
+    """A library's line of ``cclmark info --ccls``."""
+    library = shipped()[name]
+    results = results_of(library)
+    for model in results:
+        assert model in library.verified, f"{name}: {model}: {results[model]}"
+    if set(results) - {HOSTS}:
+        assert "never" not in library.verified
+
+
+def test_every_directory_of_devices_has_a_column():
+    models_of_directories = {
+        found[1].upper()
+        for path in RESULTS.iterdir()
+        if (found := re.fullmatch(r"([a-z]+\d+)x\d+", path.name))
+    }
+    assert models_of_directories == {*models(RUNS)} - {HOSTS}
+
+
 def test_every_library_with_settings_has_a_table():
     text = (DOCS / "reference" / "settings.md").read_text()
     listed = {name for _, name, _, _ in TABLE.findall(text)}
     assert listed == {name for name in TABLES if name.startswith("settings_")}
+
+
+def test_the_page_on_torch_names_the_plug_ins_that_are_imported():
+    text = " ".join((DOCS / "how-to" / "torch-check.md").read_text().split())
+    (imported,) = re.findall(r"The plug-ins of ([^;.]+) are imported automatically", text)
+    assert set(re.findall(r"`(\w+)`", imported)) == set(PLUG_INS)
+    (refused,) = re.findall(r": ([^:]+), which torch uses with other devices, are refused", text)
+    assert set(re.findall(r"`(\w+)`", refused)) == set(OF_OTHER_DEVICES)
+
+
+@pytest.mark.parametrize("backend", OF_OTHER_DEVICES)
+def test_backends_of_other_devices_are_refused_before_torch_is_imported(backend):
+    with pytest.raises(engine.MissingError, match=f"backend {backend} is for devices of "):
+        load_torch(backend, [])

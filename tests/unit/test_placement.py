@@ -303,6 +303,14 @@ def test_a_process_that_sees_its_share_only_takes_it():
     assert chosen.indices == (0,)
 
 
+def test_a_process_without_accelerators_takes_the_host_unless_a_number_is_given():
+    assert choose_own_devices(place(3, 4), "", None, lambda runtime: 0).indices == (3,)
+    for local, size in ((3, 4), (None, None)):
+        with pytest.raises(MissingError, match="no accelerator was found"):
+            choose_own_devices(place(local, size), "", 1, lambda runtime: 0)
+    assert choose_own_devices(place(3, 4), "host", 1, lambda runtime: 0).indices == (3,)
+
+
 def test_more_processes_than_devices():
     with pytest.raises(MissingError, match="require at least 9 cuda devices"):
         choose_own_devices(place(8, 9), "cuda", None, eight)

@@ -134,8 +134,18 @@ def _native_ccl(flags: Flags, runtime: str) -> str:
     """Returns the default library of the devices. Raises UsageError, MissingError."""
     native = native_library(runtime)
     if native is None:
-        fitting = ", ".join(names_for(runtime)) or "none known"
-        raise UsageError(f"{runtime} devices have no default library: use --ccl ({fitting})")
+        fitting = names_for(runtime)
+        vendors = {name: all_libraries()[name].vendor for name in fitting}
+        names = ", ".join(
+            f"{name} ({vendor})" if vendor else name for name, vendor in vendors.items()
+        )
+        reason = (
+            f"{runtime} devices have no default library: use --ccl with one of "
+            f"{names or 'none known'}"
+        )
+        if flags.devices:
+            raise UsageError(reason)
+        raise MissingError(f"{reason}. To measure the host instead, use --devices host")
     require_allowed(native, flags)
     return native
 

@@ -248,9 +248,7 @@ class Flags(LibraryFlags):
         "--import",
         multiple=True,
         metavar="MODULE",
-        help=(
-            "A Python module that provides a backend of torch [known for flagcx, hccl and others]."
-        ),
+        help=("A Python module that provides a backend of torch [known for flagcx and ccl]."),
     )
     devices: str = option(
         WHERE,
@@ -267,7 +265,7 @@ class Flags(LibraryFlags):
         "--npus",
         type=WholeNumber(least=1),
         metavar="N",
-        help="Number of devices, one rank each [all].",
+        help="Number of devices, one rank each; host devices only with --devices host [all].",
     )
     npus: int | None = option(
         WHERE,

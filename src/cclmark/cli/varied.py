@@ -14,6 +14,7 @@ from cclmark.plan.library_settings import (
     check_value,
     find_setting,
     foreign_setting,
+    inactive_on_one_host,
     is_kept,
     requires_new_processes,
     unknown_setting_notice,
@@ -89,12 +90,21 @@ def scope_of(ccl: str, name: str) -> str:
 
 
 def check_settings(varied: Sequence[VariedSetting], ccl: str, version: str = "") -> list[str]:
-    """Returns notices on unknown and overridden settings. Raises UsageError for wrong values.
+    """Returns notices on unknown and overridden settings.
 
-    ``version``: of the library, empty if it is unknown.
+    ``version``: of the library, empty if it is unknown. Raises UsageError for wrong values, and for
+    settings that have no effect on one host, where all variants run.
     """
     notices = []
+    given = {**{name: [value] for name, value in os.environ.items()}, **dict(varied)}
     for name, values in varied:
+        # NCCL may work below any library that does not exclude it.
+        for library in (ccl, "nccl") if not foreign_setting(ccl, name) else ():
+            if reason := inactive_on_one_host(library, name, given):
+                raise UsageError(
+                    f"--vary {name}: {reason}, and the ranks of this run are on one host: its "
+                    "values could differ by noise only"
+                )
         if Assignment(name, "").option:
             require_option("--vary", ccl, name)
         elif not Assignment(name, "").is_variable:

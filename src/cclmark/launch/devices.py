@@ -9,24 +9,11 @@ from pathlib import Path
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.placement import Placement
-from cclmark.plan.runtimes import RUNTIMES
+from cclmark.plan.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES, AcceleratorRuntime
 
-# The runtimes probed when none is named, in order of preference: the vendor and the device nodes
-# that indicate its devices.
-_ACCELERATORS = {
-    "cuda": ("NVIDIA", "nvidia[0-9]*"),
-    "acl": ("Ascend", "davinci[0-9]*"),
-    "hip": ("AMD", "kfd"),
-    "maca": ("MetaX", "mxcd*"),
-    "musa": ("Moore Threads", "mtgpu*"),
-    "tops": ("Enflame", "gcu[0-9]*"),
-    "cnrt": ("Cambricon", "cambricon_dev[0-9]*"),
-}
 _MOST_HOST_RANKS = 1024
 _DEFAULT_HOST_RANKS = 8
-_CUDA_VARIABLE = "CCLMARK_CUDA_LIBRARY"
-# Exceptions to CCLMARK_<RUNTIME>_LIBRARY.
-_VARIABLES = {"acl": "CCLMARK_ASCENDCL_LIBRARY"}
+_HIDES = ("", "-1")  # the values of CUDA_VISIBLE_DEVICES and its like that hide all devices
 
 
 @dataclass(frozen=True)
@@ -48,14 +35,21 @@ class DeviceChoice:
         return self.mixed or (self.runtime,) * len(self.indices)
 
 
-def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceChoice:
+def choose_devices(
+    text: str,
+    count: int | None,
+    probe: Callable[[str], int],
+    *,
+    falls_back: bool | None = None,
+) -> DeviceChoice:
     """Parses ``--devices`` and ``-g``.
 
     ``text`` is empty (accelerators if there are any, else the host), a runtime, indices, or both:
     ``host``, ``cuda``, ``0,2,3``, ``cuda:0-3``, ``host:4`` (any number of host devices), or several
     of these joined by ``+``.
-    Accelerators that are present but unusable are an error if ``count`` is given; otherwise the
-    host is measured, with a notice.
+    ``falls_back``: whether the host is measured, with a notice, if no devices are named and the
+    machine has no accelerator; by default only if ``count`` is not given, because a count is one of
+    accelerators. Accelerators that are present but unusable are always an error.
     ``probe`` returns the number of devices of a runtime, or raises MissingError. Raises UsageError
     for malformed text and MissingError for missing devices.
     """
@@ -68,9 +62,19 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
         raise UsageError(f"unknown runtime {runtime!r}: choose from {', '.join(RUNTIMES)}")
     notice = ""
     if not runtime and not part:
-        runtime, notice = _best_runtime(probe, insists=count is not None)
+        runtime, notice = _best_runtime(probe)
+        falls_back = count is None if falls_back is None else falls_back
+        if runtime == "host" and not falls_back:
+            requested, named = "", "host"
+            if count is not None:
+                plural = "s are" if count > 1 else " is"
+                requested, named = f"{count} device{plural} requested, but ", f"host:{count}"
+            raise MissingError(
+                f"{requested}{notice}. To measure the host instead, use --devices {named}"
+            )
     runtime = runtime or "cuda"
     if runtime == "host":
+        notice += notice and ": its host is measured instead"
         return DeviceChoice("host", _host_indices(part, count), notice)
     present = probe(runtime)
     if present < 1:
@@ -89,25 +93,32 @@ def choose_devices(text: str, count: int | None, probe: Callable[[str], int]) ->
                 f"{'device is' if len(indices) == 1 else 'devices are'} available"
             )
         indices = indices[:count]
-    return DeviceChoice(runtime, indices)
+    return DeviceChoice(runtime, indices, notice)
 
 
 def choose_own_devices(
-    placement: Placement, text: str, count: int | None, probe: Callable[[str], int]
+    placement: Placement,
+    text: str,
+    count: int | None,
+    probe: Callable[[str], int],
+    *,
+    falls_back: bool | None = None,
 ) -> DeviceChoice:
     """Chooses the devices of one of the processes that a launcher started.
 
     A process that shares its host with others gets ``count`` devices, by default one, selected by
     its local rank. A process alone on its host gets all devices, as in choose_devices. A process
     that sees exactly its share gets the visible devices, because the launcher has assigned them.
+    ``falls_back``: see choose_devices.
     """
+    falls_back = count is None if falls_back is None else falls_back
     alone = placement.local is None or placement.local_size == 1
     each = count or 1
     runtime = _runtime_of(text)
     if runtime == "host" and not text.partition(":")[2]:
         text = f"host:{each}" if alone else "host"
     if alone:
-        found = choose_devices(text, count, probe)
+        found = choose_devices(text, count, probe, falls_back=falls_back)
         # The host has no device count to choose from.
         return (
             found if text or found.runtime != "host" else replace(found, indices=tuple(range(each)))
@@ -122,7 +133,7 @@ def choose_own_devices(
         indices = _host_indices(text.partition(":")[2], None) if ":" in text else ()
         found = DeviceChoice("host", indices or tuple(range(_MOST_HOST_RANKS)))
     else:
-        found = choose_devices(text, None, probe)
+        found = choose_devices(text, None, probe, falls_back=falls_back)
         if found.runtime == "host" and ":" not in text:
             found = replace(found, indices=tuple(range(_MOST_HOST_RANKS)))
     if len(found.indices) == each:
@@ -164,41 +175,52 @@ def _mixed(text: str, count: int | None, probe: Callable[[str], int]) -> DeviceC
     )
 
 
-def _best_runtime(probe: Callable[[str], int], *, insists: bool) -> tuple[str, str]:
-    """The default runtime and the notice about it.
+def _best_runtime(probe: Callable[[str], int]) -> tuple[str, str]:
+    """The default runtime and a notice about it: for the host, why there is no accelerator.
 
-    ``insists``: raises MissingError for unusable accelerators instead of a fallback to the host.
+    Raises MissingError if there are accelerators, but none can be used.
     """
-    failures: dict[str, MissingError] = {}
-    for runtime in _ACCELERATORS:
-        expected = _expected(runtime)
+    failures: dict[str, str] = {}
+    hidden = ""
+    for runtime in ACCELERATOR_RUNTIMES.values():
+        if runtime.may_be in failures:
+            continue
+        reason = "its driver finds no device"
         try:
-            # CUDA devices may exist without a device node.
-            if (runtime == "cuda" or expected) and probe(runtime) > 0:
-                return runtime, ""
+            # Not only where device nodes exist: some machines have devices without them.
+            if probe(runtime.name) > 0:
+                return runtime.name, ". ".join(failures.values())
         except MissingError as error:
-            if expected:
-                failures[runtime] = error
-    if not failures:
-        return "host", ""
-    runtime, failure = next(iter(failures.items()))
-    if insists:
-        raise failure
-    reason = str(failure).splitlines()[0].rstrip(".")
-    return "host", (
-        f"the {_ACCELERATORS[runtime][0]} devices of this machine cannot be used: {reason}. The "
-        "host is measured instead; see cclmark info for details"
-    )
+            reason = str(error).rstrip(".")
+        vendor = _indicated_vendor(runtime)
+        if vendor and (variable := _hiding_variable(runtime)):
+            hidden = hidden or f"{variable} hides the {vendor} devices of this machine"
+        elif vendor:
+            failures[runtime.name] = (
+                f"the {vendor} devices of this machine cannot be used: {reason}"
+            )
+    if failures:
+        raise MissingError(
+            f"{'. '.join(failures.values())}.\nTo measure the host instead, use --devices host; "
+            "cclmark info shows details"
+        )
+    return "host", hidden or "no accelerator was found on this machine"
 
 
-def _expected(runtime: str) -> bool:
-    """Whether device nodes or variables indicate such devices, so that their absence is a fault."""
-    if os.environ.get(_VARIABLES.get(runtime, f"CCLMARK_{runtime.upper()}_LIBRARY")):
-        return True
-    if runtime == "cuda":
-        hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in ("", "-1")
-        return bool(_cuda_nodes()) and not hidden
-    return any(Path("/dev").glob(_ACCELERATORS[runtime][1]))
+def _indicated_vendor(runtime: AcceleratorRuntime) -> str:
+    """The vendor of the devices that device nodes or a variable indicate, empty for none."""
+    for vendor, pattern in runtime.nodes.items():
+        if _device_nodes(pattern):
+            return vendor
+    return " or ".join(runtime.nodes) if os.environ.get(runtime.library_variable) else ""
+
+
+def _hiding_variable(runtime: AcceleratorRuntime) -> str:
+    """The variable that hides all devices of the runtime, empty for none."""
+    for name in runtime.visible_variables:
+        if os.environ.get(name, "all").strip() in _HIDES:
+            return name
+    return ""
 
 
 def _host_indices(part: str, count: int | None) -> tuple[int, ...]:
@@ -243,9 +265,10 @@ def quick_cuda_count() -> int | None:
 
     Initialisation of the driver takes longer than all other work of the launcher.
     """
-    if os.environ.get(_CUDA_VARIABLE):
+    cuda = ACCELERATOR_RUNTIMES["cuda"]
+    if os.environ.get(cuda.library_variable):
         return None
-    nodes = len(_cuda_nodes())
+    nodes = sum(len(_device_nodes(pattern)) for pattern in cuda.nodes.values())
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     count: int | None = None
     if visible is None:
@@ -257,8 +280,8 @@ def quick_cuda_count() -> int | None:
     return count if count is not None and _cuda_driver_loads() else None
 
 
-def _cuda_nodes() -> list[Path]:
-    return list(Path("/dev").glob(_ACCELERATORS["cuda"][1]))
+def _device_nodes(pattern: str) -> list[Path]:
+    return list(Path("/dev").glob(pattern))
 
 
 def _cuda_driver_loads() -> bool:

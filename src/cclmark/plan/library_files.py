@@ -82,7 +82,10 @@ class Log(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 
 
 class Tried(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The hardware on which the library was and was not tried, for docs/reference/libraries.md."""
+    """Where the library was and was not tried, for docs/reference/libraries.md.
+
+    ``hardware``: besides what the files in benchmarks/results show.
+    """
 
     hardware: str = ""
     fake: str = ""

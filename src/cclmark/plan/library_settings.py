@@ -6,7 +6,7 @@ They are data in the library's file, see plan.setting_fields.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -39,6 +39,7 @@ __all__ = [
     "configuration_files_of",
     "find_setting",
     "foreign_setting",
+    "inactive_on_one_host",
     "is_kept",
     "missing_requirements",
     "number_of",
@@ -175,6 +176,22 @@ def missing_requirements(setting: LibrarySetting, environment: Mapping[str, str]
     return {
         name: values[0] for name, values in setting.requires.items() if not environment.get(name)
     }
+
+
+def inactive_on_one_host(ccl: str, name: str, given: Mapping[str, Collection[str]]) -> str:
+    """The reason why a setting has no effect on ranks of one host; empty if it may have one.
+
+    ``given``: the values that variables have or may have in the same run.
+    """
+    setting = find_setting(ccl, name)
+    if setting is None or not setting.between_hosts:
+        return ""
+    within = {one.name: one.network_within_host for one in settings_of(ccl)}
+    if any(set(given.get(other, ())) & set(values) for other, values in within.items()):
+        return ""
+    needed = [f"{other}={values[0]}" for other, values in within.items() if values]
+    unless = f", unless {' or '.join(needed)} is set" if needed else ""
+    return f"it has an effect between hosts only{unless}"
 
 
 def requires_new_processes(ccl: str, name: str) -> bool:

@@ -88,6 +88,8 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     configuration that does the same, with ``option_values`` if not all ``values`` are its values.
     ``operations``: empty for all.
     ``at_least_of`` and ``at_most_of``: the setting whose value is a limit of this one's.
+    ``between_hosts``: it acts between hosts only. ``network_within_host``: the values with which
+    ranks of one host may use the network too, so that such settings act there.
     ``requires``: variables without which it has no effect, with the values that it needs.
     ``observed``: what an explanation shows of the value, by which an experiment recognises that it
     took effect. ``kept_values``: values that cclmark never overrides if the environment has one of
@@ -118,6 +120,7 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     costs: list[str] = []
     operations: list[str] = []
     between_hosts: bool = False
+    network_within_host: list[str] = []
     implementation: str = ""
     selects_algorithm: bool = False
     at_least_of: str = ""
@@ -257,6 +260,7 @@ def _check_since(setting: LibrarySetting, place: str) -> None:
 
 def _check_others(setting: LibrarySetting, place: str) -> None:
     _check_lines(f"{place}.kept_values", setting.kept_values)
+    _check_lines(f"{place}.network_within_host", setting.network_within_host)
     for value in setting.option_values:
         check_choice(f"{place}.option_values", value, setting.values)
     for name, values in setting.requires.items():

@@ -26,7 +26,12 @@ from cclmark.launch.placement import Placement, find_placement, notices_alone
 
 @contextmanager
 def joined(
-    choice: Callable[[], str], count: int | None, timeout_s: float, *, mixed: bool = False
+    choice: Callable[[], str],
+    count: int | None,
+    timeout_s: float,
+    *,
+    mixed: bool = False,
+    falls_back: bool | None = None,
 ) -> Iterator[Coordinator]:
     """Yields the processes of this run, with the devices that each selected.
 
@@ -35,16 +40,18 @@ def joined(
     ``choice`` in any of them ends the run, as other failures there do.
 
     Raises Followed in all processes but the first; UsageError, MissingError and RankError in the
-    first, for any of them. ``mixed``: devices may be of several runtimes.
+    first, for any of them. ``mixed``: devices may be of several runtimes. ``falls_back``: see
+    choose_devices.
     """
     placement = find_placement(os.environ)
     if placement is None:
-        with coordinator_of_one(pick_devices(choice(), count, mixed=mixed)) as coordinator:
+        devices = pick_devices(choice(), count, mixed=mixed, falls_back=falls_back)
+        with coordinator_of_one(devices) as coordinator:
             yield coordinator
         return
+    own = _own_devices(placement, choice, count, falls_back)
     if placement.process > 0:
-        raise Followed(follow_first(placement, _own_devices(placement, choice, count), timeout_s))
-    own = _own_devices(placement, choice, count)
+        raise Followed(follow_first(placement, own, timeout_s))
     with gather_processes(placement, own, timeout_s) as coordinator:
         if coordinator.devices.mixed and not mixed:
             raise _no_mixture()
@@ -52,13 +59,15 @@ def joined(
         yield coordinator
 
 
-def pick_devices(text: str, count: int | None, *, mixed: bool = False) -> DeviceChoice:
+def pick_devices(
+    text: str, count: int | None, *, mixed: bool = False, falls_back: bool | None = None
+) -> DeviceChoice:
     """Returns the devices that ``--devices`` and ``-g`` select, see choose_devices.
 
     Prints its notices at once: the header contains them too, but not every format shows it.
-    ``mixed``: devices may be of several runtimes.
+    ``mixed``: devices may be of several runtimes. ``falls_back``: see choose_devices.
     """
-    devices = choose_devices(text, count, devices_here)
+    devices = choose_devices(text, count, devices_here, falls_back=falls_back)
     if devices.mixed and not mixed:
         raise _no_mixture()
     if find_placement(os.environ) is None:
@@ -89,10 +98,11 @@ def first_of(command: str) -> Placement | None:
 
 
 def _own_devices(
-    placement: Placement, choice: Callable[[], str], count: int | None
+    placement: Placement, choice: Callable[[], str], count: int | None, falls_back: bool | None
 ) -> DeviceChoice | CclmarkError:
     try:
-        return choose_own_devices(placement, choice(), count, devices_here)
+        text = choice()
+        return choose_own_devices(placement, text, count, devices_here, falls_back=falls_back)
     except CclmarkError as error:
         return error
 

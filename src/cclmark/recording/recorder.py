@@ -212,11 +212,14 @@ class Recorder:
             self._exporter.observe(printable(condition))
 
     def notice(self, text: str) -> None:
-        """Keeps the notice for the header, or prints it at once after the header."""
-        if self._introduced:
+        """Keeps the notice for the header, or prints it at once after the header.
+
+        Later attempts of a run repeat what the header contains: that is not printed again.
+        """
+        if self._introduced and text not in self._notices:
             self._progress.clear()
             print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
-        else:
+        elif not self._introduced:
             self._notices.append(text)
 
     def progress(self, rank_status: RankStatus) -> None:

@@ -56,13 +56,14 @@ def _native(library: Library, ccl_path: str) -> CclReport:
 
 
 def _torch() -> list[CclReport]:
-    from cclmark.run.torch_backend import PLUG_INS, built_in_names, load_torch
+    from cclmark.run.torch_backend import OF_OTHER_DEVICES, PLUG_INS, built_in_names, load_torch
 
     try:
         torch = load_torch("", [])
     except engine.MissingError as error:
         return [CclReport("torch:BACKEND", ["cuda", "host"], "", str(error))]
-    return [_of_torch(backend) for backend in sorted(built_in_names(torch) | set(PLUG_INS))]
+    names = built_in_names(torch).union(PLUG_INS, OF_OTHER_DEVICES)
+    return [_of_torch(backend) for backend in sorted(names)]
 
 
 def _of_torch(backend: str) -> CclReport:

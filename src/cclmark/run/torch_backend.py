@@ -20,11 +20,14 @@ from cclmark.run.rank import Rank
 PLUG_INS = {
     # Importing the module registers the backend.
     "flagcx": "flagcx",
-    "hccl": "torch_npu",
-    "mccl": "torch_musa",
-    "cncl": "torch_mlu",
-    "eccl": "torch_gcu",
     "ccl": "oneccl_bindings_for_pytorch",
+}
+# Backends of devices whose memory is not used as torch's tensors here, with their vendors.
+OF_OTHER_DEVICES = {
+    "hccl": "Huawei",
+    "mccl": "Moore Threads",
+    "cncl": "Cambricon",
+    "eccl": "Enflame",
 }
 # Phrases of torch and its backends for unsupported operations, compared in lower case.
 _CANNOT = (
@@ -40,6 +43,12 @@ def load_torch(backend: str, modules: Sequence[str]) -> Any:
 
     Raises MissingError with a remedy.
     """
+    if backend in OF_OTHER_DEVICES:
+        raise engine.MissingError(
+            f"torch's backend {backend} is for devices of {OF_OTHER_DEVICES[backend]}: "
+            "torch.distributed is supported on NVIDIA GPUs and the host only. --ccl "
+            f"{backend} measures the library itself, without torch"
+        )
     # The framework's deprecation warnings are not relevant to a check.
     warnings.simplefilter("ignore")
     try:

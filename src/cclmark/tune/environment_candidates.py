@@ -19,6 +19,7 @@ from cclmark.plan.library_settings import (
     absence_of,
     check_value,
     find_setting,
+    inactive_on_one_host,
     missing_requirements,
     number_of,
     settings_of,
@@ -154,13 +155,14 @@ def _refusal(
     own = {one.name for one in listed_settings(library)} if library is not None else set()
     missing = missing_requirements(setting, environment)
     absence = absence_of(setting, version)
+    given = {name: [value] for name, value in environment.items()}
     reasons = {
         "set in the environment already, where they stay as they are": setting.name in environment,
         setting.not_tuned: bool(setting.not_tuned),
         "which cclmark never sets": bool(setting.kept_values),
         absence: bool(absence),
         "which are no variables of the environment": _ENVIRONMENT not in setting.deployed_by,
-        "with an effect between hosts only": setting.between_hosts,
+        "with an effect between hosts only": bool(inactive_on_one_host(ccl, setting.name, given)),
         f"which affect {', '.join(setting.operations)} only": bool(setting.operations)
         and not set(setting.operations) & set(operations),
         "which are neither algorithm, protocol nor channels of the library below": (

@@ -205,7 +205,7 @@ class TransferFlags:
         "--ngpus",
         type=WholeNumber(),
         metavar="N",
-        help="Number of devices [all].",
+        help="Number of devices; host devices only with --devices host [all].",
     )
     per_device: int | None = option(
         WHERE,

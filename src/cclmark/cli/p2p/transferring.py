@@ -81,7 +81,12 @@ def measure_transfers(flags: TransferFlags) -> int:
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     placement = find_placement(os.environ)
     if placement is not None and not placement.on_one_host:
-        with joined(lambda: _devices_text(flags), _count(flags), flags.timeout_s) as coordinator:
+        with joined(
+            lambda: _devices_text(flags),
+            _count(flags),
+            flags.timeout_s,
+            falls_back=_falls_back(flags),
+        ) as coordinator:
             flags.per_device = 1
             coordinator.exit_code = _measure(flags, coordinator.devices, began_s, coordinator)
             return coordinator.exit_code
@@ -217,7 +222,7 @@ def _say_what_is_ignored(flags: TransferFlags) -> None:
 
 def devices_of(flags: TransferFlags, launched: Placement | None) -> DeviceChoice:
     """Returns the devices that the flags select. Raises UsageError, MissingError."""
-    count = _count(flags)
+    count, falls_back = _count(flags), _falls_back(flags)
     if launched is not None:
         count = launched.processes
     text = _devices_text(flags)
@@ -227,7 +232,15 @@ def devices_of(flags: TransferFlags, launched: Placement | None) -> DeviceChoice
                 f"--dev_list lists {len(text.split(','))} devices, but -g requests {count}"
             )
         return pick_devices(text, None)
-    return pick_devices(flags.devices, count)
+    return pick_devices(flags.devices, count, falls_back=falls_back)
+
+
+def _falls_back(flags: TransferFlags) -> bool:
+    """Whether the host is measured on a machine without accelerators.
+
+    PCCL's program measures accelerators only, and its text does not distinguish them.
+    """
+    return _count(flags) is None and not isinstance(flags, PcclFlags)
 
 
 def _count(flags: TransferFlags) -> int | None:

@@ -76,25 +76,29 @@ def measure_replays(flags: ReplayFlags) -> int:
     found = step_of(journal, flags.profile)
     libraries = [one.name for one in journal.header.libraries]
     ranks = len(found.step.calls)
-    with joined(lambda: _devices_text(flags, ranks), flags.count, flags.timeout_s) as coordinator:
+    count = _count(flags, ranks)
+    with joined(
+        lambda: flags.devices, count, flags.timeout_s, falls_back=flags.count is None
+    ) as coordinator:
         coordinator.exit_code = _measure(flags, found, libraries, coordinator, began_s)
         return coordinator.exit_code
 
 
-def _devices_text(flags: ReplayFlags, ranks: int) -> str:
-    """Returns ``--devices``; without it as many as the profile has ranks. Raises MissingError."""
+def _count(flags: ReplayFlags, ranks: int) -> int | None:
+    """Returns ``-g``; without it and ``--devices`` the number of the profile's ranks.
+
+    Raises MissingError if this machine has accelerators, but fewer.
+    """
     if flags.devices or flags.count is not None or find_placement(os.environ) is not None:
-        return flags.devices
+        return flags.count
     found = choose_devices("", None, devices_here)
-    if found.runtime == "host":
-        return f"host:{ranks}"
-    if len(found.indices) < ranks:
+    if found.runtime != "host" and len(found.indices) < ranks:
         raise MissingError(
             f"the profile has {ranks} ranks, but this machine has {len(found.indices)} "
             f"{found.runtime} devices: replay it where there are as many, or on the host with "
             f"--devices host:{ranks}"
         )
-    return f"{found.runtime}:{','.join(map(str, found.indices[:ranks]))}"
+    return ranks
 
 
 def _measure(

@@ -8,7 +8,7 @@ import sys
 from cclmark.cli.chosen_libraries import unknown_library
 from cclmark.cli.first_process import leave_it_to_the_first
 from cclmark.cli.settings.settings_options import SettingsFlags
-from cclmark.errors import UsageError
+from cclmark.errors import MissingError, UsageError
 from cclmark.launch.devices import choose_devices
 from cclmark.plan.libraries import (
     BRIDGE,
@@ -65,11 +65,14 @@ def _values(ccl: str, ccl_path: str) -> tuple[str, list[SettingValue]]:
 
 def _library_of(flags: SettingsFlags) -> str:
     """The library of ``--ccl``, else the default of this machine's devices. Raises UsageError."""
-    devices = choose_devices("", None, count_devices)
-    runtime = devices.runtime
+    runtime, unusable = "host", ""
+    try:
+        runtime = choose_devices("", None, count_devices).runtime
+    except MissingError as error:
+        unusable = str(error).splitlines()[0]
     if not flags.ccl:
-        if devices.notice:
-            _tell(devices.notice)
+        if unusable:
+            _tell(f"{unusable} The settings of the host's library follow; --ccl names another")
         ccl = native_library(runtime)
         if ccl is None:
             fitting = ", ".join(names_for(runtime)) or "none known"

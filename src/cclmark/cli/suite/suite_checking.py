@@ -36,7 +36,7 @@ def require_devices(suite: Suite) -> None:
     runtime = "" if suite.needs == ACCELERATORS else suite.needs
     reason = ""
     try:
-        if choose_devices(runtime, 1, count_devices).runtime != "host":
+        if choose_devices(runtime, 1, count_devices, falls_back=True).runtime != "host":
             return
     except MissingError as error:
         reason = f": {str(error).splitlines()[0]} See cclmark info for details"

@@ -21,7 +21,7 @@ class TorchFlags:
         "--backend",
         default="",
         metavar="NAME",
-        help="gloo, nccl, flagcx, hccl, ucc, mpi or any registered backend [nccl on accelerators, "
+        help="gloo, nccl, flagcx, ucc, mpi or any registered backend [nccl on accelerators, "
         "gloo on the host].",
     )
     modules: list[str] = changed(_SHARED["modules"])

@@ -123,7 +123,10 @@ class Tracing:
             return replace(outcome, message=f"{outcome.message}\n{_NOTHING_WRITTEN}".lstrip())
         found = self._found(traces, untraced_s, measured.surroundings)
         # The summary and the stages are kept even if the timeline cannot be written.
-        output.write("\n".join(map(plain, found.lines)) + "\n")
+        title, *lines = found.lines
+        if notice := self._request.devices.notice:
+            lines.insert(0, f"  notice     {notice}")
+        output.write("\n".join(map(plain, [title, *lines])) + "\n")
         problems, name = found.problems, str(files.timeline)
         if failure := _failure_to_write(found.timeline, files):
             problems, name = [*problems, failure], ""

@@ -9,7 +9,7 @@ import msgspec
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.plan.sizes import format_size
-from cclmark.report.formats.markdown import escape
+from cclmark.report.formats.markdown import escape, notice_paragraph
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
@@ -64,10 +64,8 @@ class CaseMarkdown:
         self._with_device = header.settings.timing == "auto"
         self._planned = planned_results(header)
         self._numbers_cycles = header.settings.cycles != 1
-        paragraphs = [f"# cclmark {escape(header.cclmark_version)}", _machine(header)]
-        if header.notices:
-            paragraphs.append("\n".join(f"- {escape(notice)}" for notice in header.notices))
-        return "\n\n".join(paragraphs) + "\n"
+        title = f"# cclmark {escape(header.cclmark_version)}"
+        return f"{title}\n\n{_machine(header)}\n{notice_paragraph(header)}"
 
     def add(self, result: CaseResult) -> str:
         """Returns the table rows that ``result`` completes."""

@@ -6,7 +6,7 @@ from collections import Counter
 
 from cclmark.plan.checks import CHECKS
 from cclmark.printable import plain
-from cclmark.report.formats.markdown import escape
+from cclmark.report.formats.markdown import escape, notice_paragraph
 from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.remarks import ending, planned_results
@@ -87,7 +87,7 @@ class CheckMarkdown:
         text = f"{library.name}, torch {library.version}, {len(header.devices)} ranks on "
         text += f"{header.machine.hostname}, {header.devices[0].name}."
         head = "| check | verdict | reason |\n|---|---|---|\n"
-        return f"## torch.distributed\n\n{escape(text)}\n\n{head}"
+        return f"## torch.distributed\n\n{escape(text)}\n{notice_paragraph(header)}\n{head}"
 
     def add(self, result: CheckResult) -> str:
         """Returns a row."""

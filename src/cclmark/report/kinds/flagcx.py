@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
-from cclmark.report.wording.remarks import closing, problem_lines, series
+from cclmark.report.wording.remarks import closing, comment_lines, problem_lines, series
 from cclmark.report.wording.text import BYTES_PER_GB
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Footer, Header, Summary
@@ -20,20 +20,27 @@ class FlagcxExporter:
     def __init__(self) -> None:
         self._rows = RowCollector()
         self._series = ""
+        self._notices = ""
 
     def begin(self, header: Header) -> str:
-        """Returns an empty text: FlagCX prints no head."""
+        """Returns an empty text: the notices are written as comments with the first row."""
+        self._notices = comment_lines(header.notices)
         return ""
 
     def add(self, result: CaseResult) -> str:
         """Returns the lines that ``result`` completes."""
-        return "".join(self._lines(row) for row in self._rows.add(result))
+        return self._headed("".join(self._lines(row) for row in self._rows.add(result)))
 
     def end(self, footer: Footer | None) -> str:
         """Returns the pending row, and why the run ended early."""
         text = "".join(self._lines(row) for row in self._rows.finish())
         message = closing(footer)
-        return text + (f"# {message}\n" if message else "")
+        return self._headed(text + (f"# {message}\n" if message else ""))
+
+    def _headed(self, text: str) -> str:
+        notices = self._notices if text else ""
+        self._notices = "" if text else self._notices
+        return notices + text
 
     def _lines(self, row: PlacementRow) -> str:
         text = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cclmark.plan.cases import Case
+from cclmark.printable import plain
 from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
 from cclmark.report.wording.remarks import closing, problem_lines, series
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
@@ -27,25 +28,32 @@ class HcclExporter:
         self._series = ""
         self._sweep: tuple[object, ...] = ()
         self._settings = ""
+        self._notices = ""
 
     def begin(self, header: Header) -> str:
-        """Returns an empty text: the head is written with the first row."""
+        """Returns an empty text: the head, with the notices, is written with the first row."""
         settings = header.settings
         self._settings = (
             f"the minbytes is {settings.begin_bytes}, maxbytes is {settings.end_bytes}, "
             f"iters is {settings.iterations or 0}, warmup_iters is {settings.warmup or 0}\n"
         )
+        self._notices = "".join(_comment(plain(text)) for text in header.notices)
         return ""
 
     def add(self, result: CaseResult) -> str:
         """Returns the lines that ``result`` completes."""
-        return "".join(self._lines(row) for row in self._rows.add(result))
+        return self._headed("".join(self._lines(row) for row in self._rows.add(result)))
 
     def end(self, footer: Footer | None) -> str:
         """Returns the pending row, and why the run ended early."""
         text = "".join(self._lines(row) for row in self._rows.finish())
         message = closing(footer)
-        return text + (_comment(message) if message else "")
+        return self._headed(text + (_comment(message) if message else ""))
+
+    def _headed(self, text: str) -> str:
+        notices = self._notices if text else ""
+        self._notices = "" if text else self._notices
+        return notices + text
 
     def _lines(self, row: PlacementRow) -> str:
         text = ""

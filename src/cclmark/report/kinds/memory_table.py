@@ -11,7 +11,7 @@ from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.plan.ranges import in_ranges
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.report.formats.markdown import escape
+from cclmark.report.formats.markdown import escape, notice_paragraph
 from cclmark.report.wording.head import opening_lines
 from cclmark.report.wording.memory_words import (
     DEVICE_NOTE,
@@ -260,7 +260,7 @@ class MemoryMarkdown:
         devices = header.devices
         device = f", {devices[0].name}" if devices else ""
         text = f"{name}{len(devices)} ranks on {header.machine.hostname}{device}."
-        return f"## Memory\n\n{escape(text)}\n"
+        return f"## Memory\n\n{escape(text)}\n{notice_paragraph(header)}"
 
     def add(self, result: MemoryResult) -> str:
         """Returns the tables of the case if this is its last rank."""

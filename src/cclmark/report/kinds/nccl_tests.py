@@ -15,9 +15,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cclmark.printable import plain
 from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
-from cclmark.report.wording.remarks import closing, problem_lines
+from cclmark.report.wording.remarks import closing, comment_lines, problem_lines
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, token
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import DeviceDescription, Footer, Header
@@ -70,7 +69,7 @@ class NcclTestsExporter:
         lines = [f"cclmark version {header.cclmark_version}, in the layout of nccl-tests 2.19.6"]
         lines += [f"{it.name} {it.version} from {it.path}" for it in header.libraries]
         lines += header.notices
-        return "".join(f"# {plain(line)}\n" for line in lines)
+        return comment_lines(lines)
 
     def add(self, result: CaseResult) -> str:
         """Returns the rows that ``result`` completes."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.plan.transfers import DEFAULT_KERNEL, Transfer
 from cclmark.references.copy_matching import slowest_matches
-from cclmark.report.formats.markdown import escape
+from cclmark.report.formats.markdown import escape, notice_paragraph
 from cclmark.report.grid import hidden_line
 from cclmark.report.kinds.matrix import (
     LATENCY_OF_HOST_COPIES,
@@ -23,6 +23,7 @@ from cclmark.report.wording.device_labels import labels
 from cclmark.report.wording.head import origin_of
 from cclmark.report.wording.paint import unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_text
+from cclmark.report.wording.remarks import comment_lines
 from cclmark.report.wording.text import counted
 from cclmark.results.kinds import TransferResult
 from cclmark.results.schema import Footer, Header
@@ -91,7 +92,7 @@ class TransferMarkdown(_ByMatrix):
         text = escape(", ".join(found))
         if header.imported is not None:
             text += f", imported {escape(origin_of(header.imported))}"
-        return f"## Transfers between devices\n\n{text}.\n"
+        return f"## Transfers between devices\n\n{text}.\n{notice_paragraph(header)}"
 
     def matrix(self, matrix: Matrix) -> str:
         """Returns heading, meaning and table."""
@@ -133,14 +134,17 @@ class TransferPccl(_ByMatrix):
         self._kernel = (DEFAULT_KERNEL, 0)
 
     def opening(self) -> str:
-        """Returns the matrix of shortest paths."""
+        """Returns the notices as comments, and the matrix of shortest paths."""
         steps = {(one.first, one.second): one.hops for one in self._header.relations}
         numbers = range(len(self._names))
         rows = [
             ["0" if row == column else _steps(steps.get((row, column))) for column in numbers]
             for row in numbers
         ]
-        return "P2P Connectivity & minPath Matrix\n" + self._lines(rows, self._names) + "\n"
+        return (
+            comment_lines(self._header.notices)
+            + f"P2P Connectivity & minPath Matrix\n{self._lines(rows, self._names)}\n"
+        )
 
     def matrix(self, matrix: Matrix) -> str:
         """Returns the head in PCCL's words and the values with two decimals."""

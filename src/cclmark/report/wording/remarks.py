@@ -61,6 +61,11 @@ def ending(footer: Footer | None) -> str:
     return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
 
 
+def comment_lines(texts: Sequence[str]) -> str:
+    """Returns comments as other tools' texts contain them: safe to print, one line each."""
+    return "".join(f"# {plain(text)}\n" for text in texts)
+
+
 def conclusion_lines(footer: Footer | None) -> list[str]:
     """The result of an adaptive run, without empty lines around it; empty for other runs."""
     conclusion = [] if footer is None else footer.conclusion

@@ -1,0 +1,134 @@
+"""The devices of a command that names none: accelerators of every runtime, or the host, said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cclmark.results.journal import read_journal
+from cclmark.results.kinds import Result
+from fake_libraries import fake_library
+
+TWO = ("nccl-tests", "pccl")  # formats that show both placements, or have none
+TINY = ("-b", "64", "-e", "64", "-n", "1", "-w", "0")
+# NVIDIA devices of the machine that runs the tests do not count.
+NO_ACCELERATORS = {"CUDA_VISIBLE_DEVICES": ""}
+IN_PLACE_OF = "its host is measured instead"
+PCCL = ("p2pBandwidthLatencyTest", "--num_elems=65536", "--p2p_type=CE")
+
+
+def of_fake(variable: str, file: str) -> dict[str, str]:
+    return {**NO_ACCELERATORS, variable: str(fake_library(file))}
+
+
+@pytest.fixture
+def with_cudart() -> dict[str, str]:
+    """The environment of a machine with four devices of a runtime with the name of CUDA's."""
+    env = of_fake("CCLMARK_CUDART_LIBRARY", "cudart/libcudart.so")
+    shim = Path(env["CCLMARK_CUDART_LIBRARY"]).with_name("libnccl.so")
+    return {**env, "CCLMARK_PCCL_LIBRARY": str(shim)}
+
+
+@pytest.fixture
+def with_tang() -> dict[str, str]:
+    env = of_fake("CCLMARK_TANG_LIBRARY", "tang/libtangrt_shared.so")
+    library = Path(env["CCLMARK_TANG_LIBRARY"]).with_name("libpccl.so")
+    return {**env, "CCLMARK_SUNRISE_PCCL_LIBRARY": str(library)}
+
+
+def _is_shown(result: Result) -> bool:
+    return not result.case.in_place
+
+
+class TestAccelerators:
+    def test_a_runtime_without_a_default_library_is_not_replaced_by_the_host(
+        self, cclmark, with_cudart
+    ) -> None:
+        for arguments in (("all_reduce", *TINY), ("all_reduce", *TINY, "-g", "2")):
+            run = cclmark(*arguments, env=with_cudart, code=3)
+            assert "cudart devices have no default library" in run.err
+            assert "pccl (T-Head)" in run.err
+            assert run.out == ""
+            assert run.written() == []
+
+    def test_they_are_measured_once_their_library_is_named(self, cclmark, with_cudart) -> None:
+        run = cclmark("all_reduce", *TINY, "--ccl", "pccl", "-g", "2", env=with_cudart)
+        assert [one.runtime for one in run.journal.header.devices] == ["cudart", "cudart"]
+
+    def test_an_assumed_library_is_the_reason(self, cclmark, with_tang) -> None:
+        run = cclmark("all_reduce", *TINY, env=with_tang, code=3)
+        assert "--allow-unverified" in run.err
+        run = cclmark("all_reduce", *TINY, "--allow-unverified", "-g", "3", env=with_tang)
+        assert [one.runtime for one in run.journal.header.devices] == ["tang"] * 3
+
+    def test_copies_between_them(self, cclmark, with_cudart) -> None:
+        """The fake has no gate, so that nothing is measured: on its devices, not on the host."""
+        run = cclmark(*PCCL, "--num_gpus=2", "--perf=uniBw", env=with_cudart, code=3)
+        assert [one.runtime for one in run.journal.header.devices] == ["cudart", "cudart"]
+        run = cclmark(*PCCL, "--num_gpus=8", env=with_cudart, code=3)
+        assert "-g requests 8 devices, but only 4 cudart devices are available" in run.err
+        assert run.out == ""
+
+
+class TestPcclsProgram:
+    @pytest.mark.parametrize("number", [(), ("--num_gpus=2",)])
+    def test_it_never_measures_the_host(self, cclmark, number) -> None:
+        run = cclmark(*PCCL, *number, env=NO_ACCELERATORS, code=3)
+        assert "use --devices host" in run.err
+        assert run.out == ""
+        assert run.written() == []
+
+    def test_unless_that_is_requested(self, cclmark) -> None:
+        run = cclmark(*PCCL, "--devices", "host:2", env=NO_ACCELERATORS)
+        assert {one.runtime for one in run.journal.header.devices} == {"host"}
+        assert IN_PLACE_OF not in run.out + run.err
+
+
+class TestHost:
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ("all_reduce", *TINY),
+            ("explain", "all_reduce", *TINY),
+            ("pairs", *TINY, "--only", "all_reduce"),
+            ("p2p", "-b", "64K", "-t", "CE", "-p", "uniBw", "--max-time", "0.01"),
+            ("memory", "all_reduce", "-b", "64K"),
+            ("experiment", "all_reduce", *TINY, "--vary", "CCLMARK_SHM_INLINE_BYTES=0,64"),
+            ("overlap", "-b", "1M", "-e", "1M", "--matrix", "32"),
+            ("trace", "all_reduce", "-b", "64K", "-n", "2"),
+        ],
+        ids=lambda command: command[0],
+    )
+    @pytest.mark.parametrize("format_name", ["table", "markdown"])
+    def test_the_head_says_so(self, cclmark, command, format_name) -> None:
+        shape = () if command[0] == "trace" else ("--format", format_name)
+        run = cclmark(*command, *shape, env=NO_ACCELERATORS, code=(0, 1, 3))
+        assert IN_PLACE_OF in run.out
+        assert run.err.count(IN_PLACE_OF) == 1
+
+    @pytest.mark.parametrize("format_name", ["nccl-tests", "hccl", "flagcx", "pccl"])
+    def test_the_texts_of_other_tools_say_so_and_are_read_as_before(
+        self, cclmark, cclmark_in, tmp_path, format_name
+    ) -> None:
+        command = ("all_reduce", *TINY)
+        if format_name == "pccl":
+            command = ("p2p", "-b", "64K", "-t", "CE", "-p", "uniBw", "--max-time", "0.01")
+        run = cclmark_in(tmp_path, *command, "--format", format_name, env=NO_ACCELERATORS)
+        (line,) = (line for line in run.out.splitlines() if IN_PLACE_OF in line)
+        assert line.startswith("# ")
+        (tmp_path / "text.txt").write_text(run.out)
+        cclmark_in(tmp_path, "import", "text.txt", "--journal", "read.jsonl")
+        imported = read_journal(tmp_path / "read.jsonl")
+        figures = [one for one in imported.results if one.is_measured]
+        in_text = [one for one in run.journal.results if format_name in TWO or _is_shown(one)]
+        assert len(figures) == len(in_text) > 0
+
+    def test_a_number_of_devices_is_one_of_accelerators(self, cclmark) -> None:
+        for options in (("-g", "2"), ("-p", "2")):
+            run = cclmark("all_reduce", *TINY, *options, env=NO_ACCELERATORS, code=3)
+            assert "2 devices are requested, but" in run.err
+            assert "use --devices host:2" in run.err
+            assert run.out == ""
+        run = cclmark("all_reduce", *TINY, "-g", "2", "--devices", "host", env=NO_ACCELERATORS)
+        assert len(run.journal.header.devices) == 2
