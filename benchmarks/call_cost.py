@@ -94,8 +94,8 @@ def main() -> None:
                     for key, time_us in measure(args, operation).items():
                         found.setdefault(key, [[], []])[turn].append(time_us)
     lines = [
-        f"{'case':>30}    lower level: peer, ours, ratio    upper level: peer, ours, ratio   on the "
-        "lower: peer, ours   medians: ours/peer, peer/peer, ours/ours"
+        f"{'case':>30}    lower level: peer, ours, ratio    upper level: peer, ours, ratio   on "
+        "the lower: peer, ours   medians: ours/peer, peer/peer, ours/ours"
     ]
     for key in sorted(own):
         operation, size, in_place = key

@@ -4,7 +4,8 @@
     python benchmarks/time_to_answer.py --nccl-tests DIR [--rounds 3] [--out FILE.json]
 
 DIR holds nccl-tests' programs built with MPI=1. First one operation, then all of them: cclmark
-measures them in one launch, nccl-tests is one program after another. Both check every size.
+measures them in one launch, nccl-tests is one program after another, as a process per device and
+as one process with all devices (-g), which opens the driver once. All check every size.
 """
 
 from __future__ import annotations
@@ -36,10 +37,13 @@ def ours(command: str, ranks: int) -> tuple[float, dict[str, object]]:
         return wall_s, json.loads(journal.read_text().splitlines()[-1])
 
 
-def theirs(operations: tuple[str, ...], directory: Path, ranks: int) -> float:
-    """Seconds of nccl-tests' programs, one after another."""
+def theirs(operations: tuple[str, ...], directory: Path, ranks: int, *, single: bool) -> float:
+    """Seconds of nccl-tests' programs, one after another. ``single``: each as one process."""
     flags = [*SIZES, "-c", "1", "-n", "20", "-w", "5"]
-    return sum(run(mpirun(ranks, directory / f"{name}_perf", flags))[1] for name in operations)
+    programs = [directory / f"{name}_perf" for name in operations]
+    if single:
+        return sum(run([str(one), *flags, "-g", str(ranks)])[1] for one in programs)
+    return sum(run(mpirun(ranks, one, flags))[1] for one in programs)
 
 
 def main() -> None:
@@ -48,26 +52,36 @@ def main() -> None:
     parser.add_argument("--nccl-tests", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--commands", default="all_reduce,collectives")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     results = []
-    for command, operations in (("all_reduce", ("all_reduce",)), ("collectives", ALL)):
-        walls, peers, footers = [], [], []
+    for command in args.commands.split(","):
+        operations = ALL if command == "collectives" else (command,)
+        walls, peers, singles, footers = [], [], [], []
         for _ in range(args.rounds):
             wall_s, footer = ours(command, args.ranks)
             walls.append(wall_s)
             footers.append(footer)
-            peers.append(theirs(operations, args.nccl_tests, args.ranks))
+            peers.append(theirs(operations, args.nccl_tests, args.ranks, single=False))
+            singles.append(theirs(operations, args.nccl_tests, args.ranks, single=True))
         phases = footers[-1]["phases_s"]
         vendor_s = sum(phases[name] for name in VENDOR_PHASES)
         print(
             f"{command}: cclmark {median(walls):.2f} s, nccl-tests {median(peers):.2f} s, ratio "
-            f"{median(walls) / median(peers):.3f}; of ours {vendor_s:.2f} s are the vendor's "
+            f"{median(walls) / median(peers):.3f}, as one process {median(singles):.2f} s, ratio "
+            f"{median(walls) / median(singles):.3f}; of ours {vendor_s:.2f} s are the vendor's "
             f"start-up and shutdown, {median(walls) - vendor_s:.2f} s everything else",
             flush=True,
         )
         results.append(
-            {"command": command, "cclmark_s": walls, "nccl_tests_s": peers, "footers": footers}
+            {
+                "command": command,
+                "cclmark_s": walls,
+                "nccl_tests_s": peers,
+                "nccl_tests_one_process_s": singles,
+                "footers": footers,
+            }
         )
     if args.out:
         args.out.write_text(json.dumps(results, indent=1))
