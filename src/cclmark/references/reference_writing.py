@@ -8,6 +8,9 @@ from statistics import median
 
 import msgspec
 
+from cclmark.analysis.device_time import converged, judged_summary
+from cclmark.analysis.irregularities import NOISY_CV
+from cclmark.analysis.statistics import coefficient_of_variation
 from cclmark.errors import UsageError
 from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.items import P2P
@@ -15,21 +18,48 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.transfers import Transfer
 from cclmark.results.figures import device_summary
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.kinds import CaseResult, Result, TransferResult
 from cclmark.results.method import unusual_method
 from cclmark.results.schema import Header
+
+# Why a result is not good enough to be a reference, to follow a number of figures.
+UNSETTLED = "did not converge"
+NOISY = f"with a spread above {NOISY_CV:.0%}"
+UNCHECKED = "not verified"
 
 _Place = tuple[tuple[int, ...], int]  # the pair of a case, empty for all ranks, and its size
 
 
+def weaknesses(result: Result) -> list[str]:
+    """Returns why a measured result is not good enough to be a reference; empty if it is."""
+    found = []
+    if isinstance(result, CaseResult) and result.summary is not None:
+        if not moves_data(result.case.operation):
+            return []
+        settled, spread = converged(result), (judged_summary(result) or result.summary).cv
+    elif isinstance(result, TransferResult) and result.summary is not None:
+        settled, spread = result.converged, 0.0
+        if result.samples is not None:
+            spread = coefficient_of_variation([max(row) for row in result.samples.device_s if row])
+    else:
+        return []
+    if not settled:
+        found.append(UNSETTLED)
+    if spread > NOISY_CV:
+        found.append(NOISY)
+    if result.is_checkable and not result.is_checked:
+        found.append(UNCHECKED)
+    return found
+
+
 def references_text(
-    journal: Journal, title: str, *, multicast: Callable[[str], bool | None]
+    journal: Journal, title: str, *, multicast: Callable[[str], bool | None], note: str = ""
 ) -> str:
     """Returns a file of references with the results of ``journal``, for reference_files.
 
-    ``multicast`` returns whether an operation used NVLink's, see multicast_of. The file contains
-    measured results that are not wrong, the median over several cycles. Raises UsageError if none
-    is left, or if none can be a reference.
+    ``multicast`` returns whether an operation used NVLink's, see multicast_of. ``note`` qualifies
+    the figures. The file contains measured results that are not wrong, the median over several
+    cycles. Raises UsageError if none is left, or if none can be a reference.
     """
     header = journal.header
     wrong = sum(one.status == "wrong" for one in journal.results)
@@ -46,7 +76,7 @@ def references_text(
     head = {
         "title": title,
         "published": header.started_at[:10],
-        "note": f"From a journal of {header.machine.hostname}, run {header.run_id or '-'}.",
+        "note": f"From a journal of {header.machine.hostname}, run {header.run_id or '-'}.{note}",
     }
     lines = ["# Written by cclmark references add; edit it as you like."]
     lines += [f"{key} = {quoted(value)}" for key, value in head.items()]
