@@ -190,6 +190,12 @@ class TestChecking:
         assert "this is 900%: write it with %" in message
         assert "-b: cannot read" in refs("references", "check", SWEEP, "-b", "x", code=2).message
 
+    def test_a_barrier_has_no_reference(self, refs, cclmark):
+        journal = str(cclmark("barrier", "--devices", "host:2", "-n", "3", "-w", "1").journal_path)
+        for more in ((), ("--fail-below", "90%")):
+            message = refs("references", "check", journal, *more, code=2).message
+            assert "holds only barriers, which move no data: there is no reference of a" in message
+
     def test_hostile_names_do_nothing(self, refs, tmp_path):
         text = Path(SWEEP).read_text().replace('"float32"', '"\\u001b[2J<script>|"')
         hostile = tmp_path / "x.jsonl"

@@ -81,20 +81,20 @@ class History:
         if damaged and not journal.results:
             raise UsageError(f"{name}: no result can be read: damaged lines: {damaged}")
         rows = rows_of(journal, content, name)
-        run_id = str(rows.run["run_id"])
+        run_id, cases = str(rows.run["run_id"]), len(journal.results)
         with self._writing() as connection:
             query = select(runs.c.number, runs.c.digest).where(runs.c.run_id == run_id)
             known = connection.execute(query).first()
             if known is None:
                 _insert(connection, rows, content, marks)
                 measure_noise(connection, str(rows.run["machine"]), str(rows.run["method"]))
-                return Added(run_id, known=False, cases=len(rows.results), damaged_lines=damaged)
+                return Added(run_id, known=False, cases=cases, damaged_lines=damaged)
             if known.digest == rows.run["digest"]:
                 new = _label(connection, known.number, marks)
                 return Added(
                     run_id,
                     known=True,
-                    cases=len(rows.results),
+                    cases=cases,
                     labelled=new,
                     damaged_lines=damaged,
                 )
@@ -112,7 +112,7 @@ class History:
                 run_id,
                 known=True,
                 replaced=True,
-                cases=len(rows.results),
+                cases=cases,
                 damaged_lines=damaged,
             )
 

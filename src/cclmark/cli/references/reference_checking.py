@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import parse_size
 from cclmark.printable import plain
 from cclmark.recording.atomic import refuse_to_lose
@@ -85,6 +86,10 @@ def _require_figures(run: Journal, name: str) -> None:
     if not run.results or not kind.has_times:
         what = kind.noun if run.results else "no results"
         raise UsageError(f"{name} holds {what}, but no figures to compare with references")
+    if run.cases and not any(moves_data(one.case.operation) for one in run.cases):
+        raise UsageError(
+            f"{name} holds only barriers, which move no data: there is no reference of a barrier"
+        )
 
 
 def _devices(run: Journal) -> str:
