@@ -8,7 +8,6 @@ from statistics import median
 
 import msgspec
 
-from cclmark.analysis.device_time import converged, judged_summary
 from cclmark.analysis.irregularities import NOISY_CV
 from cclmark.analysis.statistics import coefficient_of_variation
 from cclmark.errors import UsageError
@@ -18,9 +17,9 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.transfers import Transfer
 from cclmark.results.figures import device_summary
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult, Result, TransferResult
+from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.method import unusual_method
-from cclmark.results.schema import Header
+from cclmark.results.schema import DeviceTime, Header
 
 # Why a result is not good enough to be a reference, to follow a number of figures.
 UNSETTLED = "did not converge"
@@ -30,20 +29,19 @@ UNCHECKED = "not verified"
 _Place = tuple[tuple[int, ...], int]  # the pair of a case, empty for all ranks, and its size
 
 
-def weaknesses(result: Result) -> list[str]:
-    """Returns why a measured result is not good enough to be a reference; empty if it is."""
+def weaknesses(result: CaseResult | TransferResult) -> list[str]:
+    """Returns why a result with figures is not good enough to be a reference; empty if it is.
+
+    A case is judged by the time of the devices, where it was measured.
+    """
+    device: DeviceTime | None = getattr(result, "device", None)
+    spread = getattr(result.summary if device is None else device.summary, "cv", None)
+    if spread is None:
+        rows = [] if result.samples is None else result.samples.device_s
+        known = [[time_s for time_s in row if time_s is not None] for row in rows]
+        spread = coefficient_of_variation([max(row) for row in known if row])
     found = []
-    if isinstance(result, CaseResult) and result.summary is not None:
-        if not moves_data(result.case.operation):
-            return []
-        settled, spread = converged(result), (judged_summary(result) or result.summary).cv
-    elif isinstance(result, TransferResult) and result.summary is not None:
-        settled, spread = result.converged, 0.0
-        if result.samples is not None:
-            spread = coefficient_of_variation([max(row) for row in result.samples.device_s if row])
-    else:
-        return []
-    if not settled:
+    if not (result.converged and (device is None or device.converged)):
         found.append(UNSETTLED)
     if spread > NOISY_CV:
         found.append(NOISY)

@@ -29,6 +29,7 @@ from cclmark.references.reference_store import (
     load_references,
     shipped_references,
 )
+from cclmark.references.reference_subjects import SUBJECTS
 from cclmark.references.reference_writing import references_text, weaknesses
 from cclmark.report.lists.reference_lists import (
     figure_lines,
@@ -40,12 +41,14 @@ from cclmark.report.lists.reference_lists import (
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.remarks import lacking
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.kinds import Result
+from cclmark.results.kinds import CaseResult, TransferResult
 
 _ODD = re.compile(r"[^\w.]+")
 _LONGEST_STEM = 60
 
-_Weak = tuple[Result, list[str]]  # a measured result, and why it is not good enough
+_Weak = tuple[
+    CaseResult | TransferResult, list[str]
+]  # a measured result, and why it is not good enough
 
 
 def list_references(
@@ -94,7 +97,8 @@ def add_references(
     run = read_journal(Path(journal))
     header = run.header
     multicast = partial(multicast_of, header.environment, hosts=max(1, len(header.hosts)))
-    measured = [one for one in run.results if one.is_measured and one.status == "ok"]
+    figures = [one for one in run.timed if one.item.work in SUBJECTS]
+    measured = [one for one in figures if one.is_measured and one.status == "ok"]
     weak = [(one, reasons) for one in measured if (reasons := weaknesses(one))]
     words = _weak_words(weak, len(measured))
     if weak and len(weak) == len(measured) and not force:
