@@ -1,6 +1,7 @@
 """``cclmark compare``: on the terminal, for a pull request, for CI."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -45,6 +46,44 @@ def test_no_difference_is_told_as_none(cclmark):
     three = several("default-4", "default-5", "default-6")
     told = cclmark("compare", several("default-1", "default-2", "default-3"), three)
     assert "  noise      assumed: 20%" not in told.out
+
+
+def of_another_machine(tmp_path, name):
+    """That run as if of A100, of which nothing is assumed."""
+    lines = (RUNS / f"{name}.jsonl").read_text().splitlines()
+    header = json.loads(lines[0])
+    header.pop("crc32", None)
+    for device in header["devices"]:
+        device["name"] = "NVIDIA A100-SXM4-80GB"
+    file = tmp_path / f"a100-{name}.jsonl"
+    file.write_text("\n".join([json.dumps(header), *lines[1:]]) + "\n")
+    return str(file)
+
+
+def test_elsewhere_the_noise_is_unknown_until_the_history_has_measured_it(cclmark, tmp_path):
+    first, second = (of_another_machine(tmp_path, name) for name in ("default-1", "ctas8"))
+    home = {"XDG_DATA_HOME": str(tmp_path / "home")}
+    told = cclmark("compare", first, second, env=home).out
+    assert "  noise      unknown for this machine: " in told
+    assert "26 not comparable: the noise between runs is unknown for this machine: 2 more" in told
+    gated = ("compare", first, second, "--fail-if-slower", "5%")
+    message = cclmark(*gated, env=home, code=2).message
+    assert "can be judged: the noise between runs is unknown for this machine: 2 more" in message
+
+    runs = [of_another_machine(tmp_path, f"default-{number}") for number in range(2, 8)]
+    cclmark("history", "add", *runs, env=home)
+    told = cclmark("compare", first, second, env=home).out
+    assert "  noise      of this machine, measured by the runs in its history; three runs" in told
+    assert re.search(r"128 MiB .* slower", told)
+    assert "slower by 5 % or more" in cclmark(*gated, env=home, code=1).err
+    elsewhere = {**home, "CCLMARK_HISTORY": str(tmp_path / "none.sqlite")}
+    assert "unknown for this machine" in cclmark("compare", first, second, env=elsewhere).out
+
+    broken = tmp_path / "broken.sqlite"
+    broken.write_bytes(b"SQLite format 3\x00" + b"x" * 4096)
+    told = cclmark("compare", first, second, env={**home, "CCLMARK_HISTORY": str(broken)})
+    assert told.err.count("the noise of this machine in its history is not used: ") == 1
+    assert "unknown for this machine" in told.out
 
 
 def imported(cclmark, tmp_path, sizes, time_us):

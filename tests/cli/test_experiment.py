@@ -13,6 +13,7 @@ from cclmark.plan.variants import CONTROL, DEFAULT
 from cclmark.results.journal import read_journal
 
 SMALL = ("-b", "1K", "-e", "64K", "-f", "64", "--rounds", "2", "-n", "2", "-w", "1")
+UNKNOWN = "--allow-unknown-settings"
 ON_HOST = ("--devices", "host:2", *SMALL)
 ON_FAKES = ("-g", "2", *SMALL)
 
@@ -28,7 +29,7 @@ def effects(journal, timing="throughput"):
 
 
 def test_every_variant_is_measured_next_to_the_default(cclmark):
-    run = cclmark("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a,b")
+    run = cclmark("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a,b", UNKNOWN)
     journal = run.journal
     assert journal.kind == "experiment"
     assert journal.damaged_lines == 0
@@ -44,10 +45,26 @@ def test_every_variant_is_measured_next_to_the_default(cclmark):
     firsts = [next(one for one in journal.trials if one.trial.round == number) for number in (0, 1)]
     assert firsts[0].trial.variant == DEFAULT
     assert firsts[1].trial.variant == CONTROL
-    assert "SOME_NAME is not a known setting of shm" in run.out
+    assert "SOME_NAME is unknown to cclmark: its values are not checked" in run.out
     assert run.out.count("cclmark 0.1.0") == 1
     assert "speed-up over the default" in run.out
     assert "2 variants, 2 cases, 2 rounds; 16 of 16 trials checked, 0 wrong" in run.out
+
+
+@pytest.mark.parametrize("command", ["experiment", "overlap"])
+def test_a_setting_that_no_library_has_is_refused(cclmark, command):
+    measured = (command, "all_reduce", "--devices", "host:2")
+    run = cclmark(*measured, "--vary", "NCCL_MIN_CTA=4", code=2)
+    assert (
+        "--vary NCCL_MIN_CTA: NCCL_MIN_CTA is not a setting of any library that cclmark knows: did "
+        "you mean NCCL_MIN_CTAS?"
+    ) in run.message
+    assert "--allow-unknown-settings compares an unknown one nevertheless" in run.message
+    assert run.written() == []
+    bisected = ("--bisect", "SOME_NUMBER=1:2")
+    if command == "experiment":
+        run = cclmark(*measured, *bisected, code=2)
+        assert "--bisect SOME_NUMBER: SOME_NUMBER is not a setting of any library" in run.message
 
 
 def test_impossible_combinations_are_left_out(cclmark, fake_cuda):
@@ -99,7 +116,7 @@ def test_ranks_are_started_with_the_variables_of_a_variant(cclmark, fake_cuda):
     """The fake's wrong elements appear with the variable only."""
     run = cclmark(
         *("experiment", "all_reduce", *ON_FAKES),
-        *("--vary", "CCLMARK_FAKE_NCCL_CORRUPT=1:AllReduce:7,1:AllGather:7"),
+        *("--vary", "CCLMARK_FAKE_NCCL_CORRUPT=1:AllReduce:7,1:AllGather:7", UNKNOWN),
         env=fake_cuda.env(),
         code=1,
     )
@@ -162,7 +179,7 @@ def test_ranks_that_ran_different_operations_have_exit_code_3_and_no_verdict_on_
 )
 def test_a_setting_that_fails_is_recorded_and_skipped(cclmark, fake_cuda, setting, status):
     run = cclmark(
-        *("experiment", "all_reduce", *ON_FAKES, "-T", "2", "--vary", setting),
+        *("experiment", "all_reduce", *ON_FAKES, "-T", "2", UNKNOWN, "--vary", setting),
         env=fake_cuda.env(),
     )
     name = setting.partition(",")[0]
@@ -218,7 +235,7 @@ def test_versions_of_a_library_are_compared(cclmark, fake_cuda):
 
 
 def test_formats_and_the_report(cclmark, tmp_path):
-    run = cclmark("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a")
+    run = cclmark("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a", UNKNOWN)
     path = run.journal_path
     rows = list(csv.DictReader(io.StringIO(cclmark("export", path, "--format", "csv").out)))
     assert len(rows) == 12
@@ -252,7 +269,7 @@ def test_mpi_as_another_library_requires_an_mpirun(cclmark, tmp_path):
 def test_a_bisection_measures_values_and_prints_their_shares(cclmark):
     run = cclmark(
         *("experiment", "all_reduce", "--devices", "host:2", "-b", "4K", "-e", "4K", "-n", "1"),
-        *("-w", "0", "--bisect", "SOME_NUMBER=1:2", "--keep", "1%"),
+        *("-w", "0", UNKNOWN, "--bisect", "SOME_NUMBER=1:2", "--keep", "1%"),
     )
     assert "SOME_NUMBER=1 is the smallest value that keeps 1 % of the best bandwidth" in run.out
     values = {one.trial.variant.value_of("SOME_NUMBER") for one in run.journal.trials}
@@ -282,7 +299,7 @@ def interrupted(background, arguments):
 def test_an_interrupted_bisection_is_resumed(cclmark, background):
     arguments = (
         *("experiment", "all_reduce", "--devices", "host:2", "-b", "4K", "-e", "4K", "-n", "1"),
-        *("-w", "0", "--bisect", "SOME_NUMBER=1:4", "--keep", "1%"),
+        *("-w", "0", UNKNOWN, "--bisect", "SOME_NUMBER=1:4", "--keep", "1%"),
     )
     run, done = interrupted(background, arguments)
     resumed = cclmark(*arguments, "--resume", run.journal_path)
@@ -309,7 +326,7 @@ def test_an_interrupted_bisection_is_resumed(cclmark, background):
 
 
 def test_an_interrupted_experiment_is_resumed(cclmark, background):
-    arguments = ("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a")
+    arguments = ("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a", UNKNOWN)
     run, done = interrupted(background, arguments)
     resumed = cclmark(*arguments, "--resume", run.journal_path)
     trials = resumed.journal.trials
@@ -326,10 +343,10 @@ def test_an_interrupted_experiment_is_resumed(cclmark, background):
         (("all_reduce", "--vary", "A"), "write NAME=VALUE,VALUE"),
         (("all_reduce", "--vary", "A=1,,2"), "a value is empty"),
         (("all_reduce", "--vary", "A=1,1"), "occurs twice"),
-        (("all_reduce", "--vary", "A=1", "--vary", "A=2"), "is given twice"),
+        (("all_reduce", UNKNOWN, "--vary", "A=1", "--vary", "A=2"), "is given twice"),
         (("all_reduce", "--vary", "placement=both"), "unknown value 'both'"),
         (("all_reduce", "--vary", f"A={','.join(map(str, range(65)))}"), "at most 64"),
-        (("all_reduce", *("--vary", f"A={','.join(map(str, range(60)))}"),
+        (("all_reduce", UNKNOWN, *("--vary", f"A={','.join(map(str, range(60)))}"),
           *("--vary", f"B={','.join(map(str, range(60)))}")), "more than 256 combinations"),
         (("all_reduce", "--library", "/no/such/lib.so"), "neither a known library nor a file"),
         (("all_reduce", "--vary", "A=1", "--ccl", "shm,mpi"), "one library is the default"),

@@ -256,7 +256,7 @@ def test_pairs_are_measured_with_send_and_recv(cclmark, ascend):
 def test_variants_of_broadcast_are_compared_in_place(cclmark, ascend):
     run = cclmark(
         *("experiment", "broadcast", "--devices", "acl:0,1", "-b", "4K", "-e", "4K", "-n", "2"),
-        *("-w", "1", "--rounds", "2", "--vary", "SOME_NUMBER=1"),
+        *("-w", "1", "--rounds", "2", "--allow-unknown-settings", "--vary", "SOME_NUMBER=1"),
         env=ascend.env(),
     )
     assert {it.status for it in run.journal.trials} == {"ok"}

@@ -170,6 +170,14 @@ class TestEveryday:
         assert "use --replace to store this one" in in_file("add", DEFAULTS[0], code=2).err
         assert f"replaced {FIRST}, 26 cases" in in_file("add", DEFAULTS[0], "--replace").out
 
+    def test_the_trials_of_an_experiment_are_its_cases(self, in_file, cclmark):
+        sizes = ("--devices", "host:2", "-b", "1K", "-e", "1K", "-n", "1", "-w", "0")
+        vary = ("--vary", "CCLMARK_SHM_INLINE_BYTES=512", "--rounds", "2")
+        journal = cclmark("experiment", "all_reduce", *sizes, *vary).journal_path
+        assert ", 6 cases (" in in_file("add", str(journal)).out
+        (run,) = json.loads(in_file("list", "--format", "json").out)["runs"]
+        assert run["cases"] == 6
+
 
 class TestLists:
     def test_filters_and_formats(self, in_file):

@@ -313,7 +313,7 @@ def test_a_device_without_bfloat16_is_refused(cclmark, fake_cuda):
 
 def test_a_variant_that_dies_is_recorded_and_the_others_go_on(cclmark, fake_cuda):
     run = cclmark(
-        *(*ON_ONE_FAKE, "--vary", "CCLMARK_FAKE_NCCL_FAIL=0:AllReduce"),
+        *(*ON_ONE_FAKE, "--allow-unknown-settings", "--vary", "CCLMARK_FAKE_NCCL_FAIL=0:AllReduce"),
         env=fake_cuda.env(products=True),
     )
     statuses = {

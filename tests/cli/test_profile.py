@@ -302,6 +302,7 @@ def test_a_program_without_nccl(cclmark):
     run = cclmark("profile", "--", "sh", "-c", "cat; echo out; echo err >&2", code=3)
     assert run.out == "out\n"
     assert run.err.startswith("err\n")
+    assert "steps, parts in ms" not in run.err + run.out
     assert "records the operations of NCCL, which no process of the program had" in run.message
     assert "torch" not in run.message
 

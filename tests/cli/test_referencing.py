@@ -190,6 +190,12 @@ class TestChecking:
         assert "this is 900%: write it with %" in message
         assert "-b: cannot read" in refs("references", "check", SWEEP, "-b", "x", code=2).message
 
+    def test_a_barrier_has_no_reference(self, refs, cclmark):
+        journal = str(cclmark("barrier", "--devices", "host:2", "-n", "3", "-w", "1").journal_path)
+        for more in ((), ("--fail-below", "90%")):
+            message = refs("references", "check", journal, *more, code=2).message
+            assert "holds only barriers, which move no data: there is no reference of a" in message
+
     def test_hostile_names_do_nothing(self, refs, tmp_path):
         text = Path(SWEEP).read_text().replace('"float32"', '"\\u001b[2J<script>|"')
         hostile = tmp_path / "x.jsonl"
@@ -204,7 +210,7 @@ class TestChecking:
 class TestOnesOwn:
     def test_a_machine_that_one_accepted_is_what_the_next_run_is_held_against(self, refs, tmp_path):
         journal = str(refs(*HOST).journal_path)
-        told = refs("references", "add", journal, "--name", "our rack, accepted 2026-11")
+        told = refs("references", "add", journal, "--name", "our rack, accepted 2026-11", "--force")
         file = own_file(tmp_path)
         assert told.out == (
             f"{file}: 6 figures of 'our rack, accepted 2026-11', used from now on\n"
@@ -226,7 +232,7 @@ class TestOnesOwn:
 
     def test_without_any_option_the_peak_is_held_against_it(self, refs):
         journal = str(refs(*HOST).journal_path)
-        refs("references", "add", journal, "--name", "here")
+        refs("references", "add", journal, "--name", "here", "--force")
         told = refs(*HOST).out
         assert re.search(r'% of the reference, .*\("here", 2 × ', told)
         assert "of ref" not in told.replace("of the reference", "")
@@ -278,7 +284,7 @@ class TestOnesOwn:
     def test_copies_too(self, refs, tmp_path):
         p2p = ("p2p", "--devices", "host:2", "-b", "1M", "-t", "CE")
         journal = str(refs(*p2p).journal_path)
-        refs("references", "add", journal, "--name", "copies")
+        refs("references", "add", journal, "--name", "copies", "--force")
         assert "from  to" in own_file(tmp_path).read_text()
         told = refs("references", "check", journal).out
         assert "100.0% a" in told
@@ -286,41 +292,132 @@ class TestOnesOwn:
     def test_collectives_of_pairs_are_compared_with_the_same_pair(self, refs):
         pairs = ("pairs", "--devices", "host:3", "-b", "1M", "-e", "1M", "--only", "all_reduce")
         journal = str(refs(*pairs).journal_path)
-        refs("references", "add", journal, "--name", "pairs")
+        refs("references", "add", journal, "--name", "pairs", "--force")
         told = refs("references", "check", journal, "--fail-below", "99.9%").out
         assert "3 judged, 0 of them below 99.9%; shares from 100% to 100%" in told
 
     def test_elsewhere(self, refs, tmp_path):
         there = tmp_path / "shared"
-        told = refs("references", "add", SWEEP, "--name", "x", "--references-dir", str(there))
+        add = ("references", "add", SWEEP, "--force", "--references-dir", str(there), "--name")
+        told = refs(*add, "x")
         assert "add it to CCLMARK_REFERENCES" in told.err
         env = {"CCLMARK_REFERENCES": str(there)}
         assert '"x", 4 × H200' in refs("references", "check", SWEEP, env=env).out
         assert '"x"' not in refs("references", "check", SWEEP).out
-        told = refs("references", "add", SWEEP, "--name", "y", "--references-dir", there, env=env)
-        assert told.err == ""
+        assert "CCLMARK_REFERENCES" not in refs(*add, "y", env=env).err
 
     def test_what_a_journal_lacks_is_told(self, refs, tmp_path):
         cut = tmp_path / "cut.jsonl"
         text = "".join(Path(SWEEP).read_text().splitlines(keepends=True)[:6])
         cut.write_text(text)
-        told = refs("references", "add", "cut.jsonl", "--name", "cut")
-        assert told.err == (
+        told = refs("references", "add", "cut.jsonl", "--name", "cut", "--force")
+        assert told.err.splitlines()[0] == (
             "cclmark: cut.jsonl: the end of the run is missing; 5 of 28 results are there: only "
-            "these results are a reference\n"
+            "these results are a reference"
         )
         assert "5 figures of 'cut'" in told.out
+
+    def test_figures_that_are_noise_are_left_out_and_named(self, refs, tmp_path):
+        """Three of the sweep vary by more than 10 %; here one more did not converge."""
+        text = Path(SWEEP).read_text()
+        lines = [json.loads(line) for line in text.splitlines()]
+        for line in lines:
+            line.pop("crc32", None)
+        cases = [line for line in lines if line["type"] == "case"]
+        noisy = [one for one in cases if one["summary"]["cv"] > 0.1]
+        assert len(noisy) == 3
+        cases[-1]["converged"] = False
+        del cases[-2]["verification"]
+        journal = tmp_path / "noisy.jsonl"
+        journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        add = ("references", "add", "noisy.jsonl", "--name", "x")
+        told = refs(*add, code=1)
+        assert "23 figures of 'x'" in told.out
+        head, *named = told.err.splitlines()
+        assert head == (
+            "cclmark: noisy.jsonl: 5 of 28 figures are not good enough (3 with a spread above 10%, "
+            "1 not verified, 1 did not converge): left out; --force takes them"
+        )
+        assert len(named) == 5
+        assert named[-2].endswith(": not verified")
+        assert named[-1].endswith(": did not converge")
+        text = own_file(tmp_path).read_text()
+        assert str(cases[-1]["case"]["size_bytes"]) not in text
+
+        refs("references", "remove", "x")
+        told = refs(*add, "--force")
+        assert "28 figures of 'x'" in told.out
+        assert told.err.splitlines()[1:] == named
+        assert "taken with --force" in told.err
+        assert "Taken with --force: 5 of 28 figures are not good enough" in refs("references").out
+
+    def test_a_journal_without_a_figure_that_is_good_enough(self, refs, tmp_path):
         journal = str(refs(*HOST, "-c", "0").journal_path)
-        told = refs("references", "add", journal, "--name", "unchecked")
-        assert told.err == f"cclmark: {journal}: the data of 6 of 6 figures was not checked\n"
+        message = refs("references", "add", journal, "--name", "x", code=2).message
+        assert "no figure can be a reference: 6 of 6 figures are not good enough" in message
+        assert "6 not verified" in message
+        assert not (tmp_path / "data").exists()
+
+    def test_a_case_is_judged_by_the_time_of_the_device(self, refs):
+        """The cost of one of its calls varies by more than 10 %, no time of the device does."""
+        own = str(RESULTS.parent / "h200x2" / "all_reduce.jsonl")
+        assert refs("references", "add", own, "--name", "own").err == ""
+
+    def test_copies_whose_times_vary(self, refs, tmp_path):
+        lines = [json.loads(line) for line in Path(COPIES).read_text().splitlines()]
+        for line in lines:
+            line.pop("crc32", None)
+        copies = [line for line in lines if line["type"] == "transfer"]
+        varied = copies[0]["samples"]["device_s"]
+        copies[0]["samples"]["device_s"] = [
+            [time_s * (2 if place % 2 else 1) for time_s in row] for place, row in enumerate(varied)
+        ]
+        (tmp_path / "copies.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        told = refs("references", "add", "copies.jsonl", "--name", "copies", code=1)
+        assert "1 of 144 figures are not good enough (1 with a spread above 10%)" in told.err
+
+    def test_one_that_is_removed_is_used_no_longer(self, refs, tmp_path):
+        for name in ("our rack", "our other rack"):
+            refs("references", "add", SWEEP, "--name", name, "--force")
+        told = refs("references", "remove", "our-rack").out
+        home = tmp_path / "data" / "cclmark" / "references"
+        assert told == f"{home / 'our-rack.toml'}: removed\n"
+        assert [file.name for file in home.iterdir()] == ["our-other-rack.toml"]
+        message = refs("references", "remove", "our other rak", code=2).message
+        assert "is 'our other rak': did you mean 'our other rack'?" in message
+        assert message.endswith("Choose from our-other-rack.")
+        refs("references", "remove", "our other rack")
+        assert list(home.iterdir()) == []
+        assert "our other rack" not in refs("references", "check", SWEEP).out
+
+    def test_what_cannot_be_removed(self, refs, tmp_path):
+        remove = ("references", "remove")
+        assert "no references of your own in" in refs(*remove, "x", code=2).message
+        assert "'pccl-ppu' ships with cclmark" in refs(*remove, "pccl-ppu", code=2).message
+        there = tmp_path / "team"
+        refs("references", "add", SWEEP, "--name", "x", "--force", "--references-dir", str(there))
+        env = {"CCLMARK_REFERENCES": str(there)}
+        message = refs(*remove, "x", env=env, code=2).message
+        assert f"'x' is in {there / 'x.toml'}, which CCLMARK_REFERENCES names" in message
+        (there / "y.toml").write_text((there / "x.toml").read_text())
+        (there / "z.toml").write_text("title = 3\n[[")
+        for file in ("x", "y"):
+            text = (there / f"{file}.toml").read_text().replace('"x"', '"ours"')
+            (there / f"{file}.toml").write_text(text)
+        own = (*remove, "--references-dir", str(there))
+        message = refs(*own, "ours", code=2).message
+        assert "several references have the title 'ours': write one of x, y" in message
+        for file in ("x", "y", "z"):
+            refs(*own, file)
+        assert list(there.iterdir()) == []
 
     def test_a_second_one_of_that_name(self, refs):
-        refs("references", "add", SWEEP, "--name", "x")
+        refs("references", "add", SWEEP, "--name", "x", "--force")
         message = refs("references", "add", SWEEP, "--name", "x", code=2).message
-        assert "already exists: use another --name, or remove it" in message
+        assert "already exists: use another --name, or cclmark references remove x" in message
 
     def test_odd_names(self, refs, tmp_path):
-        refs("references", "add", SWEEP, "--name", '../机架 "1" \\')
+        refs("references", "add", SWEEP, "--name", '../机架 "1" \\', "--force")
         assert own_file(tmp_path).name == "机架-1.toml"
         assert '机架 "1" \\' in refs("references", "check", SWEEP).out
         for name, why in (

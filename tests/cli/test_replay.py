@@ -298,7 +298,7 @@ def test_what_a_group_would_gain_at_reference_bandwidth(cclmark, fake_cuda, prof
                 elif name.endswith("_s"):
                     one["summary"][name] /= 1000
     faster.write_text("".join(json.dumps(one) + "\n" for one in lines))
-    added = ("references", "add", str(faster), "--name", "bench")
+    added = ("references", "add", str(faster), "--name", "bench", "--force")
     cclmark(*added, env=fake_cuda.env(**home))
     run = cclmark("replay", profiled, *FAST, env=fake_cuda.env(**home))
     said = "f 1 of 3 operations of group 0 ran at reference bandwidth, the step would take at most"

@@ -38,7 +38,7 @@ def test_the_same_is_measured_and_compared(cclmark, no_leaks):
     assert header.repeats.path == str(first.journal_path)
     assert "all_reduce 64 B int8 sum out-of-place " in again.out
     assert "12 in both, median ratio " in again.out
-    unknown = "the noise of host runs is unknown: 3 runs of each side"
+    unknown = "the noise between runs is unknown for this machine: 2 more runs of each side"
     assert f"12 not judged: {unknown}" in again.out
     # What it wrote stays as it is, and its own journal can be run again.
     assert first.journal_path.read_bytes() == content

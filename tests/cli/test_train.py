@@ -163,7 +163,7 @@ class TestRuns:
         return cclmark_in(
             tmp_path_factory.mktemp("pipelines"),
             *("train", "--devices", "host:2", "--parallel", "pp", *SHORT, "--rounds", "1"),
-            *("--vary", "GLOO_SOCKET_IFNAME=lo,none0"),
+            *("--vary", "GLOO_SOCKET_IFNAME=lo,none0", "--allow-unknown-settings"),
         )
 
     def test_stages_of_a_pipeline_report_the_loss_of_the_last_one(self, pipelines):

@@ -75,7 +75,15 @@ def test_a_disk_that_fills_up_while_it_measures(cclmark_in, tmp_path, mounts):
 @pytest.mark.parametrize(
     "command",
     [
-        ("experiment", *SWEEP, "--vary", "SOME_NAME=a", "--rounds", "1000"),
+        (
+            "experiment",
+            *SWEEP,
+            "--allow-unknown-settings",
+            "--vary",
+            "SOME_NAME=a",
+            "--rounds",
+            "1000",
+        ),
         ("tune", *SWEEP, "-w", "1", "--budget", "60s"),
     ],
     ids=lambda command: command[0],

@@ -1,6 +1,7 @@
 """Which differences between runs are called differences, and which are noise."""
 
 import itertools
+import json
 import math
 import random
 from pathlib import Path
@@ -14,18 +15,19 @@ from cclmark.analysis.bands import bands, joint_estimate
 from cclmark.analysis.compare import Side, compare
 from cclmark.analysis.gate import judge
 from cclmark.analysis.ratio import ratio_estimate
-from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, run_noise
+from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, class_of, run_noise
 from cclmark.analysis.statistics import median_half_width
 from cclmark.analysis.student import student_975
 from cclmark.report.comparison import (
     Comparison,
+    comparison_json,
     comparison_lines,
     comparison_markdown,
     noise_said,
 )
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import CaseResult
-from cclmark.results.schema import Explanation, Imported
+from cclmark.results.schema import Explanation, HostDescription, Imported
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 NOISE = RunNoise(0.006, short_share=0.2, short_up_to_s=16e-6)
@@ -106,23 +108,86 @@ def on_processors(journal):
     return type(journal)(msgspec.structs.replace(journal.header, devices=devices), journal.results)
 
 
-def test_processors_are_judged_by_three_runs_of_each_alone():
-    """Nobody knows what they differ by from run to run."""
-    journal = on_processors(read_journal(RUNS / "default-1.jsonl"))
+def renamed(journal, name="NVIDIA A100-SXM4-80GB"):
+    devices = [msgspec.structs.replace(one, name=name) for one in journal.header.devices]
+    return type(journal)(msgspec.structs.replace(journal.header, devices=devices), journal.results)
+
+
+def on_two_hosts(journal):
+    hosts = [HostDescription(journal.header.machine, name, {}) for name in ("a", "b")]
+    return type(journal)(msgspec.structs.replace(journal.header, hosts=hosts), journal.results)
+
+
+@pytest.mark.parametrize("elsewhere", [on_processors, renamed, on_two_hosts])
+def test_a_machine_of_unknown_noise_is_judged_by_three_runs_of_each_alone(elsewhere):
+    """The assumed noise was measured on H200 of one host, and holds there alone."""
+    journal = elsewhere(read_journal(RUNS / "default-1.jsonl"))
     slow = [20e-6, 20.2e-6, 19.8e-6]
     for number in (1, 2):
         found = compare(
             Side("a", times_of(journal, *[10e-6] * number)),
             Side("b", times_of(journal, *slow[:number])),
         )
+        more = {1: "2 more runs", 2: "1 more run"}[number]
         assert {one.reason for one in found} == {
-            "the noise of host runs is unknown: 3 runs of each side measure it"
+            f"the noise between runs is unknown for this machine: {more} of each side measure it"
         }
         assert not any(one.judged for one in found)
+        # The samples give the least interval.
+        assert all(one.least.low < one.ratio < one.least.high for one in found)
+        widths = {one.thing: one.least.high / one.least.low for one in found}
+        assert min(widths.values()) > 1
+        assert judge(found, bands(found), 0.05).slower == []
+        assert judge(found, bands(found), 0.05).runs_needed == 3
     three = compare(
         Side("a", times_of(journal, 10e-6, 10.1e-6, 9.9e-6)), Side("b", times_of(journal, *slow))
     )
     assert verdicts(three) == {"slower"}
+
+
+def test_the_own_noise_of_a_machine_is_used():
+    journal = renamed(read_journal(RUNS / "default-1.jsonl"))
+
+    def sides(own_noise, after_s=20e-6):
+        return (
+            Side("a", times_of(journal, 10e-6), own_noise=own_noise),
+            Side("b", times_of(journal, after_s), own_noise=own_noise),
+        )
+
+    def of(deviation, freedom):
+        found = {class_of(one.case, device=False) for one in journal.results}
+        return lambda _: dict.fromkeys(found, RunNoise(deviation, freedom=freedom))
+
+    quiet, noisy, few = of(0.01, 9), of(0.4, 9), of(0.05, 2)
+    assert verdicts(compare(*sides(quiet))) == {"slower"}
+    assert verdicts(compare(*sides(noisy))) == {"inconclusive"}
+    # Three runs measure it badly: Student's t with two degrees of freedom, not the normal one.
+    assert all(one.low < 2 * math.exp(-4.3 * math.sqrt(2) * 0.05) for one in compare(*sides(few)))
+    found = compare(*sides(quiet))
+    assert all(one.estimate.by_history and not one.assumed for one in found)
+    text = noise_said(Comparison(*sides(quiet), [], found))
+    assert text.startswith("of this machine, measured by the runs in its history; three runs")
+    entry = json.loads(comparison_json([Comparison(*sides(quiet), [], found)]))[0]
+    assert {one["noise"] for one in entry["cases"]} == {"history"}
+    joint = bands(found)
+    assert {one.verdict for one in joint} == {"slower"}
+    assert all(one.estimate.by_history for one in joint)
+
+
+def test_unknown_noise_is_stated_with_the_least_interval():
+    journal = renamed(read_journal(RUNS / "default-1.jsonl"))
+    before, after = Side("a", times_of(journal, 10e-6)), Side("b", times_of(journal, 20e-6))
+    comparison = Comparison(before, after, [], compare(before, after))
+    text = "\n".join(comparison_lines(comparison))
+    assert (
+        "  noise      unknown for this machine: intervals 'or wider' contain the noise of" in text
+    )
+    assert text.count(" or wider not comparable") == len(journal.results)
+    assert "26 not comparable: the noise between runs is unknown for this machine: 2 more" in text
+    entry = json.loads(comparison_json([comparison]))[0]["cases"][0]
+    assert entry["noise"] == "unknown"
+    assert entry["low"] is None
+    assert entry["least_low"] < entry["ratio"] < entry["least_high"]
 
 
 @pytest.mark.simulated

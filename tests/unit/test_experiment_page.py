@@ -5,6 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cclmark.analysis.experiments import experiment_of
+from cclmark.analysis.paired import noise_floor
 from cclmark.plan.cases import Case
 from cclmark.plan.trials import PROOF, SEARCH, Trial
 from cclmark.plan.variants import CONTROL, DEFAULT, Assignment, Variant
@@ -100,11 +102,61 @@ def test_sizes_at_which_nothing_could_be_decided_are_reported_with_advice():
     assert "--rounds" in look.advice
 
 
-def test_noise_that_a_variant_exceeds_is_not_reported():
+def test_noise_is_reported_for_all_sizes_and_the_worst_is_named_first():
+    """Also for a size at which a variant exceeds it: that only decides about this variant."""
     fast = ([0.9, 0.9, 0.9], [1e-4, 1.1e-4, 1e-4])
-    assert looks(page({**NOISY, numbered(8): fast})) == []
+    (look,) = looks(page({**NOISY, numbered(8): fast}))
+    assert "(all_reduce 64 KiB): smaller differences of these sizes" in look.text
+    both = {
+        DEFAULT: ([1.0, 1.5, 1.0], NOISY[DEFAULT][1]),
+        CONTROL: ([1.0, 1.0, 1.4], NOISY[CONTROL][1]),
+    }
+    journal = journal_of({**both, numbered(8): fast})
+    experiment = experiment_of(journal.trials, "throughput")
+    worst = max(noise_floor(one) for one in experiment.controls.values())
+    (look,) = looks(page({**both, numbered(8): fast}))
+    assert f"up to ±{worst * 100:.1f} % (all_reduce 64 KiB, all_reduce 1 KiB)" in look.text
     assert looks(page({**QUIET, numbered(8): QUIET[DEFAULT]})) == []
     assert looks(page(NOISY)) == [], "there is nothing to decide"
+
+
+def named(name, value):
+    return Variant((Assignment(name, value),))
+
+
+def test_an_unknown_setting_counts_only_beyond_the_noise_of_the_default():
+    """A difference of 38 % and a mean are none where the default differs by more from itself."""
+    noisy = ([0.7, 0.75, 0.7], [0.7, 0.9, 0.7])
+    unknown, known = named("SOME_NAME", "1"), numbered(8)
+    defaults = {
+        DEFAULT: ([1.0, 1.5, 1.0], NOISY[DEFAULT][1]),
+        CONTROL: ([1.0, 1.0, 1.4], NOISY[CONTROL][1]),
+    }
+    journal = journal_of({**defaults, unknown: noisy, known: noisy})
+    experiment = experiment_of(journal.trials, "throughput")
+    for case in CASES:
+        assert experiment.compared[unknown, case].effect == "within noise"
+        assert experiment.compared[known, case].is_ranked
+    assert experiment.overall(known) is not None
+    assert experiment.overall(unknown) is None
+    table = ExperimentTable()
+    text = table.begin(journal.header) + "".join(map(table.add, journal.trials))
+    text += table.end(journal.footer)
+    (row,) = [line for line in text.splitlines() if line.strip().startswith("SOME_NAME=1  ")]
+    assert row.split() == ["SOME_NAME=1", "noise", "noise"]
+    assert (
+        "SOME_NAME=1: noise: SOME_NAME is unknown to cclmark, and no difference exceeds the noise "
+        "of the default against itself (all_reduce 1 KiB, all_reduce 64 KiB)"
+    ) in text
+
+
+def test_an_unknown_setting_that_is_faster_is_named_as_unknown():
+    unknown = named("SOME_NAME", "1")
+    journal = journal_of({**QUIET, unknown: ([0.5, 0.501, 0.5], [0.5, 0.501, 0.5])})
+    table = ExperimentTable()
+    text = table.begin(journal.header) + "".join(map(table.add, journal.trials))
+    text += table.end(journal.footer)
+    assert text.count("; SOME_NAME is unknown to cclmark") == 2
 
 
 @pytest.mark.parametrize("table", [ExperimentTable(), ExperimentMarkdown()])

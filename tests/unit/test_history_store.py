@@ -1,7 +1,9 @@
 """The history as its users in Python see it, in SQLite and in PostgreSQL."""
 
 import dataclasses
+import itertools
 import json
+import math
 import multiprocessing
 import os
 import re
@@ -21,6 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, insert, inspect, select, text, update
 
+from cclmark.analysis.run_noise import BANDS, NoiseClass
 from cclmark.errors import MissingError, UsageError
 from cclmark.history import migrations, tables
 from cclmark.history.database import Database, default_path
@@ -427,11 +430,85 @@ class TestRemoving:
         with Database(filled_place).reading() as connection:
             for table in tables.metadata.tables:
                 rows = connection.scalar(text(f"SELECT count(*) FROM {table}"))
+                if table == "cclmark_noise":
+                    assert rows > 0
+                    continue
                 assert rows == (1 if table == "cclmark_schema" else 0), table
 
     def test_none(self, filled):
         filled.remove([])
         assert filled.runs(EVERYTHING)[1] == 10
+
+
+class TestNoise:
+    """The noise from run to run of a machine, which its history measures."""
+
+    @staticmethod
+    def header(number=1):
+        return read_journal(RUNS / f"default-{number}.jsonl").header
+
+    def test_three_runs_measure_it(self, history):
+        for number in (1, 2):
+            history.add(content(f"default-{number}"), "x")
+        assert history.own_noise(self.header()) == {}
+        history.add(content("default-3"), "x")
+        found = history.own_noise(self.header())
+        assert {one.band for one in found} == {name for _, name in BANDS}
+        assert {(one.clocked, one.operation, one.ccl) for one in found} == {
+            (clocked, "all_reduce", "nccl") for clocked in ("call", "device")
+        } or {one.clocked for one in found} == {"call"}
+        assert {one.freedom for one in found.values()} == {2}
+        # By hand, for the largest messages.
+        logs = {}
+        for number in (1, 2, 3):
+            for one in read_journal(RUNS / f"default-{number}.jsonl").results:
+                if one.case.size_bytes > 1 << 20:
+                    logs.setdefault(one.case, []).append(math.log(one.summary.time_s))
+        squares = [(b - a) ** 2 for own in logs.values() for a, b in itertools.pairwise(own)]
+        key = NoiseClass("call", "all_reduce", "nccl", "above 1 MiB")
+        expected = math.sqrt(sum(squares) / len(squares) / 2)
+        assert found[key].share == pytest.approx(max(expected, 1e-4))
+
+    def test_it_is_of_a_machine_and_a_method(self, history):
+        for number in (1, 2, 3):
+            history.add(content(f"default-{number}"), "x")
+        header = self.header()
+        devices = [msgspec.structs.replace(one, name="NVIDIA A100") for one in header.devices]
+        other = msgspec.structs.replace(header, devices=devices)
+        assert history.own_noise(other) == {}
+        blocking = msgspec.structs.replace(header.settings, timing="blocking")
+        assert history.own_noise(msgspec.structs.replace(header, settings=blocking)) == {}
+
+    def test_it_remains_when_the_runs_are_removed(self, history):
+        for number in range(1, 6):
+            history.add(content(f"default-{number}"), "x")
+        known = history.own_noise(self.header())
+        assert {one.freedom for one in known.values()} == {4}
+        history.remove([run.number for run in history.runs(EVERYTHING)[0]][:2])
+        history.add(content("ctas8"), "x")  # four runs know less than five
+        assert history.own_noise(self.header()) == known
+
+    def test_damaged_rows_are_no_noise(self, history, history_place):
+        for number in (1, 2, 3):
+            history.add(content(f"default-{number}"), "x")
+        for change in ("deviation = 0", "deviation = -1", "runs = 1"):
+            with Database(history_place).writing() as connection:
+                connection.execute(text(f"UPDATE cclmark_noise SET {change}"))
+            assert history.own_noise(self.header()) == {}
+
+    def test_a_trend_of_another_machine_uses_its_own(self, history):
+        """With three runs of each level the assumed noise of H200 would decide elsewhere."""
+        for number in range(1, 7):
+            devices = self.header(number).devices
+            named = [msgspec.structs.replace(one, name="NVIDIA A100") for one in devices]
+            history.add(changed(f"default-{number}", devices=msgspec.to_builtins(named)), "x")
+        series, _ = history.series(EVERYTHING)
+        assert not any(one.is_measured_machine for one in series)
+        assert {one.noise.freedom for one in series} == {5}
+        for number in range(1, 7):
+            history.add(content(f"default-{number}"), "x", replace=True)
+        series, _ = history.series(EVERYTHING)
+        assert all(one.is_measured_machine for one in series)
 
 
 HOSTILE = "x'; DROP TABLE cclmark_runs; --\x00\x1b[2J\u202e\x85é"
@@ -670,6 +747,7 @@ class TestVersions:
             connection.execute(text("DROP INDEX cclmark_results_trend"))
             for column in ("device_time_s", "device_half_width"):
                 connection.execute(text(f"ALTER TABLE cclmark_results DROP COLUMN {column}"))
+            connection.execute(text("DROP TABLE cclmark_noise"))
             connection.execute(text("UPDATE cclmark_schema SET version = 1"))
         with pytest.raises(MissingError, match="older schema 1"):
             History(history_place, read_only=True).runs(EVERYTHING)
@@ -683,7 +761,18 @@ class TestVersions:
             ("auto", True): 1,
         }
         with Database(history_place).reading() as connection:
-            assert version_of(connection) == 2
+            assert version_of(connection) == 3
+
+    def test_version_2_knew_no_noise(self, history_place):
+        """It is measured from the runs that are there."""
+        for number in (1, 2, 3):
+            History(history_place).add(content(f"default-{number}"), "x")
+        header = read_journal(RUNS / "default-1.jsonl").header
+        known = History(history_place).own_noise(header)
+        with Database(history_place).writing() as connection:
+            connection.execute(text("DROP TABLE cclmark_noise"))
+            connection.execute(text("UPDATE cclmark_schema SET version = 2"))
+        assert History(history_place).own_noise(header) == known != {}
 
     def test_an_older_one_is_brought_up_to_date(self, history_place, monkeypatch):
         """Tables of an older version with a run in them, and a program that knows one more."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -251,6 +253,38 @@ def test_the_last_report_of_the_library_counts():
         "The library itself reports 120 MiB that it tracks (90 MiB persistent, 30 MiB that "
         "ncclCommSuspend releases)."
     ) in memory_sentences([result], header_of())
+
+
+@pytest.mark.parametrize(
+    ("created", "sizes", "end"),
+    [
+        (-50, "with nccl, the free device memory grows by 39 MiB per rank", "takes 44 MiB more"),
+        (-11, "nccl takes 0 B of device memory per rank", "takes 5 MiB more"),
+    ],
+)
+def test_no_size_is_negative(created, sizes, end):
+    """Other processes may release memory meanwhile."""
+    text = "\n".join(memory_sentences([result_of(0, created=created)], header_of()))
+    assert f"{sizes} (measured: " in text
+    assert f"The end of the communicator {end}; " in text
+    assert not re.search(r"(takes|gives|grows by|decreases by) -", text)
+
+
+def test_ranks_whose_memory_changes_in_both_directions():
+    results = [result_of(0), result_of(1, created=-50)]
+    text = "\n".join(memory_sentences(results, header_of()))
+    assert "with nccl, the used device memory changes by -39 MiB to +111 MiB per rank" in text
+
+
+@pytest.mark.parametrize(
+    ("pss_mib", "words"), [(20, "grows by 0 B"), (5, "shrinks by 15 MiB"), (21, "grows by 1 MiB")]
+)
+def test_a_process_that_needs_less_memory_shrinks(pss_mib, words):
+    result = result_of(0)
+    own = msgspec.structs.replace(result.stages[0], after=reading(1, pss_mib=pss_mib))
+    result.stages[0] = own
+    text = "\n".join(memory_sentences([result], header_of(runtime="host")))
+    assert f"With nccl, a rank's process {words} (PSS, measured)" in text
 
 
 def test_sentences_give_the_range_of_ranks():

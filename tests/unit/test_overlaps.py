@@ -13,6 +13,7 @@ from cclmark.report.kinds.overlap_columns import OVERLAPS, overlap_cells
 from cclmark.report.wording.overlap_words import (
     against_rows,
     against_title,
+    alone_text,
     cells_of,
     remarks_of,
     share_text,
@@ -20,7 +21,7 @@ from cclmark.report.wording.overlap_words import (
     wrong_lines,
 )
 from cclmark.results.kinds import OverlapResult, TrialResult, failed
-from cclmark.results.schema import Finding, OverlapFigures, Verification
+from cclmark.results.schema import Finding, OverlapFigures, OverlapTimes, Verification
 
 SMALL = Case("all_reduce", "nccl", 2, "float32", 1 << 20, 1 << 18, False, reduction="sum")
 LARGE = Case("all_reduce", "nccl", 2, "float32", 1 << 30, 1 << 28, False, reduction="sum")
@@ -61,6 +62,35 @@ def test_rounds_are_outermost_and_cases_innermost():
     assert planned[2].case.in_place
     assert not planned[0].case.in_place
     assert len({one.series() for one in planned}) == 2
+
+
+def test_rounds_without_figures_are_counted_and_the_row_is_not_called_skipped():
+    rounds = [result(n, n) for n in range(3)]
+    rounds[1] = msgspec.structs.replace(
+        rounds[1], status="skipped", reason="no operation ran beside", figures=None
+    )
+    (one,) = summaries_of(rounds)
+    assert one.status == "ok"
+    assert "skipped" not in cells_of(one)
+    assert remarks_of([one]) == [
+        "in 1 of 3 rounds no operation ran entirely beside the other work: these rounds are left "
+        "out: default 1 GiB"
+    ]
+    (none,) = summaries_of([rounds[1]])
+    assert none.status == "skipped"
+    assert "skipped" in cells_of(none)
+    assert remarks_of([none]) == ["skipped: no operation ran beside: default 1 GiB"]
+
+
+def test_the_time_alone_is_explained_with_its_number_of_operations():
+    marks = [[0.0, 1e-3, 2e-3], [0.0, 1e-3, 2e-3]]
+    times = OverlapTimes(marks, [[], []], [], 38, 1)
+    (one,) = summaries_of([msgspec.structs.replace(result(0, 0), communication_alone=times)])
+    assert alone_text([one]).startswith(
+        "alone: the mean of 76 collectives in a row, as many as beside the compute, of the slowest "
+        "rank; a sweep reports the median"
+    )
+    assert alone_text(summaries_of([result(0, 0)])) == ""
 
 
 def test_the_work_of_a_compute():

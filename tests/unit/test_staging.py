@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cclmark.analysis.findings import findings
 from cclmark.plan.operations import OPERATIONS
 from cclmark.report.charts.naming import Run
 from cclmark.report.kinds.case_markdown import CaseMarkdown
@@ -55,6 +56,39 @@ def test_the_table_marks_the_time_and_explains_the_mark(columns):
         assert f"{one.summary.time_s * 1e6:.2f}* " in text or one.summary.time_s >= 1e-3
     assert "  * the time includes copying the input aside" in text
     assert "*" not in export(TableExporter(terminal_columns=columns), of("all_reduce"))
+
+
+def test_a_row_with_the_copy_is_no_headline_where_a_plain_one_exists():
+    """Not even where the plain one did not converge and is slower."""
+    journal = of("alltoall")
+    results = [
+        one
+        if one.case.in_place
+        else msgspec.structs.replace(
+            one,
+            converged=False,
+            summary=msgspec.structs.replace(
+                one.summary,
+                time_s=one.summary.time_s * 10,
+                busbw_bytes_per_s=one.summary.busbw_bytes_per_s / 10,
+            ),
+        )
+        for one in journal.results
+    ]
+    (found,) = findings(results)
+    assert not found.peak.case.in_place
+    assert not found.latency.case.in_place
+    assert found.peak.summary.busbw_bytes_per_s == max(
+        one.summary.busbw_bytes_per_s for one in results if not one.case.in_place
+    )
+    text = export(TableExporter(), Journal(journal.header, results, footer=journal.footer))
+    (line,) = [one for one in text.splitlines() if "peak bus bandwidth" in one]
+    assert "out-of-place (not converged, ±" in line
+    assert "in-place" not in line
+    assert "*" not in line
+    (alone,) = findings([one for one in results if one.case.in_place])
+    assert alone.peak.case.in_place
+    assert alone.latency.case.in_place
 
 
 def test_markdown_marks_the_time_and_explains_the_mark():

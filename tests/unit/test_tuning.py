@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from dataclasses import replace
 from functools import cache, partial
@@ -16,6 +17,7 @@ from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import REGISTRATION, Assignment
 from cclmark.recording.trial_measuring import EndedError, TrialTimes
+from cclmark.recording.tune_budget import Budget
 from cclmark.recording.tuning import (
     ENVIRONMENT_FILE,
     TuneRequest,
@@ -58,6 +60,9 @@ def time_of(choice: tuple[str, str, int], size: int) -> float:
     if algorithm == "tree":
         latency_s, rate = latency_s * 1.3, rate * 0.9
     return latency_s + channels * 0.05e-6 + size / rate
+
+
+CASE_OF_BUDGET = Case("all_reduce", "nccl", 2, "float32", 64, 16, False, reduction="sum")
 
 
 class Simulated:
@@ -612,7 +617,32 @@ def test_operations_without_a_tuner_need_a_change_of_the_program(tmp_path):
 def test_a_deadline_ends_the_search(tmp_path):
     result = tuned(tmp_path / "tuned", Simulated(), budget_s=0.0)
     assert not result.operations[0].found.complete
-    assert "the search ended by its budget" in "\n".join(tune_lines(result))
+    text = "\n".join(tune_lines(result))
+    assert re.search(
+        r"the search ended after \d+\.\d s, because the rest of the 0 s is for the proof: more "
+        r"time may find more \(--budget\)",
+        text,
+    )
+
+
+def test_the_reason_why_a_search_ends_has_its_times():
+    class Known:
+        number = 0
+
+        def expected_s(self, trials):
+            return 2.0 if len(trials) == 1 else 1.5
+
+    budget = Budget(Known(), 15.0, [CASE_OF_BUDGET], 5)
+    assert budget.end_reason == ""
+    assert not budget.ends_search([None])
+    assert budget.end_reason == ""
+    tight = Budget(Known(), 10.0, [CASE_OF_BUDGET], 5)
+    tight._begin_s -= 1.4
+    assert tight.ends_search([None])
+    assert tight.end_reason == (
+        "after 1.4 s, because its next round (about 2.0 s) and the proof (about 9.0 s) would "
+        "exceed the 10 s"
+    )
 
 
 def test_the_same_times_lead_to_the_same_trials(tmp_path):

@@ -20,11 +20,9 @@ from cclmark.analysis.ratio import (
     RunMedian,
     WithInterval,
     estimate,
+    freedom_of,
 )
-from cclmark.analysis.run_noise import SHARED_PART, RunNoise
-
-# The largest size of each band in bytes.
-_BANDS = ((32 << 10, "up to 32 KiB"), (1 << 20, "above 32 KiB to 1 MiB"), (math.inf, "above 1 MiB"))
+from cclmark.analysis.run_noise import SHARED_PART, RunNoise, band_of
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ def bands(found: Sequence[Compared], margin: float = MARGIN) -> list[Band]:
     groups: dict[tuple[str, str], list[ComparedTimes]] = {}
     for one in found:
         if one.figures is not None and one.alike and one.judged is judged:
-            groups.setdefault((one.thing.operation_words(), _band(one.size_bytes)), []).append(
+            groups.setdefault((one.thing.operation_words(), band_of(one.size_bytes)), []).append(
                 one.figures
             )
     result = []
@@ -132,7 +130,8 @@ def _joint(cases: Sequence[ComparedTimes]) -> RatioEstimate | None:
         ]
         for side in (0, 1)
     )
-    return estimate(before, after)
+    noise_freedom = freedom_of(noise for one in cases for noise in one.noise)
+    return estimate(before, after, noise_freedom)
 
 
 def _precision(case: ComparedTimes) -> float:
@@ -164,7 +163,3 @@ def _observation(
             shared += weight * math.sqrt(SHARED_PART * variance)
             own += weight**2 * (1 - SHARED_PART) * variance
     return LogTime(log, samples if known else None, shared**2 + own if assumed else None)
-
-
-def _band(size_bytes: int) -> str:
-    return next(name for most, name in _BANDS if size_bytes <= most)

@@ -178,7 +178,13 @@ class _Series:
             if self._noise is None:
                 return _NO_SPLIT
             noise = samples + self._noise.variance(math.exp(self._middle + mean))
-            chance = max(chance, math.erfc(math.sqrt(most / noise / 2)))
+            freedom_of_noise = self._noise.freedom
+            by_noise = (
+                math.erfc(math.sqrt(most / noise / 2))
+                if freedom_of_noise is None
+                else student_tails(math.sqrt(most / noise), freedom_of_noise)
+            )
+            chance = max(chance, by_noise)
         return _Split(first + size, min(1.0, looks * chance))
 
 

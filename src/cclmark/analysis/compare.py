@@ -1,8 +1,9 @@
 """Compares two configurations case by case and separates differences from the noise of runs.
 
 Runs of one command differ by more than their samples do (analysis/run_noise.py). The interval of a
-ratio therefore includes the noise from run to run. With three runs of each side it is measured,
-otherwise assumed.
+ratio therefore includes the noise from run to run. With three runs of each side it is measured.
+With fewer it is that of the machine's own history, or the assumed one on machines for which it was
+measured. Elsewhere it is unknown: the samples give the least interval, and there is no verdict.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from cclmark.analysis.ratio import (
     geometric_mean,
     ratio_estimate,
 )
-from cclmark.analysis.run_noise import LAUNCHES, RunNoise, run_noise
+from cclmark.analysis.run_noise import (
+    LAUNCHES,
+    OwnNoise,
+    OwnNoiseOf,
+    RunNoise,
+    class_of,
+    is_measured_machine,
+    run_noise,
+)
 from cclmark.analysis.statistics import median
 from cclmark.analysis.student import NORMAL_975
 from cclmark.plan.cases import Case
@@ -30,22 +39,29 @@ from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.schema import Summary, TransferSummary
 
+_NO_NOISE = RunNoise(0.0)
 _ABSENT = "not measured "  # before or after: the reason of a case without a result there
 MARGIN = 0.05  # the default of the smallest difference that matters
 
 
 @dataclass(frozen=True)
 class Side:
-    """The runs of one configuration. ``incomplete``: missing parts of their journals, in words."""
+    """The runs of one configuration. ``incomplete``: missing parts of their journals, in words.
+
+    ``own_noise``: returns the noise of the machine of a run that its history measured.
+    """
 
     name: str
     runs: Sequence[Journal]
     incomplete: Sequence[str] = ()
+    own_noise: OwnNoiseOf = lambda _: {}
 
 
 @dataclass(frozen=True)
 class ComparedTimes:
-    """The times of one case on both sides, a point for each run, and each side's assumed noise.
+    """The times of one case on both sides, a point for each run, and each side's noise.
+
+    The noise is assumed, or measured by the history; None if it is unknown.
 
     ``runs``: the numbers of the runs of each side that the points come from; None for the first
     runs.
@@ -80,13 +96,18 @@ class ComparedTimes:
         """The ratio with its interval; None if the interval is unknown."""
         return ratio_estimate(self.before, self.after, self.noise)
 
+    def least_estimate(self) -> RatioEstimate | None:
+        """The ratio with the interval of the samples alone, which runs only widen."""
+        return ratio_estimate(self.before, self.after, (_NO_NOISE, _NO_NOISE))
+
 
 @dataclass(frozen=True)
 class Compared(WithInterval):
     """A case or transfer that one or both sides measured.
 
     ``figures`` are the judged times, None if a side has no times. ``estimate`` is their ratio with
-    its interval, None if the interval is unknown; ``reason`` contains the reason. ``alike``:
+    its interval, None if the interval is unknown; ``reason`` contains the reason, and ``least`` the
+    least interval if only the noise from run to run is unknown. ``alike``:
     whether the figures may be divided by each other. ``calls``: the cost of a call on both sides,
     if the judged figure is the device's time and launches determine the cost of a call on a side.
     ``lost``: whether it was measured before and not after. ``ran``: what the library ran before and
@@ -101,6 +122,7 @@ class Compared(WithInterval):
     reason: str = ""
     lost: bool = False
     alike: bool = True
+    least: RatioEstimate | None = None
     ran: tuple[str, str] = ("", "")
 
     @property
@@ -220,11 +242,12 @@ def _gathered(side: Side, *, alike: bool) -> dict[Case | Transfer, _Found]:
     """The results by case. With ``alike``, cases of different libraries have the same key."""
     found: dict[Case | Transfer, _Found] = {}
     for number, run in enumerate(side.runs):
+        own_noise = side.own_noise(run.header)
         for key, results in _by_key(run, alike=alike).items():
             known = found.get(key)
             if known is None:
                 thing = results[0].item
-                noises = (_noise(run, thing, device=device) for device in (False, True))
+                noises = (_noise(run, thing, own_noise, device=device) for device in (False, True))
                 known = _Found(thing, (), "", "", *noises)
             problem = next((text for one in results if (text := _problem(one))), "")
             measured = known.measured
@@ -258,15 +281,17 @@ def _by_key(
 UNKNOWN = "unknown"
 
 
-def on_host(run: Journal) -> bool:
-    """Whether the run has host devices, for which the noise from run to run is unknown."""
-    return any(device.runtime == "host" for device in run.header.devices)
-
-
-def _noise(run: Journal, thing: Case | Transfer, *, device: bool) -> RunNoise | None:
-    if on_host(run):
+def _noise(
+    run: Journal, thing: Case | Transfer, own_noise: OwnNoise, *, device: bool
+) -> RunNoise | None:
+    """The noise from run to run of the machine; None if it is unknown."""
+    header = run.header
+    own = own_noise.get(class_of(thing, device=device))
+    if own is not None:
+        return own
+    if not is_measured_machine([one.name for one in header.devices], len(header.hosts)):
         return None
-    settings = run.header.settings
+    settings = header.settings
     return run_noise(thing, settings.timing, settings.barrier, device=device)
 
 
@@ -361,8 +386,8 @@ def _judged(key: Case | Transfer, first: _Found, second: _Found, margin: float) 
     calls = None
     if by_device and any(one.launch_bound for one in everything):
         sides = [[one.call for one in found.measured] for found in (first, second)]
-        assumed = (None if noise[0] is None else LAUNCHES, None if noise[1] is None else LAUNCHES)
-        calls = _figures(sides[0], sides[1], assumed, runs)
+        of_calls = (_launches(first.call_noise), _launches(second.call_noise))
+        calls = _figures(sides[0], sides[1], of_calls, runs)
     foreign = _of_another_tool(first, second)
     clocks = [sorted({one.clock for one in side}) for side in chosen]
     if clocks[0] != clocks[1]:
@@ -373,11 +398,23 @@ def _judged(key: Case | Transfer, first: _Found, second: _Found, margin: float) 
         return Compared(thing, "not comparable", figures, reason=reason, alike=bool(foreign))
     estimate = figures.estimate()
     if estimate is None:
-        unsure = f"the noise of host runs is unknown: {LEAST_RUNS} runs of each side measure it"
         few = "too few samples to estimate the error of a time"
-        reason = foreign or (unsure if None in noise else few)
-        return Compared(thing, "not comparable", figures, reason=reason)
+        reason = foreign or (unknown_noise(*map(len, chosen)) if None in noise else few)
+        least = figures.least_estimate()
+        return Compared(thing, "not comparable", figures, reason=reason, least=least)
     return Compared(thing, estimate.verdict(margin), figures, estimate, calls)
+
+
+def unknown_noise(before: int, after: int) -> str:
+    """Why there is no verdict on a machine of unknown noise. ``before``, ``after``: runs."""
+    more = LEAST_RUNS - before
+    number = f"{more} more {'run' if more == 1 else 'runs'}" if before == after else "3 runs"
+    return f"the noise between runs is unknown for this machine: {number} of each side measure it"
+
+
+def _launches(noise: RunNoise | None) -> RunNoise | None:
+    """The noise of calls whose cost launches determine, if the noise of a case's calls is so."""
+    return noise if noise is None or noise.freedom is not None else LAUNCHES
 
 
 def _figures(

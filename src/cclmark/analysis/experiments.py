@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import msgspec
@@ -17,7 +17,7 @@ from cclmark.analysis.paired import (
 from cclmark.analysis.ratio import RatioEstimate, geometric_mean
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
-from cclmark.plan.library_settings import find_setting, foreign_setting
+from cclmark.plan.library_settings import find_setting, foreign_setting, is_listed
 from cclmark.plan.trials import PROOF
 from cclmark.plan.variants import LIBRARY, PLACEMENT, Assignment, Variant
 from cclmark.results.figures import AUTO
@@ -26,10 +26,20 @@ from cclmark.results.schema import Explanation
 
 MARGIN = 0.02  # a smaller difference does not matter
 MOST_NOISE = 0.25  # above: settings that are worth using would not be found
+
+_UNRANKED = ("within noise", "no effect", "failed", "wrong", "skipped")
 _LEAST_ROUNDS = 2
 
 Effect = Literal[
-    "faster", "slower", "no difference", "inconclusive", "no effect", "failed", "wrong", "skipped"
+    "faster",
+    "slower",
+    "no difference",
+    "inconclusive",
+    "within noise",
+    "no effect",
+    "failed",
+    "wrong",
+    "skipped",
 ]
 
 
@@ -59,9 +69,7 @@ class VariantResult:
     @property
     def is_ranked(self) -> bool:
         """Whether its speed-up counts: it was measured, is right and took effect."""
-        return self.estimate is not None and self.effect not in (
-            *("no effect", "failed", "wrong", "skipped"),
-        )
+        return self.estimate is not None and self.effect not in _UNRANKED
 
     @property
     def time_s(self) -> float | None:
@@ -111,12 +119,9 @@ class Experiment:
         return next((one for one in self.ranked(case) if one.effect == "faster"), None)
 
     def is_too_noisy(self, case: Case) -> bool:
-        """Whether the default differs too much from itself to decide about any variant."""
+        """Whether the default differs so much from itself that most variants are undecided."""
         control = self.controls.get(case)
-        if control is None or noise_floor(control) <= MOST_NOISE:
-            return False
-        ranked = self.ranked(case)
-        return bool(ranked) and all(one.effect not in ("faster", "slower") for one in ranked)
+        return control is not None and noise_floor(control) > MOST_NOISE
 
     def overall(self, variant: Variant) -> float | None:
         """The geometric mean of the speed-ups over the cases; None unless it counts in all."""
@@ -144,6 +149,9 @@ def experiment_of(results: Iterable[TrialResult], timing: str) -> Experiment:
     default = next((one for one in variants if one.is_default and not one.control), Variant())
     control = next((one for one in variants if one.control), None)
     cases = list(dict.fromkeys(case for variant, case in by_place if variant == default))
+    # What tune measures for its files is not a setting of a user.
+    of_user = {one.trial.variant for one in every if not one.trial.stage}
+    unknown = {one: text for one in variants if one in of_user and (text := unknown_settings(one))}
     compared: dict[tuple[Variant, Case], VariantResult] = {}
     controls: dict[Case, RatioEstimate] = {}
     defaults_s: dict[Case, float] = {}
@@ -162,10 +170,33 @@ def experiment_of(results: Iterable[TrialResult], timing: str) -> Experiment:
         for variant in variants:
             if not variant.is_default:
                 pair = _Pair(by_place.get((variant, case), {}), usual, timing)
-                compared[variant, shown[case]] = pair.compared(variant, shown[case], floor)
+                found = pair.compared(variant, shown[case], floor)
+                if variant in unknown:
+                    found = _beyond_noise(found, unknown[variant])
+                compared[variant, shown[case]] = found
     own = [one for one in variants if not one.is_default]
     rounds = len({result.trial.round for result in every})
     return Experiment([shown[case] for case in cases], own, compared, defaults_s, controls, rounds)
+
+
+def unknown_settings(variant: Variant) -> str:
+    """The variables of a variant that no library's file lists, with commas; empty for none."""
+    names = [one.name for one in variant.assignments if one.is_variable]
+    return ", ".join(name for name in names if not is_listed(name))
+
+
+def _beyond_noise(found: VariantResult, unknown: str) -> VariantResult:
+    """The comparison of a variant with ``unknown`` settings: it counts only beyond the noise.
+
+    Such a variable may be read by nothing, so its time is taken as that of the default once more.
+    """
+    is_unknown = f"{unknown} {'are' if ',' in unknown else 'is'} unknown to cclmark"
+    if found.effect in ("faster", "slower"):
+        return replace(found, reason=is_unknown)
+    if found.effect not in ("no difference", "inconclusive"):
+        return found
+    reason = f"{is_unknown}, and no difference exceeds the noise of the default against itself"
+    return replace(found, effect="within noise", reason=reason)
 
 
 def _compared_case(case: Case, varied: set[str]) -> Case:

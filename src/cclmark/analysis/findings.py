@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.device_time import converged, largest_launch_bound
+from cclmark.analysis.device_time import largest_launch_bound
 from cclmark.plan.cases import Case
+from cclmark.plan.operations import info_of
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Summary
 
@@ -17,13 +18,12 @@ class OperationFindings:
     """The best bandwidth and the smallest message's latency of one operation with one library.
 
     ``name`` contains the operation, and the library and the number of ranks if there are several.
-    ``peak`` is the converged result with the highest bus bandwidth, None if no result converged.
-    ``unsettled_peak`` is the result with the highest bus bandwidth that did not converge, if it is
-    above the peak. ``half_peak_bytes`` (n_1/2 of Hockney, "The science of computer benchmarking",
-    1996) is the smallest size from which on all bus bandwidths of the peak's curve, converged or
-    not, are at least half of the peak. It is None if that is the curve's first size, and if a
-    message larger than the peak's has less. ``latency`` is the result of the smallest message,
-    ``largest_bytes`` the size of the largest.
+    ``peak`` is the result with the highest bus bandwidth, converged or not, ``latency`` that of the
+    smallest message. Both are results without cclmark's copy of the input (is_staged) if there are
+    any. ``half_peak_bytes`` (n_1/2 of Hockney, "The science of computer benchmarking", 1996) is the
+    smallest size from which on all bus bandwidths of the peak's curve are at least half of the
+    peak. It is None if that is the curve's first size, and if a message larger than the peak's has
+    less. ``largest_bytes`` is the size of the largest message.
     ``late_rank`` is the rank that the others waited for in most cases, ``slowest_rank`` the rank
     that took longest in most; None if no rank stands out. ``launch_bound`` is the largest case
     whose time launches determine, None if there is no such case.
@@ -31,14 +31,13 @@ class OperationFindings:
 
     name: str
     operation: str
-    peak: CaseResult | None
+    peak: CaseResult
     latency: CaseResult
     largest_bytes: int
     slowest_rank: int | None
     late_rank: int | None
     launch_bound: CaseResult | None = None
     half_peak_bytes: int | None = None
-    unsettled_peak: CaseResult | None = None
 
 
 def measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]:
@@ -48,6 +47,19 @@ def measured(results: Sequence[CaseResult]) -> list[tuple[CaseResult, Summary]]:
         for result in results
         if result.summary is not None and result.status != "wrong"
     ]
+
+
+def is_staged(result: CaseResult) -> bool:
+    """Whether the time of a measured case includes cclmark's copy of the input.
+
+    Times of another tool, whose route is unknown, do not include it.
+    """
+    return (
+        result.summary is not None
+        and result.case.in_place
+        and result.route != ""
+        and info_of(result.case.operation).staged_in_place
+    )
 
 
 def settled(results: Sequence[CaseResult]) -> list[CaseResult]:
@@ -71,14 +83,11 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
         own = measured(by_key.get(key, []))
         if not own:
             continue
-        peak = max(
-            (pair for pair in own if converged(pair[0])),
-            key=lambda pair: pair[1].busbw_bytes_per_s,
-            default=None,
-        )
-        smallest = min(result.case.size_bytes for result, _ in own)
+        plain = [pair for pair in own if not is_staged(pair[0])] or own
+        peak = max(plain, key=lambda pair: pair[1].busbw_bytes_per_s)
+        smallest = min(result.case.size_bytes for result, _ in plain)
         latency = min(
-            (pair for pair in own if pair[0].case.size_bytes == smallest),
+            (pair for pair in plain if pair[0].case.size_bytes == smallest),
             key=lambda pair: pair[1].time_s,
         )
         operation, ccl, ranks = key
@@ -88,14 +97,13 @@ def findings(results: Sequence[CaseResult]) -> list[OperationFindings]:
             OperationFindings(
                 name=" · ".join(filter(None, words)),
                 operation=operation,
-                peak=None if peak is None else peak[0],
+                peak=peak[0],
                 latency=latency[0],
                 largest_bytes=max(result.case.size_bytes for result, _ in own),
                 slowest_rank=_most_often([summary.slowest_rank for _, summary in own]),
                 late_rank=_most_often([summary.late_rank for _, summary in own]),
                 launch_bound=largest_launch_bound([result for result, _ in own]),
-                half_peak_bytes=None if peak is None else _half_peak_bytes(peak, own),
-                unsettled_peak=_unsettled_peak(peak, own),
+                half_peak_bytes=_half_peak_bytes(peak, own),
             )
         )
     return entries
@@ -113,19 +121,6 @@ def _half_peak_bytes(
     below = [size for size, rate in curve if 2 * rate < best.busbw_bytes_per_s]
     above = [size for size, _ in curve if below and below[-1] < size <= at.case.size_bytes]
     return above[0] if above else None
-
-
-def _unsettled_peak(
-    peak: tuple[CaseResult, Summary] | None, own: Sequence[tuple[CaseResult, Summary]]
-) -> CaseResult | None:
-    if peak is None:
-        return None
-    above = [
-        (summary.busbw_bytes_per_s, place)
-        for place, (one, summary) in enumerate(own)
-        if not converged(one) and summary.busbw_bytes_per_s > peak[1].busbw_bytes_per_s
-    ]
-    return own[max(above)[1]][0] if above else None
 
 
 def _key(result: CaseResult) -> tuple[str, str, int]:

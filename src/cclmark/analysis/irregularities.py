@@ -15,7 +15,7 @@ from cclmark.results.schema import Summary
 
 _LEAST_DIP = 0.15  # of the bandwidth of a smaller message
 LEAST_DIP_BYTES = 256 << 10  # below, latency dominates and launches change their level
-_NOISY_CV = 0.10
+NOISY_CV = 0.10
 _LEAST_PLACEMENT = 0.10
 _LEAST_PLACEMENT_BYTES = 1 << 20
 
@@ -73,7 +73,7 @@ def noisy(results: Sequence[CaseResult]) -> list[CaseResult]:
     known = [
         (summary.cv, result)
         for result, summary in _measured(results)
-        if summary.samples > 1 and summary.cv > _NOISY_CV
+        if summary.samples > 1 and summary.cv > NOISY_CV
     ]
     return [result for _, result in sorted(known, key=lambda pair: -pair[0])]
 
@@ -83,7 +83,7 @@ def placement_gaps(results: Sequence[CaseResult]) -> list[PlacementGap]:
     by_case: dict[Case, dict[bool, tuple[CaseResult, Summary]]] = defaultdict(dict)
     for result, summary in _measured(results):
         case = result.case
-        if info_of(case.operation).staged_in_place or summary.cv > _NOISY_CV:
+        if info_of(case.operation).staged_in_place or summary.cv > NOISY_CV:
             continue  # the time of the staging copy is no finding
         if case.size_bytes >= _LEAST_PLACEMENT_BYTES and summary.time_s > 0:
             by_case[msgspec.structs.replace(case, in_place=False)][case.in_place] = result, summary
@@ -119,6 +119,6 @@ def quiet_curves(results: Sequence[CaseResult]) -> list[MeasuredCurve]:
     for result, summary in _measured(results):
         curves[result.case.series()].setdefault(result.case.size_bytes, (result, summary))
     return [
-        [by_size[size] for size in sorted(by_size) if by_size[size][1].cv <= _NOISY_CV]
+        [by_size[size] for size in sorted(by_size) if by_size[size][1].cv <= NOISY_CV]
         for by_size in curves.values()
     ]

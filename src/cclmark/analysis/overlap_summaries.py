@@ -52,7 +52,10 @@ class OverlapSummary:
     collective and of the compute that ran entirely beside the other work. ``launch_bound``,
     ``compute_launch_bound`` and ``together_launch_bound``: whether launches set the times of the
     collective alone, of the compute alone and of both at once in most rounds. ``attempts``: the
-    most in a round. ``implementation`` and its path: the software that computes. ``explanation``:
+    most in a round. ``left_out``: the number of ``rounds`` without figures, because no operation
+    ran entirely beside the other work; ``status`` is that of the others. ``alone_operations``: the
+    number of collectives in a row of which the time alone is the mean, the least of the rounds.
+    ``implementation`` and its path: the software that computes. ``explanation``:
     what ran. ``usual``: the variant that others are compared with, the default if it was measured.
     """
 
@@ -72,6 +75,9 @@ class OverlapSummary:
     implementation_path: str = ""
     explanation: Explanation | None = None
     usual: Variant | None = None
+    rounds: int = 0
+    left_out: int = 0
+    alone_operations: int = 0
 
     @property
     def busbw_alone(self) -> float | None:
@@ -172,9 +178,10 @@ def _summary(
 ) -> OverlapSummary:
     """``compared``: the figures of ``usual`` in this case by round, empty for itself."""
     variant, case, work = place
-    bad = next((one for one in results if one.status != "ok"), None)
     by_round = _figures_by_round(results)
     measured = list(by_round.values())
+    left_out = [one for one in results if measured and one.status == "skipped"]
+    bad = next((one for one in results if one.status != "ok" and one not in left_out), None)
     explanation = next((one.explanation for one in results if one.explanation is not None), None)
     status, reason = ("ok", "") if bad is None else (bad.status, bad.reason)
     if not measured:
@@ -206,7 +213,17 @@ def _summary(
         next(one.implementation_path for one in results if one.figures is not None),
         explanation,
         usual,
+        len(results),
+        len(left_out),
+        min(_alone_operations(one) for one in results if one.figures is not None),
     )
+
+
+def _alone_operations(result: OverlapResult) -> int:
+    times = result.communication_alone
+    if times is None or not times.communication_s:
+        return 0
+    return times.communication_operations * max(0, len(times.communication_s[0]) - 1)
 
 
 def _mostly(rounds: Iterable[bool]) -> bool:

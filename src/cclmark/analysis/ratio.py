@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,7 +44,8 @@ class RatioEstimate:
 
     ``deviation`` is the standard deviation of ``difference``, ``freedom`` the degrees of freedom of
     its measurement, None if the noise from run to run is assumed. ``run_variance``: of one run's
-    logarithm. ``runs``: the number of runs of the side with fewer runs.
+    logarithm. ``runs``: the number of runs of the side with fewer runs; if they are fewer than
+    LEAST_RUNS and ``freedom`` is known, other runs of the machine measured its noise.
     """
 
     difference: float
@@ -57,6 +58,11 @@ class RatioEstimate:
     def assumed(self) -> bool:
         """Whether the noise from run to run is assumed."""
         return self.freedom is None
+
+    @property
+    def by_history(self) -> bool:
+        """Whether other runs of the machine measured the noise from run to run."""
+        return self.freedom is not None and self.runs < LEAST_RUNS
 
     @property
     def ratio(self) -> float:
@@ -141,7 +147,7 @@ class RatioEstimate:
         More runs are better while the noise is assumed, and again once it is measured, but not
         across that limit: Student's t is wider.
         """
-        assumed = range(self.runs + 1, LEAST_RUNS)
+        assumed = range(self.runs + 1, LEAST_RUNS if self.assumed else 0)
         if found := next(filter(are_enough, assumed), None):
             return found
         measured = range(max(self.runs + 1, LEAST_RUNS), MOST_RUNS + 1)
@@ -181,7 +187,7 @@ def ratio_estimate(
 ) -> RatioEstimate | None:
     """The ratio of the times after to the times before; None if its uncertainty is unknown.
 
-    ``noise``: assumed for each side if either side has fewer than LEAST_RUNS runs.
+    ``noise``: of each side if either side has fewer than LEAST_RUNS runs.
     """
     sides = []
     for side, assumed in zip((before, after), noise, strict=True):
@@ -190,16 +196,24 @@ def ratio_estimate(
             runs = None if assumed is None else assumed.variance(time_s)
             own.append(LogTime(math.log(time_s), samples, runs))
         sides.append(own)
-    return estimate(*sides)
+    return estimate(sides[0], sides[1], freedom_of(noise))
 
 
-def estimate(before: Sequence[LogTime], after: Sequence[LogTime]) -> RatioEstimate | None:
+def freedom_of(noise: Iterable[RunNoise | None]) -> int | None:
+    """The degrees of freedom with which the noises were measured; None if all are assumed."""
+    return min((one.freedom for one in noise if one and one.freedom is not None), default=None)
+
+
+def estimate(
+    before: Sequence[LogTime], after: Sequence[LogTime], noise_freedom: int | None = None
+) -> RatioEstimate | None:
     """The difference of the means of two sides, as in a two-sample test.
 
     With at least LEAST_RUNS runs of each side, the variance of the runs' logarithms is pooled and
     Student's t is used; the variance is at least the mean variance from the samples of a run. With
-    fewer runs, the assumed variance of each run is added to that of its samples: two runs that
-    happen to be alike would count as runs without noise. None if a required variance is unknown.
+    fewer runs, the variance of each run that is assumed, or was measured with ``noise_freedom``
+    degrees of freedom, is added to that of its samples: two runs that happen to be alike would
+    count as runs without noise. None if a required variance is unknown.
     """
     sides = (before, after)
     fewest = min(map(len, sides))
@@ -224,7 +238,7 @@ def estimate(before: Sequence[LogTime], after: Sequence[LogTime]) -> RatioEstima
             variances.append(one.samples + one.runs)
             error += variances[-1] / len(side) ** 2
     mean_variance = math.fsum(variances) / len(variances)
-    return RatioEstimate(difference, math.sqrt(error), None, mean_variance, fewest)
+    return RatioEstimate(difference, math.sqrt(error), noise_freedom, mean_variance, fewest)
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -1,18 +1,24 @@
-"""The assumed noise of a case's median from run to run, used if there are too few runs.
+"""The noise of a case's median from run to run, used if there are too few runs to measure it.
 
 Runs of one command differ by more than their samples do: a process keeps its initial level of
-launches, and memory is placed elsewhere. The values were measured on 4 × H200: eleven runs of every
-operation in two series, and four runs each of pairs, of copies, with torch, and timed one by one
-(benchmarks/README.md, "Noise from run to run"; benchmarks/run_noise.py measures them again).
+launches, and memory is placed elsewhere. The noise is a property of a machine. The values here were
+measured on 4 × H200 of one host, and hold for such machines only: eleven runs of every operation in
+two series, and four runs each of pairs, of copies, with torch, and timed one by one
+(benchmarks/README.md, "Noise from run to run"; benchmarks/run_noise.py measures them again). For
+another machine the noise is unknown, unless its history contains enough runs (OwnNoise).
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import info_of
 from cclmark.plan.transfers import Transfer
+from cclmark.results.schema import Header
 
 LAUNCH_SHARE = 0.2  # of a time that launches determine: measured up to 18 %, with torch 12 to 31 %
 LAUNCHES_UP_TO_S = 16e-6  # launches determine shorter times: operations follow no faster
@@ -39,6 +45,9 @@ SHARE_ONE_BY_ONE = 0.02
 SHARED_PART = 2 / 3
 
 _ONE_BY_ONE = frozenset(("blocking", "per-op"))
+_MEASURED_ON = "NVIDIA H200"
+#: The largest size in bytes of each band of sizes, whose cases are judged together.
+BANDS = ((32 << 10, "up to 32 KiB"), (1 << 20, "above 32 KiB to 1 MiB"), (math.inf, "above 1 MiB"))
 
 
 @dataclass(frozen=True)
@@ -46,13 +55,15 @@ class RunNoise:
     """The standard deviation of a median from run to run.
 
     It is ``short_share`` of a time of up to ``short_up_to_s`` seconds. For a longer time it has two
-    independent parts: ``share`` of the time, and ``launch_s`` seconds.
+    independent parts: ``share`` of the time, and ``launch_s`` seconds. ``freedom``: the degrees of
+    freedom of a machine's own noise; None for the noise that is assumed.
     """
 
     share: float
     launch_s: float = 0.0
     short_share: float = 0.0
     short_up_to_s: float = 0.0
+    freedom: int | None = None
 
     def variance(self, time_s: float) -> float:
         """The variance of the logarithm of a median of ``time_s`` seconds."""
@@ -64,10 +75,47 @@ class RunNoise:
 LAUNCHES = RunNoise(LAUNCH_SHARE)  # of calls whose cost launches determine, however long
 
 
+Clocked = Literal["call", "device"]  # the cost of a call, or the time of the device
+
+
+class NoiseClass(NamedTuple):
+    """The cases of a machine and method that have one noise: ``band`` is a name of BANDS."""
+
+    clocked: Clocked
+    operation: str
+    ccl: str
+    band: str
+
+
+#: The noise that a history measured for the runs of one machine with one method.
+OwnNoise = Mapping[NoiseClass, RunNoise]
+OwnNoiseOf = Callable[[Header], OwnNoise]
+
+
+def band_of(size_bytes: int) -> str:
+    """The name of the band of a size."""
+    return next(name for most, name in BANDS if size_bytes <= most)
+
+
+def class_of(thing: Case | Transfer, *, device: bool) -> NoiseClass:
+    """The class of a case or transfer; ``device``: of the time of the device."""
+    clocked: Clocked = "device" if device else "call"
+    return NoiseClass(clocked, thing.work, thing.library, band_of(thing.size_bytes))
+
+
+def is_measured_machine(names: Iterable[str], hosts: int) -> bool:
+    """Whether the values of this module were measured on such a machine.
+
+    ``names``: of its devices.
+    """
+    kinds = set(names)
+    return kinds == {_MEASURED_ON} and hosts <= 1
+
+
 def run_noise(
     thing: Case | Transfer, timing: str, barrier: str = "own", *, device: bool = False
 ) -> RunNoise:
-    """The noise of ``thing`` on accelerators with the given timing and barrier.
+    """The noise of ``thing`` on H200 of one host with the given timing and barrier.
 
     ``device``: the noise of the device's time, which contains no launch, instead of the cost of a
     call.

@@ -34,6 +34,13 @@ class VariedFlags:
         is_flag=True,
         help="Each value alone instead of all combinations.",
     )
+    allow_unknown_settings: bool = option(
+        OPERATION,
+        "--allow-unknown-settings",
+        default=False,
+        is_flag=True,
+        help="Vary variables too that the file of no library lists.",
+    )
 
 
 @dataclass

@@ -41,7 +41,7 @@ def step_variants(
             )
     if varied and len(libraries) > 1:
         raise UsageError("--vary and several libraries in --ccl exclude each other")
-    notices = check_settings(varied, libraries[0])
+    notices = check_settings(varied, libraries[0], allow_unknown=flags.allow_unknown_settings)
     settings = (
         variants_of(varied, lambda name: PROCESS, one_at_a_time=flags.one_at_a_time)
         if varied

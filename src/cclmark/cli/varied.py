@@ -18,6 +18,7 @@ from cclmark.plan.library_settings import (
     is_kept,
     requires_new_processes,
     unknown_setting_notice,
+    unlisted_setting,
 )
 from cclmark.plan.variants import (
     COMMUNICATOR,
@@ -89,11 +90,19 @@ def scope_of(ccl: str, name: str) -> str:
     return PROCESS if requires_new_processes(ccl, name) else COMMUNICATOR
 
 
-def check_settings(varied: Sequence[VariedSetting], ccl: str, version: str = "") -> list[str]:
-    """Returns notices on unknown and overridden settings.
+def check_settings(
+    varied: Sequence[VariedSetting],
+    ccl: str,
+    version: str = "",
+    *,
+    option: str = "--vary",
+    allow_unknown: bool = False,
+) -> list[str]:
+    """Returns notices on overridden settings and on settings of other libraries.
 
-    ``version``: of the library, empty if it is unknown. Raises UsageError for wrong values, and for
-    settings that have no effect on one host, where all variants run.
+    ``version``: of the library, empty if it is unknown. ``option`` varies the settings. Raises
+    UsageError for wrong values, for settings that have no effect on one host, where all variants
+    run, and for a variable that no library's file lists unless ``allow_unknown`` is set.
     """
     notices = []
     given = {**{name: [value] for name, value in os.environ.items()}, **dict(varied)}
@@ -102,11 +111,11 @@ def check_settings(varied: Sequence[VariedSetting], ccl: str, version: str = "")
         for library in (ccl, "nccl") if not foreign_setting(ccl, name) else ():
             if reason := inactive_on_one_host(library, name, given):
                 raise UsageError(
-                    f"--vary {name}: {reason}, and the ranks of this run are on one host: its "
+                    f"{option} {name}: {reason}, and the ranks of this run are on one host: its "
                     "values could differ by noise only"
                 )
         if Assignment(name, "").option:
-            require_option("--vary", ccl, name)
+            require_option(option, ccl, name)
         elif not Assignment(name, "").is_variable:
             continue
         setting = find_setting(ccl, name)
@@ -114,9 +123,20 @@ def check_settings(varied: Sequence[VariedSetting], ccl: str, version: str = "")
         for one in (setting, find_setting("nccl", name)):
             if one is not None and is_kept(one, os.environ):
                 raise UsageError(
-                    f"--vary {name}: {name}={os.environ[name]} is set in the environment, and "
+                    f"{option} {name}: {name}={os.environ[name]} is set in the environment, and "
                     "cclmark does not override it"
                 )
+        if setting is None and (unlisted := unlisted_setting(ccl, name)):
+            if not allow_unknown:
+                raise UsageError(
+                    f"{option} {name}: {unlisted} cclmark settings --ccl {ccl} lists those of this "
+                    "library; --allow-unknown-settings compares an unknown one nevertheless"
+                )
+            notices.append(
+                f"{name} is unknown to cclmark: its values are not checked, and it may be read by "
+                "nothing"
+            )
+            continue
         if setting is None:
             foreign = foreign_setting(ccl, name)
             notices.append(foreign or unknown_setting_notice(ccl, name))

@@ -19,6 +19,7 @@ from cclmark.errors import CclmarkError, MissingError, OutputError, UsageError
 
 BUSY_S = 5.0  # the limit of a wait for another process's transaction
 CONNECT_S = 5  # the limit for a server's answer
+HISTORY_VARIABLE = "CCLMARK_HISTORY"  # the file or URL of a history, instead of default_path
 _LOCK = 0x63636C6D61726B  # of PostgreSQL: held by a connection that writes
 _LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's error code for a lock timeout
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from cclmark.analysis.run_noise import RunNoise, is_measured_machine
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.results.method import LIBRARY_BARRIER
 
 Thing = Case | Transfer
+_DEVICE_NAMES = re.compile(r"\d+ × (.+?)(?: \(\w+\))?(?:, |$)")  # of run_rows.devices_of
 SeriesKind = Literal["time", "device", "calls"]
 
 
@@ -99,6 +102,7 @@ class StoredSeries:
     ``kind``: ``time``; or, for a case whose calls are launch-bound in at least one run with
     ``--timing auto``, ``device`` for the time of the device and ``calls`` for the cost of a call. A
     run with another timing always has a ``time``. ``of_device``: no time contains a launch.
+    ``noise``: of the machine, as the history measured it; None with too few runs.
     """
 
     thing: Thing
@@ -108,6 +112,7 @@ class StoredSeries:
     figures: list[Figure]
     kind: SeriesKind = "time"
     of_device: bool = False
+    noise: RunNoise | None = None
 
     @property
     def calls(self) -> bool:
@@ -118,6 +123,13 @@ class StoredSeries:
     def on_host(self) -> bool:
         """Whether the machine has host devices."""
         return "(host)" in self.machine
+
+    @property
+    def is_measured_machine(self) -> bool:
+        """Whether the assumed noise was measured on such a machine."""
+        hosts, _, devices = self.machine.partition(": ")
+        names = _DEVICE_NAMES.findall(devices.partition(" [")[0])
+        return is_measured_machine(names, hosts.count(", ") + 1)
 
     @property
     def timing(self) -> str:

@@ -135,6 +135,23 @@ _SECOND = (
     )
     """,
 )
+# Adds the noise from run to run of machines.
+_THIRD = (
+    """
+    CREATE TABLE cclmark_noise (
+        machine TEXT NOT NULL,
+        method TEXT NOT NULL,
+        clocked TEXT NOT NULL,
+        operation TEXT NOT NULL,
+        ccl TEXT NOT NULL,
+        band TEXT NOT NULL,
+        deviation FLOAT(53) NOT NULL,
+        runs BIGINT NOT NULL,
+        measured_at TEXT NOT NULL,
+        UNIQUE (machine, method, clocked, operation, ccl, band)
+    )
+    """,
+)
 
 
 def _step(statements: Sequence[str]) -> Migration:
@@ -147,7 +164,7 @@ def _step(statements: Sequence[str]) -> Migration:
 
 
 # The first step creates the tables. Each other step changes the tables of the previous version.
-MIGRATIONS: Sequence[Migration] = (_step(_FIRST), _step(_SECOND))
+MIGRATIONS: Sequence[Migration] = (_step(_FIRST), _step(_SECOND), _step(_THIRD))
 
 
 def version_of(connection: Connection) -> int:

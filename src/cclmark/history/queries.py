@@ -5,11 +5,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Table, func, or_, select
 
+from cclmark.analysis.run_noise import OwnNoise, RunNoise, class_of
 from cclmark.errors import UsageError
 from cclmark.history.history_model import (
     Figure,
@@ -21,6 +23,7 @@ from cclmark.history.history_model import (
     Thing,
     UnknownRunError,
 )
+from cclmark.history.measured_noise import noise_of
 from cclmark.history.selection import runs_of, things_of
 from cclmark.history.tables import (
     journals,
@@ -175,12 +178,29 @@ def series_of(
     places = {number: place for place, number in enumerate(chosen)}
     series = []
     of_auto = {run.number for run in chosen.values() if _is_auto(run.method)}
+
+    @cache
+    def own_noise(machine: str, method: str) -> OwnNoise:
+        # Times of throughput and of auto may be in one series.
+        usual, timing = noise_of(connection, machine, method), method.partition(",")[0]
+        if timing != THROUGHPUT:
+            return usual
+        other = AUTO + method.removeprefix(THROUGHPUT)
+        return {**noise_of(connection, machine, other), **usual}
+
     for (number, machine, method, kind), points in figures.items():
         thing, clock = wanted[number]
         points.sort(key=lambda point: places[point[0]])
         of_device = kind != "calls" and all(run in of_auto for run, *_ in points)
-        series.append(StoredSeries(thing, machine, method, clock, points, kind, of_device))
+        noise = _noise(own_noise(machine, method), thing, kind)
+        series.append(StoredSeries(thing, machine, method, clock, points, kind, of_device, noise))
     return series, chosen
+
+
+def _noise(own: OwnNoise, thing: Thing, kind: SeriesKind) -> RunNoise | None:
+    """The noise of a series: of the devices' times, or of calls where a run has no others."""
+    call, device = (own.get(class_of(thing, device=of_device)) for of_device in (False, True))
+    return call if kind == "calls" else device or call
 
 
 def _runs(

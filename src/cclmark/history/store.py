@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, inspect, select
 
-from cclmark.errors import MissingError, UsageError
-from cclmark.history.database import Database
+from cclmark.analysis.run_noise import OwnNoise, OwnNoiseOf
+from cclmark.errors import CclmarkError, MissingError, UsageError
+from cclmark.history.database import HISTORY_VARIABLE, Database, default_path
 from cclmark.history.history_model import Added, FilterValues, RunFilter, StoredRun, StoredSeries
+from cclmark.history.measured_noise import measure_noise, noise_of
 from cclmark.history.migrations import MIGRATIONS, migrate, refuse_newer, version_of
 from cclmark.history.moments import now
 from cclmark.history.queries import (
@@ -23,7 +26,7 @@ from cclmark.history.queries import (
     number_of,
     series_of,
 )
-from cclmark.history.run_rows import DatabaseRow, JournalRows, rows_of
+from cclmark.history.run_rows import DatabaseRow, JournalRows, machine_of, method_of, rows_of
 from cclmark.history.tables import journals, labels, operations, results, runs, things
 from cclmark.results.journal import Journal, parse_journal
 from cclmark.results.schema import Header
@@ -78,19 +81,20 @@ class History:
         if damaged and not journal.results:
             raise UsageError(f"{name}: no result can be read: damaged lines: {damaged}")
         rows = rows_of(journal, content, name)
-        run_id = str(rows.run["run_id"])
+        run_id, cases = str(rows.run["run_id"]), len(journal.results)
         with self._writing() as connection:
             query = select(runs.c.number, runs.c.digest).where(runs.c.run_id == run_id)
             known = connection.execute(query).first()
             if known is None:
                 _insert(connection, rows, content, marks)
-                return Added(run_id, known=False, cases=len(rows.results), damaged_lines=damaged)
+                measure_noise(connection, str(rows.run["machine"]), str(rows.run["method"]))
+                return Added(run_id, known=False, cases=cases, damaged_lines=damaged)
             if known.digest == rows.run["digest"]:
                 new = _label(connection, known.number, marks)
                 return Added(
                     run_id,
                     known=True,
-                    cases=len(rows.results),
+                    cases=cases,
                     labelled=new,
                     damaged_lines=damaged,
                 )
@@ -103,11 +107,12 @@ class History:
             kept = [*connection.scalars(query), *marks]
             _remove(connection, [known.number])
             _insert(connection, rows, content, kept)
+            measure_noise(connection, str(rows.run["machine"]), str(rows.run["method"]))
             return Added(
                 run_id,
                 known=True,
                 replaced=True,
-                cases=len(rows.results),
+                cases=cases,
                 damaged_lines=damaged,
             )
 
@@ -165,6 +170,12 @@ class History:
         with self._reading() as connection:
             return series_of(connection, which)
 
+    def own_noise(self, header: Header) -> OwnNoise:
+        """The noise from run to run of a run's machine with its method; empty with too few runs."""
+        machine, method = machine_of(header, header.run_id), method_of(header.settings)
+        with self._reading() as connection:
+            return noise_of(connection, machine, method)
+
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         """A transaction on tables of the newest version. Raises UsageError if opened read-only."""
@@ -174,7 +185,8 @@ class History:
             if not self._ready:
                 if version_of(connection) == 0:
                     _require_room(connection, self._database)
-                migrate(connection, self.name)
+                if 0 < migrate(connection, self.name) < len(MIGRATIONS):
+                    measure_noise(connection)
             yield connection
         self._ready = True
 
@@ -203,6 +215,30 @@ class History:
         if found < len(MIGRATIONS):
             self.begin()
         self._ready = True
+
+
+def noise_of_machines(notice: Callable[[str], None]) -> OwnNoiseOf:
+    """Returns the noise of the machines of runs by the user's history.
+
+    The history is that of CCLMARK_HISTORY, else of the data home; it is read when it is first
+    needed. ``notice`` receives why an existing history cannot be read.
+    """
+
+    reported = set()
+
+    def own_noise(header: Header) -> OwnNoise:
+        try:
+            place = os.environ.get(HISTORY_VARIABLE) or str(default_path())
+            return History(place).own_noise(header)
+        except MissingError:
+            return {}
+        except CclmarkError as error:
+            if str(error) not in reported:
+                reported.add(str(error))
+                notice(f"the noise of this machine in its history is not used: {error}")
+            return {}
+
+    return own_noise
 
 
 def _require_room(connection: Connection, database: Database) -> None:

@@ -114,6 +114,24 @@ things = Table(
     Column("document", Text, nullable=False),
 )
 
+# The noise from run to run of a machine with one method: the standard deviation of the logarithm of
+# a median, by the class of a case (analysis.run_noise). ``runs``: the number of runs that measured
+# it. The rows remain if these runs are removed.
+noises = Table(
+    "cclmark_noise",
+    metadata,
+    Column("machine", Text, nullable=False),
+    Column("method", Text, nullable=False),
+    Column("clocked", Text, nullable=False),
+    Column("operation", Text, nullable=False),
+    Column("ccl", Text, nullable=False),
+    Column("band", Text, nullable=False),
+    Column("deviation", Float(53), nullable=False),
+    Column("runs", BigInteger, nullable=False),
+    Column("measured_at", Text, nullable=False),
+    UniqueConstraint("machine", "method", "clocked", "operation", "ccl", "band"),
+)
+
 # A row for each result of a run. ``carried``: measured by the run that this run continues.
 # ``device_time_s``: the device's time, while ``time_s`` may be the cost of a call; null if unknown.
 results = Table(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cclmark.analysis.change import THRESHOLD, Change, changes
 from cclmark.analysis.ratio import RunMedian
-from cclmark.analysis.run_noise import LAUNCHES, run_noise
+from cclmark.analysis.run_noise import LAUNCHES, RunNoise, run_noise
 from cclmark.analysis.statistics import median
 from cclmark.analysis.student import NORMAL_975
 from cclmark.history.history_model import Figure, StoredSeries
@@ -42,20 +42,24 @@ def trends(all_series: Sequence[StoredSeries], threshold: float = THRESHOLD) -> 
         ]
         for own in merged
     ]
-    noises = [
-        None
-        if series.on_host
-        else LAUNCHES
-        if series.calls
-        else run_noise(series.thing, series.timing, series.barrier, device=series.of_device)
-        for series in all_series
-    ]
+    noises = [_noise(series) for series in all_series]
     return [
         Trend(series, [figure[0] for figure in figures], [time_s for time_s, _ in own], list(found))
         for series, figures, own, found in zip(
             all_series, merged, points, changes(points, noises, threshold), strict=True
         )
     ]
+
+
+def _noise(series: StoredSeries) -> RunNoise | None:
+    """The noise of one run: assumed, or of the machine; None if it is unknown, and on hosts."""
+    if series.on_host:
+        return None
+    if not series.is_measured_machine:
+        return series.noise
+    if series.calls:
+        return LAUNCHES
+    return run_noise(series.thing, series.timing, series.barrier, device=series.of_device)
 
 
 def _merged(figures: Sequence[Figure]) -> Sequence[Figure]:

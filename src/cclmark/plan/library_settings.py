@@ -41,6 +41,7 @@ __all__ = [
     "foreign_setting",
     "inactive_on_one_host",
     "is_kept",
+    "is_listed",
     "missing_requirements",
     "number_of",
     "options_of",
@@ -49,6 +50,7 @@ __all__ = [
     "unknown_option",
     "unknown_setting_notice",
     "unknown_setting_refusal",
+    "unlisted_setting",
     "variable_of_option",
 ]
 
@@ -208,6 +210,36 @@ def requires_new_processes(ccl: str, name: str) -> bool:
 def unknown_setting_notice(ccl: str, name: str) -> str:
     """A notice about a variable that is not among the library's settings; empty if it is."""
     return _unknown_setting(ccl, name, "its values are not checked")
+
+
+def is_listed(name: str) -> bool:
+    """Whether the file of any library lists the variable."""
+    return any(
+        setting.name == name
+        for library in all_libraries().values()
+        for setting in listed_settings(library)
+    )
+
+
+def unlisted_setting(ccl: str, name: str) -> str:
+    """Why a variable that no library's file lists is refused, with the nearest known name.
+
+    ``ccl``: the measured library, whose names are suggested first. Empty for a listed variable.
+    """
+    if is_listed(name):
+        return ""
+    own = [setting.name for setting in settings_of(ccl)]
+    every = [one.name for library in all_libraries().values() for one in listed_settings(library)]
+    close = next(
+        (
+            found[0]
+            for names in (own, every)
+            if (found := difflib.get_close_matches(name, names, 1))
+        ),
+        "",
+    )
+    suggestion = f": did you mean {close}?" if close else "."
+    return f"{name} is not a setting of any library that cclmark knows{suggestion}"
 
 
 def foreign_setting(ccl: str, name: str) -> str:

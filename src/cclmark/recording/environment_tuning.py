@@ -65,6 +65,7 @@ class EnvironmentTuning:
             result.replaced = target.replaced
             self._search(target, result)
             result.search_s = self._budget.elapsed_s
+            result.search_end = self._budget.end_reason
             if result.variables:
                 self._prove(result)
                 result.proof_s = self._budget.elapsed_s - result.search_s

@@ -19,6 +19,7 @@ import click
 from cclmark.analysis.compare import Side, compare
 from cclmark.errors import EXIT_DIED, MissingError, UsageError
 from cclmark.history.run_rows import devices_of
+from cclmark.history.store import noise_of_machines
 from cclmark.launch.placement import find_placement, is_primary
 from cclmark.plan.binding import NONE, NUMA, RANKS, mode_of
 from cclmark.plan.cases import rows_pattern
@@ -279,6 +280,9 @@ def _compare(repetition: Repetition, stream: Any) -> None:
             file=stream,
         )
         return
-    found = compare(Side("then", [then]), Side("now", [now]))
+    own_noise = noise_of_machines(lambda text: print(f"  {plain(text)}", file=stream))
+    found = compare(
+        Side("then", [then], own_noise=own_noise), Side("now", [now], own_noise=own_noise)
+    )
     for line in repeat_lines(found, plain(str(repetition.path))):
         print(line, file=stream)

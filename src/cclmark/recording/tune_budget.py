@@ -30,6 +30,8 @@ class Budget:
         self._measuring = measuring
         self._budget_s = budget_s
         self._begin_s = time.monotonic()
+        #: Why the search ended without its next round, with its times; empty if it did not.
+        self.end_reason = ""
         self._rounds = rounds
         self._round = [
             Trial(one, 0, case, PROOF) for case in cases for one in (DEFAULT, CONTROL, _DEPLOYED)
@@ -53,6 +55,15 @@ class Budget:
         """
         proof_s, next_s = self.proof_s(), self._measuring.expected_s(following)
         if proof_s is None or next_s is None:
-            return self.elapsed_s > _USUAL_SHARE * self._budget_s
-        search_s = max(self._budget_s - proof_s, _LEAST_SHARE * self._budget_s)
-        return self.elapsed_s + next_s > search_s
+            ends = self.elapsed_s > _USUAL_SHARE * self._budget_s
+            reason = f"the rest of the {self._budget_s:.0f} s is for the proof"
+        else:
+            search_s = max(self._budget_s - proof_s, _LEAST_SHARE * self._budget_s)
+            ends = self.elapsed_s + next_s > search_s
+            reason = (
+                f"its next round (about {next_s:.1f} s) and the proof (about {proof_s:.1f} s) "
+                f"would exceed the {self._budget_s:.0f} s"
+            )
+        if ends:
+            self.end_reason = f"after {self.elapsed_s:.1f} s, because {reason}"
+        return ends

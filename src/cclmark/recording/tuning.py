@@ -101,6 +101,7 @@ class Tuning:
             self._search(results)
             self._settle_boundaries(results)
             result.search_s = self._budget.elapsed_s
+            result.search_end = self._budget.end_reason
             plans = [self._plan(one) for one in results]
             if any(plan.rules for plan in plans):
                 proving = self._proving(results)

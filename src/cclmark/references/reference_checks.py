@@ -77,12 +77,12 @@ def _of_case(result: CaseResult, match: Match | None, least_bytes: int | None) -
     if match is not None and not why and result.case.size_bytes < least_bytes:
         why = f"smaller than {format_size(least_bytes)}"
     if not moves_data(result.case.operation):
-        why = "a barrier has no reference"
+        why = "a barrier moves no data and has no reference"
     return Checked(
         thing=result.case,
         time_s=None if summary is None else summary.time_s,
         bandwidth=None if summary is None else summary.busbw_bytes_per_s,
-        match=match,
+        match=match if moves_data(result.case.operation) else None,
         bad=_bad(result.status),
         unjudged=result.status if result.status == "skipped" else why,
     )

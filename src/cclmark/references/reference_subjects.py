@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cclmark.plan.items import P2P
-from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.operations import OPERATIONS, moves_data
 from cclmark.plan.sizes import format_size
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ SUBJECTS = {
     **{
         name: ReferenceSubject(_operation_words, rooted=row.rooted)
         for name, row in OPERATIONS.items()
+        if moves_data(name)
     },
     P2P: COPIES,
 }

@@ -8,6 +8,8 @@ from statistics import median
 
 import msgspec
 
+from cclmark.analysis.irregularities import NOISY_CV
+from cclmark.analysis.statistics import coefficient_of_variation
 from cclmark.errors import UsageError
 from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.items import P2P
@@ -17,19 +19,45 @@ from cclmark.results.figures import device_summary
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
 from cclmark.results.method import unusual_method
-from cclmark.results.schema import Header
+from cclmark.results.schema import DeviceTime, Header
+
+# Why a result is not good enough to be a reference, to follow a number of figures.
+UNSETTLED = "did not converge"
+NOISY = f"with a spread above {NOISY_CV:.0%}"
+UNCHECKED = "not verified"
 
 _Place = tuple[tuple[int, ...], int]  # the pair of a case, empty for all ranks, and its size
 
 
+def weaknesses(result: CaseResult | TransferResult) -> list[str]:
+    """Returns why a result with figures is not good enough to be a reference; empty if it is.
+
+    A case is judged by the time of the devices, where it was measured.
+    """
+    device: DeviceTime | None = getattr(result, "device", None)
+    spread = getattr(result.summary if device is None else device.summary, "cv", None)
+    if spread is None:
+        rows = [] if result.samples is None else result.samples.device_s
+        known = [[time_s for time_s in row if time_s is not None] for row in rows]
+        spread = coefficient_of_variation([max(row) for row in known if row])
+    found = []
+    if not (result.converged and (device is None or device.converged)):
+        found.append(UNSETTLED)
+    if spread > NOISY_CV:
+        found.append(NOISY)
+    if result.is_checkable and not result.is_checked:
+        found.append(UNCHECKED)
+    return found
+
+
 def references_text(
-    journal: Journal, title: str, *, multicast: Callable[[str], bool | None]
+    journal: Journal, title: str, *, multicast: Callable[[str], bool | None], note: str = ""
 ) -> str:
     """Returns a file of references with the results of ``journal``, for reference_files.
 
-    ``multicast`` returns whether an operation used NVLink's, see multicast_of. The file contains
-    measured results that are not wrong, the median over several cycles. Raises UsageError if none
-    is left, or if none can be a reference.
+    ``multicast`` returns whether an operation used NVLink's, see multicast_of. ``note`` qualifies
+    the figures. The file contains measured results that are not wrong, the median over several
+    cycles. Raises UsageError if none is left, or if none can be a reference.
     """
     header = journal.header
     wrong = sum(one.status == "wrong" for one in journal.results)
@@ -46,7 +74,7 @@ def references_text(
     head = {
         "title": title,
         "published": header.started_at[:10],
-        "note": f"From a journal of {header.machine.hostname}, run {header.run_id or '-'}.",
+        "note": f"From a journal of {header.machine.hostname}, run {header.run_id or '-'}.{note}",
     }
     lines = ["# Written by cclmark references add; edit it as you like."]
     lines += [f"{key} = {quoted(value)}" for key, value in head.items()]

@@ -198,7 +198,10 @@ def _object(comparison: Comparison) -> dict[str, object]:
                 "high": one.high,
                 "call_before_s": None if one.calls is None else one.calls.before_s,
                 "call_after_s": None if one.calls is None else one.calls.after_s,
+                "noise": _noise_word(one),
                 "noise_assumed": one.assumed,
+                "least_low": None if one.least is None else one.least.low,
+                "least_high": None if one.least is None else one.least.high,
                 "lost": one.lost,
                 "ran_before": one.ran[0] or None,
                 "ran_after": one.ran[1] or None,
@@ -270,14 +273,33 @@ def _title(comparison: Comparison) -> str:
 
 def noise_said(comparison: Comparison) -> str:
     """Describes the noise from run to run as far as it affects the verdicts; empty otherwise."""
-    if any(one.assumed for one in comparison.found):
-        return f"assumed: {noise_in_words()}; three runs of each side measure it (FILE,FILE,FILE)"
+    words = {_noise_word(one) for one in comparison.found}
+    said = []
+    if "unknown" in words:
+        said.append(
+            "unknown for this machine: intervals 'or wider' contain the noise of the samples only"
+        )
+    if "history" in words:
+        said.append("of this machine, measured by the runs in its history")
+    if "assumed" in words:
+        said.append(f"assumed: {noise_in_words()}")
+    if said:
+        return f"{'; '.join(said)}; three runs of each side measure it (FILE,FILE,FILE)"
     if any(one.judged for one in comparison.found) and not _took_turns(comparison):
         return (
             "measured within each side, whose runs did not take turns: changes of the machine "
             "in between count as a difference"
         )
     return ""
+
+
+def _noise_word(one: Compared) -> str | None:
+    """Returns the origin of the noise from run to run; None for a case without a ratio."""
+    if one.estimate is None:
+        return None if one.least is None else "unknown"
+    if one.estimate.by_history:
+        return "history"
+    return "assumed" if one.estimate.assumed else "measured"
 
 
 def _took_turns(comparison: Comparison) -> bool:
@@ -331,6 +353,9 @@ def _row(one: Compared, paint: Paint) -> str:
 
 
 def _interval(one: Compared | Band) -> str:
+    least = one.least if isinstance(one, Compared) else None
+    if least is not None:
+        return f"{least.low:.3f} - {least.high:.3f} or wider"
     if one.low is None or one.high is None:
         return ""
     return f"{one.low:.3f} - {one.high:.3f}"

@@ -97,7 +97,7 @@ class Site:
             )
         if request.query_params.get("by") == "time":
             runs.sort(key=lambda one: (one[0].started_at, one[0].number))
-        return report_response(compared_page(runs))
+        return report_response(compared_page(runs, self.history.own_noise))
 
     def trend(self, request: Request) -> Response:
         """Returns the page of changes over time."""

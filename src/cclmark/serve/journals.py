@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from cclmark.analysis.compare import Side
+from cclmark.analysis.run_noise import OwnNoiseOf
 from cclmark.errors import UsageError
 from cclmark.history.history_model import StoredRun
 from cclmark.history.store import History
@@ -68,7 +69,7 @@ def together_page(runs: Sequence[Stored], load: Load) -> Page:
     return replace(page, links=[("All runs", "/"), *_links(runs, names)])
 
 
-def compared_page(runs: Sequence[Stored]) -> Page:
+def compared_page(runs: Sequence[Stored], own_noise: OwnNoiseOf) -> Page:
     """Returns the comparison of each other run with the first. Raises RefusalError."""
     if len(runs) < 2:
         raise RefusalError(400, "choose two different runs to compare")
@@ -78,7 +79,7 @@ def compared_page(runs: Sequence[Stored]) -> Page:
             require_figures(journal, name)
         sides = [
             # As for a file: pages show a side's name without the suffix.
-            Side(f"{name}.jsonl", [journal])
+            Side(f"{name}.jsonl", [journal], own_noise=own_noise)
             for name, (_, journal) in zip(names, runs, strict=True)
         ]
         with _fitting(*(run for run, _ in runs)):

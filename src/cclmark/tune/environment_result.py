@@ -23,6 +23,7 @@ class EnvironmentResult:
     ``failures``: combinations in words that failed. ``usual`` and ``tuned``:
     what ran by default and with the variables. ``proof``: None if nothing was to be proven.
     ``files``: none if nothing beats the default. ``is_complete``: search and proof have ended.
+    ``search_end``: when and why the search ended early, in words.
     """
 
     cases: Sequence[Case]
@@ -37,6 +38,7 @@ class EnvironmentResult:
     tuned: Mapping[Place, Explanation] = field(default_factory=dict)
     files: Sequence[Path] = ()
     search_s: float = 0.0
+    search_end: str = ""
     proof_s: float = 0.0
     trials: int = 0
     proof_rounds: int = 0

@@ -82,6 +82,7 @@ class TuneResult:
 
     ``variables``: what the user has to set. ``options``: of the communicator, which the program has
     to give it. ``search_s`` and ``proof_s``: their durations.
+    ``search_end``: when and why the search ended early, in words.
     ``trials``: the number of measured trials. ``is_complete``: search and proof have ended.
     ``withheld``: the reason why proven rules are not deployed, empty if there is none.
     """
@@ -91,6 +92,7 @@ class TuneResult:
     variables: dict[str, str] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
     search_s: float = 0.0
+    search_end: str = ""
     proof_s: float = 0.0
     trials: int = 0
     proof_rounds: int = 0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.analysis.compare import MARGIN, Side
+from cclmark.analysis.run_noise import OwnNoiseOf
 from cclmark.cli.compare.comparison_gate import gate
 from cclmark.cli.percent import percent_of
 from cclmark.errors import EXIT_OK, UsageError
+from cclmark.history.store import noise_of_machines
 from cclmark.printable import plain
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import Output, print_out
@@ -45,8 +48,12 @@ def compare_journals(
     if fail_if_slower is not None:
         margin = percent_of("--fail-if-slower", fail_if_slower) / 100
     refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
-    first = _side(before)
-    comparisons = [_against(first, _names(before), text, margin) for text in after]
+    own_noise = noise_of_machines(lambda text: print(f"cclmark: {plain(text)}", file=sys.stderr))
+    first = _side(before, own_noise)
+    comparisons = [
+        _against(first, _names(before), _side(text, own_noise), _names(text), margin)
+        for text in after
+    ]
 
     def text(to: Output) -> Sequence[str]:
         if format == "html" and to.is_terminal:
@@ -59,10 +66,11 @@ def compare_journals(
     return gate(comparisons, margin, allow_inconclusive=allow_inconclusive)
 
 
-def _against(first: Side, names: Sequence[str], text: str, margin: float) -> Comparison:
-    """Compares the journals that ``text`` names with ``first``, whose files are ``names``."""
-    second = _side(text)
-    _refuse_shared(first, names, second, _names(text))
+def _against(
+    first: Side, first_names: Sequence[str], second: Side, names: Sequence[str], margin: float
+) -> Comparison:
+    """Compares ``second`` with ``first``; the others are the names of their files."""
+    _refuse_shared(first, first_names, second, names)
     return comparison_of(first, second, margin)
 
 
@@ -71,7 +79,7 @@ def _names(text: str) -> list[str]:
     return [text] if Path(text).exists() else [name for name in text.split(",") if name]
 
 
-def _side(text: str) -> Side:
+def _side(text: str, own_noise: OwnNoiseOf) -> Side:
     """Reads the journals that ``text`` names. Raises UsageError."""
     names = _names(text)
     if len(set(names)) < len(names):
@@ -86,7 +94,7 @@ def _side(text: str) -> Side:
         if (lacks := lacking(run))
     ]
     if len(runs) == 1:
-        return Side(plain(names[0]), runs, incomplete)
+        return Side(plain(names[0]), runs, incomplete, own_noise)
     for name, run in zip(names[1:], runs[1:], strict=True):
         first, other = runs[0].header, run.header
         changed = [
@@ -100,7 +108,7 @@ def _side(text: str) -> Side:
                 f"{names[0]} and {name} are not runs of the same configuration: "
                 f"{', '.join(changed)}"
             )
-    return Side(plain(f"{names[0]} and {len(names) - 1} more"), runs, incomplete)
+    return Side(plain(f"{names[0]} and {len(names) - 1} more"), runs, incomplete, own_noise)
 
 
 def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:

@@ -63,6 +63,11 @@ class ExperimentFlags(Flags):
         help="Files or names of libraries that are compared with the default one.",
     )
     one_at_a_time: bool = changed(_VARIED["one_at_a_time"])
+    allow_unknown_settings: bool = changed(
+        _VARIED["allow_unknown_settings"],
+        help="Vary variables too that the file of no library lists. A difference counts only "
+        "beyond the noise of the default against itself.",
+    )
     bisect: str = option(
         OPERATION,
         "--bisect",

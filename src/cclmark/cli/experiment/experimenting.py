@@ -132,7 +132,13 @@ def _bisect(
     if foreign := foreign_setting(ccl, name):
         raise UsageError(f"--bisect: {foreign}")
     version = version_for([name], ccl, flags)
-    notices = check_settings([(name, [str(values[0]), str(values[-1])])], ccl, version)
+    notices = check_settings(
+        [(name, [str(values[0]), str(values[-1])])],
+        ccl,
+        version,
+        option="--bisect",
+        allow_unknown=flags.allow_unknown_settings,
+    )
     scope = scope_of(ccl, name)
     nominal = trials_of(cases, [DEFAULT], 1)
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
@@ -178,7 +184,7 @@ def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str
             "nothing is varied: add --vary NAME=VALUE,VALUE (see cclmark settings) or --library A,B"
         )
     version = version_for([name for name, _ in varied], ccl, flags)
-    notices = check_settings(varied, ccl, version)
+    notices = check_settings(varied, ccl, version, allow_unknown=flags.allow_unknown_settings)
     options = {name for name, _ in varied if Assignment(name, "").option}
     options |= {OPTION + name for name in parse_config(flags.config)}
     for library in libraries:

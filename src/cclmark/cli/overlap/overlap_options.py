@@ -73,6 +73,7 @@ class OverlapFlags(Flags):
         ),
     )
     one_at_a_time: bool = changed(_VARIED["one_at_a_time"])
+    allow_unknown_settings: bool = changed(_VARIED["allow_unknown_settings"])
     rounds: int = option(
         METHOD,
         "--rounds",

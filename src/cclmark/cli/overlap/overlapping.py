@@ -72,7 +72,7 @@ def _measure(
         usual_array=_ARRAYS.get(runtime, _USUAL_ARRAY),
     )
     varied = [parse_vary(text) for text in flags.vary]
-    notices = check_settings(varied, ccl)
+    notices = check_settings(varied, ccl, allow_unknown=flags.allow_unknown_settings)
     variants: list[Variant] = []
     if varied:
         variants, others = checked_variants(varied, ccl, flags, one_at_a_time=flags.one_at_a_time)

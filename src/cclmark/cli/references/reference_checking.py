@@ -14,6 +14,7 @@ from cclmark.recording.output import print_out
 from cclmark.references.matching import kinds_of
 from cclmark.references.reference_checks import below, check_results
 from cclmark.references.reference_store import load_references
+from cclmark.references.reference_subjects import SUBJECTS
 from cclmark.report.kinds import report_kind
 from cclmark.report.lists.reference_check import (
     ReferenceCheck,
@@ -85,6 +86,10 @@ def _require_figures(run: Journal, name: str) -> None:
     if not run.results or not kind.has_times:
         what = kind.noun if run.results else "no results"
         raise UsageError(f"{name} holds {what}, but no figures to compare with references")
+    if not any(one.item.work in SUBJECTS for one in run.timed):
+        raise UsageError(
+            f"{name} holds only barriers, which move no data: there is no reference of a barrier"
+        )
 
 
 def _devices(run: Journal) -> str:

@@ -14,7 +14,7 @@ _FORMATS = ("table", "json", "csv", "markdown")
 
 
 class _References(SaysHelp, click.Group):
-    """Lists references without a command; its commands check a journal, or add one."""
+    """Lists references without a command; its commands check a journal, add or remove one."""
 
 
 def references_command(name: str) -> click.Group:
@@ -39,6 +39,7 @@ def references_command(name: str) -> click.Group:
     )
     group.add_command(_check_command())
     group.add_command(_add_command())
+    group.add_command(_remove_command())
     return group
 
 
@@ -79,15 +80,38 @@ def _add_command() -> click.Command:
                 help="Title of the reference: 'our rack, accepted 2026-11'.",
             ),
             click.Option(
-                ["--references-dir"],
-                type=click.Path(path_type=Path),
-                metavar="DIR",
-                help="Directory of the file [cclmark/references in the data home].",
+                ["--force"],
+                is_flag=True,
+                help="Take figures too that did not converge, vary by more than 10 % or were not "
+                "verified.",
             ),
+            _directory_option(),
         ],
         callback=_add,
-        help="Make the figures of a journal a reference for later runs.",
+        help="Make the figures of a journal a reference for later runs. Figures that did not "
+        "converge, vary by more than 10 % from sample to sample or were not verified are named "
+        "and left out; then the exit code is 1.",
         context_settings=_CONTEXT,
+    )
+
+
+def _remove_command() -> click.Command:
+    return SaysHelp(
+        "remove",
+        params=[click.Argument(["name"], metavar="NAME"), _directory_option()],
+        callback=_remove,
+        help="Delete a reference of your own. NAME is its source, as cclmark references lists it, "
+        "or its title.",
+        context_settings=_CONTEXT,
+    )
+
+
+def _directory_option() -> click.Option:
+    return click.Option(
+        ["--references-dir"],
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Directory of the file [cclmark/references in the data home].",
     )
 
 
@@ -130,3 +154,9 @@ def _add(**options: object) -> None:
     from cclmark.cli.references.referencing import add_references
 
     sys.exit(add_references(**options))  # type: ignore[arg-type]
+
+
+def _remove(**options: object) -> None:
+    from cclmark.cli.references.referencing import remove_references
+
+    sys.exit(remove_references(**options))  # type: ignore[arg-type]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from cclmark.errors import EXIT_OK, UsageError
+import tomllib
+
+from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.plan.device_names import kind_of
 from cclmark.plan.items import P2P
 from cclmark.plan.operations import OPERATIONS
@@ -24,8 +27,10 @@ from cclmark.references.reference_store import (
     REFERENCES_VARIABLE,
     data_directory,
     load_references,
+    shipped_references,
 )
-from cclmark.references.reference_writing import references_text
+from cclmark.references.reference_subjects import SUBJECTS
+from cclmark.references.reference_writing import references_text, weaknesses
 from cclmark.report.lists.reference_lists import (
     figure_lines,
     references_csv,
@@ -36,9 +41,14 @@ from cclmark.report.lists.reference_lists import (
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.remarks import lacking
 from cclmark.results.journal import Journal, read_journal
+from cclmark.results.kinds import CaseResult, TransferResult
 
 _ODD = re.compile(r"[^\w.]+")
 _LONGEST_STEM = 60
+
+_Weak = tuple[
+    CaseResult | TransferResult, list[str]
+]  # a measured result, and why it is not good enough
 
 
 def list_references(
@@ -70,11 +80,14 @@ def list_references(
     return EXIT_OK
 
 
-def add_references(journal: str, name: str, references_dir: Path | None) -> int:
+def add_references(
+    journal: str, name: str, references_dir: Path | None, *, force: bool = False
+) -> int:
     """Writes a file of references from the results of ``journal`` and returns the exit code.
 
-    Raises UsageError if ``journal`` is not a journal, if its figures cannot be references, and if
-    the file exists or cannot be written.
+    Figures that are not good enough (see weaknesses) are named on standard error. They are left
+    out, which is EXIT_WRONG, or with ``force`` taken. Raises UsageError if ``journal`` is not a
+    journal, if no figure can be a reference, and if the file exists or cannot be written.
     """
     title = name.strip()
     if not title:
@@ -84,8 +97,23 @@ def add_references(journal: str, name: str, references_dir: Path | None) -> int:
     run = read_journal(Path(journal))
     header = run.header
     multicast = partial(multicast_of, header.environment, hosts=max(1, len(header.hosts)))
+    figures = [one for one in run.timed if one.item.work in SUBJECTS]
+    measured = [one for one in figures if one.is_measured and one.status == "ok"]
+    weak = [(one, reasons) for one in measured if (reasons := weaknesses(one))]
+    words = _weak_words(weak, len(measured))
+    if weak and len(weak) == len(measured) and not force:
+        raise UsageError(
+            f"{journal}: no figure can be a reference: {words}. Measure longer (--max-time), with "
+            "nothing else at work on the machine and without -c 0; --force takes them nevertheless"
+        )
+    taken = run
+    if weak and not force:
+        left_out = {id(one) for one, _ in weak}
+        kept = [one for one in run.results if id(one) not in left_out]
+        taken = Journal(header, kept, footer=run.footer)
+    note = f" Taken with --force: {words}." if weak and force else ""
     try:
-        text = references_text(run, title, multicast=multicast)
+        text = references_text(taken, title, multicast=multicast, note=note)
     except UsageError as error:
         raise UsageError(f"{journal}: {error}") from None
     directory = references_dir or data_directory()
@@ -101,11 +129,16 @@ def add_references(journal: str, name: str, references_dir: Path | None) -> int:
         with file.open("xb") as opened:
             opened.write(content)
     except FileExistsError:
-        raise UsageError(f"{file} already exists: use another --name, or remove it") from None
+        raise UsageError(
+            f"{file} already exists: use another --name, or cclmark references remove {file.stem}"
+        ) from None
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}. {place}") from None
-    for doubt in _doubts(run):
-        print(f"cclmark: {plain(journal)}: {doubt}", file=sys.stderr)
+    if lacks := lacking(run):
+        only = "only these results are a reference"
+        print(f"cclmark: {plain(journal)}: {'; '.join(lacks)}: {only}", file=sys.stderr)
+    if weak:
+        print(f"cclmark: {plain(journal)}: {_listed(weak, words, force=force)}", file=sys.stderr)
     say(f"{plain(str(file))}: {count} figures of {plain(title)!r}, used from now on")
     if references_dir is not None and not _is_used(references_dir):
         print(
@@ -113,19 +146,79 @@ def add_references(journal: str, name: str, references_dir: Path | None) -> int:
             f"{REFERENCES_VARIABLE}",
             file=sys.stderr,
         )
+    return EXIT_WRONG if weak and not force else EXIT_OK
+
+
+def _weak_words(weak: Sequence[_Weak], measured: int) -> str:
+    """Counts the figures that are not good enough, and the reasons."""
+    counts = Counter(reason for _, reasons in weak for reason in reasons)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items())
+    return f"{len(weak)} of {measured} figures are not good enough ({reasons})"
+
+
+def _listed(weak: Sequence[_Weak], words: str, *, force: bool) -> str:
+    """Names the figures that are not good enough, safe to print."""
+    outcome = "taken with --force" if force else "left out; --force takes them"
+    lines = [f"  {plain(one.item.describe())}: {', '.join(reasons)}" for one, reasons in weak]
+    return "\n".join([f"{words}: {outcome}", *lines])
+
+
+def remove_references(name: str, references_dir: Path | None) -> int:
+    """Deletes the file of the user's references ``name``, a source or a title.
+
+    Returns the exit code. Raises UsageError if no file, or several files, have that name, if it is
+    shipped with cclmark, and if it cannot be removed.
+    """
+    directory = references_dir or data_directory()
+    try:
+        files = sorted(directory.glob("*.toml"))
+    except OSError as error:
+        raise UsageError(f"cannot read {directory}: {error.strerror}") from None
+    titles = {file: _title_of(file) for file in files}
+    # The source of a file is unique in its directory, a title may be that of another one.
+    found = [file for file in files if file.stem == name]
+    found = found or [file for file in files if titles[file] == name]
+    if len(found) > 1:
+        stems = ", ".join(plain(file.stem) for file in found)
+        raise UsageError(f"several references have the title {name!r}: write one of {stems}")
+    if not found:
+        raise UsageError(_unknown_reference(name, directory, titles))
+    (file,) = found
+    try:
+        file.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot remove {file}: {error.strerror}") from None
+    say(f"{plain(str(file))}: removed")
     return EXIT_OK
 
 
-def _doubts(run: Journal) -> list[str]:
-    """Returns the limitations of references created from the run, safe to print."""
-    found = lacking(run)
-    if found:
-        found = [f"{'; '.join(found)}: only these results are a reference"]
-    figures = [one for one in run.results if one.is_measured and one.is_checkable]
-    unchecked = sum(not one.is_checked for one in figures)
-    if unchecked:
-        found.append(f"the data of {unchecked} of {len(figures)} figures was not checked")
-    return found
+def _title_of(file: Path) -> str:
+    """Returns the title of a file of references; empty if it is invalid, which can be removed."""
+    try:
+        title = tomllib.loads(file.read_text(encoding="utf-8")).get("title")
+    except (OSError, ValueError, RecursionError):
+        return ""
+    return title if isinstance(title, str) else ""
+
+
+def _unknown_reference(name: str, directory: Path, titles: Mapping[Path, str]) -> str:
+    """Returns why the reference cannot be removed, and which ones can."""
+    if any(name in (one.source.name, one.source.title) for one in shipped_references()):
+        return f"{name!r} ships with cclmark and cannot be removed"
+    for place in filter(None, os.environ.get(REFERENCES_VARIABLE, "").split(os.pathsep)):
+        files = [Path(place)] if place.endswith(".toml") else sorted(Path(place).glob("*.toml"))
+        for file in files:
+            if name in (file.stem, _title_of(file)):
+                return (
+                    f"{name!r} is in {file}, which {REFERENCES_VARIABLE} names: add "
+                    f"--references-dir {file.parent}, or remove the file"
+                )
+    if not titles:
+        return f"no references of your own in {directory}: --references-dir DIR names another one"
+    known = [file.stem for file in titles]
+    choices = ", ".join(map(plain, known))
+    suggestion = meant(name, [*known, *filter(None, titles.values())])
+    return f"no reference of your own in {directory} is {name!r}{suggestion} Choose from {choices}."
 
 
 def _is_used(directory: Path) -> bool:

@@ -18,6 +18,7 @@ from cclmark.report.wording.reference_notes import (
     verdict_of,
     verdict_text,
 )
+from cclmark.report.wording.remarks import convergence_text
 from cclmark.results.journal import Journal
 
 _LOW_SHARE = 0.6  # of the link limit, at the best size of a large sweep
@@ -41,11 +42,11 @@ def of_limits(
     usual: list[str] = []
     for found in of_operations:
         peak = found.peak
-        if peak is None or peak.summary is None or not moves_data(found.operation):
+        if peak.summary is None or not moves_data(found.operation):
             continue
         share = peak.summary.busbw_bytes_per_s / limit
         route = "" if peak.route == "native" else f" ({peak.route})"
-        text = f"{found.name} {_share_words(share)}{route}"
+        text = f"{found.name} {_share_words(share)}{route}{convergence_text(peak)}"
         is_normal = verdict_of(notes.match(peak, journal.header)) == "normal"
         if share > _HIGH_SHARE and not is_normal:
             high.append(text)
@@ -90,14 +91,16 @@ def _peaks(
 ) -> Iterator[Insight]:
     normal: dict[str, list[str]] = {}
     for one in found:
-        if one.peak is None or one.peak.case.size_bytes < LEAST_JUDGED_BYTES:
+        if one.peak.case.size_bytes < LEAST_JUDGED_BYTES:
             continue
         name = one.name
         match = notes.match(one.peak, journal.header)
         verdict = verdict_of(match)
         if match is not None and verdict == "normal":
-            normal.setdefault(match.name, []).append(f"{name} {share_text(match.share)}")
+            text = f"{name} {share_text(match.share)}{convergence_text(one.peak)}"
+            normal.setdefault(match.name, []).append(text)
         elif text := verdict_text(match):
+            text += convergence_text(one.peak)
             advice = {
                 "low": "`cclmark references check` shows every case.",
                 "high": "Far more than others reached: check that the sizes are the intended ones, "
@@ -130,6 +133,7 @@ def _latencies(
         key = (verdict.most, whose, verdict.match.name)
         plausible.setdefault(key, []).append(
             f"{name} {verdict.ratio:.2f} times ({format_size(size_bytes)})"
+            f"{convergence_text(one.latency)}"
         )
     for (most, whose, reference), words in plausible.items():
         why = "" if whose.endswith("device") else ", because it depends on the host's processors"
@@ -146,7 +150,7 @@ def of_restrictions(
     """Reports restrictions by the environment, and whether the reference has the same ones."""
     affected: dict[str, list[str]] = {}
     for one in of_operations:
-        peak = one.peak or one.latency
+        peak = one.peak
         match = notes.match(peak, journal.header)
         for found in restrictions(journal.header, one.operation, peak.case.ccl):
             beside = "" if match is None else f"; {found.beside(match)}"

@@ -15,7 +15,7 @@ from cclmark.plan.transfers import Transfer
 from cclmark.references.match import LEAST_JUDGED_BYTES
 from cclmark.report.charts.naming import Run
 from cclmark.report.insights.insight_words import amount
-from cclmark.report.wording.remarks import half_peak_text
+from cclmark.report.wording.remarks import convergence_text, half_peak_text
 from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
 from cclmark.results.schema import Relation
 
@@ -32,25 +32,24 @@ def headline_of_collectives(run: Run) -> str:
     rates = [
         (one.peak.summary.busbw_bytes_per_s, place)
         for place, one in enumerate(usual)
-        if one.peak is not None
-        and one.peak.summary is not None
-        and one.largest_bytes >= LEAST_JUDGED_BYTES
+        if one.peak.summary is not None and one.largest_bytes >= LEAST_JUDGED_BYTES
     ]
     if not rates:
         return _of_latencies(usual)
     rate, place = max(rates)
     best = usual[place]
-    assert best.peak is not None
     share = f", {rate / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit" if limit else ""
     text = (
         f"{best.name} reaches {rate / BYTES_PER_GB:.1f} GB/s bus bandwidth at "
-        f"{format_size(best.peak.case.size_bytes)}{share}{half_peak_text(best)}"
+        f"{format_size(best.peak.case.size_bytes)}{convergence_text(best.peak)}{share}"
+        f"{half_peak_text(best)}"
     )
     latency = best.latency.summary
     if latency is None:
         return f"{text}."
     size = format_size(best.latency.case.size_bytes)
-    return f"{text}; {size} take {format_time_us(latency.time_s)} µs."
+    unsure = convergence_text(best.latency)
+    return f"{text}; {size} take {format_time_us(latency.time_s)} µs{unsure}."
 
 
 def _of_latencies(found: Sequence[OperationFindings]) -> str:
@@ -65,7 +64,8 @@ def _of_latencies(found: Sequence[OperationFindings]) -> str:
     time_s, place = min(known)
     best = found[place]
     size = format_size(best.latency.case.size_bytes)
-    return f"{best.name} of {size} takes {format_time_us(time_s)} µs."
+    unsure = convergence_text(best.latency)
+    return f"{best.name} of {size} takes {format_time_us(time_s)} µs{unsure}."
 
 
 def headline_of_pairs(run: Run) -> str:

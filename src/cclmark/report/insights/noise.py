@@ -51,7 +51,7 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
         one = sum(not converged(result) for result in measured) == 1
         yield Insight(
             "note",
-            f"{text}. {'It is not counted as a peak' if one else 'They are not counted as peaks'}.",
+            f"{text}.",
             f"--max-time gives {'it' if one else 'them'} longer.",
         )
 

@@ -21,9 +21,9 @@ from cclmark.report.wording.reference_notes import ReferenceNotes, latency_text
 from cclmark.report.wording.remarks import (
     ending,
     half_peak_text,
+    marks_text,
     planned_results,
     problems,
-    unsettled_peak_text,
 )
 from cclmark.report.wording.staging import staged_legend, staged_mark
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted
@@ -119,15 +119,11 @@ class CaseMarkdown:
     def _best(self, entry: OperationFindings) -> str:
         """Returns the peak, the latency, and whether both are as expected."""
         text = _best(entry)
-        if higher := unsettled_peak_text(entry):
-            text += f" {escape(higher)}."
         if launches := launches_in_words(entry):
             text += f" {escape(launches[0].upper() + launches[1:])}."
         if not text or self._header is None:
             return text
-        lines = []
-        if entry.peak is not None:
-            lines = self._references.verdict_lines(entry.peak, self._header)
+        lines = self._references.verdict_lines(entry.peak, self._header)
         if (verdict := self._references.latency(entry.latency, self._header)) is not None:
             lines.append(latency_text(verdict, entry.latency.case.size_bytes))
         return " ".join([text, *(f"{escape(line[0].upper() + line[1:])}." for line in lines)])
@@ -208,17 +204,14 @@ def _beside(comparison: LibraryComparison) -> str:
 
 def _best(entry: OperationFindings) -> str:
     peak, latency = entry.peak, entry.latency
-    if latency.summary is None:
+    if latency.summary is None or peak.summary is None:
         return ""
-    at_smallest = (
-        f"{latency.summary.time_s * US_PER_S:.2f} us at {format_size(latency.case.size_bytes)}."
-    )
-    if peak is None or peak.summary is None:
-        return f"{escape(entry.name)}: no peak, because no case converged; {at_smallest}"
     return (
         f"{escape(entry.name)}: up to {peak.summary.busbw_bytes_per_s / BYTES_PER_GB:.2f} GB/s "
-        f"of bus bandwidth at {format_size(peak.case.size_bytes)}{half_peak_text(entry)}, "
-        f"{at_smallest}"
+        f"of bus bandwidth at {format_size(peak.case.size_bytes)} {peak.case.placement}"
+        f"{escape(marks_text(peak))}{half_peak_text(entry)}, "
+        f"{latency.summary.time_s * US_PER_S:.2f} us at {format_size(latency.case.size_bytes)}"
+        f"{escape(marks_text(latency))}."
     )
 
 

@@ -23,9 +23,10 @@ from cclmark.report.wording.launches import launches_in_words
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes, latency_text, verdict_of
 from cclmark.report.wording.remarks import (
+    convergence_text,
     half_peak_text,
+    marks_text,
     planned_results,
-    unsettled_peak_text,
     unsettled_text,
 )
 from cclmark.report.wording.staging import staged_legend, staged_mark
@@ -291,26 +292,24 @@ class TableExporter:
     def _found(self, found: OperationFindings) -> list[str]:
         latency, peak = found.latency, found.peak
         assert latency.summary is not None
+        assert peak.summary is not None
         name = self._paint(found.name, "bold")
         if not moves_data(found.operation):
-            return [f"  {name}: {format_time_us(latency.summary.time_s)} µs"]
+            time_us = format_time_us(latency.summary.time_s)
+            return [f"  {name}: {time_us} µs{convergence_text(latency)}"]
         at_smallest = (
             f"{format_time_us(latency.summary.time_s)} µs at {format_size(latency.case.size_bytes)}"
+            f"{marks_text(latency)}"
         )
-        if peak is None or peak.summary is None:
-            text = f"  {name}: no peak, because no case converged; {at_smallest}"
-            return [text, *self._ranks_apart(found)]
         if latency.case.ranks == 1:
             return [f"  {name}: {at_smallest}; with one rank nothing passes a bus"]
         lines = [
             f"  {name}: peak bus bandwidth "
             f"{_gigabytes(peak.summary.busbw_bytes_per_s)} GB/s at "
-            f"{format_size(peak.case.size_bytes)} {peak.case.placement}"
+            f"{format_size(peak.case.size_bytes)} {peak.case.placement}{marks_text(peak)}"
             f"{self._share(peak.summary)}{half_peak_text(found)}; "
             f"{at_smallest}"
         ]
-        if higher := unsettled_peak_text(found):
-            lines.append(self._paint(f"    {higher}", "yellow"))
         lines += self._verdict(peak, latency)
         if launches := launches_in_words(found):
             lines.append(f"    {launches}")
@@ -385,7 +384,7 @@ class TableExporter:
         return [f"  {self._if_bad(text, wrong > 0, 'red')}", *self._unsettled()]
 
     def _unsettled(self) -> list[str]:
-        """Describes medians that did not converge: they are not counted as peaks."""
+        """Describes medians that did not converge."""
         if self._header is None:
             return []
         text = unsettled_text(self._header.settings, self._results)

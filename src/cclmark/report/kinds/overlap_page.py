@@ -17,6 +17,7 @@ from cclmark.report.wording.overlap_words import (
     AGAINST_HEAD,
     against_rows,
     against_title,
+    alone_text,
     cells_of,
     group_title,
     grouped,
@@ -96,7 +97,7 @@ def overlap_sections(runs: Sequence[Run]) -> list[Section]:
                     head_of(group[0]),
                     [cells_of(one) for one in group],
                     _NUMERIC,
-                    [share] if (share := share_text(group)) else [],
+                    [text for text in (share_text(group), alone_text(group)) if text],
                 )
             )
             if compared := against_rows(group):

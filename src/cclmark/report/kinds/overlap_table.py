@@ -9,6 +9,7 @@ from cclmark.report.wording.overlap_words import (
     AGAINST_HEAD,
     against_rows,
     against_title,
+    alone_text,
     cells_of,
     computed_by,
     group_title,
@@ -90,8 +91,7 @@ class OverlapTable(GatheredOverlaps):
         lines += [f"  {self._paint(line, 'yellow')}" for line in remarks_of(summaries)]
         wrong = wrong_lines(self._results)
         lines += [f"  {self._paint(line, 'red')}" for line in wrong[:_MOST_WRONG]]
-        if share := share_text(summaries):
-            lines.append(f"  {share}")
+        lines += [f"  {text}" for text in (share_text(summaries), alone_text(summaries)) if text]
         outcome = f"  {self.outcome()}"
         lines.append(self._paint(outcome, "red") if self.is_wrong() else outcome)
         if footer is None or footer.message:
@@ -139,8 +139,7 @@ class OverlapMarkdown(GatheredOverlaps):
                 lines.append("")
         notes = [f"Computed by {text}" for text in computed_by(summaries)]
         notes += [*remarks_of(summaries), *wrong_lines(self._results)[:_MOST_WRONG]]
-        if share := share_text(summaries):
-            notes.append(share)
+        notes += filter(None, (share_text(summaries), alone_text(summaries)))
         lines += [f"- {note}" for note in [*notes, self.outcome()]]
         if footer is None or footer.message:
             lines += ["", f"Ended early: {ending_line(footer)}"]

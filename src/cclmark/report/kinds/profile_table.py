@@ -79,25 +79,24 @@ class ProfileTable(_Gathered):
         return "\n".join(lines) + "\n"
 
     def end(self, footer: Footer | None) -> str:
-        """Returns the tables and the remarks."""
-        rows, notes = self._steps()
-        shown = aligned(rows, ">" * len(PROGRAM_HEAD))
-        lines = [
-            "",
-            self._paint(f"  {STEPS_TITLE}", "bold"),
-            self._paint(shown[0], "dim"),
-            *shown[1:],
-        ]
-        lines += [f"  {note}" for note in notes]
+        """Returns the tables and the remarks. Without an operation there are no steps."""
+        lines: list[str] = []
+        if self._results:
+            rows, notes = self._steps()
+            shown = aligned(rows, ">" * len(PROGRAM_HEAD))
+            title = self._paint(f"  {STEPS_TITLE}", "bold")
+            lines += ["", title, self._paint(shown[0], "dim"), *shown[1:]]
+            lines += [f"  {note}" for note in notes]
         for title, rows, sides in self._tables():
             shown = aligned([[plain(cell) for cell in row] for row in rows], sides)
             lines += ["", self._paint(f"  {title}", "bold")]
             lines += [self._paint(shown[0], "dim"), *shown[1:]]
         remarks = remarks_of(self._results, self._whole())
-        lines += ["", *(self._paint(f"  {plain(line)}", "yellow") for line in remarks)]
+        lines += [""] * bool(remarks)
+        lines += [self._paint(f"  {plain(line)}", "yellow") for line in remarks]
         if footer is None or footer.message:
             lines.append(self._paint(f"  {ending_line(footer)}", "red"))
-        return "\n".join(lines).rstrip("\n") + "\n"
+        return "\n".join(lines).rstrip("\n") + "\n" * bool(lines)
 
 
 class ProfileMarkdown(_Gathered):
@@ -113,15 +112,12 @@ class ProfileMarkdown(_Gathered):
 
     def end(self, footer: Footer | None) -> str:
         """Returns the tables, and the remarks as a list."""
-        (head, row), notes = self._steps()
-        lines = [
-            f"## {STEPS_TITLE.capitalize()}",
-            "",
-            f"| {' | '.join(head)} |",
-            f"|{'---:|' * len(head)}",
-        ]
-        lines += [f"| {' | '.join(row)} |", "", *(f"- {note}" for note in notes)]
-        lines += [""] * bool(notes)
+        lines: list[str] = []
+        if self._results:
+            (head, row), notes = self._steps()
+            lines += [f"## {STEPS_TITLE.capitalize()}", "", f"| {' | '.join(head)} |"]
+            lines += [f"|{'---:|' * len(head)}", f"| {' | '.join(row)} |", ""]
+            lines += [*(f"- {note}" for note in notes), *[""] * bool(notes)]
         for title, rows, sides in self._tables():
             lines += [f"## {title.capitalize()}", ""]
             cells = [[plain(cell).replace("|", "\\|") for cell in row] for row in rows]

@@ -6,7 +6,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.report.lists.tune_lines import effort, no_gain, speed_up, what_ran
+from cclmark.report.lists.tune_lines import effort, no_gain, search_end_line, speed_up, what_ran
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.text import aligned, counted
 from cclmark.tune.environment_proof import EnvironmentProof, Place
@@ -35,7 +35,7 @@ def environment_lines(result: EnvironmentResult, paint: Paint = unpainted) -> li
         complete = result.found is None or result.found.complete
         lines.append(paint(f"  {no_gain(complete)}", "bold"))
     if result.found is not None and not result.found.complete:
-        lines.append("  the search ended by its budget: more time may find more (--budget)")
+        lines.append(search_end_line(result.search_end))
     lines += _search(result)
     if result.files:
         names = plain(in_words(result.variables))

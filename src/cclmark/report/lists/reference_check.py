@@ -12,7 +12,7 @@ from cclmark.report.formats.csv_format import csv_line
 from cclmark.report.formats.markdown import escape
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.reference_notes import NORMAL_FROM, ReferenceNotes, share_text
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, format_time_us
+from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
 
 _MOST_REASONS = 6
 _COLUMNS = (
@@ -59,7 +59,7 @@ def tally(check: ReferenceCheck) -> str:
     least = NORMAL_FROM if check.least_share is None else check.least_share
     judged = [one.match for one in check.found if one.judged and one.match is not None]
     held = sum(one.match is not None for one in check.found)
-    text = f"{len(check.found)} cases: {held} with a reference, {len(judged)} judged"
+    text = f"{counted(len(check.found), 'case')}: {held} with a reference, {len(judged)} judged"
     if judged:
         shares = [match.share for match in judged]
         text += f", {len(below(check.found, least))} of them below {percent(least)}"

@@ -33,7 +33,7 @@ def tune_lines(result: TuneResult, paint: Paint = unpainted) -> list[str]:
     if not result.is_complete:
         return ["", "  the run ended before its proof was complete: continue with --resume JOURNAL"]
     for one in result.operations:
-        lines += ["", paint(_title(one), "bold"), *_operation_lines(one, paint)]
+        lines += ["", paint(_title(one), "bold"), *_operation_lines(one, result, paint)]
         if one.choices and not (one.proof and one.proof.proven) and len(result.operations) > 1:
             lines.append(f"  {no_gain(_is_complete(one))} for this operation")
     changes = _program_changes(result)
@@ -137,7 +137,12 @@ def _title(one: OperationResult) -> str:
     return one.case.series().group_words()
 
 
-def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
+def search_end_line(search_end: str) -> str:
+    """The line that the search ended early; ``search_end``: when and why."""
+    return f"  the search ended {search_end or 'early'}: more time may find more (--budget)"
+
+
+def _operation_lines(one: OperationResult, result: TuneResult, paint: Paint) -> list[str]:
     if not one.choices:
         return [
             "  nothing can be selected for this operation by size (NCCL does not call a tuner for "
@@ -145,7 +150,7 @@ def _operation_lines(one: OperationResult, paint: Paint) -> list[str]:
         ]
     lines: list[str] = []
     if not _is_complete(one):
-        lines.append("  the search ended by its budget: more time may find more (--budget)")
+        lines.append(search_end_line(result.search_end))
     if one.proof is not None and one.proof.proven:
         rows = [_HEADS, *(_row(one, proven) for proven in one.proof.proven)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

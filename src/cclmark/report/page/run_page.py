@@ -23,6 +23,7 @@ from cclmark.report.page.trace_section import trace_sections
 from cclmark.report.wording.definitions import definitions_of
 from cclmark.report.wording.head import origin_of
 from cclmark.report.wording.reference_notes import share_text
+from cclmark.report.wording.remarks import convergence_text, marks_text
 from cclmark.report.wording.staging import staged_legend, staged_mark
 from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
 from cclmark.results.kinds import KINDS, CaseResult
@@ -160,11 +161,9 @@ def peaks_of(runs: Sequence[Run]) -> PageTable | None:
             shown[_DEVICE] |= bool(device)
             if not moves_data(found.operation):
                 cells += ["", "", "", "", "", format_time_us(latency.time_s), device, ""]
-            elif found.peak is None or found.peak.summary is None:
-                cells += ["", "no case converged", "", "", ""]
-                cells += _smallest(found.latency, latency, device)
             else:
                 peak, half = found.peak.summary, found.half_peak_bytes
+                assert peak is not None
                 share = f"{peak.busbw_bytes_per_s / limit:.0%}" if limit else ""
                 match = run.notes.match(found.peak, header)
                 shown["link limit"] |= bool(share)
@@ -175,13 +174,13 @@ def peaks_of(runs: Sequence[Run]) -> PageTable | None:
                 cells += [
                     f"{peak.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
                     f"{format_size(found.peak.case.size_bytes)} {found.peak.case.placement}"
-                    f"{staged_mark(found.peak)}",
+                    f"{marks_text(found.peak)}",
                     share,
                     "" if match is None else share_text(match.share),
                     "" if half is None else format_size(half),
                     *_smallest(found.latency, latency, device),
                 ]
-            named += [one for one in (found.peak, found.latency) if one is not None]
+            named += [found.peak, found.latency]
             rows.append(cells)
     if not rows:
         return None
@@ -226,7 +225,7 @@ def _smallest(result: CaseResult, summary: Summary, device: str) -> list[str]:
     return [
         f"{format_time_us(summary.time_s)}{staged_mark(result)}",
         device,
-        format_size(result.case.size_bytes),
+        f"{format_size(result.case.size_bytes)}{convergence_text(result)}",
     ]
 
 

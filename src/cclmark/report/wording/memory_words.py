@@ -93,14 +93,28 @@ def _of_devices(results: Sequence[MemoryResult], ccl: str) -> str:
     for name in LIBRARY_STAGES:
         taken = [one[name].device_bytes for one in every if name in one]
         stages += [f"{name} {span(taken, signed_size)}"] if taken else []
-    return (
-        f"{ccl} takes {span(whole, _size_or_change)} of device memory per rank (measured"
-        f"{': ' if stages else ''}{', '.join(stages)})."
+    taken_text = _change_text(
+        whole,
+        lambda sizes: f"{ccl} takes {sizes} of device memory per rank",
+        lambda sizes: f"with {ccl}, the free device memory grows by {sizes} per rank",
+        lambda sizes: f"with {ccl}, the used device memory changes by {sizes} per rank",
     )
+    return f"{taken_text} (measured{': ' if stages else ''}{', '.join(stages)})."
 
 
-def _size_or_change(size_bytes: int) -> str:
-    return signed_size(size_bytes) if size_bytes < 0 else format_size(size_bytes)
+def _change_text(
+    sizes_bytes: Iterable[int],
+    growing: Callable[[str], str],
+    shrinking: Callable[[str], str],
+    mixed: Callable[[str], str],
+) -> str:
+    """Describes changes of several ranks, without negative sizes if all have one direction."""
+    sizes = list(sizes_bytes)
+    if min(sizes) >= 0:
+        return growing(span(sizes))
+    if max(sizes) <= 0:
+        return shrinking(span([-one for one in sizes]))
+    return mixed(span(sizes, signed_size))
 
 
 def _of_host(results: Sequence[MemoryResult], ccl: str) -> str:
@@ -108,12 +122,18 @@ def _of_host(results: Sequence[MemoryResult], ccl: str) -> str:
     totals = [taken_by_library(one).values() for one in results]
     pss = [[one.pss_bytes for one in taken if one.pss_bytes is not None] for taken in totals]
     if all(len(known) == len(taken) for known, taken in zip(pss, totals, strict=True)):
-        text, figure = span(map(sum, pss), _size_or_change), "PSS"
+        changes, figure = [sum(known) for known in pss], "PSS"
     else:
-        text = span((sum(one.rss_bytes for one in taken) for taken in totals), _size_or_change)
+        changes = [sum(one.rss_bytes for one in taken) for taken in totals]
         figure = "RSS"
+    text = _change_text(
+        changes,
+        lambda sizes: f"grows by {sizes}",
+        lambda sizes: f"shrinks by {sizes}",
+        lambda sizes: f"changes by {sizes}",
+    )
     return (
-        f"With {ccl}, a rank's process grows by {text} ({figure}, measured) from the loading of "
+        f"With {ccl}, a rank's process {text} ({figure}, measured) from the loading of "
         "the library to its first operations, without the stage in which cclmark allocates."
     )
 
@@ -147,10 +167,21 @@ def _given_back(results: Sequence[MemoryResult], ccl: str) -> list[str]:
         sum(one.device_bytes for one in taken_by_library(it).values()) - returned
         for it, returned in zip(results, back, strict=True)
     ]
-    kept = span(held, _size_or_change)
-    rest = "nothing remains" if not any(held) else f"{kept} remain until the process exits"
-    given = span(back, _size_or_change)
-    return [f"The end of the communicator gives {given} back; {rest}."]
+    rest = "nothing remains"
+    if any(held):
+        rest = _change_text(
+            held,
+            lambda sizes: f"{sizes} remain until the process exits",
+            lambda sizes: f"{sizes} more than before are free",
+            lambda sizes: f"the used memory remains changed by {sizes}",
+        )
+    given = _change_text(
+        back,
+        lambda sizes: f"gives {sizes} back",
+        lambda sizes: f"takes {sizes} more",
+        lambda sizes: f"changes the free memory by {sizes}",
+    )
+    return [f"The end of the communicator {given}; {rest}."]
 
 
 def _of_buffers(results: Sequence[MemoryResult]) -> list[str]:
@@ -171,10 +202,13 @@ def _of_buffers(results: Sequence[MemoryResult]) -> list[str]:
         )
     if listed == measured:
         return [f"{text}, as much as the free memory decreases."]
-    return [
-        f"{text}; the free memory decreases by {span(measured, _size_or_change)}, with streams, "
-        "kernels and the runtime's rounding."
-    ]
+    change = _change_text(
+        measured,
+        lambda sizes: f"decreases by {sizes}",
+        lambda sizes: f"increases by {sizes}",
+        lambda sizes: f"decreases by {sizes}",
+    )
+    return [f"{text}; the free memory {change}, with streams, kernels and the runtime's rounding."]
 
 
 def _of_statement(results: Sequence[MemoryResult]) -> list[str]:

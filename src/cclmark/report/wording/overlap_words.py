@@ -11,7 +11,7 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.plan.work_beside import MATMUL
 from cclmark.printable import plain
-from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
+from cclmark.report.wording.text import BYTES_PER_GB, counted, format_time_us
 from cclmark.results.kinds import OverlapResult
 from cclmark.results.schema import Header
 
@@ -157,6 +157,11 @@ def _remarks(one: OverlapSummary) -> list[str]:
     texts = []
     if one.status not in ("ok", "wrong"):
         texts.append(f"{one.status}: {one.reason}")
+    if one.left_out:
+        texts.append(
+            f"in {one.left_out} of {counted(one.rounds, 'round')} no operation ran entirely beside "
+            "the other work: these rounds are left out"
+        )
     if one.launch_bound:
         texts.append(
             "launches set the time of the collective alone, so that its slow-down is a lower limit"
@@ -186,6 +191,19 @@ def share_text(summaries: Sequence[OverlapSummary]) -> str:
     return (
         f"at least {sent:.0%} of the collectives and {computed:.0%} of the compute operations ran "
         "entirely beside the other work and count"
+    )
+
+
+def alone_text(summaries: Sequence[OverlapSummary]) -> str:
+    """Explains the time alone, which is not that of a sweep; empty without figures."""
+    known = [one.alone_operations for one in summaries if one.alone_operations]
+    if not known:
+        return ""
+    numbers = " to ".join(str(one) for one in dict.fromkeys((min(known), max(known))))
+    return (
+        f"alone: the mean of {numbers} collectives in a row, as many as beside the compute, of the "
+        "slowest rank; a sweep reports the median of longer batches, in which a small message may "
+        "take less time"
     )
 
 

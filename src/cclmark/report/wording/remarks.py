@@ -10,7 +10,8 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 from cclmark.report.kinds.placement_rows import PlacementRow
-from cclmark.report.wording.text import BYTES_PER_GB, counted
+from cclmark.report.wording.staging import staged_mark
+from cclmark.report.wording.text import counted, half_width_text
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Finding, Footer, Header, Settings
@@ -124,21 +125,27 @@ def unsettled_text(settings: Settings, results: Sequence[CaseResult]) -> str:
 def half_peak_text(found: OperationFindings) -> str:
     """Returns ``, half of it from 8 MiB on`` to follow a peak; empty without new information."""
     half = found.half_peak_bytes
-    if half is None or found.peak is None or half >= found.peak.case.size_bytes:
+    if half is None or half >= found.peak.case.size_bytes:
         return ""
     return f", half of it from {format_size(half)} on"
 
 
-def unsettled_peak_text(found: OperationFindings) -> str:
-    """Describes the case above the peak that did not converge; empty without one."""
-    one = found.unsettled_peak
-    if one is None or one.summary is None:
+def marks_text(result: CaseResult) -> str:
+    """Returns what qualifies a figure of a summary: a staging copy, and missing convergence."""
+    return f"{staged_mark(result)}{convergence_text(result)}"
+
+
+def convergence_text(result: CaseResult) -> str:
+    """Returns `` (not converged, ±3.1 %)`` to follow a figure; empty if the case converged."""
+    if converged(result):
         return ""
-    return (
-        f"{one.summary.busbw_bytes_per_s / BYTES_PER_GB:.2f} GB/s at "
-        f"{format_size(one.case.size_bytes)} {one.case.placement} is not counted as the peak: it "
-        "did not converge"
-    )
+    summary = result.summary
+    words = "not converged"
+    if result.converged and result.device is not None:
+        summary, words = result.device.summary, "device time not converged"
+    if summary is None or summary.half_width is None:
+        return f" ({words})"
+    return f" ({words}, ±{half_width_text(summary.half_width)} %)"
 
 
 def _describe(finding: Finding) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cclmark.plan.operations import info_of
+from cclmark.analysis.findings import is_staged
 from cclmark.results.kinds import CaseResult
 
 STAGED_MARK = "*"
@@ -16,17 +16,8 @@ STAGED_NOTE = (
 
 
 def staged_mark(result: CaseResult) -> str:
-    """Returns STAGED_MARK for a measured case whose time includes that copy, else empty.
-
-    Times of another tool, whose route is unknown, do not include it.
-    """
-    staged = (
-        result.summary is not None
-        and result.case.in_place
-        and result.route != ""
-        and info_of(result.case.operation).staged_in_place
-    )
-    return STAGED_MARK if staged else ""
+    """Returns STAGED_MARK for a measured case whose time includes that copy, else empty."""
+    return STAGED_MARK if is_staged(result) else ""
 
 
 def staged_legend(results: Iterable[CaseResult]) -> list[str]:

@@ -16,6 +16,7 @@ from cclmark.report.wording.text import counted, format_time_us
 
 #: The cell of a variant without a speed-up, by its effect.
 NOTES = {
+    "within noise": "noise",
     "no effect": "no effect",
     "failed": "failed",
     "wrong": "WRONG",
@@ -51,7 +52,7 @@ def speed_up_text(result: VariantResult | None) -> str:
     """The speed-up of a variant, or why there is none: ``1.13``, ``no effect``."""
     if result is None:
         return ""
-    if result.effect in ("no effect", "failed", "wrong", "skipped") or result.speed_up is None:
+    if not result.is_ranked or result.speed_up is None:
         return NOTES.get(result.effect, "-")
     return f"{result.speed_up:.3f}"
 
@@ -93,6 +94,7 @@ def best_lines(experiment: Experiment, cases: Sequence[Case]) -> list[str]:
         if best.ran:
             usual = "" if best.usual is None else best.usual.choice_with_channels
             ran = f"; {best.ran}" + (f" instead of {usual}" if usual and usual != best.ran else "")
+        ran += f"; {best.reason}" if best.reason else ""
         rows.append((size_text(case), f"{variant_name(best.variant)}: {interval_text(best)}{ran}"))
     width = max((len(size) for size, _ in rows), default=0)
     return [f"{size:>{width}}  {plain(text)}" for size, text in rows]
@@ -102,8 +104,8 @@ def remarks_of(experiment: Experiment) -> list[str]:
     """What did not take effect, failed or was wrong, a sentence for each reason."""
     found: dict[tuple[str, str], list[str]] = {}
     for (variant, case), result in experiment.compared.items():
-        if result.effect in ("no effect", "failed", "wrong", "skipped"):
-            key = (variant_name(variant), f"{NOTES[result.effect]}: {result.reason}")
+        key = (variant_name(variant), f"{NOTES.get(result.effect, '')}: {result.reason}")
+        if result.effect in NOTES and result.effect != "inconclusive":
             found.setdefault(key, []).append(f"{case.operation} {size_text(case)}")
     lines = []
     for (name, reason), places in found.items():
@@ -114,17 +116,21 @@ def remarks_of(experiment: Experiment) -> list[str]:
 
 
 def noise_warning(experiment: Experiment) -> tuple[str, str] | None:
-    """Returns where the machine was too noisy, and what to do; None if it was not."""
+    """Returns where the machine was too noisy, the worst size first, and what to do.
+
+    None if it was not too noisy at any size.
+    """
     noisy = [case for case in experiment.cases if experiment.is_too_noisy(case)]
-    if not noisy:
+    if not noisy or not experiment.variants:
         return None
+    noisy.sort(key=lambda case: -noise_floor(experiment.controls[case]))
     named = list(dict.fromkeys(f"{case.operation} {size_text(case)}" for case in noisy))
     more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
     worst = max(noise_floor(experiment.controls[case]) for case in noisy)
     return (
         f"too noisy: the default differs from itself by up to ±{worst * 100:.1f} % "
-        f"({', '.join(named[:_MOST_NAMED])}{more}): speed-ups of these sizes, and means that "
-        "contain them, are inconclusive",
+        f"({', '.join(named[:_MOST_NAMED])}{more}): smaller differences of these sizes, and means "
+        "that contain them, are inconclusive",
         "end other work on the machine, use at most as many host ranks as processors, or measure "
         "longer with more --rounds and --max-time",
     )
