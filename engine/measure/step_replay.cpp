@@ -41,7 +41,7 @@ constexpr double kLeadRatio = 1.2, kLeadMarginS = 50e-6;
 // Of traffic: the kernels of calls keep a quarter of the multiprocessors.
 constexpr unsigned kTrafficThreads = 1024;
 constexpr size_t kMostTrafficBytes = 256 << 20;
-constexpr size_t kVectorBytes = 16;
+constexpr size_t kVectorBytes = 16, kDeadlineBytes = sizeof(unsigned long long);
 
 /// As in kernels/clock.cu.
 struct PauseArguments {
@@ -55,6 +55,7 @@ struct TrafficArguments {
   void* memory;
   unsigned long long vectors;
   unsigned long long wait_ns;
+  std::byte* deadline;
 };
 
 double median_of(std::vector<double> values) {
@@ -300,6 +301,8 @@ void StepReplay::begin_together(double lead_s, double delay_s) {
 void StepReplay::begin_step(bool computes) {
   void* first = streams_.front().get();
   begun_ns_ = now_ns();
+  if (!traffic_.empty())
+    device_.fill_bytes(deadlines_.data(), 0xff, deadlines_.size_bytes(), first);
   if (pause_ != nullptr) {
     PauseArguments mark{reinterpret_cast<volatile unsigned long long*>(origin_.data()), 0, 1};
     device_.launch_grid(*pause_, &mark, {}, first);
@@ -433,7 +436,9 @@ void StepReplay::set_traffic(std::vector<Traffic> traffic) {
                std::max(least_bytes, std::min(4 * device_.info().cache_bytes, kMostTrafficBytes)));
   }
   while (traffic_streams_.size() < streams_.size()) traffic_streams_.emplace_back(device_);
-  move_memory({1, 0}, traffic_streams_.front().get());  // compiled and loaded before a step
+  if (deadlines_.data() == nullptr) deadlines_ = Buffer(device_, calls_.size() * kDeadlineBytes);
+  // Compiled and loaded before a step.
+  move_memory({1, 0}, 0, traffic_streams_.front().get());
   wait_for_stream(traffic_streams_.front().get());
   traffic_ = std::move(traffic);
 }
@@ -448,13 +453,15 @@ void StepReplay::launch_traffic(size_t place) {
   if (traffic_.empty() || traffic_[place].blocks == 0) return;
   void* stream = traffic_streams_[calls_[place].call.stream].get();
   device_.wait_for_event(begins_[place].get(), stream);
-  move_memory(traffic_[place], stream);
+  move_memory(traffic_[place], place, stream);
 }
 
-void StepReplay::move_memory(const Traffic& traffic, void* stream) {
+/// Launches the kernel of the traffic beside the call in a place.
+void StepReplay::move_memory(const Traffic& traffic, size_t place, void* stream) {
   TrafficArguments arguments{traffic_memory_.data(),
                              traffic_memory_.size_bytes() / 2 / kVectorBytes,
-                             static_cast<unsigned long long>(traffic.time_s * kNsPerSecond)};
+                             static_cast<unsigned long long>(traffic.time_s * kNsPerSecond),
+                             deadlines_.data() + place * kDeadlineBytes};
   const Kernel& kernel = device_.kernel("cclmark_traffic");
   device_.launch_grid(kernel, &arguments, {traffic.blocks, kTrafficThreads}, stream);
 }

@@ -126,7 +126,7 @@ class StepReplay {
   void pass_gap(const StepCall& call);
   void wait_on_host(const StepCall& call);
   void launch_traffic(size_t place);
-  void move_memory(const Traffic& traffic, void* stream);
+  void move_memory(const Traffic& traffic, size_t place, void* stream);
   void enqueue(const Bound& bound);
   void wait_until_idle();
   void wait_for_stream(void* stream);
@@ -161,6 +161,7 @@ class StepReplay {
   std::vector<Bound> calls_;
   std::vector<Traffic> traffic_;  ///< by call; empty without any
   Buffer traffic_memory_;
+  Buffer deadlines_;                     ///< of the traffic, by call
   std::vector<Stream> traffic_streams_;  ///< beside each stream
   Buffer counts_;                        ///< of the checks, by call
 };

@@ -86,6 +86,53 @@ def test_a_late_rank_in_the_middle_step_is_not_replayed(cclmark, fake_cuda):
     assert f"the program (median of {original.steps} steps)" in run.out
 
 
+def with_slow_calls(profile, path, time_s):
+    """A copy of the profile in which each call takes so long and begins after the one before."""
+    lines = Path(profile).read_text().splitlines()
+    for number, line in enumerate(lines):
+        content = json.loads(line)
+        if content["type"] == "profile":
+            for window in content["window"]:
+                window[:] = [
+                    one | {"begin_s": place * 2 * time_s, "time_s": time_s}
+                    for place, one in enumerate(window)
+                ]
+            lines[number] = json.dumps(content)
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
+    cclmark, fake_cuda, profiled, tmp_path
+):
+    slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 0.02)
+    run = cclmark("replay", slower, *FAST, env=fake_cuda.env())
+    (result,) = run.journal.replays
+    assert result.verification.wrong == 0
+    assert result.replay.traffic
+    assert len(result.traffic) == 5  # numbered calls of both ranks
+    assert any(result.traffic)
+    assert re.search(
+        r"memory traffic on \d+ to \d+ multiprocessors runs beside \d of 5 calls", run.out
+    )
+    assert ", beside memory traffic" in run.out
+    without = cclmark("replay", slower, *FAST, "--compute", "none", env=fake_cuda.env())
+    (result,) = without.journal.replays
+    assert not result.replay.traffic
+    assert result.traffic == []
+    assert "memory traffic" not in without.out
+
+
+def test_variants_have_the_traffic_of_the_default(cclmark, fake_cuda, profiled, tmp_path):
+    slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 0.02)
+    vary = ("--vary", "NCCL_PROTO=LL", "--rounds", "2")
+    run = cclmark("replay", slower, *ONCE, *vary, env=fake_cuda.env())
+    before = run.journal_path.with_name(f"{run.journal_path.stem}-traffic.jsonl")
+    (chosen,) = read_journal(before).replays
+    assert any(chosen.traffic)
+    assert [one.traffic for one in run.journal.replays] == [chosen.traffic] * 4
+
+
 def with_later_calls(profile, path, later_s):
     """A copy of the profile in which all calls but the first two begin so much later."""
     lines = Path(profile).read_text().splitlines()
