@@ -268,6 +268,10 @@ void StepReplay::measure_launches() {
 
 /// Meets the other ranks. Returns by how much the hosts are to be ahead of the devices.
 double StepReplay::meet_on_host() {
+  if (pause_ == nullptr) {
+    rank_group_.barrier();
+    return 0;
+  }
   auto told = rank_group_.gather(std::span(&enqueue_s_, 1));
   return std::min(kLeadRatio * std::ranges::max(told) + kLeadMarginS, kMostLeadS);
 }
@@ -279,22 +283,16 @@ void StepReplay::pause(double time_s, void* stream) {
 }
 
 /// Lets the devices wait until the hosts are ahead, and then for each other.
-void StepReplay::begin_together(double lead_s, double delay_s) {
-  if (pause_ == nullptr) {
-    if (delay_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(delay_s));
-    return;
+void StepReplay::begin_together(double lead_s) {
+  if (pause_ == nullptr) return;
+  pause(lead_s, streams_.front().get());
+  if (meeting_ == nullptr) return;
+  try {
+    meeting_->bound.front().second->enqueue(meeting_->send, meeting_->receive);
+  } catch (const RefusedError& error) {
+    meeting_->communicator.check();
+    throw UnsupportedError(error.what());
   }
-  void* stream = streams_.front().get();
-  pause(lead_s, stream);
-  if (meeting_ != nullptr) {
-    try {
-      meeting_->bound.front().second->enqueue(meeting_->send, meeting_->receive);
-    } catch (const RefusedError& error) {
-      meeting_->communicator.check();
-      throw UnsupportedError(error.what());
-    }
-  }
-  if (delay_s > 0) pause(delay_s, stream);
 }
 
 /// Begins a step on all streams, after the ranks have met. `computes`: with the compute.
@@ -499,7 +497,11 @@ StepTimes StepReplay::run(double delay_s) {
   double lead_s = meet_on_host();
   ahead_s_ = 0;
   auto begin = Clock::now();
-  begin_together(lead_s, delay_s);
+  begin_together(lead_s);
+  if (delay_s > 0) {  // of a host that is late, after the devices of the others have begun
+    delay_s += lead_s;
+    std::this_thread::sleep_for(std::chrono::duration<double>(delay_s));
+  }
   begin_step(true);
   for (size_t i = 0; i < calls_.size(); ++i) {
     const StepCall& call = calls_[i].call;
@@ -512,7 +514,8 @@ StepTimes StepReplay::run(double delay_s) {
     device_.record(ends_[i].get(), stream_of(call));
   }
   StepTimes times;
-  times.enqueue_s = enqueue_s_ = seconds_between(begin, Clock::now()) - ahead_s_;
+  enqueue_s_ = std::max(0.0, seconds_between(begin, Clock::now()) - ahead_s_ - delay_s);
+  times.enqueue_s = enqueue_s_;
   compute_until_idle();
   wait_until_idle();
   times.host_s = seconds_between(begin, Clock::now());

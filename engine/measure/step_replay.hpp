@@ -51,7 +51,8 @@ struct StepTimes {
   /// Of every call on the device's clock, after the begin of the step. The begin is that of its
   /// kernel where the time of a launch is known.
   std::vector<double> begin_s, end_s;
-  /// From the barrier until the last call had returned, without the time to enqueue the compute.
+  /// From the barrier until the last call had returned, without the delay of the rank and the time
+  /// to enqueue the compute.
   double enqueue_s = 0;
   double host_s = 0;  ///< from the barrier until the calls and the compute were complete
 };
@@ -120,7 +121,7 @@ class StepReplay {
   void measure_launches();
   double meet_on_host();
   void pause(double time_s, void* stream);
-  void begin_together(double lead_s, double delay_s);
+  void begin_together(double lead_s);
   void begin_step(bool computes);
   void keep_order(const Bound& bound);
   void pass_gap(const StepCall& call);
