@@ -49,7 +49,7 @@ class Planners:
                 device = engine.open_device("host", rank)
                 communicator = self._join(shm, ids, file, group, device)
                 session = engine.Session(device, group, communicator)
-                session.reserve(send_bytes, receive_bytes, engine.Registration.none)
+                session.reserve(send_bytes, receive_bytes, engine.BufferKind())
                 for case in cases:
                     session.prepare(operation_of(case), case.in_place, 7)
                     by_rank[rank].append(planned_steps(session))

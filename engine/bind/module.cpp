@@ -376,10 +376,10 @@ NB_MODULE(_engine, m) {
            nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "adapt",
-      [](nb::object adapter, Device& device) -> std::unique_ptr<Communicator> {
-        return std::make_unique<PythonCommunicator>(std::move(adapter), device);
+      [](nb::object adapter) -> std::unique_ptr<Communicator> {
+        return std::make_unique<PythonCommunicator>(std::move(adapter));
       },
-      "adapter"_a, "device"_a, nb::keep_alive<0, 2>());
+      "adapter"_a);
   const Islands islands;
   bind_struct<Islands>(m, "Islands", field("firsts"_a, &Islands::firsts),
                        field("through_host"_a = islands.through_host, &Islands::through_host));
@@ -418,6 +418,25 @@ NB_MODULE(_engine, m) {
       .value("none", Registration::none)
       .value("local", Registration::local)
       .value("symmetric", Registration::symmetric);
+  nb::enum_<MemoryKind>(m, "MemoryKind")
+      .value("plain", MemoryKind::plain)
+      .value("library", MemoryKind::library)
+      .value("mapped", MemoryKind::mapped)
+      .value("foreign", MemoryKind::foreign);
+  nb::class_<BufferKind>(m, "BufferKind")
+      .def(
+          "__init__",
+          [](BufferKind* kind, Registration registration, MemoryKind memory,
+             const nb::object& source) {
+            if ((memory == MemoryKind::foreign) == source.is_none()) {
+              throw Error("foreign memory, and no other kind, has a source");
+            }
+            std::shared_ptr<MemorySource> allocator;
+            if (!source.is_none()) allocator = std::make_shared<PythonMemory>(source);
+            new (kind) BufferKind{registration, memory, std::move(allocator)};
+          },
+          "registration"_a = Registration::none, "memory"_a = MemoryKind::plain,
+          "source"_a.none() = nb::none());
 
   const Batch batch;
   bind_struct<Batch>(m, "Batch", field("timing"_a, &Batch::timing),
@@ -492,7 +511,7 @@ NB_MODULE(_engine, m) {
            "rank_group"_a, "communicator"_a, "counter"_a.none() = nb::none(),
            nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(),
            nb::keep_alive<1, 4>(), nb::keep_alive<1, 5>())
-      .def("reserve", &Session::reserve, "send_bytes"_a, "receive_bytes"_a, "registration"_a,
+      .def("reserve", &Session::reserve, "send_bytes"_a, "receive_bytes"_a, "kind"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def(
           "prepare",

@@ -22,6 +22,7 @@ auto in_python(Body body) {
     std::string text = nb::str(error.value()).c_str();
     nb::module_ engine = nb::module_::import_("cclmark._engine");
     if (error.matches(engine.attr("UnsupportedError"))) throw UnsupportedError(text);
+    if (error.matches(engine.attr("OutOfMemoryError"))) throw OutOfMemoryError(text);
     if (error.matches(engine.attr("EngineError"))) throw Error(text);
     throw Error(std::string(nb::inst_name(error.value()).c_str()) + ": " + text);
   }
@@ -54,8 +55,7 @@ class PythonCall final : public Call {
 
 }  // namespace
 
-PythonCommunicator::PythonCommunicator(nb::object adapter, Device& device)
-    : adapter_(std::move(adapter)), device_(device) {}
+PythonCommunicator::PythonCommunicator(nb::object adapter) : adapter_(std::move(adapter)) {}
 
 PythonCommunicator::~PythonCommunicator() {
   nb::gil_scoped_acquire lock;
@@ -84,18 +84,27 @@ void PythonCommunicator::end_group() {
   in_python([&] { adapter_.attr("end_group")(); });
 }
 
-void* PythonCommunicator::allocate(size_t bytes, Registration registration) {
-  if (registration != Registration::none) {
-    throw UnsupportedError(
-        "this library registers only memory from its own allocators: use --register none");
-  }
-  return device_.allocate(bytes);
+std::string PythonCommunicator::no_registration(Registration) const {
+  return "this library registers only memory from its own allocators: use --register none";
 }
 
-void PythonCommunicator::register_memory(void*, size_t, Registration) {}
+PythonMemory::~PythonMemory() {
+  nb::gil_scoped_acquire lock;
+  allocator_.reset();
+}
 
-void PythonCommunicator::release(void* memory, Registration) noexcept {
-  device_.release(memory);
+void* PythonMemory::allocate(size_t bytes) {
+  return in_python([&] {
+    return reinterpret_cast<void*>(nb::cast<uintptr_t>(allocator_.attr("allocate")(bytes)));
+  });
+}
+
+void PythonMemory::release(void* memory) noexcept {
+  try {
+    in_python([&] { allocator_.attr("release")(reinterpret_cast<uintptr_t>(memory)); });
+  } catch (const Error&) {
+    // The process is about to end, or the memory stays allocated: both are harmless.
+  }
 }
 
 }  // namespace cclmark

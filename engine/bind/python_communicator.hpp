@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "ccl/communicator.hpp"
 
@@ -18,23 +19,34 @@ namespace cclmark {
 /// the interpreter's lock released and acquire it.
 class PythonCommunicator final : public Communicator {
  public:
-  PythonCommunicator(nanobind::object adapter, Device& device);
+  explicit PythonCommunicator(nanobind::object adapter);
   ~PythonCommunicator() override;
 
   std::unique_ptr<Call> bind(const Operation& operation, void* stream) override;
   std::string route(const Operation& operation) const override;
   void begin_group() override;
   void end_group() override;
-  void* allocate(size_t bytes, Registration registration) override;
-  void register_memory(void* memory, size_t bytes, Registration registration) override;
-  void release(void* memory, Registration registration) noexcept override;
+  std::string no_registration(Registration registration) const override;
   std::string no_graphs() const override {
     return "graphs are not supported with torch.distributed";
   }
 
  private:
   nanobind::object adapter_;
-  Device& device_;
+};
+
+/// Memory that a Python object allocates: `allocate(bytes)` returns an address and raises the
+/// engine's own error types, `release(address)` frees it.
+class PythonMemory final : public MemorySource {
+ public:
+  explicit PythonMemory(nanobind::object allocator) : allocator_(std::move(allocator)) {}
+  ~PythonMemory() override;
+
+  void* allocate(size_t bytes) override;
+  void release(void* memory) noexcept override;
+
+ private:
+  nanobind::object allocator_;
 };
 
 }  // namespace cclmark

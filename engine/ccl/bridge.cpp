@@ -158,15 +158,9 @@ class Bridge final : public Communicator {
     return found;
   }
 
-  void* allocate(size_t bytes, Registration registration) override {
-    if (registration != Registration::none) {
-      throw UnsupportedError(
-          "registered buffers have no effect between islands: use --register none");
-    }
-    return device_.allocate(bytes);
+  std::string no_registration(Registration) const override {
+    return "registered buffers have no effect between islands: use --register none";
   }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
   bool blocking() const override {
     if (island_ != nullptr && island_->blocking()) return true;

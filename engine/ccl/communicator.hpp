@@ -49,6 +49,31 @@ using CommunicatorOptions = std::vector<std::pair<std::string, std::string>>;
 /// How buffers are registered with the library before use.
 enum class Registration : uint8_t { none, local, symmetric };
 
+/// What allocates buffers. Libraries that register buffers by themselves, as NCCL does those of
+/// captured graphs, do so only with memory that other processes can map.
+enum class MemoryKind : uint8_t {
+  plain,    ///< the runtime's allocator (cudaMalloc)
+  library,  ///< the library's allocator (ncclMemAlloc)
+  mapped,   ///< physical memory mapped at a reserved address (CUDA's VMM)
+  foreign,  ///< a MemorySource
+};
+
+/// An allocator outside of the engine. Raises OutOfMemoryError, UnsupportedError.
+class MemorySource {
+ public:
+  virtual ~MemorySource() = default;
+  virtual void* allocate(size_t bytes) = 0;
+  virtual void release(void* memory) noexcept = 0;
+};
+
+/// How the buffers of messages are allocated and registered. `source`: of foreign memory.
+struct BufferKind {
+  Registration registration = Registration::none;
+  MemoryKind memory = MemoryKind::plain;
+  std::shared_ptr<MemorySource> source;
+  bool operator==(const BufferKind&) const = default;
+};
+
 /// A library's description of itself.
 struct CclInfo {
   std::string name;
@@ -82,17 +107,30 @@ class Communicator {
   }
   virtual void end_group() {}
 
-  /// Allocates memory suitable for `registration`. Raises OutOfMemoryError, UnsupportedError.
-  virtual void* allocate(size_t bytes, Registration registration) = 0;
+  /// Allocates memory of a kind that is not foreign on `device`, which is the communicator's.
+  /// Raises OutOfMemoryError, UnsupportedError.
+  virtual void* allocate(Device& device, size_t bytes, MemoryKind memory) {
+    if (memory == MemoryKind::plain) return device.allocate(bytes);
+    if (memory == MemoryKind::mapped) return device.allocate_mapped(bytes);
+    throw UnsupportedError(
+        "this library has no allocator that is known: use --memory plain or leave it out");
+  }
+  /// Releases what allocate() returned.
+  virtual void release(Device& device, void* memory, MemoryKind) noexcept {
+    device.release(memory);
+  }
   /// Where allocate() puts memory of that device, which is the communicator's.
   virtual MemoryPlace place_of_buffers(const Device& device) const {
     return place_of_allocations(device);
   }
-  /// Registers that memory with the library. A collective call if the registration is symmetric.
-  /// Raises UnsupportedError.
-  virtual void register_memory(void* memory, size_t bytes, Registration registration) = 0;
-  /// Releases memory, registered or not.
-  virtual void release(void* memory, Registration registration) noexcept = 0;
+  /// Why the library cannot register buffers this way; empty when it can.
+  virtual std::string no_registration(Registration) const {
+    return "registered buffers are not supported with this library: use --register none";
+  }
+  /// Registers memory with the library. A collective call if the registration is symmetric. Raises
+  /// UnsupportedError.
+  virtual void register_memory(void*, size_t, Registration) {}
+  virtual void deregister_memory(void*, Registration) noexcept {}
 
   /// Whether a call returns only when its work is done, so that events around it measure nothing.
   virtual bool blocking() const { return false; }

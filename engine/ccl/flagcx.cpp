@@ -268,13 +268,9 @@ class FlagcxCommunicator final : private WrappedStreams, public GroupedCommunica
     return GroupedCommunicator::route(op) + (mixed_ ? ", clusters of mixed vendors" : "");
   }
 
-  void* allocate(size_t bytes, Registration registration) override {
-    if (registration != Registration::none) {
-      throw UnsupportedError(
-          "registered buffers are not supported with flagcx, whose functions for them change from "
-          "release to release: use --register none");
-    }
-    return device_.allocate(bytes);
+  std::string no_registration(Registration) const override {
+    return "registered buffers are not supported with flagcx, whose functions for them change from "
+           "release to release: use --register none";
   }
 
   bool blocking() const override { return mixed_; }

@@ -405,15 +405,9 @@ class GroupedCommunicator : public Communicator {
   void begin_group() override { api_.group_start(comm_); }
   void end_group() override { api_.group_end(comm_); }
 
-  void* allocate(size_t bytes, Registration registration) override {
-    if (registration != Registration::none) {
-      throw UnsupportedError("registered buffers are not supported with " + api_.name() +
-                             ": use --register none");
-    }
-    return device_.allocate(bytes);
+  std::string no_registration(Registration) const override {
+    return "registered buffers are not supported with " + api_.name() + ": use --register none";
   }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
   void check() override { api_.check(comm_); }
 

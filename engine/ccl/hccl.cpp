@@ -282,15 +282,6 @@ class HcclCommunicator final : public Communicator {
 
   std::string route(const Operation& op) const override { return route_of(api_, op.collective); }
 
-  void* allocate(size_t bytes, Registration registration) override {
-    if (registration != Registration::none) {
-      throw UnsupportedError("registered buffers are not supported with HCCL: use --register none");
-    }
-    return device_.allocate(bytes);
-  }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
-
   void check() override {
     Result state = 0;
     if (api_.get_async_error == nullptr) return;

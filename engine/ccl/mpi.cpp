@@ -363,11 +363,8 @@ class MpiCommunicator final : public Communicator {
 
   std::string route(const Operation&) const override { return "native"; }
 
-  void* allocate(size_t bytes, Registration registration) override {
-    if (registration != Registration::none) {
-      throw UnsupportedError("registered buffers are not supported with MPI: use --register none");
-    }
-    if (!device_.synchronous()) return device_.allocate(bytes);
+  void* allocate(Device& device, size_t bytes, MemoryKind kind) override {
+    if (!device.synchronous()) return Communicator::allocate(device, bytes, kind);
     // As a program has it: what host devices allocate is shared memory, of other pages.
     size_t whole = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
     void* memory = std::aligned_alloc(kPageBytes, whole);
@@ -379,10 +376,9 @@ class MpiCommunicator final : public Communicator {
   MemoryPlace place_of_buffers(const Device& device) const override {
     return device.synchronous() ? MemoryPlace::host : place_of_allocations(device);
   }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override {
-    if (device_.synchronous()) return std::free(memory);
-    device_.release(memory);
+  void release(Device& device, void* memory, MemoryKind) noexcept override {
+    if (device.synchronous()) return std::free(memory);
+    device.release(memory);
   }
 
  private:

@@ -148,10 +148,12 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     throw Error(message);
   }
 
-  /// Allocates memory that supports the library's registration. Raises OutOfMemoryError,
-  /// UnsupportedError.
-  void* allocate(size_t bytes, Registration registration, Comm comm) const {
-    require_registration(registration);
+  /// Allocates memory that the library can register. Raises OutOfMemoryError, UnsupportedError.
+  void* allocate(size_t bytes, Comm comm) const {
+    if (mem_alloc_ == nullptr || mem_free_ == nullptr) {
+      throw UnsupportedError(called_ + " has no MemAlloc (NCCL has it since 2.19): use --memory " +
+                             "plain");
+    }
     void* memory = nullptr;
     try {
       require(mem_alloc_(&memory, bytes), "MemAlloc", comm);
@@ -161,14 +163,18 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     return memory;
   }
 
-  /// Registers memory and returns its handle.
+  /// Registers memory and returns its handle. Raises UnsupportedError if the library refuses it.
   void* register_memory(void* memory, size_t bytes, Registration registration, Comm comm) const {
     void* handle = nullptr;
-    if (registration == Registration::local) {
-      require(comm_register_(comm, memory, bytes, &handle), "CommRegister", comm);
-    } else {
-      require(window_register_(comm, memory, bytes, &handle, kSymmetricWindow),
-              "CommWindowRegister", comm);
+    try {
+      if (registration == Registration::local) {
+        require(comm_register_(comm, memory, bytes, &handle), "CommRegister", comm);
+      } else {
+        require(window_register_(comm, memory, bytes, &handle, kSymmetricWindow),
+                "CommWindowRegister", comm);
+      }
+    } catch (const RefusedError& error) {
+      throw UnsupportedError(error.what());
     }
     if (handle == nullptr) {
       throw UnsupportedError(
@@ -186,6 +192,15 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
     }
   }
   void release(void* memory) const noexcept { mem_free_(memory); }
+
+  std::string no_registration(Registration registration) const {
+    bool local = registration == Registration::local;
+    bool possible = local ? comm_register_ != nullptr && comm_deregister_ != nullptr
+                          : window_register_ != nullptr && window_deregister_ != nullptr;
+    if (possible) return "";
+    return called_ + (local ? " has no CommRegister (NCCL has it since 2.19)"
+                            : " has no symmetric windows (NCCL has them since 2.27)");
+  }
 
   /// The library's own statement of its settings; empty before NCCL 2.30.
   std::vector<std::pair<std::string, std::string>> parameters() const {
@@ -281,17 +296,6 @@ class Nccl : public FunctionsInNcclsOrder<Nccl> {
         std::to_string(device.architecture / 10) + "." + std::to_string(device.architecture % 10));
   }
 
-  void require_registration(Registration registration) const {
-    bool local = registration == Registration::local;
-    bool possible = mem_alloc_ != nullptr && mem_free_ != nullptr &&
-                    (local ? comm_register_ != nullptr && comm_deregister_ != nullptr
-                           : window_register_ != nullptr && window_deregister_ != nullptr);
-    if (possible) return;
-    throw UnsupportedError(called_ +
-                           (local ? " has no CommRegister (NCCL has it since 2.19)"
-                                  : " has no symmetric windows (NCCL has them since 2.27)"));
-  }
-
   /// Several vendors ship libraries of one name whose functions have the same names and take
   /// handles of different runtimes.
   void refuse_other_vendors() const {
@@ -365,24 +369,27 @@ class NcclCommunicator final : public GroupedCommunicator<Nccl> {
  public:
   using GroupedCommunicator::GroupedCommunicator;
 
-  void* allocate(size_t bytes, Registration registration) override {
-    if (registration == Registration::none) return device_.allocate(bytes);
-    return api_.allocate(bytes, registration, comm_);
+  void* allocate(Device& device, size_t bytes, MemoryKind memory) override {
+    if (memory == MemoryKind::library) return api_.allocate(bytes, comm_);
+    return Communicator::allocate(device, bytes, memory);
+  }
+  void release(Device& device, void* memory, MemoryKind kind) noexcept override {
+    if (kind == MemoryKind::library) return api_.release(memory);
+    device.release(memory);
   }
 
+  std::string no_registration(Registration registration) const override {
+    return api_.no_registration(registration);
+  }
   void register_memory(void* memory, size_t bytes, Registration registration) override {
-    if (registration == Registration::none) return;
     registered_.emplace_back(memory, api_.register_memory(memory, bytes, registration, comm_));
   }
-
-  void release(void* memory, Registration registration) noexcept override {
-    if (registration == Registration::none) return device_.release(memory);
+  void deregister_memory(void* memory, Registration registration) noexcept override {
     auto of_it = [memory](const auto& pair) { return pair.first == memory; };
     if (auto found = std::ranges::find_if(registered_, of_it); found != registered_.end()) {
       api_.deregister_memory(found->second, registration, comm_);
       registered_.erase(found);
     }
-    api_.release(memory);
   }
 
   std::vector<std::pair<std::string, std::string>> parameters() const override {

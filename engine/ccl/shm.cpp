@@ -213,15 +213,9 @@ class ShmCommunicator final : public Communicator {
     return found;
   }
 
-  void* allocate(size_t bytes, Registration registration) override {
-    if (registration != Registration::none) {
-      throw UnsupportedError(
-          "shm maps every buffer and does not support registration: use --register none");
-    }
-    return device_.allocate(bytes);
+  std::string no_registration(Registration) const override {
+    return "shm maps every buffer and does not support registration: use --register none";
   }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
   SlotTimes record_slots(const SlotTap& tap) override {
     tap_ = tap;

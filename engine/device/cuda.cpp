@@ -311,6 +311,22 @@ class CudaDevice final : public Device {
               "cuMemcpyPeerAsync");
   }
 
+  void* allocate_mapped(size_t bytes) override {
+    AllocationProperties properties;
+    properties.location.id = device_;
+    size_t granularity = 0;
+    CUresult code = cu_.granularity(&granularity, &properties, 0);
+    if (code != 0) {
+      throw UnsupportedError(cu_.describe("cuMemGetAllocationGranularity", code) +
+                             ": this device cannot map physical memory (VMM)");
+    }
+    Mapped mapped;
+    mapped.bytes = (std::max<size_t>(bytes, 1) + granularity - 1) / granularity * granularity;
+    code = cu_.create_memory(&mapped.handle, mapped.bytes, &properties, 0);
+    if (code == kOutOfMemory) cu_.check(code, "cuMemCreate");
+    if (code != 0) refuse_sharing("cuMemCreate", code);
+    return map(mapped);
+  }
   /// Plain memory, which legacy handles serve for, or where those are forbidden (as in containers
   /// without the host's IPC namespace) memory behind a file descriptor.
   void* allocate_shareable(size_t bytes) override {
@@ -319,7 +335,11 @@ class CudaDevice final : public Device {
     CUresult refused = cu_.ipc_get(&handle, address(memory));
     if (refused == 0) return memory;
     release(memory);
-    return allocate_exportable(bytes, refused);
+    try {
+      return allocate_mapped(bytes);
+    } catch (const UnsupportedError&) {
+      refuse_sharing("cuIpcGetMemHandle", refused);
+    }
   }
   SharedMemory share(void* memory) override {
     SharedMemory shared;
@@ -470,20 +490,6 @@ class CudaDevice final : public Device {
     unsigned long long handle = 0;
     size_t bytes = 0;
   };
-
-  void* allocate_exportable(size_t bytes, CUresult ipc_refused) {
-    AllocationProperties properties;
-    properties.location.id = device_;
-    size_t granularity = 0;
-    CUresult code = cu_.granularity(&granularity, &properties, 0);
-    if (code != 0) refuse_sharing("cuIpcGetMemHandle", ipc_refused);
-    Mapped mapped;
-    mapped.bytes = (bytes + granularity - 1) / granularity * granularity;
-    code = cu_.create_memory(&mapped.handle, mapped.bytes, &properties, 0);
-    if (code == kOutOfMemory) cu_.check(code, "cuMemCreate");
-    if (code != 0) refuse_sharing("cuMemCreate", code);
-    return map(mapped);
-  }
 
   /// Gives memory an address that this device may use.
   void* map(Mapped mapped) {

@@ -98,6 +98,11 @@ class Device {
   virtual void copy_between(void* to, Device& to_device, const void* from, Device& from_device,
                             size_t bytes, void* stream) = 0;
 
+  /// Allocates physical memory that other processes can map, at an address that is reserved for it;
+  /// release() frees it. Raises UnsupportedError.
+  virtual void* allocate_mapped(size_t) {
+    throw UnsupportedError("this runtime cannot map physical memory at reserved addresses (VMM)");
+  }
   /// Allocates memory that another process can open; release() frees it. Raises UnsupportedError,
   /// with a remedy, if no kind of sharing is permitted here.
   virtual void* allocate_shareable(size_t bytes) = 0;

@@ -46,11 +46,26 @@ MessageBuffers::~MessageBuffers() {
 }
 
 void MessageBuffers::release() noexcept {
-  if (send_ != nullptr) communicator_.release(send_, registration_);
-  if (receive_ != nullptr) communicator_.release(receive_, registration_);
+  release(send_);
+  release(receive_);
   send_ = receive_ = nullptr;
   capacity_ = {};
   filled_with_.clear();
+}
+
+void MessageBuffers::release(std::byte* memory) noexcept {
+  if (memory == nullptr) return;
+  if (kind_.registration != Registration::none) {
+    communicator_.deregister_memory(memory, kind_.registration);
+  }
+  if (kind_.memory == MemoryKind::foreign) return kind_.source->release(memory);
+  communicator_.release(device_, memory, kind_.memory);
+}
+
+std::byte* MessageBuffers::allocate(size_t bytes) {
+  return static_cast<std::byte*>(kind_.memory == MemoryKind::foreign
+                                     ? kind_.source->allocate(bytes)
+                                     : communicator_.allocate(device_, bytes, kind_.memory));
 }
 
 Room MessageBuffers::with_spare(const Room& room) const {
@@ -60,22 +75,24 @@ Room MessageBuffers::with_spare(const Room& room) const {
   return {aligned(std::max(room.send_bytes, spare)), aligned(std::max(room.receive_bytes, spare))};
 }
 
-bool MessageBuffers::suffice(const Room& room, Registration registration) const {
+bool MessageBuffers::suffice(const Room& room, const BufferKind& kind) const {
   Room required = with_spare(room);
-  return registration == registration_ && required.send_bytes <= capacity_.send_bytes &&
+  return kind == kind_ && required.send_bytes <= capacity_.send_bytes &&
          required.receive_bytes <= capacity_.receive_bytes;
 }
 
-void MessageBuffers::allocate(const Room& room, Registration registration) {
+void MessageBuffers::allocate(const Room& room, const BufferKind& kind) {
   release();
-  registration_ = registration;
+  kind_ = kind;
   Room required = with_spare(room);
+  bool registers = kind.registration != Registration::none;
   // Registration may be a collective call, so no rank starts it before all have their memory.
   std::exception_ptr failure;
   try {
-    send_ = static_cast<std::byte*>(communicator_.allocate(required.send_bytes, registration));
-    receive_ =
-        static_cast<std::byte*>(communicator_.allocate(required.receive_bytes, registration));
+    std::string reason = registers ? communicator_.no_registration(kind.registration) : "";
+    if (!reason.empty()) throw UnsupportedError(reason);
+    send_ = allocate(required.send_bytes);
+    receive_ = allocate(required.receive_bytes);
   } catch (const OutOfMemoryError&) {
     failure = std::current_exception();
   } catch (const UnsupportedError&) {
@@ -86,8 +103,10 @@ void MessageBuffers::allocate(const Room& room, Registration registration) {
   if (std::ranges::count(failed, 1.0) > 0) {
     throw OutOfMemoryError("another rank could not allocate its buffers");
   }
-  communicator_.register_memory(send_, required.send_bytes, registration);
-  communicator_.register_memory(receive_, required.receive_bytes, registration);
+  if (registers) {
+    communicator_.register_memory(send_, required.send_bytes, kind.registration);
+    communicator_.register_memory(receive_, required.receive_bytes, kind.registration);
+  }
   capacity_ = required;
 }
 
@@ -134,8 +153,8 @@ std::vector<MemoryBlock> MessageBuffers::memory_blocks(const std::string& input_
   auto add = [&](std::string purpose, const std::byte* data, size_t bytes, size_t used_bytes,
                  const std::string& values) {
     if (data == nullptr) return;
-    if (registration_ == Registration::local) purpose += ", registered";
-    if (registration_ == Registration::symmetric) purpose += ", symmetric window";
+    if (kind_.registration == Registration::local) purpose += ", registered";
+    if (kind_.registration == Registration::symmetric) purpose += ", symmetric window";
     blocks.push_back({.purpose = std::move(purpose),
                       .place = communicator_.place_of_buffers(device_),
                       .bytes = bytes,

@@ -41,10 +41,10 @@ class MessageBuffers {
   MessageBuffers& operator=(const MessageBuffers&) = delete;
 
   /// Whether the buffers have this room, and the spare room against caches, already.
-  bool suffice(const Room& room, Registration registration) const;
+  bool suffice(const Room& room, const BufferKind& kind) const;
   /// Replaces the buffers by buffers with this room, and more where that keeps small messages from
   /// staying in the cache. A collective call. Raises OutOfMemoryError, UnsupportedError.
-  void allocate(const Room& room, Registration registration);
+  void allocate(const Room& room, const BufferKind& kind);
 
   /// Divides the buffers into slots for an operation. Raises Error if it does not fit.
   void divide(const Operation& operation, bool in_place);
@@ -83,6 +83,8 @@ class MessageBuffers {
 
  private:
   Room with_spare(const Room& room) const;
+  std::byte* allocate(size_t bytes);
+  void release(std::byte* memory) noexcept;
   void release() noexcept;
 
   Device& device_;
@@ -92,7 +94,7 @@ class MessageBuffers {
   std::byte* send_ = nullptr;
   std::byte* receive_ = nullptr;
   Room capacity_{};
-  Registration registration_ = Registration::none;
+  BufferKind kind_;
   std::string filled_with_;
 
   bool is_staged_ = false;

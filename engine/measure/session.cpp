@@ -30,12 +30,13 @@ Session::Session(Device& device, RankGroup& rank_group, Communicator& communicat
   counter_.restart();
 }
 
-void Session::reserve(size_t send_bytes, size_t receive_bytes, Registration registration) {
+void Session::reserve(size_t send_bytes, size_t receive_bytes, const BufferKind& kind) {
   Room room{send_bytes, receive_bytes};
-  if (buffers_.suffice(room, registration)) return;
+  if (buffers_.suffice(room, kind)) return;
+  settle();
   call_.reset();
   graph_.drop();
-  buffers_.allocate(room, registration);
+  buffers_.allocate(room, kind);
 }
 
 void Session::prepare(const Operation& operation, bool in_place, uint32_t seed,
@@ -125,6 +126,16 @@ void Session::issue_all(const Batch& batch) {
 void Session::wait_until_idle() {
   cclmark::wait_until_idle(device_, stream_.get(), communicator_, rank_group_);
   counter_.complete();
+}
+
+/// Waits for the work that uses the buffers before they are released: other than cuMemFree, what
+/// unmaps memory does not, and ncclMemFree is that.
+void Session::settle() noexcept {
+  try {
+    wait_until_idle();
+  } catch (const Error&) {
+    // The work failed, or another rank did: the run ends.
+  }
 }
 
 /// Returns once every rank has called it.

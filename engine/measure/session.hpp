@@ -75,12 +75,13 @@ class Session {
   /// `counter`: records the progress of this rank, optional; restarted here.
   Session(Device& device, RankGroup& rank_group, Communicator& communicator,
           OperationCounter* counter = nullptr);
+  ~Session() { settle(); }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   /// Allocates buffers for inputs and outputs of so many bytes on this rank, unless they are large
   /// enough already. See MessageBuffers. Raises OutOfMemoryError, UnsupportedError.
-  void reserve(size_t send_bytes, size_t receive_bytes, Registration registration);
+  void reserve(size_t send_bytes, size_t receive_bytes, const BufferKind& kind);
 
   /// Binds the operation for the next calls and fills its inputs. Raises UnsupportedError if the
   /// library does not support it, Error if it does not fit. `pieces`: the calls that together are
@@ -139,6 +140,7 @@ class Session {
   void issue_next();
   void issue_all(const Batch& batch);
   void wait_until_idle();
+  void settle() noexcept;
   void meet(const Batch& batch);
   Samples gather(const std::vector<double>& host_s, const std::vector<double>& device_s,
                  const std::vector<double>& enqueue_s);

@@ -68,23 +68,32 @@ double median_of(std::vector<double> values) {
 
 /// The calls of one communicator on one stream: their buffers, and what checks their outputs.
 struct StepReplay::Lane {
-  Lane(Communicator& owner, Room size) : communicator(owner), room(size) {
-    send = static_cast<std::byte*>(communicator.allocate(room.send_bytes, Registration::none));
+  Lane(Device& used, Communicator& owner, Room size)
+      : device(used), communicator(owner), room(size) {
+    send = allocate(room.send_bytes);
     try {
-      receive =
-          static_cast<std::byte*>(communicator.allocate(room.receive_bytes, Registration::none));
+      receive = allocate(room.receive_bytes);
     } catch (...) {
-      communicator.release(send, Registration::none);
+      release(send);
       throw;
     }
   }
   ~Lane() {
-    communicator.release(send, Registration::none);
-    communicator.release(receive, Registration::none);
+    release(send);
+    release(receive);
   }
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
+  /// Plain memory, as programs have.
+  std::byte* allocate(size_t bytes) const {
+    return static_cast<std::byte*>(communicator.allocate(device, bytes, MemoryKind::plain));
+  }
+  void release(std::byte* memory) const noexcept {
+    communicator.release(device, memory, MemoryKind::plain);
+  }
+
+  Device& device;
   Communicator& communicator;
   Room room;
   std::byte* send = nullptr;
@@ -184,7 +193,7 @@ void StepReplay::allocate(const std::vector<StepCall>& calls) {
     room.receive_bytes = std::max({room.receive_bytes, need.receive_bytes, size_t{512}});
   }
   for (const auto& [key, room] : rooms) {
-    lanes_[key] = std::make_unique<Lane>(*memberships_[key.first].communicator, room);
+    lanes_[key] = std::make_unique<Lane>(device_, *memberships_[key.first].communicator, room);
   }
 }
 
@@ -232,8 +241,8 @@ void StepReplay::bind_meeting() {
   Operation operation;
   operation.collective = Collective::all_reduce;
   operation.count = 1;
-  auto lane =
-      std::make_unique<Lane>(*largest.communicator, room_for(operation, false, largest.ranks));
+  auto lane = std::make_unique<Lane>(device_, *largest.communicator,
+                                     room_for(operation, false, largest.ranks));
   try {
     auto call = largest.communicator->bind(operation, streams_.front().get());
     call->prepare(lane->send, lane->receive);

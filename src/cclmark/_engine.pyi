@@ -1,7 +1,7 @@
 """The engine, written in C++: see engine/bind/module.cpp."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 class EngineError(RuntimeError): ...
 class MissingError(EngineError): ...
@@ -215,7 +215,7 @@ class Communicator:
     def check(self) -> None: ...
     def memory_statement(self) -> list[tuple[str, int]]: ...
 
-def adapt(adapter: object, device: Device) -> Communicator: ...
+def adapt(adapter: object) -> Communicator: ...
 
 class Islands:
     def __init__(self, *, firsts: list[int], through_host: bool = False) -> None: ...
@@ -255,6 +255,26 @@ class Registration:
     none: Registration
     local: Registration
     symmetric: Registration
+
+class MemoryKind:
+    plain: MemoryKind
+    library: MemoryKind
+    mapped: MemoryKind
+    foreign: MemoryKind
+
+class MemorySource(Protocol):
+    """An allocator outside of the engine."""
+
+    def allocate(self, size_bytes: int, /) -> int: ...
+    def release(self, address: int, /) -> None: ...
+
+class BufferKind:
+    def __init__(
+        self,
+        registration: Registration = ...,
+        memory: MemoryKind = ...,
+        source: MemorySource | None = None,
+    ) -> None: ...
 
 class Batch:
     def __init__(
@@ -373,7 +393,7 @@ class Session:
         communicator: Communicator,
         counter: OperationCounter | None = None,
     ) -> None: ...
-    def reserve(self, send_bytes: int, receive_bytes: int, registration: Registration) -> None: ...
+    def reserve(self, send_bytes: int, receive_bytes: int, kind: BufferKind) -> None: ...
     def prepare(
         self, operation: Operation, in_place: bool, seed: int, pieces: Pieces | None = None
     ) -> None: ...

@@ -508,3 +508,31 @@ class TestPlugin:
         assert "/dev/zero is not a regular file" in endless.err
         shown = " ".join(cclmark("plugin", "--help").out.split())
         assert "2 if a file cannot be read or is not a log" in shown
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "registered"),
+    [
+        (("--timing", "graph"), {}, "by graph"),
+        (("--timing", "graph"), {"NCCL_GRAPH_REGISTER": "0"}, "no"),
+        (("--timing", "graph", "--memory", "plain"), {}, "no"),
+        (("--timing", "graph", "--register", "local"), {}, "by call"),
+        (("--timing", "throughput", "--register", "local"), {}, "by call"),
+        (("--timing", "throughput"), {}, ""),
+    ],
+)
+def test_registered_buffers_are_observed(cclmark, fake_cuda, flags, environment, registered):
+    run = cclmark(
+        *("all_reduce", *EAGER[:-4], "--placement", "out-of-place", *flags, "--explain"),
+        env=fake_cuda.env(**environment),
+    )
+    found = {result.explanation.registered for result in run.journal.results}
+    assert found == {registered}
+    assert choices(run) == [(*one, "plug-in") for one in BY_SIZE]
+    words = {
+        "by graph": "buffers registered by the graph",
+        "by call": ", registered buffers",
+        "no": "buffers not registered",
+    }
+    for name, text in words.items():
+        assert (text in run.out) == (name == registered)

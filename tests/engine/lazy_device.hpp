@@ -202,12 +202,11 @@ class LazyCommunicator final : public Communicator {
     return std::make_unique<LazyCall>(inner_->bind(operation, nullptr), stream);
   }
   std::string route(const Operation& operation) const override { return inner_->route(operation); }
-  void* allocate(size_t bytes, Registration registration) override {
-    return inner_->allocate(bytes, registration);
+  void* allocate(Device& device, size_t bytes, MemoryKind memory) override {
+    return inner_->allocate(device, bytes, memory);
   }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void* memory, Registration registration) noexcept override {
-    inner_->release(memory, registration);
+  void release(Device& device, void* memory, MemoryKind kind) noexcept override {
+    inner_->release(device, memory, kind);
   }
 
  private:

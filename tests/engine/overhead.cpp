@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   if (ftruncate(board, 64) != 0) return 1;
   OperationCounter counter(board, 32);  // as in a run, where the launcher can look at it
   Session session(*device, rank_group, *communicator, &counter);
-  session.reserve(1 << 20, 1 << 20, Registration::none);
+  session.reserve(1 << 20, 1 << 20, {});
   Operation op;
   op.count = 2;
   session.prepare(op, false, 1);

@@ -151,7 +151,7 @@ void on_islands(const std::vector<int>& firsts, int ranks, bool through_host,
         join_islands(device, rank_group, {firsts, through_host}, own.get(),
                      rank_group.on_one_host() ? nullptr : &box);
     Session session(device, rank_group, *all);
-    session.reserve(kRoom, kRoom, Registration::none);
+    session.reserve(kRoom, kRoom, {});
     body(session, rank_group);
   });
 }
@@ -179,9 +179,6 @@ class Idle final : public Communicator {
     return make_call([](const void*, void*) {});
   }
   std::string route(const Operation&) const override { return "none"; }
-  void* allocate(size_t, Registration) override { return nullptr; }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void*, Registration) noexcept override {}
 };
 
 uint64_t wrong(const VerificationResult& checked) {
@@ -314,7 +311,7 @@ TEST_CASE("a rank whose host exchange fails reports the error, and the ranks of 
     if (rank_group.rank() == 1) box.fails_after = 200;
     auto all = join_islands(*device, rank_group, {{0, 1, 2}, false}, nullptr, &box);
     Session session(*device, rank_group, *all);
-    session.reserve(1 << 20, 1 << 20, Registration::none);
+    session.reserve(1 << 20, 1 << 20, {});
     Operation op;
     op.count = 1000;
     try {

@@ -57,9 +57,6 @@ class WithoutOperations final : public Communicator {
   explicit WithoutOperations(bool blocking) : blocking_(blocking) {}
   std::unique_ptr<Call> bind(const Operation&, void*) override { throw UnsupportedError("none"); }
   std::string route(const Operation&) const override { return "none"; }
-  void* allocate(size_t, Registration) override { throw UnsupportedError("none"); }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void*, Registration) noexcept override {}
   bool blocking() const override { return blocking_; }
 
  private:

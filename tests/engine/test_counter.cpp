@@ -42,7 +42,7 @@ class Board {
 /// there.
 class Watched final : public Communicator {
  public:
-  Watched(Device& device, std::function<void()> look) : device_(device), look_(std::move(look)) {}
+  explicit Watched(std::function<void()> look) : look_(std::move(look)) {}
 
   std::unique_ptr<Call> bind(const Operation&, void*) override {
     struct LookingCall final : Call {
@@ -54,12 +54,8 @@ class Watched final : public Communicator {
   }
   std::string route(const Operation&) const override { return "native"; }
   void begin_group() override {}
-  void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
  private:
-  Device& device_;
   std::function<void()> look_;
 };
 
@@ -80,10 +76,10 @@ std::vector<Counts> seen_in(Device& device, const Board& board, std::vector<Coun
                             const std::vector<Batch>& batches) {
   run_ranks(1, [&](RankGroup& rank_group) {
     OperationCounter counter(board.fd(), kOffset);
-    Watched communicator(device, [&] { seen.push_back(board.read()); });
+    Watched communicator([&] { seen.push_back(board.read()); });
     Session session(device, rank_group, communicator, &counter);
     if (board.read().communicators != 1) throw Error("no communicator is noted");
-    session.reserve(4096, 4096, Registration::none);
+    session.reserve(4096, 4096, {});
     Operation op;
     op.count = 4;
     session.prepare(op, false, 1);
@@ -155,7 +151,7 @@ TEST_CASE("the check's operation counts, and a new communicator begins at nought
       auto communicator = ccl->join(*device, ccl->make_id(1), rank_group);
       Session session(*device, rank_group, *communicator, &counter);
       if (board.read() != Counts{number, 0, 0, 0}) throw Error("does not begin at nought");
-      session.reserve(4096, 4096, Registration::none);
+      session.reserve(4096, 4096, {});
       Operation op;
       op.count = 4;
       session.prepare(op, false, 1);

@@ -13,8 +13,6 @@ namespace {
 /// A library that notes where it is told to write.
 class Noting final : public Communicator {
  public:
-  explicit Noting(Device& device) : device_(device) {}
-
   std::unique_ptr<Call> bind(const Operation&, void*) override {
     struct Note final : Call {
       explicit Note(std::vector<void*>& places) : places_(places) {}
@@ -24,14 +22,8 @@ class Noting final : public Communicator {
     return std::make_unique<Note>(places);
   }
   std::string route(const Operation&) const override { return "native"; }
-  void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
   std::vector<void*> places;
-
- private:
-  Device& device_;
 };
 
 }  // namespace
@@ -39,9 +31,9 @@ class Noting final : public Communicator {
 TEST_CASE("operations of a batch go through the buffers, or stay where they begin if asked to") {
   run_ranks(1, [&](RankGroup& rank_group) {
     auto device = open_host_device(0);
-    Noting communicator(*device);
+    Noting communicator;
     Session session(*device, rank_group, communicator);
-    session.reserve(1 << 16, 1 << 16, Registration::none);
+    session.reserve(1 << 16, 1 << 16, {});
     Operation op;
     op.count = 1024;
     session.prepare(op, false, 1);

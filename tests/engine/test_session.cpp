@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/host.hpp"
+#include "lazy_device.hpp"
 #include "measure/session.hpp"
 #include "ranks.hpp"
 
@@ -18,26 +19,26 @@ namespace {
 /// A library whose memory runs out on one rank, and whose registering would wait for all ranks.
 class Scarce final : public Communicator {
  public:
-  Scarce(Device& device, bool has_memory, std::atomic<int>& registered)
-      : device_(device), has_memory_(has_memory), registered_(registered) {}
+  Scarce(bool has_memory, std::atomic<int>& registered)
+      : has_memory_(has_memory), registered_(registered) {}
 
   std::unique_ptr<Call> bind(const Operation&, void*) override { throw UnsupportedError("none"); }
   std::string route(const Operation&) const override { return "none"; }
-  void* allocate(size_t bytes, Registration) override {
+  void* allocate(Device& device, size_t bytes, MemoryKind) override {
     if (!has_memory_) throw OutOfMemoryError("nothing is left here");
     ++held;
-    return device_.allocate(bytes);
+    return device.allocate(bytes);
   }
-  void register_memory(void*, size_t, Registration) override { ++registered_; }
-  void release(void* memory, Registration) noexcept override {
+  void release(Device& device, void* memory, MemoryKind) noexcept override {
     --held;
-    device_.release(memory);
+    device.release(memory);
   }
+  std::string no_registration(Registration) const override { return ""; }
+  void register_memory(void*, size_t, Registration) override { ++registered_; }
 
   int held = 0;
 
  private:
-  Device& device_;
   bool has_memory_;
   std::atomic<int>& registered_;
 };
@@ -45,8 +46,6 @@ class Scarce final : public Communicator {
 /// Notes which operations are called, and does nothing.
 class Noting final : public Communicator {
  public:
-  explicit Noting(Device& device) : device_(device) {}
-
   std::unique_ptr<Call> bind(const Operation& operation, void*) override {
     struct Noted final : Call {
       Noted(std::string operation, std::string& calls)
@@ -58,21 +57,14 @@ class Noting final : public Communicator {
     return std::make_unique<Noted>(std::string(name(operation.collective)), calls);
   }
   std::string route(const Operation&) const override { return "none"; }
-  void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
   std::string calls;
-
- private:
-  Device& device_;
 };
 
 /// Refuses calls from a number on, and may have failed by then.
 class Refusing final : public Communicator {
  public:
-  Refusing(Device& device, int accepted, bool broken)
-      : device_(device), accepted_(accepted), broken_(broken) {}
+  Refusing(int accepted, bool broken) : accepted_(accepted), broken_(broken) {}
 
   std::unique_ptr<Call> bind(const Operation&, void*) override {
     struct Refused final : Call {
@@ -85,16 +77,12 @@ class Refusing final : public Communicator {
     return std::make_unique<Refused>(accepted_);
   }
   std::string route(const Operation&) const override { return "none"; }
-  void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
   void begin_group() override {}
   void check() override {
     if (broken_) throw Error("the communicator has failed");
   }
 
  private:
-  Device& device_;
   int accepted_;
   bool broken_;
 };
@@ -102,8 +90,8 @@ class Refusing final : public Communicator {
 /// Notes the length and the places of each call, relative to the first one, and groups.
 class Dividing final : public Communicator {
  public:
-  explicit Dividing(Device& device, bool has_groups = true, int accepted = 1 << 20)
-      : device_(device), has_groups_(has_groups), left(accepted) {}
+  explicit Dividing(bool has_groups = true, int accepted = 1 << 20)
+      : has_groups_(has_groups), left(accepted) {}
 
   std::unique_ptr<Call> bind(const Operation& operation, void*) override {
     struct Divided final : Call {
@@ -120,9 +108,6 @@ class Dividing final : public Communicator {
     return std::make_unique<Divided>(operation.count, *this);
   }
   std::string route(const Operation&) const override { return "none"; }
-  void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
   void begin_group() override {
     if (!has_groups_) Communicator::begin_group();
     calls += "( ";
@@ -144,7 +129,6 @@ class Dividing final : public Communicator {
   int bound = 0;
 
  private:
-  Device& device_;
   bool has_groups_;
   int left;
   const void *first_sent = nullptr, *first_received = nullptr;
@@ -167,10 +151,10 @@ std::string times(size_t number, const std::string& words) {
 TEST_CASE("ranks meet in the library's barrier where they are to, right before what is timed") {
   run_ranks(2, [&](RankGroup& rank_group) {
     auto device = open_host_device(rank_group.rank());
-    Noting communicator(*device);
+    Noting communicator;
     OperationCounter counter;
     Session session(*device, rank_group, communicator, &counter);
-    session.reserve(4096, 4096, Registration::none);
+    session.reserve(4096, 4096, {});
     session.prepare(all_reduce(), false, 1);
     auto calls = [&](const Batch& batch) {
       communicator.calls.clear();
@@ -199,9 +183,9 @@ TEST_CASE("only the refusal of an operation's first call means that it is not su
   auto error_of = [&](int accepted, bool broken, const Batch& batch) -> std::string {
     std::string error = "none";
     run_ranks(1, [&](RankGroup& rank_group) {
-      Refusing communicator(*device, accepted, broken);
+      Refusing communicator(accepted, broken);
       Session session(*device, rank_group, communicator);
-      session.reserve(4096, 4096, Registration::none);
+      session.reserve(4096, 4096, {});
       session.prepare(all_reduce(), false, 1);
       try {
         session.run(batch);
@@ -229,9 +213,9 @@ TEST_CASE("pieces are calls over consecutive parts, which the library launches a
     auto device = open_host_device(rank_group.rank());
     const Batch once{.timing = Timing::blocking, .iterations = 1};
     auto calls = [&](const Pieces& pieces, bool in_place = false, const char* noted = "call") {
-      Dividing communicator(*device);
+      Dividing communicator;
       Session session(*device, rank_group, communicator);
-      session.reserve(4096, 4096, Registration::none);
+      session.reserve(4096, 4096, {});
       session.prepare(all_reduce(), in_place, 1, pieces);
       communicator.noted = noted;
       session.run(once);
@@ -250,10 +234,10 @@ TEST_CASE("pieces are calls over consecutive parts, which the library launches a
 TEST_CASE("an operation is one operation in any number of pieces") {
   run_ranks(1, [&](RankGroup& rank_group) {
     auto device = open_host_device(0);
-    Dividing communicator(*device);
+    Dividing communicator;
     OperationCounter counter;
     Session session(*device, rank_group, communicator, &counter);
-    session.reserve(4096, 4096, Registration::none);
+    session.reserve(4096, 4096, {});
     session.prepare(all_reduce(), false, 1, {.counts = {4, 4, 8}});
     uint64_t before = counter.entered();
     Samples samples = session.run({.timing = Timing::blocking, .iterations = 5});
@@ -267,7 +251,7 @@ TEST_CASE("pieces are refused where they are not the operation, and where there 
     auto device = open_host_device(0);
     auto error_of = [&](Dividing&& communicator, Operation operation, const Pieces& pieces) {
       Session session(*device, rank_group, communicator);
-      session.reserve(4096, 4096, Registration::none);
+      session.reserve(4096, 4096, {});
       try {
         session.prepare(operation, false, 1, pieces);
         session.run({.timing = Timing::blocking, .iterations = 1});
@@ -282,28 +266,27 @@ TEST_CASE("pieces are refused where they are not the operation, and where there 
     const Pieces grouped{.counts = {8, 8}, .grouped = true};
     Operation gather = all_reduce();
     gather.collective = Collective::all_gather;
-    CHECK(error_of(Dividing(*device), all_reduce(), halves) == "none");
-    CHECK(error_of(Dividing(*device), gather, halves) ==
+    CHECK(error_of(Dividing(), all_reduce(), halves) == "none");
+    CHECK(error_of(Dividing(), gather, halves) ==
           "failed: all_gather: its pieces are not consecutive parts of the buffers");
     for (const std::vector<size_t>& counts : {std::vector<size_t>{8, 7}, {16, 0}, {17}}) {
-      CHECK(error_of(Dividing(*device), all_reduce(), {.counts = counts}) ==
+      CHECK(error_of(Dividing(), all_reduce(), {.counts = counts}) ==
             "failed: the pieces do not add up to the operation, or one is empty");
     }
-    CHECK(error_of(Dividing(*device, false), all_reduce(), grouped) ==
+    CHECK(error_of(Dividing(false), all_reduce(), grouped) ==
           "unsupported: this library does not support groups of operations");
-    CHECK(error_of(Dividing(*device, true, 0), all_reduce(), halves) ==
-          "unsupported: invalid argument");
+    CHECK(error_of(Dividing(true, 0), all_reduce(), halves) == "unsupported: invalid argument");
     // The first piece has been enqueued.
-    CHECK(error_of(Dividing(*device, true, 1), all_reduce(), halves) == "failed: invalid argument");
+    CHECK(error_of(Dividing(true, 1), all_reduce(), halves) == "failed: invalid argument");
   });
 }
 
 TEST_CASE("operations that are waited for have events where they are asked for") {
   run_ranks(2, [&](RankGroup& rank_group) {
     auto device = open_host_device(rank_group.rank());
-    Noting communicator(*device);
+    Noting communicator;
     Session session(*device, rank_group, communicator);
-    session.reserve(4096, 4096, Registration::none);
+    session.reserve(4096, 4096, {});
     session.prepare(all_reduce(), false, 1);
     Samples without = session.run({.timing = Timing::blocking, .iterations = 2});
     Samples with = session.run({.timing = Timing::blocking, .iterations = 2, .events = true});
@@ -321,11 +304,11 @@ TEST_CASE("no rank registers its buffers when one rank could not have its own") 
     std::atomic<int> registered = 0, refused = 0;
     run_ranks(2, [&](RankGroup& rank_group) {
       auto device = open_host_device(rank_group.rank());
-      Scarce communicator(*device, rank_group.rank() != poor, registered);
+      Scarce communicator(rank_group.rank() != poor, registered);
       {
         Session session(*device, rank_group, communicator);
         try {
-          session.reserve(4096, 4096, Registration::symmetric);
+          session.reserve(4096, 4096, {Registration::symmetric});
         } catch (const OutOfMemoryError&) {
           ++refused;
         }
@@ -337,10 +320,44 @@ TEST_CASE("no rank registers its buffers when one rank could not have its own") 
   }
 }
 
+/// Notes whether memory is released before the work on the first stream, which is slow, is done.
+class Watchful final : public LazyDevice {
+ public:
+  Watchful(int index, std::atomic<int>& early) : LazyDevice(index, 1, 0), early_(early) {}
+
+  void* create_stream() override {
+    void* stream = LazyDevice::create_stream();
+    if (first_ == nullptr) first_ = stream;
+    return stream;
+  }
+  void release(void* memory) noexcept override {
+    if (first_ != nullptr && !idle(first_)) ++early_;
+    LazyDevice::release(memory);
+  }
+
+ private:
+  std::atomic<int>& early_;
+  void* first_ = nullptr;
+};
+
+TEST_CASE("buffers are released after the work that uses them") {
+  std::atomic<int> early = 0;
+  run_ranks(2, [&](RankGroup& rank_group) {
+    Watchful device(rank_group.rank(), early);
+    Noting communicator;
+    Session session(device, rank_group, communicator);
+    session.reserve(4096, 4096, {});
+    session.prepare(all_reduce(), false, 1);
+    session.reserve(1 << 20, 1 << 20, {});
+    session.prepare(all_reduce(), false, 1);
+  });
+  CHECK(early == 0);
+}
+
 TEST_CASE("a session lists its memory, by purpose and with what one operation uses") {
   run_ranks(2, [&](RankGroup& rank_group) {
     auto device = open_host_device(rank_group.rank());
-    Noting communicator(*device);
+    Noting communicator;
     Session session(*device, rank_group, communicator);
     auto find = [&](const std::string& purpose) {
       for (const MemoryBlock& block : session.memory_blocks()) {
@@ -348,7 +365,7 @@ TEST_CASE("a session lists its memory, by purpose and with what one operation us
       }
       throw Error("there is no block for " + purpose);
     };
-    session.reserve(4096, 8192, Registration::none);
+    session.reserve(4096, 8192, {});
     session.prepare(all_reduce(), false, 1);
     for (const char* purpose : {"input", "output"}) {
       MemoryBlock block = find(purpose);

@@ -29,7 +29,7 @@ void with_shm(int ranks, size_t buffer_bytes, Body body) {
     own.device = open_host_device(rank_group.rank());
     own.communicator = ccl->join(*own.device, id, rank_group);
     own.session = std::make_unique<Session>(*own.device, rank_group, *own.communicator);
-    own.session->reserve(buffer_bytes, buffer_bytes, Registration::none);
+    own.session->reserve(buffer_bytes, buffer_bytes, {});
     body(rank_group, *own.session);
     rank_group.barrier();
   });

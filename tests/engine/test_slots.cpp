@@ -49,7 +49,7 @@ std::vector<Events> on_shm(
     auto device = open_host_device(rank_group.rank());
     auto communicator = ccl->join(*device, id, rank_group);
     Session session(*device, rank_group, *communicator);
-    session.reserve(size_t{8} << 20, size_t{8} << 20, Registration::none);
+    session.reserve(size_t{8} << 20, size_t{8} << 20, {});
     session.prepare(op, false, 9);
     session.run({Timing::throughput, 2});
     SlotRecorder recorder(kCapacity);
@@ -208,7 +208,7 @@ TEST_CASE("a bridge records what it takes from which publication, and the island
                                                          *inner);
       auto all = join_islands(*device, rank_group, {firsts, through_host}, own.get());
       Session session(*device, rank_group, *all);
-      session.reserve(size_t{1} << 20, size_t{1} << 20, Registration::none);
+      session.reserve(size_t{1} << 20, size_t{1} << 20, {});
       session.prepare(summed(100'000), false, 7);
       SlotRecorder recorder(kCapacity);
       expect(all->record_slots(SlotTap(&recorder, 0, 0)) == SlotTimes::executed, "not executed");
@@ -253,7 +253,7 @@ TEST_CASE("a bridge whose streams wait records what it enqueues") {
     LazyDevice device(rank_group.rank(), 3, -1);
     auto all = join_islands(device, rank_group, {{0, 1}, false}, nullptr);
     Session session(device, rank_group, *all);
-    session.reserve(size_t{1} << 20, size_t{1} << 20, Registration::none);
+    session.reserve(size_t{1} << 20, size_t{1} << 20, {});
     session.prepare(summed(1000), false, 7);
     SlotRecorder recorder(kCapacity);
     expect(all->record_slots(SlotTap(&recorder, 0, 0)) == SlotTimes::enqueued, "not enqueued");

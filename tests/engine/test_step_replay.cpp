@@ -143,15 +143,12 @@ class TimedDevice final : public LazyDevice {
 /// ranks, and keep the host for `host_us`.
 class TimedCommunicator final : public Communicator {
  public:
-  TimedCommunicator(Device& device, RankGroup& rank_group, unsigned host_us = 0)
-      : device_(device), rank_group_(rank_group), host_us_(host_us) {}
+  explicit TimedCommunicator(RankGroup& rank_group, unsigned host_us = 0)
+      : rank_group_(rank_group), host_us_(host_us) {}
   std::unique_ptr<Call> bind(const Operation& operation, void* stream) override {
     return std::make_unique<TimedCall>(*this, operation, stream);
   }
   std::string route(const Operation&) const override { return "native"; }
-  void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
-  void register_memory(void*, size_t, Registration) override {}
-  void release(void* memory, Registration) noexcept override { device_.release(memory); }
 
  private:
   class TimedCall final : public Call {
@@ -171,7 +168,6 @@ class TimedCommunicator final : public Communicator {
     void* stream_;
   };
 
-  Device& device_;
   RankGroup& rank_group_;
   unsigned host_us_;
 };
@@ -322,21 +318,17 @@ TEST_CASE("a compute goes on while calls are still enqueued") {
       }
       Full& full_;
     };
-    Full(Device& device, Empty& compute) : device_(device), compute(compute) {}
+    explicit Full(Empty& compute) : compute(compute) {}
     std::unique_ptr<Call> bind(const Operation&, void*) override {
       return std::make_unique<Waiting>(*this);
     }
     std::string route(const Operation&) const override { return "native"; }
-    void* allocate(size_t bytes, Registration) override { return device_.allocate(bytes); }
-    void register_memory(void*, size_t, Registration) override {}
-    void release(void* memory, Registration) noexcept override { device_.release(memory); }
-    Device& device_;
     Empty& compute;
     std::vector<size_t> seen;
   };
   Slow device;
   Empty compute;
-  Full communicator(device, compute);
+  Full communicator(compute);
   run_ranks(1, [&](RankGroup& rank_group) {
     std::vector<StepCall> calls(3, call_of(0, 0, Collective::all_reduce, 16));
     StepReplay step(device, rank_group, {{&communicator, 0, 1}}, calls, 1, nullptr, &compute);
@@ -352,7 +344,7 @@ TEST_CASE("a compute goes on while calls are still enqueued") {
 TEST_CASE("a device begins a step when the host has enqueued it, so that calls follow each other") {
   run_ranks(1, [](RankGroup& rank_group) {
     TimedDevice device;
-    TimedCommunicator communicator(device, rank_group, 2000);
+    TimedCommunicator communicator(rank_group, 2000);
     std::vector<StepCall> calls(3, call_of(0, 0, Collective::all_reduce, 50));
     StepReplay step(device, rank_group, {{&communicator, 0, 1}}, calls, 1);
     step.run(0);  // in which the time of the host is measured
@@ -369,7 +361,7 @@ TEST_CASE("devices begin a step together, also if a host is late") {
   run_ranks(2, [](RankGroup& rank_group) {
     /// The host of rank 1 is late whenever it begins.
     TimedDevice device;
-    TimedCommunicator communicator(device, rank_group, rank_group.rank() == 1 ? 3000 : 0);
+    TimedCommunicator communicator(rank_group, rank_group.rank() == 1 ? 3000 : 0);
     std::vector<StepCall> calls(2, call_of(0, 0, Collective::all_reduce, 50));
     calls[1].gap = Gap::after_previous;
     calls[1].gap_s = 100 * kUs;
@@ -388,7 +380,7 @@ TEST_CASE("devices begin a step together, also if a host is late") {
 TEST_CASE("gaps and calls are as long as kernels see them, without the time of launches") {
   run_ranks(1, [](RankGroup& rank_group) {
     TimedDevice device;
-    TimedCommunicator communicator(device, rank_group);
+    TimedCommunicator communicator(rank_group);
     std::vector<StepCall> calls{
         call_of(0, 0, Collective::all_reduce, 50), call_of(0, 0, Collective::all_reduce, 20),
         call_of(0, 1, Collective::all_reduce, 30), call_of(0, 0, Collective::all_reduce, 10),
@@ -417,7 +409,7 @@ TEST_CASE("gaps and calls are as long as kernels see them, without the time of l
 TEST_CASE("memory traffic begins with its call, and only with those that have some") {
   run_ranks(1, [](RankGroup& rank_group) {
     TimedDevice device;
-    TimedCommunicator communicator(device, rank_group);
+    TimedCommunicator communicator(rank_group);
     std::vector<StepCall> calls(3, call_of(0, 0, Collective::all_reduce, 50));
     StepReplay step(device, rank_group, {{&communicator, 0, 1}}, calls, 1);
     CHECK(step.most_traffic_blocks() > 0);

@@ -50,9 +50,9 @@ def main() -> None:
             fd=os.memfd_create("rank-group"), rank=0, size=1, oversubscribed=True
         )
     )
-    communicator = engine.adapt(Copies(device.info.library_path, copy, order), device)
+    communicator = engine.adapt(Copies(device.info.library_path, copy, order))
     session = engine.Session(device, rank_group, communicator)
-    session.reserve(4 * COUNT, 4 * COUNT, engine.Registration.none)
+    session.reserve(4 * COUNT, 4 * COUNT, engine.BufferKind())
     found: dict[str, object] = {
         "devices": engine.device_count(runtime),
         "name": device.info.name,
@@ -77,7 +77,7 @@ def main() -> None:
             "route": session.route,
         }
     try:
-        session.reserve(1 << 40, 1 << 40, engine.Registration.none)
+        session.reserve(1 << 40, 1 << 40, engine.BufferKind())
     except engine.OutOfMemoryError as error:
         found["too much"] = str(error)
     print(json.dumps(found))

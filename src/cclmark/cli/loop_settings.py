@@ -8,6 +8,7 @@ from cclmark.cli.communicator_options import parse_config
 from cclmark.cli.option_values import check_limits, duration_of, size_of
 from cclmark.cli.options import Flags
 from cclmark.errors import UsageError
+from cclmark.plan.libraries import AUTO_MEMORY, require_torch_devices
 from cclmark.results.schema import Settings
 
 _DEFAULT_END = {"host": "16M"}
@@ -27,6 +28,10 @@ def settings_of(
         registration = _REGISTRATIONS[flags.register_number]
     if registration != "none" and runtime == "host":
         raise UsageError("buffers of the host require no registration: remove -R and --register")
+    if flags.memory not in (None, "plain") and runtime == "host":
+        raise UsageError(f"--memory {flags.memory}: buffers of the host are plain memory")
+    if flags.memory == "torch":
+        require_torch_devices(runtime)
     duration_s = duration_of("--duration", flags.duration)
     if duration_s and flags.cycles != 1:
         raise UsageError("--duration and -N exclude each other")
@@ -61,6 +66,7 @@ def settings_of(
         cycles=0 if duration_s else flags.cycles,
         duration_s=duration_s,
         registration=registration,
+        memory="" if runtime == "host" else flags.memory or AUTO_MEMORY,
         cache=flags.cache,
         barrier=flags.barrier,
         # The host has one clock.

@@ -286,6 +286,14 @@ class Flags(LibraryFlags):
         "device; or a file with a line RANK: PROCESSORS for each rank [one processor for each "
         "host rank, the processors near the device for others].",
     )
+    memory: str | None = option(
+        WHERE,
+        "--memory",
+        type=click.Choice(["plain", "library", "vmm", "torch"]),
+        help="Allocator of the buffers: the runtime's (cudaMalloc), the library's (ncclMemAlloc), "
+        "CUDA's virtual memory management, or torch's caching allocator [what the vendor's own "
+        "test program uses: library for NCCL, else plain].",
+    )
     register: str | None = option(
         WHERE,
         "--register",

@@ -20,6 +20,7 @@ from cclmark.plan.library_settings import (
 )
 from cclmark.plan.variants import (
     COMMUNICATOR,
+    MEMORY,
     PLACEMENT,
     PROCESS,
     REGISTRATION,
@@ -48,6 +49,8 @@ def checked_variants(
     names = [name for name, _ in varied]
     if REGISTRATION in names and (flags.register or flags.register_number is not None):
         raise UsageError("-R and --register exclude --vary registration")
+    if MEMORY in names and flags.memory:
+        raise UsageError("--memory excludes --vary memory")
     found = variants_of(varied, lambda name: scope_of(ccl, name), one_at_a_time=one_at_a_time)
     check_options_of(found, ccl, parse_config(flags.config))
     return possible_variants(found, ccl, version)
@@ -80,7 +83,7 @@ def scope_of(ccl: str, name: str) -> str:
     """Returns whether a setting requires new processes, or only a new communicator."""
     if ccl == MPI or torch_backend_of(ccl) is not None:
         return PROCESS  # their communicators are created once in a process
-    if name in (REGISTRATION, PLACEMENT):
+    if name in (REGISTRATION, MEMORY, PLACEMENT):
         return COMMUNICATOR
     return PROCESS if requires_new_processes(ccl, name) else COMMUNICATOR
 

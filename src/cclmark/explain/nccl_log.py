@@ -28,6 +28,19 @@ _COPY_ENGINE = re.compile(
 )
 
 
+_REGISTRATION = re.compile(
+    r"NCCL INFO .*\brank \d+ - (?:IPC|NET|NVLS|COLLNET) (?:reuse|register(?:ing)?) "
+)
+#: Words for schema.Explanation.registered: buffers that the program registered, that the library
+#: registered itself while a graph was captured, and neither.
+BY_CALL, BY_GRAPH, NOT_REGISTERED = "by call", "by graph", "no"
+
+
+def has_registration(text: str) -> bool:
+    """Whether NCCL registered buffers, or used registered ones (NCCL_DEBUG_SUBSYS=REG)."""
+    return _REGISTRATION.search(text) is not None
+
+
 def operations_in(text: str) -> list[Operation]:
     """The operations in lines of NCCL's log, in their order; ``count`` is in bytes."""
     return [one for one in map(_operation, text.splitlines()) if one is not None]

@@ -46,7 +46,14 @@ def explanation_of(parts: Sequence[Explained]) -> Explanation:
         rule=first.rule,
         is_doubtful=bool(differences),
         ignored=_ignored(parts),
+        registered=_registered(parts),
     )
+
+
+def _registered(parts: Sequence[Explained]) -> str:
+    """Whether buffers were registered: the answer of the ranks that know, if it is one."""
+    found = {part.registered for part in parts} - {""}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _ignored(parts: Sequence[Explained]) -> dict[str, str]:

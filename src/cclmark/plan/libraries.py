@@ -17,6 +17,10 @@ from cclmark.shipped_files import shipped_toml_files
 
 BRIDGE = "bridge"
 MPI = "mpi"
+#: What ``--memory`` can be, besides AUTO_MEMORY: the runtime's allocator, the library's, physical
+#: memory that is mapped, and torch's allocator.
+MEMORY_KINDS = ("plain", "library", "vmm", "torch")
+AUTO_MEMORY = "auto"
 _TORCH = "torch"
 # Names in variables CCLMARK_..._LIBRARY that do not belong to a collective library.
 _OTHER_FILES = ("nvrtc", "ascendcl", *RUNTIMES)
@@ -205,6 +209,27 @@ def require_torch_devices(runtime: str) -> None:
             f"torch.distributed is supported on {known} devices only, not on {runtime}: see "
             "--devices"
         )
+
+
+def memory_of(
+    requested: str, timing: str, registration: str, ccl: str, capabilities: Sequence[str]
+) -> str:
+    """The kind of memory of the buffers of library ``ccl``.
+
+    ``requested`` is a kind, or AUTO_MEMORY: what the vendor's own test program allocates where that
+    influences a time, which is with registered buffers and in graphs, whose buffers some libraries
+    register by themselves. Elsewhere, and in runs that had no choice (empty), it is plain.
+    ``capabilities``: the library's, by name.
+    """
+    if requested not in ("", AUTO_MEMORY):
+        return requested
+    if registration not in ("", "none"):
+        usual = "library"
+    elif requested == AUTO_MEMORY and timing == "graph" and (library := library_called(ccl)):
+        usual = library.memory
+    else:
+        usual = "plain"
+    return usual if "MemAlloc" in capabilities else "plain"
 
 
 def in_place_only(ccl: str, operation: str) -> bool:

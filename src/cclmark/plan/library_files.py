@@ -35,6 +35,7 @@ _NUMBERED_SHAPES = ("nccl", "flagcx", "hccl", "cncl", "bkcl", "oneccl")
 _LOADED_SHAPES = (*_NUMBERED_SHAPES, "mpi")
 SHAPES = (*_LOADED_SHAPES, "shm", "bridge", "torch")
 _FP8_CODES = ("OCP", "OCP or FNUZ")
+_MEMORY = ("plain", "library")
 
 _MOST_BYTES = 64 << 10
 _MOST_FILES = 16
@@ -144,6 +145,7 @@ class Library(
     environment_prefixes: list[str] = []
     plug_ins: str = ""
     in_place_only: list[str] = []
+    memory: str = "plain"
     verified: str = "unverified"
     assumed: str = ""
     types: dict[str, int] = {}
@@ -269,6 +271,7 @@ def _check(library: Library) -> None:
     _check_lists(library)
     _check_versions(library)
     check_choice("fp8_codes", library.fp8_codes, _FP8_CODES)
+    check_choice("memory", library.memory, _MEMORY)
     if library.is_loaded:
         _check_symbol("prefix", library.prefix)
         if not library.files:

@@ -10,12 +10,14 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
+from cclmark.plan.libraries import MEMORY_KINDS
 
 PROCESS, COMMUNICATOR = "process", "communicator"
 #: Names that are no environment variables, with the values of the measuring commands' options.
-REGISTRATION, PLACEMENT, LIBRARY = "registration", "placement", "library"
+REGISTRATION, MEMORY, PLACEMENT, LIBRARY = "registration", "memory", "placement", "library"
 _VALUES = {
     REGISTRATION: ("none", "local", "symmetric"),
+    MEMORY: MEMORY_KINDS,
     PLACEMENT: ("out-of-place", "in-place"),
 }
 #: Begins the name of an option of a communicator, followed by the name in its configuration.
@@ -30,9 +32,9 @@ class Assignment(msgspec.Struct, frozen=True):
     """One setting and its value.
 
     ``name``: an environment variable, an option of the communicator (``config.minCTAs``), or
-    ``registration``, ``placement`` or ``library`` (a name or a file). ``scope``: ``process`` if the
-    ranks have to be started with it, ``communicator`` if it takes effect when a communicator is
-    created, or buffers are.
+    ``registration``, ``memory``, ``placement`` or ``library`` (a name or a file). ``scope``:
+    ``process`` if the ranks have to be started with it, ``communicator`` if it takes effect when a
+    communicator is created, or buffers are.
     """
 
     name: str

@@ -173,8 +173,8 @@ class Observed(msgspec.Struct, tag="observed"):
 class Explained(msgspec.Struct, tag="explained"):
     """What one rank observed of a case, after the library has run it.
 
-    ``operations``: those of one run of the case. ``source``, ``reason``, ``rule`` and
-    ``ignored``: see schema.Explanation. ``predicted_s``: the library's predictions by
+    ``operations``: those of one run of the case. ``source``, ``reason``, ``rule``, ``ignored`` and
+    ``registered``: see schema.Explanation. ``predicted_s``: the library's predictions by
     ``ALGORITHM PROTOCOL``. ``is_silent``: the library's plug-in interface reported nothing,
     although it reports operations.
     """
@@ -189,6 +189,7 @@ class Explained(msgspec.Struct, tag="explained"):
     rule: str = ""
     is_silent: bool = False
     ignored: dict[str, str] = {}
+    registered: str = ""
 
 
 class Connected(msgspec.Struct, tag="connected"):

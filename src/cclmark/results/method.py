@@ -10,6 +10,7 @@ import hashlib
 import re
 
 from cclmark.plan.binding import mode_of
+from cclmark.plan.libraries import memory_of
 from cclmark.results.schema import Settings
 
 # Each setting with its description; the timing is the first.
@@ -19,6 +20,7 @@ _WORDS = {
     "cache": "cache {}",
     "barrier": "barrier of the {}",
     "registration": "registration {}",
+    "memory": "memory {}",
     "group": "groups of {}",
     "graph_launches": "{} graph launches",
     "through_host": "through the host",
@@ -34,6 +36,7 @@ _USUAL: dict[str, tuple[object, ...]] = {
     "cache": ("cold",),
     "barrier": ("own",),
     "registration": ("none",),
+    "memory": ("plain",),
     "group": (1,),
     "graph_launches": (1,),
     "through_host": (False,),
@@ -60,13 +63,20 @@ def unusual_method(settings: Settings, ccl: str = "bridge") -> list[str]:
     for name, text in _WORDS.items():
         if name == "through_host" and not of_bridge:
             continue
-        value = getattr(settings, name)
+        value = _memory(settings, ccl) if name == "memory" else getattr(settings, name)
         if value not in (*_USUAL[name], ""):
             words.append(text.format(_in_words(name, value)))
     if settings.islands and of_bridge:
         islands = (one.describe() for one in settings.islands)
         words.append(_ISLANDS.format(",".join(islands)))
     return words
+
+
+def _memory(settings: Settings, ccl: str) -> str:
+    """The kind of memory of buffers; empty where their registration implies it."""
+    kind = memory_of(settings.memory, settings.timing, settings.registration, ccl, ("MemAlloc",))
+    is_implied = kind == "library" and settings.registration not in ("", "none")
+    return "" if is_implied else kind
 
 
 def _in_words(name: str, value: object) -> str:

@@ -28,6 +28,7 @@ _FLAGS = {
     "check": "-c",
     "cycles": "-N",
     "registration": "--register",
+    "memory": "--memory",
     "cache": "--cache",
     "barrier": "--barrier",
     "clock": "--clock",
@@ -40,6 +41,11 @@ _FLAGS = {
     "bind": "--bind",
     "config": "--config",
 }
+
+
+# What is requested of memory is compared when a run is resumed: of two runs, what they had is, see
+# surroundings_changed.
+_COMPARED = tuple(name for name in _FLAGS if name != "memory")
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ def remainder_of(
     if settings.cycles == 0:
         raise UsageError("--resume does not support runs without end: start a new run")
     header = journal.header
-    found = differing_settings(header.settings, settings)
+    found = differing_settings(header.settings, settings, tuple(_FLAGS))
     if header.plan is not None:
         found = differences(header.plan, outline) + found
     carried: list[Result] = []
@@ -99,7 +105,7 @@ def remainder_of(
 def differing_settings(
     there: Settings,
     here: Settings,
-    names: Collection[str] = tuple(_FLAGS),
+    names: Collection[str] = _COMPARED,
     *,
     sides: tuple[str, str] = ("there", "here"),
 ) -> list[str]:

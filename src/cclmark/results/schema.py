@@ -65,13 +65,17 @@ class Relation(msgspec.Struct, omit_defaults=True):
 
 
 class LibraryDescription(msgspec.Struct, omit_defaults=True):
-    """A loaded collective library."""
+    """A loaded collective library.
+
+    ``memory``: the kind of memory of its buffers (plan.libraries.MEMORY_KINDS), empty if unknown.
+    """
 
     name: str
     version: str
     path: str
     capabilities: list[str] = []
     missing: list[str] = []
+    memory: str = ""
 
 
 class CclReport(msgspec.Struct):
@@ -134,7 +138,8 @@ class Settings(msgspec.Struct, omit_defaults=True):
     ``cycles`` is 0. ``bind``: empty for the default, ``none``, ``numa``, or the processors of
     every rank, ``ranks:0=0-7;1=8-15`` (see plan.binding). ``values``: whether the tensors of checks
     are reported. ``config``: options of the communicators, by the library's names. ``triangle``:
-    whether only the upper triangles of matrices of pairs are measured.
+    whether only the upper triangles of matrices of pairs are measured. ``memory``: as requested
+    (plan.libraries.memory_of), empty where it was not recorded or plays no role.
     """
 
     begin_bytes: Count
@@ -168,6 +173,7 @@ class Settings(msgspec.Struct, omit_defaults=True):
     values: bool = False
     config: dict[str, str] = {}
     triangle: bool = False
+    memory: str = ""
 
 
 class Predecessor(msgspec.Struct, omit_defaults=True):
@@ -339,7 +345,8 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     the rule of a tuner table that decided, ``line 9 of /path``; empty if none did.
     ``is_doubtful``: ranks observed different operations, or one of them nothing although the
     library ran the case; ``reason`` describes it. ``ignored``: for each setting that the library
-    reports to have no effect, by its name, the reason.
+    reports to have no effect, by its name, the reason. ``registered``: whether the library used
+    registered buffers (explain.nccl_log.REGISTERED), empty if that was not observed.
     """
 
     index: Count
@@ -353,6 +360,7 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     rule: str = ""
     is_doubtful: bool = False
     ignored: dict[str, str] = {}
+    registered: str = ""
 
     @property
     def choice(self) -> str:

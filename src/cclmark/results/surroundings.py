@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cclmark.plan.libraries import memory_of
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import DeviceDescription, Header, LibraryDescription
 
@@ -33,6 +34,7 @@ def surroundings_changed(there: Header, here: Header, after: str = "now") -> lis
         _Change("devices", _kinds(there.devices), _kinds(here.devices)),
         _Change("runtime", _runtimes(there.devices), _runtimes(here.devices)),
         *_libraries(there.libraries, here.libraries),
+        *_memory(there, here),
         # Older journals hold more variables.
         *_variables(kept_environment(there.environment), kept_environment(here.environment)),
     ]
@@ -53,6 +55,40 @@ class _Change:
 
     def described(self, after: str) -> str:
         return f"{self.what}: {_said(self.before)} before, {_said(self.after)} {after}"
+
+
+def _memory(there: Header, here: Header) -> list[_Change]:
+    """The kinds of memory of libraries that both runs measured."""
+    before, after = _memory_kinds(there), _memory_kinds(here)
+    return [
+        _Change(f"memory of {name}'s buffers", kind, after[name])
+        for name, kind in before.items()
+        if name in after
+    ]
+
+
+def differing_memory(there: Header, here: Header) -> list[str]:
+    """Describes the kinds of memory that differ in two runs, none of which another tool made."""
+    if there.imported is not None or here.imported is not None:
+        return []
+    return [
+        f"{one.what}: {one.before} there, {one.after} here"
+        for one in _memory(there, here)
+        if one.before != one.after
+    ]
+
+
+def _memory_kinds(header: Header) -> dict[str, str]:
+    """The kind of memory of each library's buffers.
+
+    In journals that do not contain it the kind was that of runs without a choice.
+    """
+    settings = header.settings
+    return {
+        one.name: one.memory
+        or memory_of("", settings.timing, settings.registration, one.name, one.capabilities)
+        for one in header.libraries
+    }
 
 
 def _variables(there: Mapping[str, str], here: Mapping[str, str]) -> list[_Change]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import msgspec
 
 from cclmark import _engine as engine
+from cclmark.explain.nccl_log import BY_CALL, BY_GRAPH, NOT_REGISTERED
 from cclmark.explain.operation import Operation
 from cclmark.plan.cases import Case
 from cclmark.plan.libraries import MPI, log_of, plug_ins_of
@@ -34,8 +36,13 @@ class CaseExplainer:
         session: engine.Session,
         agreement: engine.RankGroup,
         instruments: Instruments,
+        registration: str = "",
     ) -> None:
-        """``agreement``: a group of the ranks of ``session`` with separate slots."""
+        """``agreement``: a group of the ranks of ``session`` with separate slots.
+
+        ``registration``: of the buffers, by default as in the job's settings.
+        """
+        self._registration = registration or rank.job.settings.registration
         self._rank = rank
         self._session = session
         self._agreement = agreement
@@ -50,11 +57,17 @@ class CaseExplainer:
             in_step(self._agreement, partial(self._prepare, case))
             self._instruments.begin()
             self._instruments.library_log.begin()
-            batch = engine.Batch(
-                timing=engine.Timing.throughput, iterations=1, group=settings.group
-            )
-            in_step(self._agreement, partial(self._session.run, batch))
+            from_graph = settings.timing == "graph"
+            timing = engine.Timing.graph if from_graph else engine.Timing.throughput
+            batch = engine.Batch(timing=timing, iterations=1, group=settings.group)
+            # A captured operation is what graphs launch; libraries report it when it is captured.
+            run = self._session.capture if from_graph else self._session.run
+            in_step(self._agreement, partial(run, batch))
             observation = self._observation(case)
+            if from_graph or self._registration != "none":
+                is_logged = self._instruments.has_registered()
+                words = registered(observation, self._registration, is_logged)
+                observation = replace(observation, registered=words)
         except engine.UnsupportedError as error:
             observation = Observation("unknown", str(error), [], {})
         send_explained(self._rank, index, observation)
@@ -85,6 +98,19 @@ class CaseExplainer:
         return Observation("unknown", reason + _selecting(case), [], {})
 
 
+def registered(found: Observation, registration: str, is_logged: bool) -> str:
+    """Whether the observed operations used registered buffers, see schema.Explanation.
+
+    ``registration``: as the program requested. ``is_logged``: whether the library's log contains a
+    registration. Symmetric kernels use windows without a line in the log.
+    """
+    if found.source not in ("plug-in", "log"):
+        return ""
+    if not is_logged and not any(one.kernel == "symmetric" for one in found.operations):
+        return NOT_REGISTERED
+    return BY_GRAPH if registration == "none" else BY_CALL
+
+
 def known_after_measuring(case: Case, kernel: str) -> Observation:
     """What a rank knows that has measured a case of a library without a plug-in or log.
 
@@ -109,6 +135,7 @@ def send_explained(rank: Rank, index: int, found: Observation) -> None:
             rule=found.rule,
             is_silent=found.is_silent,
             ignored=found.ignored,
+            registered=found.registered,
         )
     )
 

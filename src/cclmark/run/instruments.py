@@ -15,7 +15,7 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.explain.calls import operations_of
 from cclmark.explain.chaining import TABLE_VARIABLE, chained, is_own_tuner
 from cclmark.explain.kernel_count import KernelCount
-from cclmark.explain.nccl_log import operations_in
+from cclmark.explain.nccl_log import has_registration, operations_in
 from cclmark.explain.operation import COPY_ENGINE, Operation
 from cclmark.explain.paths import RankPaths
 from cclmark.explain.paths_log import SUBSYSTEMS, paths_in
@@ -63,6 +63,7 @@ class Observation:
     rule: str = ""
     is_silent: bool = False
     ignored: dict[str, str] = field(default_factory=dict)
+    registered: str = ""
 
 
 class Instruments:
@@ -92,7 +93,8 @@ class Instruments:
         os.environ["CCLMARK_PLUGIN_RECORDS"] = str(_MOST_STEPS if steps else _MOST_RECORDS)
         os.environ["CCLMARK_PLUGIN_EVENTS"] = "steps" if steps else "calls"
         os.environ["NCCL_DEBUG"] = "INFO"
-        os.environ["NCCL_DEBUG_SUBSYS"] = ",".join(SUBSYSTEMS if steps else ("TUNING", *SUBSYSTEMS))
+        subsystems = SUBSYSTEMS if steps else ("TUNING", "REG", *SUBSYSTEMS)
+        os.environ["NCCL_DEBUG_SUBSYS"] = ",".join(subsystems)
         os.environ["NCCL_DEBUG_FILE"] = f"/proc/{os.getpid()}/fd/{self._text_file}"
         os.environ["FLAGCX_DEBUG"] = "INFO"
         os.environ["FLAGCX_DEBUG_SUBSYS"] = "INIT"
@@ -134,6 +136,10 @@ class Instruments:
             return Observation("log", reason, logged, predicted_s, rule, is_silent)
         reason = self._reason(log, called=called)
         return Observation("unknown", reason, [], predicted_s, is_silent=is_silent)
+
+    def has_registered(self) -> bool:
+        """Whether NCCL's log since ``begin`` contains a registration of buffers."""
+        return has_registration(self._new_text())
 
     def log(self) -> tuple[bytes, str]:
         """The plug-in's log without the records before ``begin``; empty with the reason."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cclmark import _engine as engine
 from cclmark.plan.items import Item
-from cclmark.plan.libraries import BRIDGE, torch_backend_of
+from cclmark.plan.libraries import BRIDGE, memory_of, torch_backend_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.schema import LibraryDescription
 from cclmark.run.bridge import BridgeLibrary
@@ -50,7 +50,17 @@ def open_libraries(
             opened[name] = AbsentLibrary(job.absent[name])
             continue
         try:
-            opened[name] = open_library(name, job, names)
+            library = open_library(name, job, names)
+            own, settings = library.descriptions[0], job.settings
+            if settings.memory:
+                own.memory = memory_of(
+                    settings.memory,
+                    settings.timing,
+                    settings.registration,
+                    name,
+                    own.capabilities,
+                )
+            opened[name] = library
         except engine.MissingError as error:
             if len(names) == 1 or all_needed:
                 raise

@@ -28,7 +28,7 @@ from cclmark.run.measure import Batches, CaseRunner
 from cclmark.run.measured_cases import MeasuredCases
 from cclmark.run.measured_libraries import join_with_id
 from cclmark.run.rank import Rank
-from cclmark.run.reserved_buffers import free_on_all, reserve_for
+from cclmark.run.reserved_buffers import buffer_kind, free_on_all, reserve_for
 
 if TYPE_CHECKING:
     from cclmark.run.instruments import Instruments
@@ -208,9 +208,10 @@ class PairsRunner:
             rank.notice(f"{where}outputs are checked on the host: {session.checked_on_host}")
         rank.enter("allocating buffers")
         cases = [self._cases.of_two[place] for place in self._places]
-        registration = getattr(engine.Registration, self._settings.registration)
+        own = self._ccl.info
+        kind = buffer_kind(self._device, self._settings, own.name, own.capabilities)
         try:
-            left_out = reserve_for(cases, session, subgroup, registration, self._free_bytes)
+            left_out = reserve_for(cases, session, subgroup, kind, self._free_bytes)
         except engine.OutOfMemoryError as error:
             left_out = dict.fromkeys(cases, str(error))
         assert rank.subgroup_agreement is not None

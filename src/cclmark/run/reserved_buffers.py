@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from cclmark import _engine as engine
 from cclmark.plan.cases import Case
+from cclmark.plan.libraries import memory_of
 from cclmark.plan.sizes import format_size
+from cclmark.plan.variants import DEFAULT, MEMORY, REGISTRATION, Variant
+from cclmark.results.schema import Settings
+from cclmark.run.context import RankContext
 from cclmark.run.engine_operation import operation_of
+from cclmark.run.measured_libraries import OpenLibrary
 
+_MEMORY_KINDS = {
+    "plain": engine.MemoryKind.plain,
+    "library": engine.MemoryKind.library,
+    "vmm": engine.MemoryKind.mapped,
+    "torch": engine.MemoryKind.foreign,
+}
 _KEPT_FREE = 0.02  # share of the memory that the library may allocate on first use
 
 
@@ -27,11 +39,66 @@ def free_on_all(device: engine.Device, rank_group: engine.RankGroup, here: int) 
     return int(min(rank_group.gather([float((device.free_memory_bytes() - kept_free) // sharing)])))
 
 
+class _TorchMemory:
+    """Buffers of torch's caching allocator."""
+
+    def __init__(self, device: engine.Device) -> None:
+        from cclmark.run.torch_backend import load_torch, tensor_device
+
+        self._torch = load_torch("", [])
+        self._place = tensor_device(self._torch, device.info.runtime, device.info.index)
+        self._tensors: dict[int, Any] = {}
+
+    def allocate(self, size_bytes: int) -> int:
+        """Returns the address of a new tensor. Raises OutOfMemoryError."""
+        try:
+            tensor = self._torch.empty(size_bytes, dtype=self._torch.uint8, device=self._place)
+        except self._torch.OutOfMemoryError as error:
+            raise engine.OutOfMemoryError(str(error).partition("\n")[0]) from None
+        self._tensors[tensor.data_ptr()] = tensor
+        return int(tensor.data_ptr())
+
+    def release(self, address: int) -> None:
+        """Returns the tensor's memory to torch's allocator."""
+        del self._tensors[address]
+
+
+def buffer_kind(
+    device: engine.Device,
+    settings: Settings,
+    ccl: str,
+    capabilities: Sequence[str],
+    variant: Variant = DEFAULT,
+) -> engine.BufferKind:
+    """How buffers of the library ``ccl`` are allocated and registered.
+
+    Settings of ``variant`` replace ``settings``. Raises MissingError if torch is missing.
+    """
+    registration = variant.value_of(REGISTRATION) or settings.registration
+    memory = variant.value_of(MEMORY) or settings.memory
+    kind = memory_of(memory, settings.timing, registration, ccl, capabilities)
+    return engine.BufferKind(
+        getattr(engine.Registration, registration),
+        _MEMORY_KINDS[kind],
+        _TorchMemory(device) if kind == "torch" else None,
+    )
+
+
+def buffer_kind_of(
+    context: RankContext, library: OpenLibrary, variant: Variant = DEFAULT
+) -> engine.BufferKind:
+    """The same for a library of the job."""
+    own = library.descriptions[0]
+    return buffer_kind(
+        context.devices[0], context.job.settings, own.name, own.capabilities, variant
+    )
+
+
 def reserve_for(
     cases: Sequence[Case],
     session: engine.Session,
     rank_group: engine.RankGroup,
-    registration: engine.Registration,
+    kind: engine.BufferKind,
     free_bytes: int,
 ) -> dict[Case, str]:
     """Reserves buffers for as many cases as fit, and returns the other cases with the reason.
@@ -51,7 +118,7 @@ def reserve_for(
         failed = ""
         unsupported = False
         try:
-            session.reserve(send_bytes, receive_bytes, registration)
+            session.reserve(send_bytes, receive_bytes, kind)
         except (engine.OutOfMemoryError, engine.UnsupportedError) as error:
             failed = str(error)
             unsupported = isinstance(error, engine.UnsupportedError)

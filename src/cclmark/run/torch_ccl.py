@@ -68,7 +68,7 @@ class TorchLibrary:
                 f"torch cannot create a process group with backend {self._backend}: "
                 f"{one_line(error)}"
             ) from None
-        return engine.adapt(TorchCommunicator(rank, self._torch, group, device), device)
+        return engine.adapt(TorchCommunicator(rank, self._torch, group, device))
 
 
 class TorchCommunicator:

@@ -16,7 +16,7 @@ from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import OpenLibrary
 from cclmark.run.opening import measure_each
-from cclmark.run.reserved_buffers import free_on_all, reserve_for
+from cclmark.run.reserved_buffers import buffer_kind_of, free_on_all, reserve_for
 
 #: Measures the item with this index.
 Measure = Callable[[int], VariedCaseResult]
@@ -81,24 +81,26 @@ class _VariantRunner:
                 join = partial(library.join, self._rank, self._device, variant.options)
                 communicator = in_step(self._rank.agreement, join)
                 try:
-                    self._measure_on(communicator, variant, indices)
+                    self._measure_on(communicator, library, variant, indices)
                 except engine.AbortedError:
                     communicator.check()  # may raise the error that made the other ranks stop
                     raise
                 del communicator
 
     def _measure_on(
-        self, communicator: engine.Communicator, variant: Variant, indices: Sequence[int]
+        self,
+        communicator: engine.Communicator,
+        library: OpenLibrary,
+        variant: Variant,
+        indices: Sequence[int],
     ) -> None:
         job, rank = self._job, self._rank
         session = engine.Session(self._device, rank.rank_group, communicator, rank.counter)
         rank.enter("allocating buffers")
-        name = variant.value_of(REGISTRATION) or job.settings.registration
+        kind = buffer_kind_of(self._context, library, variant)
         cases = [self._items[index].case for index in indices]
         free_bytes = free_on_all(self._device, rank.rank_group, len(job.ranks_here))
-        too_large = reserve_for(
-            cases, session, rank.rank_group, getattr(engine.Registration, name), free_bytes
-        )
+        too_large = reserve_for(cases, session, rank.rank_group, kind, free_bytes)
         if self._context.instruments is not None:
             fitting = [index for index in indices if self._items[index].case not in too_large]
             self._explain(session, communicator, variant, fitting)
@@ -135,7 +137,13 @@ class _VariantRunner:
 
         instruments = self._context.instruments
         assert instruments is not None
-        explainer = CaseExplainer(self._rank, session, self._rank.agreement, instruments)
+        explainer = CaseExplainer(
+            self._rank,
+            session,
+            self._rank.agreement,
+            instruments,
+            variant.value_of(REGISTRATION),
+        )
         for index in indices:
             explainer.run(index, self._items[index].case)
         if indices and variant.is_default:

@@ -26,9 +26,25 @@ FAKE_API int cclmark_fake_enqueue(void* stream, void (*fn)(void*), void* arg,
   });
 }
 
+FAKE_API int cclmark_fake_capturing(void* stream, int* capturing) {
+  return guarded([&] {
+    require(capturing != nullptr, kInvalidValue);
+    auto target = Driver::instance().own(Driver::instance().streams, stream);
+    *capturing = target->capturing() ? 1 : 0;
+  });
+}
+
 FAKE_API int cclmark_fake_locate(const void* ptr, size_t bytes, int* fd, size_t* offset,
                                  unsigned* serial, size_t* file_bytes) {
   return guarded([&] {
+    if (auto mapped = Driver::instance().virtual_memory.locate(ptr, bytes)) {
+      const auto& [physical, within] = *mapped;
+      *fd = physical->fd();
+      *offset = within;
+      *serial = physical->serial();
+      *file_bytes = physical->bytes();
+      return;
+    }
     std::shared_ptr<Context> owner = Driver::instance().owner_of(ptr, bytes);
     *fd = owner->arena.fd();
     *offset = owner->arena.offset_of(ptr, bytes).value();

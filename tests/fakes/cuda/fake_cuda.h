@@ -14,6 +14,9 @@ extern "C" {
 /// `arg` still belongs to the caller.
 int cclmark_fake_enqueue(void* stream, void (*fn)(void*), void* arg, void (*destroy)(void*));
 
+/// Whether the stream is being captured.
+int cclmark_fake_capturing(void* stream, int* capturing);
+
 /// Where device memory lies for other processes: /proc/<pid>/fd/<fd>, `offset` bytes in. The file
 /// holds all memory of one device and is the same as long as (pid, serial) is. Fails with 1 when
 /// the range is not inside one allocation.

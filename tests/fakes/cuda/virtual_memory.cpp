@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <iterator>
 #include <string>
@@ -17,6 +18,12 @@ namespace {
 
 /// Of files; the device follows, so that whoever is given a descriptor knows what it is of.
 constexpr char kName[] = "cclmark-fake-memory-";
+
+/// Of arenas, the numbers are small.
+unsigned next_memory_serial() {
+  static std::atomic<unsigned> next{1U << 30};
+  return next++;
+}
 
 bool whole(size_t bytes) {
   return bytes > 0 && bytes % kGranularityBytes == 0;
@@ -35,7 +42,11 @@ int device_of(int fd) {
 }  // namespace
 
 Physical::Physical(int device, size_t bytes, bool exportable, std::shared_ptr<const void> pledge)
-    : device_(device), bytes_(bytes), exportable_(exportable), pledge_(std::move(pledge)) {
+    : device_(device),
+      bytes_(bytes),
+      exportable_(exportable),
+      pledge_(std::move(pledge)),
+      serial_(next_memory_serial()) {
   fd_ = memfd_create((kName + std::to_string(device)).c_str(), MFD_CLOEXEC);
   require(fd_ >= 0, kOutOfMemory);
   if (ftruncate(fd_, static_cast<off_t>(bytes)) == 0) return;
@@ -43,7 +54,7 @@ Physical::Physical(int device, size_t bytes, bool exportable, std::shared_ptr<co
   throw Refusal{kOutOfMemory};
 }
 
-Physical::Physical(int fd) : device_(device_of(fd)) {
+Physical::Physical(int fd) : device_(device_of(fd)), serial_(next_memory_serial()) {
   struct stat status{};
   require(fstat(fd, &status) == 0, kInvalidValue);
   bytes_ = static_cast<size_t>(status.st_size);
@@ -123,6 +134,13 @@ void VirtualMemory::set_access(const std::byte* first, size_t bytes, int device,
 }
 
 std::optional<int> VirtualMemory::find(const void* memory, size_t bytes) const {
+  auto located = locate(memory, bytes);
+  if (!located) return std::nullopt;
+  return located->first->device();
+}
+
+std::optional<std::pair<std::shared_ptr<Physical>, size_t>> VirtualMemory::locate(
+    const void* memory, size_t bytes) const {
   std::lock_guard lock(mutex_);
   std::optional<Place> place = place_of(memory);
   if (!place) return std::nullopt;
@@ -133,7 +151,7 @@ std::optional<int> VirtualMemory::find(const void* memory, size_t bytes) const {
   size_t within = place->offset - offset;
   bool inside = within < mapping.bytes && bytes <= mapping.bytes - within;
   if (!inside || mapping.devices.empty()) return std::nullopt;
-  return mapping.physical->device();
+  return std::pair(mapping.physical, within);
 }
 
 bool VirtualMemory::reserved(const void* memory) const {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "cuda/addresses.hpp"
 
@@ -32,6 +33,8 @@ class Physical {
   int fd() const { return fd_; }
   int device() const { return device_; }
   size_t bytes() const { return bytes_; }
+  /// Different for all memory of this process.
+  unsigned serial() const { return serial_; }
 
  private:
   int fd_ = -1;
@@ -39,6 +42,7 @@ class Physical {
   size_t bytes_ = 0;
   bool exportable_ = true;
   const std::shared_ptr<const void> pledge_;
+  const unsigned serial_;
 };
 
 /// Addresses that are reserved, and the memory that is mapped there. All functions raise Refusal
@@ -57,6 +61,9 @@ class VirtualMemory {
   /// The device of the memory, when all of the range is in one mapping that some device has
   /// access to.
   std::optional<int> find(const void* memory, size_t bytes) const;
+  /// That memory, and the offset of the range in it.
+  std::optional<std::pair<std::shared_ptr<Physical>, size_t>> locate(const void* memory,
+                                                                     size_t bytes) const;
   bool reserved(const void* memory) const;
 
  private:

@@ -4,6 +4,7 @@
 #include "nccl/faults.hpp"
 #include "nccl/group.hpp"
 #include "nccl/last_error.hpp"
+#include "nccl/registration.hpp"
 
 namespace fake_nccl {
 namespace {
@@ -23,7 +24,9 @@ void check_and_submit(void* handle, void* stream, Operation operation) {
   operation.hangs = asked_to_hang(rank, call);
   operation.corrupt_element = asked_to_corrupt(rank, call);
   // As in NCCL: with nothing to move, nobody waits for anybody.
-  if (operation.count > 0) submit(communicator, stream, operation);
+  if (operation.count == 0) return;
+  log_registration(communicator, stream, operation);
+  submit(communicator, stream, operation);
 }
 
 }  // namespace

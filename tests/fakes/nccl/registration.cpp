@@ -1,8 +1,13 @@
 #include "nccl/registration.hpp"
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
+
+#include "nccl/debug_file.hpp"
 
 namespace fake_nccl {
 namespace {
@@ -109,6 +114,30 @@ void deregister_buffer(const std::shared_ptr<Communicator>& communicator, const 
 
 void deregister_window(const std::shared_ptr<Communicator>& communicator, const void* handle) {
   deregister(state().windows, communicator, handle);
+}
+
+void log_registration(const std::shared_ptr<Communicator>& communicator, void* stream,
+                      const Operation& operation) {
+  FILE* file = debug_file("REG");
+  if (file == nullptr) return;
+  const std::byte* memory = operation.send != nullptr ? operation.send : operation.receive;
+  const size_t bytes = operation.count * size_bytes(operation.dtype);
+  bool is_registered = registered(state().buffers, memory, bytes);
+  if (!is_registered && allocated_here(memory, bytes)) {
+    int capturing = 0;
+    auto is_capturing =
+        reinterpret_cast<int (*)(void*, int*)>(Runtime::instance().find("cclmark_fake_capturing"));
+    const char* allowed = std::getenv("NCCL_GRAPH_REGISTER");
+    is_registered = is_capturing(stream, &capturing) == 0 && capturing != 0 &&
+                    (allowed == nullptr || std::strcmp(allowed, "0") != 0);
+  }
+  if (!is_registered) return;
+  std::fprintf(file,
+               "fake:1:1 [0] NCCL INFO rank %d - IPC register buffer %p size %zu (baseAddr %p size "
+               "%zu) to peer 0 regAddr %p offsetOut 0\n",
+               communicator->rank(), static_cast<const void*>(memory), bytes,
+               static_cast<const void*>(memory), bytes, static_cast<const void*>(memory));
+  std::fflush(file);
 }
 
 void forget_registrations(const std::shared_ptr<Communicator>& communicator) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "nccl/communicator.hpp"
+#include "nccl/operation.hpp"
 
 namespace fake_nccl {
 
@@ -20,6 +21,11 @@ void* register_window(const std::shared_ptr<Communicator>& communicator, void* m
                       int flags);
 void deregister_buffer(const std::shared_ptr<Communicator>& communicator, const void* handle);
 void deregister_window(const std::shared_ptr<Communicator>& communicator, const void* handle);
+
+/// Writes the line of NCCL's log about a registration if the operation uses registered buffers:
+/// those that the program registered, or in a captured graph memory of the library.
+void log_registration(const std::shared_ptr<Communicator>& communicator, void* stream,
+                      const Operation& operation);
 
 /// Drops what is registered with a communicator that ends.
 void forget_registrations(const std::shared_ptr<Communicator>& communicator);

@@ -23,6 +23,7 @@ from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.remarks import lacking
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.resume import differing_settings
+from cclmark.results.surroundings import differing_memory
 
 
 def compare_journals(
@@ -87,9 +88,13 @@ def _side(text: str) -> Side:
     if len(runs) == 1:
         return Side(plain(names[0]), runs, incomplete)
     for name, run in zip(names[1:], runs[1:], strict=True):
-        changed = differing_settings(
-            runs[0].header.settings, run.header.settings, sides=("in the first", "in the other")
-        )
+        first, other = runs[0].header, run.header
+        changed = [
+            *differing_settings(
+                first.settings, other.settings, sides=("in the first", "in the other")
+            ),
+            *differing_memory(first, other),
+        ]
         if changed:
             raise UsageError(
                 f"{names[0]} and {name} are not runs of the same configuration: "

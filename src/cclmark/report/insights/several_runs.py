@@ -16,6 +16,7 @@ from cclmark.results.imported import told_by_both
 from cclmark.results.journal import Journal
 from cclmark.results.resume import differing_settings
 from cclmark.results.schema import Header
+from cclmark.results.surroundings import differing_memory
 
 Group = tuple[str, list[Insight]]
 # Settings that change the meaning of a time, not only its precision.
@@ -64,7 +65,10 @@ def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
             continue
         first, there = own[0]
         names = told_by_both(there, here, _METHOD)
-        found = differing_settings(there.settings, here.settings, names)
+        found = [
+            *differing_settings(there.settings, here.settings, names),
+            *differing_memory(there, here),
+        ]
         if found:
             unlike.setdefault((first, "; ".join(found)), []).append(name)
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from cclmark.explain.nccl_log import BY_CALL, BY_GRAPH, NOT_REGISTERED
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
@@ -18,6 +19,11 @@ _SOURCES = {
     "log": "the library's log",
     "engine": "cclmark's engine",
     "variables": "the library's variables: selected, not observed",
+}
+_REGISTERED = {
+    BY_CALL: "registered buffers",
+    BY_GRAPH: "buffers registered by the graph",
+    NOT_REGISTERED: "buffers not registered",
 }
 # The cases of one size and the explanation of each placement.
 _Placed = dict[str, Explanation]
@@ -138,7 +144,8 @@ def _choice(one: Explanation) -> str:
     named = one.algorithm if one.kernel in ("symmetric", "copy engine") else ""
     how = " ".join(filter(None, (one.kernel, named, one.protocol)))
     rule = f"by {plain(one.rule)}" if one.rule else ""
-    return ", ".join(filter(None, (plain(how), channels, rule)))
+    registered = _REGISTERED.get(one.registered, "")
+    return ", ".join(filter(None, (plain(how), channels, registered, rule)))
 
 
 def _source(one: Explanation) -> str:

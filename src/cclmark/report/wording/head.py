@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.plan.binding import RANKS, mode_of
+from cclmark.plan.libraries import AUTO_MEMORY
 from cclmark.plan.ranges import in_ranges
 from cclmark.plan.sizes import format_size
 from cclmark.report.wording.paint import Paint
@@ -14,6 +15,12 @@ _MOST_HOSTS = 4
 _MOST_LINES = 8
 _TIMINGS = {"auto": "throughput, and replayed from graphs where launches determine the time"}
 _MOST_BINDINGS = 4
+_MEMORY = {
+    "plain": "plain, of the runtime's allocator",
+    "library": "of the library's allocator, which it can register (see --memory)",
+    "vmm": "physical memory mapped at reserved addresses (VMM)",
+    "torch": "of torch's caching allocator",
+}
 _ACROSS = {"max": "slowest rank", "mean": "mean of ranks", "min": "fastest rank"}
 _CLOCKS = {"device": ", the device's clock where it has one", "host": ", the host's clock"}
 
@@ -37,6 +44,7 @@ def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[
             for library in header.libraries
         ],
     )
+    lines += labelled("memory", memory_lines(header))
     lines += labelled("method", [method])
     lines += [paint(f"  notice     {text}", "yellow") for text in header.notices]
     return lines
@@ -83,6 +91,17 @@ def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]
     if len(kinds) > _MOST_LINES:
         lines.append(f"… and {len(kinds) - _MOST_LINES} more kinds and hosts")
     return lines
+
+
+def memory_lines(header: Header) -> list[str]:
+    """Returns a line with the kind of memory of each library's buffers; none if all are plain."""
+    kinds = {one.name: one.memory for one in header.libraries if one.memory}
+    if set(kinds.values()) <= {"plain"} and header.settings.memory in ("", AUTO_MEMORY):
+        return []
+    texts = dict.fromkeys(_MEMORY[kind] for kind in kinds.values() if kind in _MEMORY)
+    if len(texts) == 1:
+        return list(texts)
+    return [f"{name}: {_MEMORY[kind]}" for name, kind in kinds.items() if kind in _MEMORY]
 
 
 def _numa(nodes: Sequence[int]) -> str:

@@ -17,7 +17,7 @@ from cclmark.run.context import RankContext
 from cclmark.run.measure import CaseRunner, batches_of
 from cclmark.run.measured_libraries import OpenLibrary
 from cclmark.run.opening import measure_each, require_present
-from cclmark.run.reserved_buffers import free_on_all, reserve_for, room_for
+from cclmark.run.reserved_buffers import buffer_kind_of, free_on_all, reserve_for, room_for
 from cclmark.run.soak_cycles import Soak
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class _Runner:
             self._leave_out(name, indices, pending, str(error))
             return
         try:
-            self._measure_on(communicator, indices, pending)
+            self._measure_on(communicator, library, indices, pending)
         except engine.AbortedError:
             communicator.check()  # may raise the error that made the other ranks stop
             raise
@@ -70,19 +70,20 @@ class _Runner:
     def _measure_on(
         self,
         communicator: engine.Communicator,
+        library: OpenLibrary,
         indices: list[int],
         pending: set[int],
     ) -> None:
         job, device = self._job, self._device
         session = engine.Session(device, self._rank.rank_group, communicator, self._rank.counter)
         self._rank.enter("allocating buffers")
-        registration = getattr(engine.Registration, job.settings.registration)
+        kind = buffer_kind_of(self._context, library)
         cases = [self.cases[index] for index in indices]
         free_bytes = free_on_all(device, self._rank.rank_group, len(job.ranks_here))
         buffer_bytes = max(sum(room_for(case)) for case in cases)
         if job.traced_operations:
             self._rank.stage_bytes = buffer_bytes
-        too_large = reserve_for(cases, session, self._rank.rank_group, registration, free_bytes)
+        too_large = reserve_for(cases, session, self._rank.rank_group, kind, free_bytes)
         if self._context.instruments is not None and job.traced_operations:
             tracer = self._trace(session, communicator, indices[0], too_large)
             self._rank.enter("releasing buffers")

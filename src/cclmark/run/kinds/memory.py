@@ -26,7 +26,7 @@ from cclmark.run.engine_operation import operation_of
 from cclmark.run.measured_libraries import OpenLibrary
 from cclmark.run.opening import measure_each
 from cclmark.run.process_memory import process_memory
-from cclmark.run.reserved_buffers import free_on_all, reserve_for
+from cclmark.run.reserved_buffers import buffer_kind_of, free_on_all, reserve_for
 
 _USUAL_OPERATIONS = 5
 _GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
@@ -40,6 +40,7 @@ def run(context: RankContext) -> None:
 
 class _Runner:
     def __init__(self, context: RankContext) -> None:
+        self._context = context
         self._rank = context.rank
         self._job = context.job
         self._device = context.devices[0]
@@ -54,6 +55,7 @@ class _Runner:
     def measure(self, name: str, library: OpenLibrary) -> None:
         """Reads the memory of the cases, a collective call. Raises EngineError."""
         rank, job = self._rank, self._job
+        self._kind = buffer_kind_of(self._context, library)
         common = [MemoryStage("library loaded", "library", self._first, self._read(None))]
         rank.enter("communicator creation")
         before = self._read(None)
@@ -134,11 +136,10 @@ class _Runner:
 
     def _reserve(self, case: Case, session: engine.Session) -> str:
         """Allocates the buffers, and returns the reason if they do not fit on all ranks."""
-        rank, settings = self._rank, self._job.settings
-        registration = getattr(engine.Registration, settings.registration)
+        rank = self._rank
         free_bytes = free_on_all(self._device, rank.rank_group, len(self._job.ranks_here))
         try:
-            too_large = reserve_for([case], session, rank.rank_group, registration, free_bytes)
+            too_large = reserve_for([case], session, rank.rank_group, self._kind, free_bytes)
         except engine.OutOfMemoryError as error:  # raised on all ranks
             return str(error)
         return too_large.get(case, "")

@@ -15,7 +15,7 @@ from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import OpenLibrary
 from cclmark.run.opening import measure_each, require_present
 from cclmark.run.pieces_runner import PieceRunner
-from cclmark.run.reserved_buffers import free_on_all, reserve_for
+from cclmark.run.reserved_buffers import buffer_kind_of, free_on_all, reserve_for
 
 
 def run(context: RankContext) -> None:
@@ -43,7 +43,7 @@ def _measure(context: RankContext, items: list[PieceCase], name: str, library: O
             rank.report(PieceResult(index, items[index], "skipped", str(error)))
         return
     try:
-        _measure_on(context, items, indices, communicator)
+        _measure_on(context, items, indices, library, communicator)
     except engine.AbortedError:
         communicator.check()  # may raise the error that made the other ranks stop
         raise
@@ -54,15 +54,16 @@ def _measure_on(
     context: RankContext,
     items: list[PieceCase],
     indices: list[int],
+    library: OpenLibrary,
     communicator: engine.Communicator,
 ) -> None:
     rank, job, device = context.rank, context.job, context.devices[0]
     session = engine.Session(device, rank.rank_group, communicator, rank.counter)
     rank.enter("allocating buffers")
-    registration = getattr(engine.Registration, job.settings.registration)
+    kind = buffer_kind_of(context, library)
     cases = [items[index].case for index in indices]
     free_bytes = free_on_all(device, rank.rank_group, len(job.ranks_here))
-    too_large = reserve_for(cases, session, rank.rank_group, registration, free_bytes)
+    too_large = reserve_for(cases, session, rank.rank_group, kind, free_bytes)
     parsed = [Injection.parse(text, job.ranks) for text in job.settings.inject]
     runner = PieceRunner(
         session,

@@ -1,0 +1,109 @@
+"""``--memory``: what allocates the buffers, in the run, its journal, head and comparisons."""
+
+from __future__ import annotations
+
+import pytest
+
+TWO = ("-g", "2", "-b", "64", "-e", "1K", "-f", "16", "-n", "1", "-w", "0")
+
+
+def memory_of(run):
+    return {one.name: one.memory for one in run.journal.header.libraries}["nccl"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"),
+    [
+        (("--timing", "throughput"), "plain"),
+        (("--timing", "auto"), "plain"),
+        (("-G", "2"), "library"),
+        (("--timing", "graph", "--memory", "plain"), "plain"),
+        (("--memory", "library"), "library"),
+        (("--memory", "vmm"), "vmm"),
+        (("-R", "1"), "library"),
+        (("-R", "2"), "library"),
+    ],
+)
+def test_the_memory_of_buffers_is_in_journal_and_head(cclmark, fake_cuda, flags, kind):
+    run = cclmark("all_reduce", *TWO, *flags, env=fake_cuda.env())
+    assert memory_of(run) == kind
+    assert all(result.verification.wrong == 0 for result in run.journal.results)
+    is_said = kind != "plain" or "--memory" in flags
+    assert ("\n  memory     " in run.out) == is_said
+
+
+def test_a_version_without_an_allocator_has_plain_memory(cclmark, fake_cuda):
+    run = cclmark("all_reduce", *TWO, "--timing", "graph", env=fake_cuda.env(old=True))
+    assert memory_of(run) == "plain"
+    assert all(result.verification.wrong == 0 for result in run.journal.results)
+
+
+def test_an_allocator_that_the_version_lacks_skips_the_cases(cclmark, fake_cuda):
+    run = cclmark(*("all_reduce", *TWO, "--memory", "library"), code=3, env=fake_cuda.env(old=True))
+    assert {result.status for result in run.journal.results} == {"skipped"}
+    assert "has no MemAlloc (NCCL has it since 2.19): use --memory plain" in run.out
+
+
+def test_memory_that_the_library_cannot_register_skips_the_cases(cclmark, fake_cuda):
+    run = cclmark(
+        *("all_reduce", *TWO, "-R", "2", "--memory", "plain"), code=3, env=fake_cuda.env()
+    )
+    assert {result.status for result in run.journal.results} == {"skipped"}
+    assert "a window needs memory of ncclMemAlloc" in run.journal.results[0].reason
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--devices", "host", "--memory", "library"), "buffers of the host are plain memory"),
+        (("--devices", "host", "--memory", "torch"), "buffers of the host are plain memory"),
+        (("--memory", "pinned"), "'pinned' is not one of"),
+    ],
+)
+def test_memory_that_devices_do_not_have_is_refused(cclmark, fake_cuda, flags, words):
+    run = cclmark("all_reduce", *flags, code=2, env=fake_cuda.env())
+    assert words in run.err
+
+
+def test_kinds_of_memory_are_compared_and_exported_under_their_names(
+    cclmark_in, fake_cuda, tmp_path
+):
+    for name, flags in (("a", ()), ("b", ("--memory", "plain"))):
+        cclmark_in(
+            tmp_path,
+            *("all_reduce", *TWO, "--timing", "graph", *flags, "--journal", f"{name}.jsonl"),
+            env=fake_cuda.env(),
+        )
+    compared = cclmark_in(tmp_path, "compare", "a.jsonl", "b.jsonl")
+    assert "memory of nccl's buffers: library before, plain after" in compared.out
+    both = cclmark_in(tmp_path, "compare", "a.jsonl,b.jsonl", "b.jsonl", code=2)
+    assert "memory of nccl's buffers: library there, plain here" in both.err
+    exported = cclmark_in(tmp_path, "export", "a.jsonl", "--format", "csv").out
+    assert "memory library" in exported
+    assert "memory" not in cclmark_in(tmp_path, "export", "b.jsonl", "--format", "csv").out
+    resumed = cclmark_in(
+        *(tmp_path, "all_reduce", *TWO, "--timing", "graph", "--resume", "b.jsonl"),
+        code=2,
+        env=fake_cuda.env(),
+    )
+    assert "--memory: plain there, auto here" in resumed.err
+
+
+def test_memory_is_a_setting_of_experiments(cclmark, fake_cuda):
+    run = cclmark(
+        *("experiment", "all_reduce", "-g", "2", "-b", "1K", "-e", "1K", "--timing", "graph"),
+        *("--vary", "memory=plain,vmm,library", "--rounds", "3", "--max-time", "0.05"),
+        env=fake_cuda.env(),
+    )
+    variants = {one.trial.variant.value_of("memory") for one in run.journal.trials}
+    assert variants == {"", "plain", "vmm", "library"}
+    assert all(one.status == "ok" for one in run.journal.trials)
+
+
+def test_memory_is_given_once(cclmark, fake_cuda):
+    run = cclmark(
+        *("experiment", "all_reduce", "--memory", "vmm", "--vary", "memory=plain"),
+        code=2,
+        env=fake_cuda.env(),
+    )
+    assert "--memory excludes --vary memory" in run.err
