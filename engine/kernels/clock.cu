@@ -25,18 +25,25 @@ CCLMARK_KERNEL(cclmark_clock, ClockArguments) {
   }
 }
 
-/// `origin` is in the device's memory. The kernel writes the time there if `marks`. Otherwise it
-/// ends `wait_ns` after that time, or after its own begin if `origin` is null.
+/// `origin` is in the device's memory. The kernel writes the time there if `mode` is 1. If it is 2,
+/// all threads end `wait_ns` after the first one has begun, of which `*origin`, all ones before,
+/// becomes the end. Otherwise it ends `wait_ns` after that time, or after its own begin if `origin`
+/// is null.
 struct PauseArguments {
   volatile unsigned long long* origin;
   unsigned long long wait_ns;
-  unsigned marks;
+  unsigned mode;
 };
 
 CCLMARK_KERNEL(cclmark_pause, PauseArguments) {
   unsigned long long begin = cclmark_now_ns();
-  if (a.marks) {
+  if (a.mode == 1) {
     *a.origin = begin;
+    return;
+  }
+  if (a.mode == 2) {
+    CCLMARK_MIN((unsigned long long*)a.origin, begin + a.wait_ns);
+    while (cclmark_now_ns() < *a.origin) cclmark_relax();
     return;
   }
   if (a.origin) begin = *a.origin;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <span>
 #include <thread>
@@ -34,6 +35,8 @@ constexpr size_t kMostAhead = 16;
 constexpr size_t kLaunches = 15;
 constexpr double kLaunchPauseS = 20e-6, kLaunchLeadS = 400e-6;
 constexpr double kMostLaunchS = 20e-6;
+// As the kernels of libraries, whose blocks start and end one after the other.
+constexpr Grid kCallGrid{.blocks = 24, .threads = 512, .shared_bytes = 40 << 10};
 // How far the hosts are ahead of the devices at the begin of a step: by their time to enqueue a
 // step, unless that is long. The queue of a device is full before.
 constexpr double kFirstLeadS = 2e-3, kMostLeadS = 20e-3;
@@ -43,11 +46,13 @@ constexpr unsigned kTrafficThreads = 1024;
 constexpr size_t kMostTrafficBytes = 256 << 20;
 constexpr size_t kVectorBytes = 16, kDeadlineBytes = sizeof(unsigned long long);
 
+enum class PauseMode : unsigned { wait = 0, mark = 1, wait_from_first = 2 };
+
 /// As in kernels/clock.cu.
 struct PauseArguments {
   volatile unsigned long long* origin;
   unsigned long long wait_ns;
-  unsigned marks;
+  PauseMode mode;
 };
 
 /// As in kernels/clock.cu.
@@ -252,27 +257,37 @@ void StepReplay::bind_meeting() {
   }
 }
 
-/// Measures what the launch of a kernel adds to the time between events, behind a pause in which
-/// the host enqueues all of it.
+/// Measures what the launch of a pause, and of a kernel as large as that of a call, adds to the
+/// time between events, behind a pause in which the host enqueues all of it.
 void StepReplay::measure_launches() {
   void* stream = streams_.front().get();
   Stream other(device_);
-  Event begin(device_), end(device_), crossed(device_);
-  std::vector<double> launches_s, crossings_s;
+  Event begin(device_), paused(device_), end(device_), crossed(device_);
+  auto* first_end = reinterpret_cast<volatile unsigned long long*>(origin_.data());
+  PauseArguments call{first_end, static_cast<unsigned long long>(kLaunchPauseS * kNsPerSecond),
+                      PauseMode::wait_from_first};
+  Grid grid = kCallGrid;
+  if (device_.info().shared_bytes_per_block < grid.shared_bytes) grid.shared_bytes = 0;
+  std::vector<double> launches_s, pauses_s, crossings_s;
   for (size_t i = 0; i < kLaunches; ++i) {
     pause(kLaunchLeadS, stream);
+    device_.fill_bytes(origin_.data(), 0xff, origin_.size_bytes(), stream);
     device_.record(begin.get(), stream);
     pause(kLaunchPauseS, stream);
+    device_.record(paused.get(), stream);
+    device_.launch_grid(*pause_, &call, grid, stream);
     device_.record(end.get(), stream);
     device_.wait_for_event(end.get(), other.get());
     pause(kLaunchPauseS, other.get());
     device_.record(crossed.get(), other.get());
     wait_for_stream(other.get());
-    launches_s.push_back(device_.elapsed_s(begin.get(), end.get()) - kLaunchPauseS);
+    pauses_s.push_back(device_.elapsed_s(begin.get(), paused.get()) - kLaunchPauseS);
+    launches_s.push_back(device_.elapsed_s(paused.get(), end.get()) - kLaunchPauseS);
     crossings_s.push_back(device_.elapsed_s(end.get(), crossed.get()) - kLaunchPauseS);
   }
   launch_s_ = std::clamp(median_of(launches_s), 0.0, kMostLaunchS);
-  crossing_s_ = std::clamp(median_of(crossings_s), launch_s_, kMostLaunchS);
+  pause_launch_s_ = std::clamp(median_of(pauses_s), 0.0, kMostLaunchS);
+  crossing_s_ = std::clamp(median_of(crossings_s), pause_launch_s_, kMostLaunchS);
 }
 
 /// Meets the other ranks. Returns by how much the hosts are to be ahead of the devices.
@@ -287,7 +302,8 @@ double StepReplay::meet_on_host() {
 
 /// Lets time pass on a stream.
 void StepReplay::pause(double time_s, void* stream) {
-  PauseArguments wait{nullptr, static_cast<unsigned long long>(time_s * kNsPerSecond), 0};
+  PauseArguments wait{nullptr, static_cast<unsigned long long>(time_s * kNsPerSecond),
+                      PauseMode::wait};
   device_.launch_grid(*pause_, &wait, {}, stream);
 }
 
@@ -311,7 +327,8 @@ void StepReplay::begin_step(bool computes) {
   if (!traffic_.empty())
     device_.fill_bytes(deadlines_.data(), 0xff, deadlines_.size_bytes(), first);
   if (pause_ != nullptr) {
-    PauseArguments mark{reinterpret_cast<volatile unsigned long long*>(origin_.data()), 0, 1};
+    PauseArguments mark{reinterpret_cast<volatile unsigned long long*>(origin_.data()), 0,
+                        PauseMode::mark};
     device_.launch_grid(*pause_, &mark, {}, first);
   }
   device_.record(reference_.get(), first);
@@ -379,22 +396,26 @@ void StepReplay::keep_order(const Bound& bound) {
 
 /// Lets the time before a call pass on its stream, less the time that the launches take: of the
 /// pause, and of the call.
-void StepReplay::pass_gap(const StepCall& call) {
-  if (call.gap == Gap::none) return;
+void StepReplay::pass_gap(size_t place) {
+  const StepCall& call = calls_[place].call;
+  const double later_s = later_s_.empty() ? 0 : later_s_[place];
+  if (call.gap == Gap::none && later_s <= 0) return;
   if (pause_ == nullptr) return wait_on_host(call);
-  double cost_s = launch_s_;
+  double gap_s = call.gap_s + later_s, cost_s = launch_s_;
   unsigned long long* origin = nullptr;
-  if (call.gap == Gap::after_begin) {
+  if (call.gap == Gap::none) {
+    cost_s = 0;
+  } else if (call.gap == Gap::after_begin) {
     origin = reinterpret_cast<unsigned long long*>(origin_.data());
   } else if (call.after && calls_[*call.after].call.stream != call.stream) {
     device_.wait_for_event(ends_[*call.after].get(), stream_of(call));
     cost_s += crossing_s_;
   } else {
-    cost_s += launch_s_;
+    cost_s += pause_launch_s_;
   }
-  if (call.gap_s <= cost_s) return;
-  PauseArguments wait{origin, static_cast<unsigned long long>((call.gap_s - cost_s) * kNsPerSecond),
-                      0};
+  if (gap_s <= cost_s) return;
+  PauseArguments wait{origin, static_cast<unsigned long long>((gap_s - cost_s) * kNsPerSecond),
+                      PauseMode::wait};
   device_.launch_grid(*pause_, &wait, {}, stream_of(call));
 }
 
@@ -448,6 +469,14 @@ void StepReplay::set_traffic(std::vector<Traffic> traffic) {
   move_memory({1, 0}, 0, traffic_streams_.front().get());
   wait_for_stream(traffic_streams_.front().get());
   traffic_ = std::move(traffic);
+}
+
+void StepReplay::set_later(std::vector<double> later_s) {
+  if (later_s.size() != calls_.size()) throw Error("the time of a call of a step is missing");
+  for (double one_s : later_s) {
+    if (!(std::abs(one_s) <= kMostGapS)) throw Error("a call of the step is too late");
+  }
+  later_s_ = std::move(later_s);
 }
 
 unsigned StepReplay::most_traffic_blocks() const {
@@ -516,7 +545,7 @@ StepTimes StepReplay::run(double delay_s) {
     const StepCall& call = calls_[i].call;
     keep_computing();  // what follows waits while the driver's queue is full
     keep_order(calls_[i]);
-    pass_gap(call);
+    pass_gap(i);
     device_.record(begins_[i].get(), stream_of(call));
     launch_traffic(i);
     enqueue(calls_[i]);
