@@ -28,7 +28,7 @@ _NS = 1e9
 # Measured beside each amount of traffic, unless that takes too long.
 _TRAFFIC_STEPS, _TRAFFIC_S = 4, 20.0
 # What ranks wait is corrected by a part of its error, within limits: it varies from step to step.
-_WAIT_ROUNDS, _DAMPING, _MOST_LATER_S = 5, 0.7, 30e-6
+WAIT_ROUNDS, _DAMPING, _MOST_LATER_S = 5, 0.7, 30e-6
 _MOST_SHARED = 1 << 20  # times of calls that all ranks share
 
 
@@ -173,7 +173,7 @@ class StepRunner:
         told = self._rank.rank_group.gather(program_s)
         least_s = [min(told[number::size]) for number in range(size)]
         later_s = [0.0] * len(self._step.calls)
-        for _ in range(_WAIT_ROUNDS):
+        for _ in range(WAIT_ROUNDS):
             own_s = self._median_times(_TRAFFIC_STEPS)
             told = self._rank.rank_group.gather(own_s)
             for place, call in enumerate(self._step.calls):
@@ -181,9 +181,7 @@ class StepRunner:
                     continue
                 waited_s = own_s[call.number] - min(told[call.number :: size])
                 error_s = waited_s - (call.time_s - least_s[call.number])
-                limit_s = max(_MOST_LATER_S, call.time_s / 2)
-                later_s[place] += _DAMPING * error_s
-                later_s[place] = min(max(later_s[place], -limit_s), limit_s)
+                later_s[place] = corrected_s(later_s[place], error_s, call.time_s)
             self._replay.set_later(later_s)
 
     def _median_times(self, steps: int) -> list[float]:
@@ -250,6 +248,15 @@ class StepRunner:
             where="host" if self._replay.checked_on_host else "device",
             time_s=time.monotonic() - begin_s,
         )
+
+
+def corrected_s(later_s: float, error_s: float, time_s: float) -> float:
+    """By how much a call of a rank begins later, if it was ``later_s`` and waited too long.
+
+    ``error_s``: by how much longer than in the program, where the call takes ``time_s``.
+    """
+    limit_s = max(_MOST_LATER_S, time_s / 2)
+    return min(max(later_s + _DAMPING * error_s, -limit_s), limit_s)
 
 
 class _Times:
