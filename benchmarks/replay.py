@@ -1,7 +1,7 @@
 """How well ``cclmark replay`` reproduces the communication of training steps.
 
     python benchmarks/replay.py [--ranks 2] [--modes products,ddp,fsdp2,tp]
-        [--gaps default,none,keep,fixed,fixed:4096,fit,drop]
+        [--gaps default,none,kernels,keep,fixed,fixed:4096,fit,drop]
         [--vary NCCL_P2P_DISABLE=1] [--repeats 1] [--keep DIR] [--output FILE]
 
 Requires GPUs, torch and cclmark (the ``cclmark`` module, which the same Python can import); no
@@ -31,6 +31,8 @@ PROGRAMS = Path(__file__).resolve().parent / "torch"
 TRAINING, PRODUCTS = PROGRAMS / "profiled_training.py", PROGRAMS / "profiled_products.py"
 OF_PRODUCTS = "products"
 RUN_S = 240.0  # the longest run
+# A replay that is profiled as the program is. Most of its steps are the timed ones.
+WITNESS, WITNESS_STEPS = "kernels", 300
 
 
 def options() -> argparse.Namespace:
@@ -41,7 +43,8 @@ def options() -> argparse.Namespace:
         "--gaps",
         default="default,none",
         help="default: without options; none: with --compute none; keep, fixed, drop; fixed:N "
-        "beside products of N x N matrices; fit: what --compute fit chooses",
+        "beside products of N x N matrices; fit: what --compute fit chooses; kernels: times of "
+        "kernels in a replay that cclmark profile observes",
     )
     parser.add_argument("--vary", default="", help="NAME=VALUE, for the program and the replay")
     parser.add_argument("--repeats", type=int, default=1)
@@ -134,6 +137,45 @@ def calls_of(result: dict[str, Any]) -> Iterator[str]:
         yield f"    blocks of traffic by call: {' '.join(map(str, result['traffic']))}"
 
 
+def medians_of(journal: Path) -> dict[tuple[str, int], float]:
+    """The median time of the kernels of each operation by size in a profile, mean of the ranks."""
+    found = {}
+    for line in journal.read_text().splitlines():
+        content = json.loads(line)
+        if content["type"] == "profiled":
+            own = content["profiled"]
+            times_s = [one["median_s"] for one in content["figures"] if one.get("median_s")]
+            if times_s:
+                found[own["operation"], own["size_bytes"]] = statistics.mean(times_s)
+    return found
+
+
+def witness(given: argparse.Namespace, profile: Path, journal: Path) -> None:
+    """Shows the times of kernels as the plug-in sees them, in the program and in its replay."""
+    steps = ("-n", str(WITNESS_STEPS), "--journal", str(journal.with_suffix(".replay.jsonl")))
+    replay = cclmark("replay", str(profile), *steps)
+    run(cclmark("profile", "--journal", str(journal), "--", *replay), {})
+    of_replay = medians_of(journal)
+    for (name, size_bytes), program_s in medians_of(profile).items():
+        time_s = of_replay.get((name, size_bytes))
+        if time_s is not None:
+            show(
+                given,
+                f"    kernels of {name:15} {size_bytes / 2**20:9.3f} MiB: program "
+                f"{program_s * 1e6:7.1f} us, replay {time_s * 1e6:7.1f} us, ratio "
+                f"{time_s / program_s:.3f}",
+            )
+
+
+def options_of(gaps: str) -> list[str]:
+    """The options of ``cclmark replay`` for a value of --gaps."""
+    kind, _, rows = gaps.partition(":")
+    if rows:
+        return ["--gaps", kind, "--compute", "matmul", "--matrix", rows]
+    named = {"default": [], "none": ["--compute", "none"], "fit": ["--compute", "fit"]}
+    return named.get(kind, ["--gaps", kind, "--compute", "none"])
+
+
 def ms(time_s: float | None) -> str:
     return "-" if time_s is None else f"{time_s * 1e3:.3f}"
 
@@ -146,18 +188,12 @@ def measure(given: argparse.Namespace, mode: str, directory: Path) -> None:
         profiled(given, mode, profile, {})
         program_step_s: float | None = None
         for gaps in given.gaps.split(","):
+            if gaps == WITNESS:
+                witness(given, profile, directory / f"{mode}-{number}-{WITNESS}.jsonl")
+                continue
             journal = directory / f"{mode}-{number}-{gaps.replace(':', '-')}.jsonl"
             more = ["--vary", given.vary, "--rounds", "3"] if given.vary else []
-            kind, _, rows = gaps.partition(":")
-            matrix = ["--compute", "matmul", "--matrix", rows] if rows else []
-            chosen = {
-                "default": [],
-                "none": ["--compute", "none"],
-                "fit": ["--compute", "fit"],
-            }.get(kind, ["--gaps", kind, "--compute", "none"])
-            if matrix:
-                chosen = ["--gaps", kind, *matrix]
-            words = ["replay", str(profile), *chosen, *more]
+            words = ["replay", str(profile), *options_of(gaps), *more]
             words += ["--journal", str(journal)]
             run(cclmark(*words), {})
             found = list(replays(journal))

@@ -596,6 +596,7 @@ NB_MODULE(_engine, m) {
             replay.set_traffic(std::move(traffic));
           },
           "by_call"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("set_later", &StepReplay::set_later, "later_s"_a)
       .def_prop_ro("most_traffic_blocks", &StepReplay::most_traffic_blocks)
       .def_prop_ro("buffer_bytes", &StepReplay::buffer_bytes)
       .def_prop_ro("checked_on_host", &StepReplay::checked_on_host);

@@ -25,37 +25,46 @@ CCLMARK_KERNEL(cclmark_clock, ClockArguments) {
   }
 }
 
-/// `origin` is in the device's memory. The kernel writes the time there if `marks`. Otherwise it
-/// ends `wait_ns` after that time, or after its own begin if `origin` is null.
+/// `origin` is in the device's memory. The kernel writes the time there if `mode` is 1. If it is 2,
+/// all threads end `wait_ns` after the first one has begun, of which `*origin`, all ones before,
+/// becomes the end. Otherwise it ends `wait_ns` after that time, or after its own begin if `origin`
+/// is null.
 struct PauseArguments {
   volatile unsigned long long* origin;
   unsigned long long wait_ns;
-  unsigned marks;
+  unsigned mode;
 };
 
 CCLMARK_KERNEL(cclmark_pause, PauseArguments) {
   unsigned long long begin = cclmark_now_ns();
-  if (a.marks) {
+  if (a.mode == 1) {
     *a.origin = begin;
+    return;
+  }
+  if (a.mode == 2) {
+    CCLMARK_MIN((unsigned long long*)a.origin, begin + a.wait_ns);
+    while (cclmark_now_ns() < *a.origin) cclmark_relax();
     return;
   }
   if (a.origin) begin = *a.origin;
   while (cclmark_now_ns() - begin < a.wait_ns) cclmark_relax();
 }
 
-/// The first `vectors` of `memory` are read and the `vectors` after them written for `wait_ns`, by
-/// as many blocks as multiprocessors are to be busy.
+/// The first `vectors` of `memory` are read and the `vectors` after them written, by as many blocks
+/// as multiprocessors are to be busy. All of them end `wait_ns` after the first one has begun:
+/// `*deadline`, all ones before, is that time.
 struct TrafficArguments {
   Vector* memory;
   unsigned long long vectors;
   unsigned long long wait_ns;
+  unsigned long long* deadline;
 };
 
 CCLMARK_KERNEL(cclmark_traffic, TrafficArguments) {
-  const unsigned long long begin = cclmark_now_ns();
   const unsigned long long stride = CCLMARK_ITEM_STRIDE;
   unsigned long long i = CCLMARK_FIRST_ITEM;
-  while (cclmark_now_ns() - begin < a.wait_ns) {
+  CCLMARK_MIN(a.deadline, cclmark_now_ns() + a.wait_ns);
+  while (cclmark_now_ns() < *(const volatile unsigned long long*)a.deadline) {
     if (i + 3 * stride >= a.vectors) i = CCLMARK_FIRST_ITEM;
     // Four of each thread are on their way at a time.
     const Vector first = CCLMARK_LOAD_ONCE(a.memory + i);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <span>
 #include <thread>
@@ -34,6 +35,8 @@ constexpr size_t kMostAhead = 16;
 constexpr size_t kLaunches = 15;
 constexpr double kLaunchPauseS = 20e-6, kLaunchLeadS = 400e-6;
 constexpr double kMostLaunchS = 20e-6;
+// As the kernels of libraries, whose blocks start and end one after the other.
+constexpr Grid kCallGrid{.blocks = 24, .threads = 512, .shared_bytes = 40 << 10};
 // How far the hosts are ahead of the devices at the begin of a step: by their time to enqueue a
 // step, unless that is long. The queue of a device is full before.
 constexpr double kFirstLeadS = 2e-3, kMostLeadS = 20e-3;
@@ -41,13 +44,15 @@ constexpr double kLeadRatio = 1.2, kLeadMarginS = 50e-6;
 // Of traffic: the kernels of calls keep a quarter of the multiprocessors.
 constexpr unsigned kTrafficThreads = 1024;
 constexpr size_t kMostTrafficBytes = 256 << 20;
-constexpr size_t kVectorBytes = 16;
+constexpr size_t kVectorBytes = 16, kDeadlineBytes = sizeof(unsigned long long);
+
+enum class PauseMode : unsigned { wait = 0, mark = 1, wait_from_first = 2 };
 
 /// As in kernels/clock.cu.
 struct PauseArguments {
   volatile unsigned long long* origin;
   unsigned long long wait_ns;
-  unsigned marks;
+  PauseMode mode;
 };
 
 /// As in kernels/clock.cu.
@@ -55,6 +60,7 @@ struct TrafficArguments {
   void* memory;
   unsigned long long vectors;
   unsigned long long wait_ns;
+  std::byte* deadline;
 };
 
 double median_of(std::vector<double> values) {
@@ -251,66 +257,78 @@ void StepReplay::bind_meeting() {
   }
 }
 
-/// Measures what the launch of a kernel adds to the time between events, behind a pause in which
-/// the host enqueues all of it.
+/// Measures what the launch of a pause, and of a kernel as large as that of a call, adds to the
+/// time between events, behind a pause in which the host enqueues all of it.
 void StepReplay::measure_launches() {
   void* stream = streams_.front().get();
   Stream other(device_);
-  Event begin(device_), end(device_), crossed(device_);
-  std::vector<double> launches_s, crossings_s;
+  Event begin(device_), paused(device_), end(device_), crossed(device_);
+  auto* first_end = reinterpret_cast<volatile unsigned long long*>(origin_.data());
+  PauseArguments call{first_end, static_cast<unsigned long long>(kLaunchPauseS * kNsPerSecond),
+                      PauseMode::wait_from_first};
+  Grid grid = kCallGrid;
+  if (device_.info().shared_bytes_per_block < grid.shared_bytes) grid.shared_bytes = 0;
+  std::vector<double> launches_s, pauses_s, crossings_s;
   for (size_t i = 0; i < kLaunches; ++i) {
     pause(kLaunchLeadS, stream);
+    device_.fill_bytes(origin_.data(), 0xff, origin_.size_bytes(), stream);
     device_.record(begin.get(), stream);
     pause(kLaunchPauseS, stream);
+    device_.record(paused.get(), stream);
+    device_.launch_grid(*pause_, &call, grid, stream);
     device_.record(end.get(), stream);
     device_.wait_for_event(end.get(), other.get());
     pause(kLaunchPauseS, other.get());
     device_.record(crossed.get(), other.get());
     wait_for_stream(other.get());
-    launches_s.push_back(device_.elapsed_s(begin.get(), end.get()) - kLaunchPauseS);
+    pauses_s.push_back(device_.elapsed_s(begin.get(), paused.get()) - kLaunchPauseS);
+    launches_s.push_back(device_.elapsed_s(paused.get(), end.get()) - kLaunchPauseS);
     crossings_s.push_back(device_.elapsed_s(end.get(), crossed.get()) - kLaunchPauseS);
   }
   launch_s_ = std::clamp(median_of(launches_s), 0.0, kMostLaunchS);
-  crossing_s_ = std::clamp(median_of(crossings_s), launch_s_, kMostLaunchS);
+  pause_launch_s_ = std::clamp(median_of(pauses_s), 0.0, kMostLaunchS);
+  crossing_s_ = std::clamp(median_of(crossings_s), pause_launch_s_, kMostLaunchS);
 }
 
 /// Meets the other ranks. Returns by how much the hosts are to be ahead of the devices.
 double StepReplay::meet_on_host() {
+  if (pause_ == nullptr) {
+    rank_group_.barrier();
+    return 0;
+  }
   auto told = rank_group_.gather(std::span(&enqueue_s_, 1));
   return std::min(kLeadRatio * std::ranges::max(told) + kLeadMarginS, kMostLeadS);
 }
 
 /// Lets time pass on a stream.
 void StepReplay::pause(double time_s, void* stream) {
-  PauseArguments wait{nullptr, static_cast<unsigned long long>(time_s * kNsPerSecond), 0};
+  PauseArguments wait{nullptr, static_cast<unsigned long long>(time_s * kNsPerSecond),
+                      PauseMode::wait};
   device_.launch_grid(*pause_, &wait, {}, stream);
 }
 
 /// Lets the devices wait until the hosts are ahead, and then for each other.
-void StepReplay::begin_together(double lead_s, double delay_s) {
-  if (pause_ == nullptr) {
-    if (delay_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(delay_s));
-    return;
+void StepReplay::begin_together(double lead_s) {
+  if (pause_ == nullptr) return;
+  pause(lead_s, streams_.front().get());
+  if (meeting_ == nullptr) return;
+  try {
+    meeting_->bound.front().second->enqueue(meeting_->send, meeting_->receive);
+  } catch (const RefusedError& error) {
+    meeting_->communicator.check();
+    throw UnsupportedError(error.what());
   }
-  void* stream = streams_.front().get();
-  pause(lead_s, stream);
-  if (meeting_ != nullptr) {
-    try {
-      meeting_->bound.front().second->enqueue(meeting_->send, meeting_->receive);
-    } catch (const RefusedError& error) {
-      meeting_->communicator.check();
-      throw UnsupportedError(error.what());
-    }
-  }
-  if (delay_s > 0) pause(delay_s, stream);
 }
 
 /// Begins a step on all streams, after the ranks have met. `computes`: with the compute.
 void StepReplay::begin_step(bool computes) {
   void* first = streams_.front().get();
   begun_ns_ = now_ns();
+  if (!traffic_.empty())
+    device_.fill_bytes(deadlines_.data(), 0xff, deadlines_.size_bytes(), first);
   if (pause_ != nullptr) {
-    PauseArguments mark{reinterpret_cast<volatile unsigned long long*>(origin_.data()), 0, 1};
+    PauseArguments mark{reinterpret_cast<volatile unsigned long long*>(origin_.data()), 0,
+                        PauseMode::mark};
     device_.launch_grid(*pause_, &mark, {}, first);
   }
   device_.record(reference_.get(), first);
@@ -378,22 +396,26 @@ void StepReplay::keep_order(const Bound& bound) {
 
 /// Lets the time before a call pass on its stream, less the time that the launches take: of the
 /// pause, and of the call.
-void StepReplay::pass_gap(const StepCall& call) {
-  if (call.gap == Gap::none) return;
+void StepReplay::pass_gap(size_t place) {
+  const StepCall& call = calls_[place].call;
+  const double later_s = later_s_.empty() ? 0 : later_s_[place];
+  if (call.gap == Gap::none && later_s <= 0) return;
   if (pause_ == nullptr) return wait_on_host(call);
-  double cost_s = launch_s_;
+  double gap_s = call.gap_s + later_s, cost_s = launch_s_;
   unsigned long long* origin = nullptr;
-  if (call.gap == Gap::after_begin) {
+  if (call.gap == Gap::none) {
+    cost_s = 0;
+  } else if (call.gap == Gap::after_begin) {
     origin = reinterpret_cast<unsigned long long*>(origin_.data());
   } else if (call.after && calls_[*call.after].call.stream != call.stream) {
     device_.wait_for_event(ends_[*call.after].get(), stream_of(call));
     cost_s += crossing_s_;
   } else {
-    cost_s += launch_s_;
+    cost_s += pause_launch_s_;
   }
-  if (call.gap_s <= cost_s) return;
-  PauseArguments wait{origin, static_cast<unsigned long long>((call.gap_s - cost_s) * kNsPerSecond),
-                      0};
+  if (gap_s <= cost_s) return;
+  PauseArguments wait{origin, static_cast<unsigned long long>((gap_s - cost_s) * kNsPerSecond),
+                      PauseMode::wait};
   device_.launch_grid(*pause_, &wait, {}, stream_of(call));
 }
 
@@ -442,9 +464,19 @@ void StepReplay::set_traffic(std::vector<Traffic> traffic) {
                std::max(least_bytes, std::min(4 * device_.info().cache_bytes, kMostTrafficBytes)));
   }
   while (traffic_streams_.size() < streams_.size()) traffic_streams_.emplace_back(device_);
-  move_memory({1, 0}, traffic_streams_.front().get());  // compiled and loaded before a step
+  if (deadlines_.data() == nullptr) deadlines_ = Buffer(device_, calls_.size() * kDeadlineBytes);
+  // Compiled and loaded before a step.
+  move_memory({1, 0}, 0, traffic_streams_.front().get());
   wait_for_stream(traffic_streams_.front().get());
   traffic_ = std::move(traffic);
+}
+
+void StepReplay::set_later(std::vector<double> later_s) {
+  if (later_s.size() != calls_.size()) throw Error("the time of a call of a step is missing");
+  for (double one_s : later_s) {
+    if (!(std::abs(one_s) <= kMostGapS)) throw Error("a call of the step is too late");
+  }
+  later_s_ = std::move(later_s);
 }
 
 unsigned StepReplay::most_traffic_blocks() const {
@@ -457,13 +489,15 @@ void StepReplay::launch_traffic(size_t place) {
   if (traffic_.empty() || traffic_[place].blocks == 0) return;
   void* stream = traffic_streams_[calls_[place].call.stream].get();
   device_.wait_for_event(begins_[place].get(), stream);
-  move_memory(traffic_[place], stream);
+  move_memory(traffic_[place], place, stream);
 }
 
-void StepReplay::move_memory(const Traffic& traffic, void* stream) {
+/// Launches the kernel of the traffic beside the call in a place.
+void StepReplay::move_memory(const Traffic& traffic, size_t place, void* stream) {
   TrafficArguments arguments{traffic_memory_.data(),
                              traffic_memory_.size_bytes() / 2 / kVectorBytes,
-                             static_cast<unsigned long long>(traffic.time_s * kNsPerSecond)};
+                             static_cast<unsigned long long>(traffic.time_s * kNsPerSecond),
+                             deadlines_.data() + place * kDeadlineBytes};
   const Kernel& kernel = device_.kernel("cclmark_traffic");
   device_.launch_grid(kernel, &arguments, {traffic.blocks, kTrafficThreads}, stream);
 }
@@ -501,20 +535,25 @@ StepTimes StepReplay::run(double delay_s) {
   double lead_s = meet_on_host();
   ahead_s_ = 0;
   auto begin = Clock::now();
-  begin_together(lead_s, delay_s);
+  begin_together(lead_s);
+  if (delay_s > 0) {  // of a host that is late, after the devices of the others have begun
+    delay_s += lead_s;
+    std::this_thread::sleep_for(std::chrono::duration<double>(delay_s));
+  }
   begin_step(true);
   for (size_t i = 0; i < calls_.size(); ++i) {
     const StepCall& call = calls_[i].call;
     keep_computing();  // what follows waits while the driver's queue is full
     keep_order(calls_[i]);
-    pass_gap(call);
+    pass_gap(i);
     device_.record(begins_[i].get(), stream_of(call));
     launch_traffic(i);
     enqueue(calls_[i]);
     device_.record(ends_[i].get(), stream_of(call));
   }
   StepTimes times;
-  times.enqueue_s = enqueue_s_ = seconds_between(begin, Clock::now()) - ahead_s_;
+  enqueue_s_ = std::max(0.0, seconds_between(begin, Clock::now()) - ahead_s_ - delay_s);
+  times.enqueue_s = enqueue_s_;
   compute_until_idle();
   wait_until_idle();
   times.host_s = seconds_between(begin, Clock::now());

@@ -51,7 +51,8 @@ struct StepTimes {
   /// Of every call on the device's clock, after the begin of the step. The begin is that of its
   /// kernel where the time of a launch is known.
   std::vector<double> begin_s, end_s;
-  /// From the barrier until the last call had returned, without the time to enqueue the compute.
+  /// From the barrier until the last call had returned, without the delay of the rank and the time
+  /// to enqueue the compute.
   double enqueue_s = 0;
   double host_s = 0;  ///< from the barrier until the calls and the compute were complete
 };
@@ -93,6 +94,9 @@ class StepReplay {
   /// What runs beside each call in the steps to come. Raises Error if there are not as many as
   /// calls, UnsupportedError without kernels, OutOfMemoryError.
   void set_traffic(std::vector<Traffic> traffic);
+  /// By how much each call begins later than its gap says in the steps to come, or earlier, as far
+  /// as its gap is long enough. Raises Error if there are not as many as calls.
+  void set_later(std::vector<double> later_s);
   /// The most blocks of a traffic, so many that the kernels of the calls keep multiprocessors; 0 if
   /// the device cannot have any.
   unsigned most_traffic_blocks() const;
@@ -120,13 +124,13 @@ class StepReplay {
   void measure_launches();
   double meet_on_host();
   void pause(double time_s, void* stream);
-  void begin_together(double lead_s, double delay_s);
+  void begin_together(double lead_s);
   void begin_step(bool computes);
   void keep_order(const Bound& bound);
-  void pass_gap(const StepCall& call);
+  void pass_gap(size_t place);
   void wait_on_host(const StepCall& call);
   void launch_traffic(size_t place);
-  void move_memory(const Traffic& traffic, void* stream);
+  void move_memory(const Traffic& traffic, size_t place, void* stream);
   void enqueue(const Bound& bound);
   void wait_until_idle();
   void wait_for_stream(void* stream);
@@ -144,9 +148,9 @@ class StepReplay {
   OperationCounter& counter_;
   const Kernel* pause_ = nullptr;  ///< nullptr on a device that works inside the call
   Buffer origin_;
-  /// The time from one event to the next around a kernel, beyond its own: on one stream, and if the
-  /// second stream waits for the first event. Below 0: not measured yet.
-  double launch_s_ = -1, crossing_s_ = -1;
+  /// The time from one event to the next around a kernel, beyond its own: one of many blocks, one
+  /// of one thread, and this if its stream waits for the first event. Below 0: not measured yet.
+  double launch_s_ = -1, pause_launch_s_ = -1, crossing_s_ = -1;
   double enqueue_s_;      ///< of the last step
   int64_t begun_ns_ = 0;  ///< of the step, on a device that works inside the call
   std::vector<Stream> streams_;
@@ -159,8 +163,10 @@ class StepReplay {
   std::map<std::pair<size_t, size_t>, std::unique_ptr<Lane>> lanes_;  ///< communicator, stream
   std::unique_ptr<Lane> meeting_;  ///< a call of all ranks, after which their devices are together
   std::vector<Bound> calls_;
+  std::vector<double> later_s_;   ///< by call; empty without any
   std::vector<Traffic> traffic_;  ///< by call; empty without any
   Buffer traffic_memory_;
+  Buffer deadlines_;                     ///< of the traffic, by call
   std::vector<Stream> traffic_streams_;  ///< beside each stream
   Buffer counts_;                        ///< of the checks, by call
 };

@@ -1,7 +1,7 @@
 """The engine, written in C++: see engine/bind/module.cpp."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 class EngineError(RuntimeError): ...
 class MissingError(EngineError): ...
@@ -262,18 +262,12 @@ class MemoryKind:
     mapped: MemoryKind
     foreign: MemoryKind
 
-class MemorySource(Protocol):
-    """An allocator outside of the engine."""
-
-    def allocate(self, size_bytes: int, /) -> int: ...
-    def release(self, address: int, /) -> None: ...
-
 class BufferKind:
     def __init__(
         self,
         registration: Registration = ...,
         memory: MemoryKind = ...,
-        source: MemorySource | None = None,
+        source: object | None = None,
     ) -> None: ...
 
 class Batch:
@@ -458,6 +452,7 @@ class StepReplay:
     def run(self, delay_s: float = 0.0) -> StepTimes: ...
     def verify(self, corrupt: int | None) -> list[tuple[int, int]]: ...
     def set_traffic(self, by_call: Sequence[tuple[int, float]]) -> None: ...
+    def set_later(self, later_s: Sequence[float]) -> None: ...
     @property
     def most_traffic_blocks(self) -> int: ...
     @property

@@ -55,6 +55,15 @@ def test_graphs_are_longer_than_their_launch(cclmark, slow_launches):
     assert all(one.samples.operations_per_sample >= 20 for one in replayed)
 
 
+def test_replays_of_operations_with_a_root_begin_with_either_side(cclmark, slow_launches):
+    """The root or the others are late, so samples come in pairs."""
+    run = cclmark("collectives", "--only", "all_reduce,broadcast", *ARGUMENTS, env=slow_launches)
+    numbers = {"all_reduce": set(), "broadcast": set()}
+    for result in run.journal.results:
+        numbers[result.case.operation].add(len(result.device.samples.device_s))
+    assert numbers == {"all_reduce": {1}, "broadcast": {2}}
+
+
 def test_csv_carries_both(cclmark, slow_launches):
     run = cclmark("all_reduce", *ARGUMENTS, "--format", "csv", env=slow_launches)
     for row, result in zip(csv.DictReader(io.StringIO(run.out)), run.journal.results, strict=True):
@@ -88,3 +97,16 @@ def test_the_host_has_no_graphs_to_replay(cclmark):
     assert all(
         (result.device, result.device_reason) == (None, "") for result in run.journal.results
     )
+
+
+def test_graphs_of_several_launches_hold_many_operations(cclmark, fake_cuda):
+    """As nccl-tests -G does: a launch of a single operation would be timed instead."""
+    run = cclmark(
+        *("all_reduce", "-g", "2", "-b", "64", "-e", "64", "-G", "4", "--max-time", "0.05"),
+        *("--placement", "out-of-place"),
+        env=fake_cuda.env(),
+    )
+    (result,) = run.journal.results
+    time_s, operations = result.summary.time_s, result.samples.operations_per_sample
+    assert operations % 4 == 0
+    assert operations > 4 or time_s > 2e-3

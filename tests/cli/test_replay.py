@@ -96,6 +96,53 @@ def test_without_accelerators_the_host_replays_and_the_head_says_so(cclmark, pro
     assert "the profile has 2 ranks, but this machine has 1 cuda devices" in run.err
 
 
+def with_slow_calls(profile, path, time_s):
+    """A copy of the profile in which each call takes so long and begins after the one before."""
+    lines = Path(profile).read_text().splitlines()
+    for number, line in enumerate(lines):
+        content = json.loads(line)
+        if content["type"] == "profile":
+            for window in content["window"]:
+                window[:] = [
+                    one | {"begin_s": place * 2 * time_s, "time_s": time_s}
+                    for place, one in enumerate(window)
+                ]
+            lines[number] = json.dumps(content)
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
+    cclmark, fake_cuda, profiled, tmp_path
+):
+    slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 0.02)
+    run = cclmark("replay", slower, *FAST, env=fake_cuda.env())
+    (result,) = run.journal.replays
+    assert result.verification.wrong == 0
+    assert result.replay.traffic
+    assert len(result.traffic) == 5  # numbered calls of both ranks
+    assert any(result.traffic)
+    assert re.search(
+        r"memory traffic on \d+ to \d+ multiprocessors runs beside \d of 5 calls", run.out
+    )
+    assert ", beside memory traffic" in run.out
+    without = cclmark("replay", slower, *FAST, "--compute", "none", env=fake_cuda.env())
+    (result,) = without.journal.replays
+    assert not result.replay.traffic
+    assert result.traffic == []
+    assert "memory traffic" not in without.out
+
+
+def test_variants_have_the_traffic_of_the_default(cclmark, fake_cuda, profiled, tmp_path):
+    slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 0.02)
+    vary = ("--vary", "NCCL_PROTO=LL", "--rounds", "2")
+    run = cclmark("replay", slower, *ONCE, *vary, env=fake_cuda.env())
+    before = run.journal_path.with_name(f"{run.journal_path.stem}-traffic.jsonl")
+    (chosen,) = read_journal(before).replays
+    assert any(chosen.traffic)
+    assert [one.traffic for one in run.journal.replays] == [chosen.traffic] * 4
+
+
 def with_later_calls(profile, path, later_s):
     """A copy of the profile in which all calls but the first two begin so much later."""
     lines = Path(profile).read_text().splitlines()
@@ -137,7 +184,8 @@ def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, tmp_path)
     env = fake_cuda.env(CUDA_DEVICE_MAX_CONNECTIONS="1")
     for gaps, least_s in (("keep", 0.04), ("fixed", 0.02)):
         run = cclmark("replay", str(apart), "--gaps", gaps, *FAST, env=env)
-        assert "the step has 2 streams, but the device 1 hardware queues" in run.out
+        said = "the step has 2 streams, and as many for memory traffic, but the device 1 hardware"
+        assert said in run.out
         (result,) = run.journal.replays
         assert result.verification.wrong == 0
         assert min(min(values) for values in result.span_s) >= least_s
@@ -327,7 +375,7 @@ def test_a_late_rank_makes_the_others_wait(cclmark, fake_cuda, profiled):
     late = cclmark("replay", profiled, *FAST, "--inject", "delay:rank=1,ms=30", env=fake_cuda.env())
     (result,) = late.journal.replays
     waiting, other = (min(values) for values in result.communication_s)
-    assert waiting >= 0.02
+    assert waiting >= 0.025
     assert other < waiting
 
 

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
 GAP_US = 2000.0
 TIME_US = 100.0
 STEP_US = 4 * GAP_US
+CLOCK_S = 2e-5  # what the times of launches, which are left out, are known to
 
 
 def cclmark(tmp_path, *arguments):
@@ -95,7 +96,7 @@ def test_gaps_pass_between_calls_of_two_groups_and_streams(tmp_path, profile):
             for span, communication in zip(span_s, communication_s, strict=True):
                 assert communication <= span + 1e-6
                 # With fixed moments a late first call shortens the rest.
-                assert span >= (gaps_s if gaps == "keep" else gaps_s / 2)
+                assert span >= (gaps_s - CLOCK_S if gaps == "keep" else gaps_s / 2)
         assert "replay against program" in done.stdout
 
 

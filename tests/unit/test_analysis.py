@@ -14,7 +14,7 @@ from cclmark.analysis.statistics import (
     median_half_width,
     quantile,
 )
-from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
+from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch, operations_per_graph
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor, summarise
 from cclmark.plan.cases import Case
 from cclmark.results.kinds import CaseResult
@@ -81,6 +81,14 @@ def test_batches_are_neither_short_nor_long(time_s):
 def test_as_many_operations_as_nccl_tests_times_by_default():
     assert operations_per_batch(8e-6) == 20
     assert operations_per_batch(400e-6) == 20
+
+
+def test_graphs_hold_as_many_operations_as_without_launches_unless_batches_become_long():
+    assert operations_per_graph(20, 8e-6, 1) == 20
+    assert operations_per_graph(20, 8e-6, 20) == 20  # as nccl-tests -n 20 -G 20
+    assert operations_per_graph(20, 100e-6, 20) == 5
+    assert operations_per_graph(20, 3e-3, 20) == 1
+    assert operations_per_graph(20, 0.0, 20) == 20
 
 
 def test_warm_up_ends_when_batches_agree():

@@ -130,6 +130,8 @@ def test_exposed_and_overlapped_communication():
     assert (found.steps, found.step_s) == (2, pytest.approx(1000e-6))
     assert found.step_communication_s == pytest.approx(100e-6)
     assert assembled.results[0].figures[0].exposed_s == pytest.approx(90e-6)
+    (window,) = assembled.profile.window
+    assert [one.beside_s for one in window] == pytest.approx([50e-6, 60e-6])
     (row,) = process_rows(assembled.results, assembled.profile)
     assert {"10.0%", "4.5%", "10.5%"} <= set(row)
 

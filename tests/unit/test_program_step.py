@@ -293,3 +293,54 @@ def test_short_times_and_large_differences_are_readable():
     assert [change_text(one) for one in (-0.6, 0.031)] == ["-60.0 %", "+3.1 %"]
     assert change_text(160.4) == "161 times as long"
     assert (ratio_text(0.0172), ratio_text(44011.6)) == ("0.017", "44,012")
+
+
+def test_calls_that_ranks_share_have_the_time_of_the_rank_that_waits_least():
+    parts = [operation("all_reduce"), operation("broadcast"), operation("send"), operation("recv")]
+    windows = [
+        [
+            (0, 0.0, 100 * US, 0),
+            (1, 200 * US, 50 * US, 0),
+            (2, 300 * US, 20 * US, 0, 1),
+            (3, 300 * US, 20 * US, 0, 1),
+        ],
+        [
+            (0, 0.0, 70 * US, 0),
+            (1, 200 * US, 50 * US, 0),
+            (2, 300 * US, 30 * US, 0, 0),
+            (3, 300 * US, 30 * US, 0, 0),
+        ],
+    ]
+    step = step_of(journal_of(parts, windows), "p").step
+    # What a root has sent it does not wait for: the time of a broadcast is not known to be shared.
+    assert [[one.number for one in own] for own in step.calls] == [[0, -1, 1], [0, -1, 1]]
+    assert step.own_s == pytest.approx((70 * US, 20 * US))
+    # Without knowledge of other kernels, they may run beside all of a call.
+    assert [one.beside_s for one in step.calls[0]] == pytest.approx([100 * US, 50 * US, 20 * US])
+    (part, _) = step.by_rank([3, 0])
+    assert (part.own_s, part.traffic) == (step.own_s, (3, 0))
+    assert step.by_rank()[0].traffic is None
+
+
+def test_a_call_beside_which_nothing_runs_is_not_slowed_down():
+    windows = [
+        [(0, 0.0, 100 * US, 0, -1, 0.0), (0, 200 * US, 100 * US, 0, -1, 40 * US)],
+        [(0, 0.0, 100 * US, 0, -1, 0.0), (0, 200 * US, 100 * US, 0, -1, 0.0)],
+    ]
+    step = step_of(journal_of([operation("all_reduce")], windows), "p").step
+    assert step.own_s == pytest.approx((0.0, 100 * US))
+    assert [one.beside_s for one in step.calls[0]] == pytest.approx([0.0, 40 * US])
+
+
+def test_without_times_no_call_is_compared():
+    windows = [[(0, 0.0, 0.0, 0)], [(0, 0.0, 0.0, 0)]]
+    step = step_of(journal_of([operation("all_reduce")], windows), "p").step
+    assert step.own_s == ()
+    assert step.calls[0][0].number == -1
+
+
+@pytest.mark.parametrize("beside_s", [-1.0, float("nan"), 1e9])
+def test_impossible_times_of_other_kernels_are_refused(beside_s):
+    windows = [[(0, 0.0, 100 * US, 0, -1, beside_s)]] * 2
+    with pytest.raises(UsageError, match="impossible time"):
+        step_of(journal_of([operation("all_reduce")], windows), "p")

@@ -29,6 +29,17 @@ def operations_per_batch(time_s: float, least_s: float = LEAST_BATCH_S) -> int:
     return min(max(_OPERATIONS, least), most, _MOST_OPERATIONS)
 
 
+def operations_per_graph(operations: int, time_s: float, launches: int) -> int:
+    """The number of operations in a graph that is launched ``launches`` times in a batch.
+
+    As many as ``operations`` of ``time_s`` seconds, so that launches take a small part of the time,
+    unless the batch would become long.
+    """
+    if time_s <= 0:
+        return operations
+    return max(1, min(operations, math.ceil(_MOST_BATCH_S / (time_s * launches))))
+
+
 @dataclass(frozen=True)
 class WarmUp:
     """Ends when two batches in a row agree, or after too many batches or too much time."""

@@ -27,6 +27,8 @@ _LEAST_STEPS, _MOST_STEPS = 7, 1000
 _NS = 1e9
 # Measured beside each amount of traffic, unless that takes too long.
 _TRAFFIC_STEPS, _TRAFFIC_S = 4, 20.0
+# What ranks wait is corrected by a part of its error, within limits: it varies from step to step.
+WAIT_ROUNDS, _DAMPING, _MOST_LATER_S = 5, 0.7, 30e-6
 _MOST_SHARED = 1 << 20  # times of calls that all ranks share
 
 
@@ -90,7 +92,10 @@ class StepRunner:
         in_step(self._rank.agreement, partial(self._replay.run, 0.0), _GRACE_S)
         verification = self._verify() if self._settings.check else None
         if item.traffic:
+            chooses = self._traffic is None
             self._move_memory()
+            if chooses:
+                self._keep_waits()
         self._warm_up()
         times = _Times(self._rank, self._step)
         gc.collect()
@@ -148,6 +153,39 @@ class StepRunner:
 
     def _own_times(self, steps: int) -> list[float]:
         """The time of each numbered call, on the rank that waits least."""
+        told = self._rank.rank_group.gather(self._median_times(steps))
+        numbers = range(len(self._step.own_s))
+        return [min(told[number :: len(numbers)]) for number in numbers]
+
+    def _keep_waits(self) -> None:
+        """Lets ranks wait for each other in a call as long as in the program.
+
+        What a rank waits too long by, it begins later. Gaps are kept from call to call, but kernels
+        of ranks do not end at the same moment, by some microseconds. A collective call.
+        """
+        size = len(self._step.own_s)
+        if not size or size * self._rank.job.ranks > _MOST_SHARED:
+            return
+        program_s = [math.inf] * size
+        for call in self._step.calls:
+            if call.number >= 0:
+                program_s[call.number] = call.time_s
+        told = self._rank.rank_group.gather(program_s)
+        least_s = [min(told[number::size]) for number in range(size)]
+        later_s = [0.0] * len(self._step.calls)
+        for _ in range(WAIT_ROUNDS):
+            own_s = self._median_times(_TRAFFIC_STEPS)
+            told = self._rank.rank_group.gather(own_s)
+            for place, call in enumerate(self._step.calls):
+                if call.number < 0:
+                    continue
+                waited_s = own_s[call.number] - min(told[call.number :: size])
+                error_s = waited_s - (call.time_s - least_s[call.number])
+                later_s[place] = corrected_s(later_s[place], error_s, call.time_s)
+            self._replay.set_later(later_s)
+
+    def _median_times(self, steps: int) -> list[float]:
+        """The time of each numbered call on this rank, infinite for those of others."""
         times_s: list[list[float]] = [[] for _ in self._step.own_s]
         for number in range(1 + steps):
             self._enter("warm-up", number)
@@ -157,10 +195,7 @@ class StepRunner:
             for call, begin_s, end_s in zip(self._step.calls, own.begin_s, own.end_s, strict=True):
                 if call.number >= 0:
                     times_s[call.number].append(end_s - begin_s)
-        told = self._rank.rank_group.gather(
-            [median(values) if values else math.inf for values in times_s]
-        )
-        return [min(told[number :: len(times_s)]) for number in range(len(times_s))]
+        return [median(values) if values else math.inf for values in times_s]
 
     def _warm_up(self) -> None:
         rule = WarmUp()
@@ -213,6 +248,15 @@ class StepRunner:
             where="host" if self._replay.checked_on_host else "device",
             time_s=time.monotonic() - begin_s,
         )
+
+
+def corrected_s(later_s: float, error_s: float, time_s: float) -> float:
+    """By how much a call of a rank begins later, if it was ``later_s`` and waited too long.
+
+    ``error_s``: by how much longer than in the program, where the call takes ``time_s``.
+    """
+    limit_s = max(_MOST_LATER_S, time_s / 2)
+    return min(max(later_s + _DAMPING * error_s, -limit_s), limit_s)
 
 
 class _Times:

@@ -143,6 +143,7 @@ def _measure(
         compute=None if flags.compute == FIT else _compute_of(flags, devices.runtime),
         traffic=has_traffic,
     )
+    few_connections = _few_connections(found, devices.runtime, has_traffic=has_traffic)
     request = Request(
         devices=devices,
         settings=step_settings(flags, ranks),
@@ -150,7 +151,7 @@ def _measure(
         ccl_wheels={name: locate.wheel_files(name) for name in libraries},
         kind=REPLAY,
         planned=replays_of(replay, variants, rounds),
-        warnings=[*found.remarks, *_few_connections(found, devices.runtime), *notices],
+        warnings=[*found.remarks, *few_connections, *notices],
         attachment=[msgspec.msgpack.encode(part) for part in found.step.by_rank()],
         coordinator=coordinator,
     )
@@ -192,15 +193,16 @@ def _stem(ranks: int) -> str:
     return f"replay-{ranks}"
 
 
-def _few_connections(found: FoundStep, runtime: str) -> list[str]:
+def _few_connections(found: FoundStep, runtime: str, *, has_traffic: bool) -> list[str]:
     """A notice if gaps on one stream may delay calls on another one."""
     text = os.environ.get(_CONNECTIONS, "")
     connections = int(text) if text.isascii() and text.isdecimal() else _USUAL_CONNECTIONS
     streams = max(1 + call.stream for own in found.step.calls for call in own)
-    if runtime != "cuda" or streams <= connections:
+    if runtime != "cuda" or streams * (1 + has_traffic) <= connections:
         return []
+    beside = ", and as many for memory traffic" if has_traffic else ""
     return [
-        f"the step has {streams} streams, but the device {connections} hardware queues "
+        f"the step has {streams} streams{beside}, but the device {connections} hardware queues "
         f"({_CONNECTIONS}): a gap on one stream may delay calls on another one. Set it to 32"
     ]
 

@@ -262,7 +262,7 @@ def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
     found.append(text + _spread_text(one.replay.original))
     if abs(one.communication_error) > LARGE_ERROR:
         beside = (
-            "compute beside communication, which it leaves out (--compute profile)"
+            "compute beside communication, which it leaves out"
             if one.replay.compute is None and not one.replay.traffic
             else "a compute that differs from the program's"
         )
