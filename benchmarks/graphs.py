@@ -4,7 +4,7 @@
     python benchmarks/graphs.py --nccl-tests DIR [--rounds 3] [--out FILE.txt]
 
 DIR holds nccl-tests' programs built with MPI=1. In each round, nccl-tests (-G 20 -n 20 -w 5, a
-process per device, its slowest rank) and `cclmark collectives --timing graph` run in turn, ours
+process per device, its slowest rank) and `cclmark collectives -G 20` run in turn, ours
 once for each kind of memory; the first kind is cclmark's default. Out of place. Printed are the
 medians over the rounds and their ratios to nccl-tests'.
 """
@@ -33,7 +33,7 @@ def theirs(args: argparse.Namespace) -> dict[Key, float]:
         text, _ = run(mpirun(args.ranks, args.nccl_tests / f"{operation}_perf", flags))
         for line in text.splitlines():
             cells = line.split()
-            if len(cells) == 13 and cells[0].isdigit():
+            if len(cells) == 13 and cells[0].isdigit() and int(cells[0]) > 0:
                 times.setdefault((operation, int(cells[0])), float(cells[5]))
     return times
 
@@ -43,7 +43,7 @@ def ours(args: argparse.Namespace, memory: str) -> dict[Key, float]:
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, "-m", "cclmark", "collectives", "--only", args.operations]
         command += ["-b", args.begin, "-e", args.end, "-f", args.factor, "-g", str(args.ranks)]
-        command += ["--placement", "out-of-place", "--timing", "graph", "--format", "json"]
+        command += ["--placement", "out-of-place", "-G", str(args.launches), "--format", "json"]
         command += ["--journal", f"{directory}/run.jsonl"]
         text, _ = run([*command, *(["--memory", memory] if memory else [])])
     return {
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--nccl-tests", type=Path, required=True, help="directory of its programs")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--launches", type=int, default=20, help="graph launches of nccl-tests")
+    parser.add_argument("--launches", type=int, default=20, help="graph launches")
     parser.add_argument("--operations", default=OPERATIONS)
     parser.add_argument("--memory", default="plain", help="kinds of memory besides the default")
     parser.add_argument("--begin", default="8")
