@@ -455,3 +455,18 @@ def test_a_journal_that_is_no_profile(cclmark):
     measured = cclmark("all_reduce", "-b", "1K", "-e", "1K", "--devices", "host:2", "-n", "1")
     run = cclmark("replay", str(measured.journal_path), code=2)
     assert "is no profile" in run.err
+
+
+def test_a_wrong_number_of_devices_is_reported_before_the_step_is_examined(
+    cclmark, traced, tmp_path
+):
+    """The ranks of this profile differ in their calls, which takes long to find for many ranks."""
+    lines = [json.loads(line) for line in Path(traced).read_text().splitlines()]
+    for content in lines:
+        if content["type"] == "profile":
+            del content["window"][1][0]
+    profile = tmp_path / "different.jsonl"
+    profile.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    assert "would hang" in cclmark("replay", str(profile), code=2).err
+    run = cclmark("replay", str(profile), "--devices", "host:3", code=2)
+    assert "the profile has 2 ranks, but 3 devices are chosen" in run.err

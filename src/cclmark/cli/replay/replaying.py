@@ -19,7 +19,7 @@ from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_vari
 from cclmark.cli.usual_references import usual_references
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
-from cclmark.launch.devices import choose_devices
+from cclmark.launch.devices import DeviceChoice, choose_devices
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
 from cclmark.plan.items import REPLAY
@@ -37,7 +37,7 @@ from cclmark.plan.replay_choices import KEEP
 from cclmark.plan.replays import Replay, replays_of
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import FIT, NO_COMPUTE
-from cclmark.profile.program_step import FoundStep, step_of
+from cclmark.profile.program_step import FoundStep, ranks_of, step_of
 from cclmark.recording.joining import devices_here, joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
@@ -73,9 +73,12 @@ def measure_replays(flags: ReplayFlags) -> int:
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     path = Path(flags.profile)
     journal = read_journal(path)
+    ranks = ranks_of(journal, flags.profile)
+    if find_placement(os.environ) is None:
+        # Before the work on the step, which takes long for many ranks.
+        _check_count(choose_devices(_devices_text(flags, ranks), flags.count, devices_here), ranks)
     found = step_of(journal, flags.profile)
     libraries = [one.name for one in journal.header.libraries]
-    ranks = len(found.step.calls)
     with joined(lambda: _devices_text(flags, ranks), flags.count, flags.timeout_s) as coordinator:
         coordinator.exit_code = _measure(flags, found, libraries, coordinator, began_s)
         return coordinator.exit_code
@@ -97,6 +100,15 @@ def _devices_text(flags: ReplayFlags, ranks: int) -> str:
     return f"{found.runtime}:{','.join(map(str, found.indices[:ranks]))}"
 
 
+def _check_count(devices: DeviceChoice, ranks: int) -> None:
+    """Raises UsageError if the devices are not as many as the ranks of the profile."""
+    if len(devices.indices) != ranks:
+        raise UsageError(
+            f"the profile has {ranks} ranks, but {len(devices.indices)} devices are chosen: see "
+            "--devices and -g"
+        )
+
+
 def _measure(
     flags: ReplayFlags,
     found: FoundStep,
@@ -107,11 +119,7 @@ def _measure(
     """``of_program``: the libraries of the program."""
     devices = coordinator.devices
     ranks = len(devices.indices)
-    if ranks != len(found.step.calls):
-        raise UsageError(
-            f"the profile has {len(found.step.calls)} ranks, but {ranks} devices are chosen: see "
-            "--devices and -g"
-        )
+    _check_count(devices, len(found.step.calls))
     libraries = _libraries(flags, devices.runtime)
     variants, notices = step_variants("replay", flags, libraries, with_options=True)
     rounds = rounds_of("replay", flags, variants, coordinator)
