@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
@@ -29,6 +30,18 @@ LATENCY_BYTES = 4 * ELEMENT_BYTES  # four integers, as p2pBandwidthLatencyTest c
 _HOST_KINDS = ("pinned", "pageable")
 _WITHOUT_OUTPUT = ("chase", "ping-pong")
 
+# Enumerations for msgspec, texts for the type checker: see plan.items.
+if TYPE_CHECKING:
+    Measure: TypeAlias = str
+    Scope: TypeAlias = str
+    Engine: TypeAlias = str
+    Direction: TypeAlias = str
+else:
+    Measure = Literal[MEASURES]
+    Scope = Literal[SCOPES]
+    Engine = Literal[(*ENGINES, CCL)]
+    Direction = Literal[DIRECTIONS]
+
 
 class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     """One measurement: all ``flows`` at the same time.
@@ -44,10 +57,10 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     direction is write.
     """
 
-    measure: str
-    scope: str
-    engine: str
-    direction: str
+    measure: Measure
+    scope: Scope
+    engine: Engine
+    direction: Direction
     flows: tuple[tuple[int, int], ...]
     size_bytes: Count
     kernel: str = ""

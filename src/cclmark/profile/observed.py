@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.profiled import MOST_RANKS
 
 #: The operations in which every rank needs data of all others, because all do the same work: their
 #: kernels end together, so that the rank that arrives last has the shortest kernel.
@@ -13,8 +14,6 @@ SYNCHRONIZING = frozenset(name for name, row in OPERATIONS.items() if row.symmet
 #: The operations of which a library may execute many in one kernel.
 SEND, RECV = "send", "recv"
 MESSAGES = frozenset({SEND, RECV})
-#: Of a group, and more than any machine has.
-MOST_RANKS = 1 << 20
 #: Numbers of calls, bytes and nanoseconds are below.
 NUMBER_LIMIT = 1 << 63
 

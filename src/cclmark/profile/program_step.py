@@ -65,6 +65,12 @@ def _profile_of(journal: Journal, name: str) -> Profile:
             f"{name} is no profile: replay reads the journals of cclmark profile, and of imported "
             "traces"
         )
+    places = [result.index for result in journal.profiled]
+    if journal.unread_lines or places != list(range(len(places))):
+        raise UsageError(
+            f"{name}: the profile is damaged: lines are missing, or of another profile. Calls "
+            "refer to operations by their number: profile or import again"
+        )
     if not any(profile.window):
         raise UsageError(
             f"{name}: the profile lists no calls in their order: profile again with --calls"
@@ -222,6 +228,22 @@ def _check_operation(
         raise UsageError(f"{what}: the profile does not contain the sizes of its parts")
     if one.dtype not in DTYPE_BYTES:
         raise UsageError(f"{what}: its type is unknown; record the trace with shapes")
+    # The size is that of a rank's elements, or of all ranks' parts.
+    parts = max(1, one.group_ranks)
+    width_bytes = DTYPE_BYTES[one.dtype]
+    if not any(
+        one.count * width_bytes * number <= one.size_bytes < (one.count + 1) * width_bytes * number
+        for number in (1, parts)
+    ):
+        raise UsageError(
+            f"{what}: the profile is damaged: {one.count} elements do not have {one.size_bytes} "
+            "bytes"
+        )
+    if group_size and one.group_ranks not in (0, group_size):
+        raise UsageError(
+            f"{what}: the profile is damaged: its group has {group_size} ranks, not "
+            f"{one.group_ranks}"
+        )
 
 
 def _check_group(
