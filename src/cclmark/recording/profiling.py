@@ -39,7 +39,7 @@ from cclmark.profile.profile_log import (
 from cclmark.profile.run_header import unmeasured_settings
 from cclmark.profile.runs_of_logs import is_of, runs_of
 from cclmark.report.formats.exporter import Exporter, Profiles
-from cclmark.results.journal import JournalWriter
+from cclmark.results.journal import JournalWriter, is_readable
 from cclmark.results.kinds import Line
 from cclmark.results.machine import describe_machine, kept_environment, readable
 from cclmark.results.schema import (
@@ -105,6 +105,10 @@ def profile(
             run = _run(request, directory) if request.command else _read(request, directory)
             header, assembled, footer = _assembled(run, started_at, began_s)
             lines: list[Line] = [header, assembled.profile, *assembled.results, footer]
+            if not all(is_readable(line, header) for line in lines):
+                raise UsageError(
+                    "the logs of the program are damaged: they contain numbers that are too large"
+                )
             for line in lines:
                 writer.write(line)
                 is_begun = True
