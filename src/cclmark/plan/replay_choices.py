@@ -10,6 +10,8 @@ GAPS = (KEEP, FIXED, DROP)
 #: LARGE_ERROR; or nothing was, and this is the nearest.
 FITTED, NEAREST = "fitted", "nearest"
 LARGE_ERROR = 0.05
+#: How many steps are timed at least, unless their number is given.
+LEAST_STEPS = 7
 
 # Enumerations for msgspec, texts for the type checker: see plan.items.
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +34,7 @@ from cclmark.plan.libraries import (
     torch_backend_of,
 )
 from cclmark.plan.overlaps import Compute
-from cclmark.plan.replay_choices import KEEP
+from cclmark.plan.replay_choices import DROP, KEEP, LEAST_STEPS
 from cclmark.plan.replays import Replay, replays_of
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import FIT, NO_COMPUTE
@@ -47,11 +48,13 @@ from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.replay_table import ReplayTable
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.report.wording.text import clock_text
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import ReplayResult
 from cclmark.run import locate
 
 _OF_HOST = "shm"
+_LONG_S = 60.0  # of a run that is announced
 _CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 _USUAL_CONNECTIONS = 8
 # Of the work beside the calls, by runtime: it is short beside a step.
@@ -163,6 +166,7 @@ def _measure(
             )
         planned = [one for each in fitted for one in replays_of(each, variants, rounds)]
         request = replace(request, planned=planned, warnings=[*request.warnings, *notices])
+    _announce(flags, found, len(request.planned))
     return record(
         request,
         lambda output: _exporter(flags, output),
@@ -171,6 +175,26 @@ def _measure(
         journal=journal,
         resume=flags.resume,
         stem=_stem(ranks),
+    )
+
+
+def _announce(flags: ReplayFlags, found: FoundStep, replays: int) -> None:
+    """Prints how long the run takes at least, if its steps are long."""
+    if flags.gaps == DROP:
+        return
+    length_s = max(call.begin_s + call.time_s for own in found.step.calls for call in own)
+    timed = LEAST_STEPS if flags.steps is None else flags.steps
+    warm_up = 1 if flags.warmup is None else flags.warmup
+    # One step connects, and the outputs of another one are checked.
+    steps = 1 + bool(flags.check) + warm_up + timed
+    if steps * replays * length_s < _LONG_S:
+        return
+    print(
+        f"cclmark: a step takes about {clock_text(length_s)}, as in the program, and is "
+        f"repeated at least {steps} times{f' in each of {replays} replays' if replays > 1 else ''}:"
+        f" about {clock_text(steps * replays * length_s)}. -n and -w set the number of steps, "
+        "--gaps drop omits the time between calls",
+        file=sys.stderr,
     )
 
 
