@@ -222,8 +222,6 @@ def changed(name, tmp_path, change):
         ("train", "training", "dtype"),
         ("train", "training", "optimizer"),
         ("replay", "replay", "gaps"),
-        ("p2p", "transfer", "measure"),
-        ("p2p", "transfer", "engine"),
         ("objects", "call", "operation"),
         ("collective", None, "status"),
     ],

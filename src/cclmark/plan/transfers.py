@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
@@ -30,18 +29,6 @@ LATENCY_BYTES = 4 * ELEMENT_BYTES  # four integers, as p2pBandwidthLatencyTest c
 _HOST_KINDS = ("pinned", "pageable")
 _WITHOUT_OUTPUT = ("chase", "ping-pong")
 
-# Enumerations for msgspec, texts for the type checker: see plan.items.
-if TYPE_CHECKING:
-    Measure: TypeAlias = str
-    Scope: TypeAlias = str
-    Engine: TypeAlias = str
-    Direction: TypeAlias = str
-else:
-    Measure = Literal[MEASURES]
-    Scope = Literal[SCOPES]
-    Engine = Literal[(*ENGINES, CCL)]
-    Direction = Literal[DIRECTIONS]
-
 
 class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     """One measurement: all ``flows`` at the same time.
@@ -57,10 +44,10 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     direction is write.
     """
 
-    measure: Measure
-    scope: Scope
-    engine: Engine
-    direction: Direction
+    measure: str
+    scope: str
+    engine: str
+    direction: str
     flows: tuple[tuple[int, int], ...]
     size_bytes: Count
     kernel: str = ""
