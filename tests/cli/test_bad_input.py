@@ -10,6 +10,10 @@ import pytest
 
 USAGE, MISSING = 2, 3
 HOST = ("--devices", "host:2")
+JOURNAL, OTHER_JOURNAL = (
+    Path(__file__).parents[1] / "unit" / "journals" / f"{name}.jsonl"
+    for name in ("collective", "soak")
+)
 TINY = ("-b", "64", "-e", "64", "-n", "1", "-w", "0")
 
 
@@ -417,6 +421,28 @@ class TestFiles:
         assert run.message == f"cclmark: cannot write {name}: No space left on device"
         assert len(run.journal.results) == 2
         assert run.journal.footer.exit_code == MISSING
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("plugin",),
+            ("--version",),
+            ("plugin", "--help"),
+            ("info",),
+            ("settings",),
+            ("references",),
+            ("export", JOURNAL, "--format", "csv"),
+            ("compare", JOURNAL, OTHER_JOURNAL),
+            ("references", "check", JOURNAL),
+        ],
+        ids=lambda arguments: " ".join(str(one) for one in arguments[:2]),
+    )
+    def test_commands_that_do_not_measure_on_a_full_disk(self, cclmark, arguments):
+        with Path("/dev/full").open("wb") as full:
+            run = cclmark(*arguments, stdout=full, code=MISSING)
+        assert "cannot write standard output: No space left on device" in run.err
+        assert "Traceback" not in run.err
 
     @pytest.mark.started  # its output's other end is closed here
     def test_a_reader_that_goes_away(self, background, no_leaks, request):

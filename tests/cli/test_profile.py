@@ -12,6 +12,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -367,6 +368,92 @@ def test_signals_reach_the_program_once(tmp_path, number):
     out, err = process.communicate(timeout=60)
     assert out == f"{int(number)}\n"
     assert process.returncode == 5, err
+
+
+_RUN = """
+import os, signal, sys
+from cclmark.launch import program
+from cclmark.signals import interrupt, on_ending_signals
+
+on_ending_signals(interrupt)
+parent = os.getpid()
+set_mask = signal.pthread_sigmask
+
+def mask(how, signals):
+    if os.getpid() != parent:  # between fork and exec
+        os.kill(os.getpid(), signal.SIGTERM)
+    return set_mask(how, signals)
+
+def observe(at_s):
+    if sys.argv[1] == "raises":
+        raise RuntimeError("no such process")
+    return 1.0
+
+if sys.argv[1] == "signal":
+    program.signal.pthread_sigmask = mask
+try:
+    end = program.run_program(["sleep", "60"], os.environ, observe)
+    print("end", end.code)
+except RuntimeError as error:
+    print("raised", error)
+print("children", open(f"/proc/{parent}/task/{parent}/children").read().split())
+"""
+
+
+@pytest.mark.started
+@pytest.mark.parametrize(
+    ("case", "printed"),
+    [("signal", f"end {-signal.SIGTERM}"), ("raises", "raised no such process")],
+)
+def test_a_program_is_ended_whatever_happens(tmp_path, case, printed):
+    """A signal before the program replaces its process, and an error while it runs."""
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, case],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [printed, "children []"], done.stderr
+
+
+@pytest.mark.started
+def test_a_killed_profile_leaves_nothing_that_stays(tmp_path):
+    """The journal without a header and the temporary logs go with the next run."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    words = [sys.executable, "-m", "cclmark", "profile", "--"]
+    process = subprocess.Popen(
+        [*words, "sh", "-c", "echo ready; exec sleep 60"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    (left,) = temporary.iterdir()
+    (journal,) = (tmp_path / "cclmark-runs").iterdir()
+    process.kill()
+    process.wait()
+    again = partial(
+        subprocess.run,
+        [*words, "true"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    again()  # the program still runs, and may write logs
+    assert left.exists()
+    assert not journal.exists()
+    os.killpg(process.pid, signal.SIGKILL)
+    wait_until(lambda: f"removed {left}" in again().stderr, "its directory is removed")
+    assert not left.exists()
 
 
 @pytest.mark.started

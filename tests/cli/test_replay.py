@@ -513,3 +513,30 @@ def test_a_journal_that_is_no_profile(cclmark):
     measured = cclmark("all_reduce", "-b", "1K", "-e", "1K", "--devices", "host:2", "-n", "1")
     run = cclmark("replay", str(measured.journal_path), code=2)
     assert "is no profile" in run.err
+
+
+def test_a_wrong_number_of_devices_is_reported_before_the_step_is_examined(
+    cclmark, traced, tmp_path
+):
+    """The ranks of this profile differ in their calls, which takes long to find for many ranks."""
+    lines = [json.loads(line) for line in Path(traced).read_text().splitlines()]
+    for content in lines:
+        if content["type"] == "profile":
+            del content["window"][1][0]
+    profile = tmp_path / "different.jsonl"
+    profile.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    assert "would hang" in cclmark("replay", str(profile), code=2).err
+    run = cclmark("replay", str(profile), "--devices", "host:3", code=2)
+    assert "the profile has 2 ranks, but 3 devices are chosen" in run.err
+
+
+@pytest.mark.started
+def test_long_steps_are_announced_before_they_run(background, traced, tmp_path):
+    slower = with_later_calls(traced, tmp_path / "slower.jsonl", 3000.0)
+    run = background("replay", slower, *ONCE)
+    wait_until(lambda: run.workers() or run.ended(), "the ranks are started")
+    run.process.send_signal(signal.SIGINT)
+    ended = run.finish(SOON_S)
+    assert ended.code == 130
+    text = r"a step takes about 50:00, as in the program, and is repeated at least 3 times: about"
+    assert re.search(text, ended.err), ended.err

@@ -310,3 +310,22 @@ def test_a_rank_that_dies_while_tracing(cclmark, fake_cuda, tmp_path):
     assert "during" in run.err
     assert "no trace was written" in run.err
     assert not path.exists()
+
+
+@pytest.mark.parametrize("format_name", ["perfetto", "chrome"])
+def test_kernels_with_impossible_times_are_counted_and_left_out(
+    cclmark, fake_cuda, tmp_path, format_name
+):
+    """Without an offset, the fake library reports kernels at fixed times, long before the run."""
+    path = tmp_path / "impossible"
+    run = cclmark(
+        *("trace", "all_reduce", *FAKE, "--format", format_name, "-O", path),
+        env=fake_cuda.env(),
+        code=3,
+    )
+    assert re.search(r"rank 0: \d+ kernels with impossible times, not in the trace", run.err)
+    if format_name == "chrome":
+        slices, _, _ = chrome(path)
+        assert not [track for _, track in slices if track.startswith("channel ")]
+    else:
+        assert perfetto(path)

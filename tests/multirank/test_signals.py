@@ -261,6 +261,21 @@ def test_an_interrupt_of_a_rank_prints_no_traceback(background):
     assert "Traceback" not in ended.err
 
 
+def test_an_interrupt_of_a_starting_rank_prints_no_traceback(started_background):
+    """Python's handler prints one while modules are imported."""
+    run = started_background(*SWEEP, "-N", "0")
+    pid = run.wait_for_workers(2)[1]
+    # Among the first of its modules.
+    wait_until(
+        lambda: "msgspec/_core" in Path(f"/proc/{pid}/maps").read_text(), "it imports modules"
+    )
+    os.kill(pid, signal.SIGINT)
+    ended = run.finish(SOON_S)
+    assert ended.code == 4
+    assert "was killed by SIGINT" in ended.err
+    assert "Traceback" not in ended.err
+
+
 def test_a_journal_without_a_header_does_not_keep_the_next_run_from_its_name(background, cclmark):
     run = background(*SWEEP, "-N", "0")
     wait_until(run.journal_path.exists, "the journal is created")

@@ -69,3 +69,18 @@ def test_the_table_lists_the_imports_of_each(package):
 def test_one_package_imports_the_engine():
     users = {package for package, others in imports().items() if "_engine" in others}
     assert users == {"run"}
+
+
+def test_standard_output_is_written_in_one_way():
+    """``print`` fails with a traceback, or silently, where standard output is full or closed."""
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in SOURCE.rglob("*.py")
+        if path.parent.name != "run"  # ranks, whose standard output is no user's
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+        and not any(one.arg == "file" for one in node.keywords)
+    ]
+    assert found == []

@@ -166,3 +166,18 @@ def test_processes_that_share_a_rank_are_numbered(read):
     (note,) = number_by_process(processes)
     assert note.startswith("2 processes on host have rank 1 by their environment")
     assert [one.rank for one in processes] == [-1] * 3
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (ran(1 << 62),),
+        (called(1 << 44),),
+        (ran(1), times(2, 1, 9, 9, 9, 1 << 60), ran(1), times(4, 1, 9, 9, 9, 1 << 60)),
+        (ran(1), times(2, 1, 1 << 62, 9, 9, 1), ran(1), times(4, 1, 1 << 62, 9, 9, 1)),
+    ],
+    ids=["calls", "called", "bytes of all operations", "time of all operations"],
+)
+def test_sums_that_no_program_reaches_are_damage(read, records):
+    with pytest.raises(UsageError, match="is damaged: it contains numbers that are too large"):
+        read(communicator(2), *records)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import msgspec
 import pytest
 
 from cclmark.errors import UsageError
@@ -344,3 +347,34 @@ def test_impossible_times_of_other_kernels_are_refused(beside_s):
     windows = [[(0, 0.0, 100 * US, 0, -1, beside_s)]] * 2
     with pytest.raises(UsageError, match="impossible time"):
         step_of(journal_of([operation("all_reduce")], windows), "p")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"size_bytes": 1028}, "256 elements do not have 1028 bytes"),
+        ({"count": 1 << 40}, "do not have 1024 bytes"),
+        ({"group_ranks": 1 << 20}, "its group has 2 ranks, not 1048576"),
+    ],
+)
+def test_operations_that_contradict_themselves_are_refused(changes, says):
+    damaged = msgspec.structs.replace(operation("all_reduce"), **changes)
+    with pytest.raises(UsageError, match=says):
+        step_of(journal_of([damaged], [[(0, 0.0, US, 0)]] * 2), "p")
+
+
+def test_sizes_of_all_parts_are_accepted():
+    whole = msgspec.structs.replace(operation("all_gather"), size_bytes=2 * 1024)
+    assert step_of(journal_of([whole], [[(0, 0.0, US, 0)]] * 2), "p").step.calls
+
+
+def test_a_profile_with_left_out_lines_is_refused():
+    """Calls refer to operations by number: without one of them, others would be replayed."""
+    parts = [operation("all_reduce"), operation("all_gather")]
+    whole = journal_of(parts, [[(0, 0.0, US, 0)]] * 2)
+    for changed in (
+        dataclasses.replace(whole, damaged_lines=1),
+        dataclasses.replace(whole, results=whole.results[1:]),
+    ):
+        with pytest.raises(UsageError, match="lines are missing"):
+            step_of(changed, "p")

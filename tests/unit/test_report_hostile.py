@@ -202,7 +202,7 @@ def test_transfers_of_unknown_kinds_are_shown_in_the_journals_words(format, meas
         **{"measure": measure, "scope": scope, "method": EVIL, "direction": EVIL},
         **{"engine": EVIL, "host_memory": EVIL, "numa": EVIL},
     )
-    result = msgspec.structs.replace(run.transfers[-1], transfer=strange, status=EVIL)
+    result = msgspec.structs.replace(run.transfers[-1], transfer=strange)
     unmeasured = msgspec.structs.replace(result, summary=None)
     header = msgspec.structs.replace(run.header, cclmark_version=EVIL)
     footer = msgspec.structs.replace(run.footer, message=f"stopped {EVIL}\nmore")

@@ -180,7 +180,7 @@ def _outcome(command: SuiteCommand, attempt: CommandRun) -> Verdict:
         # For example --help: there is no measurement to judge.
         reason += " and no journal"
         meaning = EXIT_USAGE if code == EXIT_OK else EXIT_DIED
-    elif journal is not None and (journal.footer is None or journal.damaged_lines):
+    elif journal is not None and (journal.footer is None or journal.unread_lines):
         reason += ", and its journal is not whole"
     elif code in (EXIT_OK, EXIT_WRONG):
         return Verdict("ran", PASS)

@@ -69,7 +69,7 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
         "cclmark_version": _text(header.cclmark_version),
         "cases": len(everything),
         "not_ok": sum(one.status not in ("ok", "skipped", "unsupported") for one in everything),
-        "damaged_lines": journal.damaged_lines,
+        "damaged_lines": journal.unread_lines,
         "exit_code": None if footer is None else footer.exit_code,
         "continues": "" if header.continues is None else _text(header.continues.run_id),
     }

@@ -77,7 +77,7 @@ class History:
         left, and without ``replace`` for another journal of a known run.
         """
         journal = parse_journal(content.splitlines(), name)
-        damaged = journal.damaged_lines
+        damaged = journal.unread_lines
         if damaged and not journal.results:
             raise UsageError(f"{name}: no result can be read: damaged lines: {damaged}")
         rows = rows_of(journal, content, name)

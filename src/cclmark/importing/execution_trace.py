@@ -27,8 +27,9 @@ from cclmark.importing.torch_calls import (
     rank_in_name,
 )
 from cclmark.importing.trace_events import is_compressed, pieces_of
+from cclmark.plan.profiled import MOST_RANKS
 from cclmark.printable import plain
-from cclmark.profile.observed import MOST_RANKS, ObservedGroup, ObservedProcess
+from cclmark.profile.observed import ObservedGroup, ObservedProcess
 
 _MOST_BYTES = 2 << 30
 _NCCL, _GLOO = "nccl", "gloo"

@@ -16,9 +16,9 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.profiled import MOST_RANKS
 from cclmark.printable import plain
 from cclmark.profile.observed import (
-    MOST_RANKS,
     NUMBER_LIMIT,
     ObservedCall,
     ObservedGroup,

@@ -28,13 +28,10 @@ from cclmark.importing.torch_calls import (
     rank_in_name,
 )
 from cclmark.importing.trace_events import TraceEvent, is_compressed, pieces_of, read_events
+from cclmark.plan.profiled import MOST_RANKS
 from cclmark.printable import plain
 from cclmark.profile.intervals import Interval, union_of
-from cclmark.profile.observed import (
-    MOST_RANKS,
-    ObservedGroup,
-    ObservedProcess,
-)
+from cclmark.profile.observed import ObservedGroup, ObservedProcess
 
 _FIRST_UNION = 1 << 18  # intervals of kernels, which may overlap
 _STEP = "ProfilerStep#"

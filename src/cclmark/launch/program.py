@@ -21,6 +21,7 @@ _PASSED_ON = frozenset(
     )
 )
 _FROM_KERNEL = 128  # si_code of a signal that the terminal sent, to the whole foreground group
+_GRACE_S = 2.0  # between SIGTERM and SIGKILL
 _SIGNAL_BASE = 128  # a shell's status of a program that a signal ended
 
 
@@ -64,7 +65,7 @@ def run_program(
     Signals to this process alone are passed on; those of the terminal reach the program directly,
     since it is in the same process group. ``observe`` is called while the program runs, with the
     seconds since its start; it returns after how many seconds to call it again. Raises UsageError
-    if the program cannot be started.
+    if the program cannot be started. A program that runs when anything else is raised is ended.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -75,15 +76,19 @@ def run_program(
     try:
         began_s = time.monotonic()
         process = _started(command, environment, former, is_end_ignored=on_end == signal.SIG_IGN)
-        next_s = observe(0.0)
-        while process.poll() is None:
-            now_s = time.monotonic() - began_s
-            if now_s >= next_s:
-                next_s = now_s + observe(now_s)
-                continue
-            received = signal.sigtimedwait(waited_for, next_s - now_s)
-            if received is not None:
-                _pass_on(received, process)
+        try:
+            next_s = observe(0.0)
+            while process.poll() is None:
+                now_s = time.monotonic() - began_s
+                if now_s >= next_s:
+                    next_s = now_s + observe(now_s)
+                    continue
+                received = signal.sigtimedwait(waited_for, next_s - now_s)
+                if received is not None:
+                    _pass_on(received, process)
+        except BaseException:
+            _end(process)
+            raise
         return ProgramEnd(process.returncode, time.monotonic() - began_s)
     finally:
         signal.signal(signal.SIGCHLD, on_end if on_end is not None else signal.SIG_DFL)
@@ -100,6 +105,11 @@ def _started(
     def with_own_signals() -> None:
         if is_end_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        # A signal to the group may arrive before the program replaces this process: it ends it, and
+        # does not run this process's handlers.
+        for number in _PASSED_ON:
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     try:
@@ -117,6 +127,15 @@ def _started(
         ) from None
     except OSError as error:
         raise UsageError(f"cannot run {plain(command[0])}: {error.strerror}") from None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends the program: with a signal, and by force if it does not react or is stopped."""
+    for end in (process.terminate, process.kill):
+        end()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+            return
 
 
 def _pass_on(received: signal.struct_siginfo, process: subprocess.Popen[bytes]) -> None:

@@ -64,14 +64,20 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
     with os.fdopen(os.memfd_create("cclmark-job"), "w+b") as file:
         file.write(msgspec.msgpack.encode(job))
         file.seek(0)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cclmark.run.worker"],
-            stdin=file,
-            stdout=2,  # output of libraries; standard output is reserved for results
-            pass_fds=(*_of_job(job), *_of_launcher(job)),
-            start_new_session=True,
-            env=environment(),
-        )
+        # The rank inherits that SIGINT is blocked, until it has replaced Python's handler, which
+        # would print a traceback.
+        former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "cclmark.run.worker"],
+                stdin=file,
+                stdout=2,  # output of libraries; standard output is reserved for results
+                pass_fds=(*_of_job(job), *_of_launcher(job)),
+                start_new_session=True,
+                env=environment(),
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, former)
     ranks.append(RankProcess(job.rank, process))
 
 

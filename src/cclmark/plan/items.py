@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 COLLECTIVE, PAIRS, P2P, CHECK, MEMORY = "collective", "pairs", "p2p", "check", "memory"
 EXPERIMENT, OVERLAP, TRAIN, PROFILE = "experiment", "overlap", "train", "profile"
 OBJECTS, PIECES, REPLAY = "objects", "pieces", "replay"
+
+#: Enumerations of the schema are texts for the type checker, and Literal where msgspec decodes a
+#: file. A file of a newer version may have other words: its lines are left out with a notice, see
+#: results.journal.
+if TYPE_CHECKING:
+    Status: TypeAlias = str
+else:
+    Status = Literal["ok", "wrong", "skipped", "unsupported", "failed", "error", "timeout", "died"]
 
 Value = str | int | float | bool | None  # of a field of an item
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
 import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.counts import AtLeastOne, Count
 
 GPT, LLAMA = "gpt", "llama"
+
+# Enumerations for msgspec, texts for the type checker: see plan.items.
+if TYPE_CHECKING:
+    Family: TypeAlias = str
+else:
+    Family = Literal[GPT, LLAMA]
 
 
 class Model(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -20,7 +28,7 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     name: str
-    family: str
+    family: Family
     vocabulary: AtLeastOne
     width: AtLeastOne
     layers: AtLeastOne

@@ -10,6 +10,7 @@ import pickle
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
@@ -52,6 +53,14 @@ OBJECT_CALLS: dict[str, ObjectCallInfo] = {
     ),
 }
 
+# Enumerations for msgspec, texts for the type checker: see plan.items.
+if TYPE_CHECKING:
+    Operation: TypeAlias = str
+    Content: TypeAlias = str
+else:
+    Operation = Literal[tuple(OBJECT_CALLS)]
+    Content = Literal[BYTES, NUMBERS, FLAG]
+
 _SPREAD = 1_000_003  # of seeds of ranks
 _FLOAT_BYTES = 9  # of a float in a pickle
 _PROBED_BYTES = 1 << 17  # the length of a pickle beyond its bytes is the same for longer ones
@@ -63,11 +72,11 @@ class ObjectCall(msgspec.Struct, frozen=True):
     ``size_bytes``: of each pickled object. ``content``: a key of CONTENTS, or FLAG.
     """
 
-    operation: str
+    operation: Operation
     backend: str
     ranks: AtLeastOne
     size_bytes: Count
-    content: str
+    content: Content
 
     @property
     def work(self) -> str:

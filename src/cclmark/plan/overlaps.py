@@ -12,7 +12,7 @@ from cclmark.plan.items import OVERLAP, Item, Value
 from cclmark.plan.of_case import OfCase
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import Variant
-from cclmark.plan.work_beside import MATMUL
+from cclmark.plan.work_beside import MATMUL, Work
 
 _TRIAD_ARRAYS = 3
 
@@ -24,7 +24,7 @@ class Compute(msgspec.Struct, frozen=True):
     benchmark. ``extent``: the number of rows of the matrices, or the size of each array in bytes.
     """
 
-    name: str
+    name: Work
     dtype: str
     extent: Count
 

@@ -9,6 +9,7 @@ the whole operation. DDP's buckets have the default sizes of torch's Distributed
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
@@ -21,6 +22,12 @@ from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS
 from cclmark.plan.sizes import format_size
 
 ONE, SEPARATE, GROUPED, BUCKETS = "one", "separate", "grouped", "buckets"
+
+# Enumerations for msgspec, texts for the type checker: see plan.items.
+if TYPE_CHECKING:
+    Form: TypeAlias = str
+else:
+    Form = Literal[ONE, SEPARATE, GROUPED, BUCKETS]
 
 #: The operations of a command whose pieces are consecutive parts of every rank's buffers.
 DIVISIBLE = tuple(name for name in COLLECTIVES if OPERATIONS[name].divisible)
@@ -42,7 +49,7 @@ class Division(msgspec.Struct, frozen=True):
     as one.
     """
 
-    form: str
+    form: Form
     pieces: AtLeastOne
 
     def describe(self) -> str:

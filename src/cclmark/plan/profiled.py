@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from cclmark.plan.counts import Count
 from cclmark.plan.items import PROFILE
 from cclmark.plan.sizes import format_size
+
+#: Of a group, and more than any machine has.
+MOST_RANKS = 1 << 20
 
 
 class ProfiledOperation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -24,7 +29,7 @@ class ProfiledOperation(msgspec.Struct, frozen=True, omit_defaults=True):
     operation: str
     ccl: str
     group: Count
-    group_ranks: Count
+    group_ranks: Annotated[int, msgspec.Meta(ge=0, le=MOST_RANKS)]
     dtype: str
     count: Count
     size_bytes: Count

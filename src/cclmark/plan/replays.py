@@ -10,6 +10,7 @@ from cclmark.plan.counts import AtLeastOne, Count
 from cclmark.plan.items import REPLAY, Item, Value
 from cclmark.plan.overlaps import Compute
 from cclmark.plan.profiled import ProfiledOperation
+from cclmark.plan.replay_choices import Fit, Gaps
 from cclmark.plan.variants import LIBRARY, Variant
 
 #: Sends and receives that are launched together.
@@ -109,9 +110,9 @@ class OriginalStep(msgspec.Struct, frozen=True, omit_defaults=True):
 class ReplayWay(msgspec.Struct, frozen=True, omit_defaults=True):
     """What happens between and beside the calls, as in Replay."""
 
-    gaps: str
+    gaps: Gaps
     compute: Compute | None = None
-    fit: str = ""
+    fit: Fit = ""
     traffic: bool = False
 
 
@@ -134,10 +135,10 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True):
     digest: str
     calls: AtLeastOne
     groups: AtLeastOne
-    gaps: str
+    gaps: Gaps
     original: OriginalStep = OriginalStep()
     compute: Compute | None = None
-    fit: str = ""
+    fit: Fit = ""
     other_ways: tuple[ReplayWay, ...] = ()
     traffic: bool = False
 

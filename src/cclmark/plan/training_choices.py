@@ -1,6 +1,8 @@
-"""Names of models, parallelisms, types and optimizers. Imports nothing: help texts list them."""
+"""Names of models, parallelisms, types and optimizers, quickly imported: help texts list them."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 #: In the order of plan.models.MODELS.
 MODEL_NAMES = (
@@ -36,3 +38,13 @@ PRODUCT_BYTES = {"bfloat16": 2, "float32": 4, MIXED: 2}
 DTYPE_ALIASES = {"bf16": "bfloat16", "fp32": "float32"}
 ADAMW, SGD = "adamw", "sgd"
 LEARNING_RATES = {ADAMW: 3e-4, SGD: 0.1}
+
+# Enumerations for msgspec, texts for the type checker: see plan.items.
+if TYPE_CHECKING:
+    Parallelism: TypeAlias = str
+    TrainingType: TypeAlias = str
+    Optimizer: TypeAlias = str
+else:
+    Parallelism = Literal[tuple(PARALLELISMS)]
+    TrainingType = Literal[tuple(DTYPES)]
+    Optimizer = Literal[tuple(LEARNING_RATES)]

@@ -22,6 +22,9 @@ from cclmark.plan.training_choices import (
     REPLICATED,
     SAME_DATA,
     TENSOR,
+    Optimizer,
+    Parallelism,
+    TrainingType,
 )
 from cclmark.plan.variants import LIBRARY, Variant
 
@@ -40,12 +43,12 @@ class Training(msgspec.Struct, frozen=True, omit_defaults=True):
     round: Count
     ccl: str
     model: Model
-    parallel: str
+    parallel: Parallelism
     ranks: AtLeastOne
     batch: AtLeastOne
     sequence: AtLeastOne
-    dtype: str
-    optimizer: str
+    dtype: TrainingType
+    optimizer: Optimizer
     learning_rate: float
     microbatches: Count = 0
     compiled: bool = False

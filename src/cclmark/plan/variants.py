@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
@@ -27,6 +28,12 @@ _OPTION = re.compile(rf"{re.escape(OPTION)}[A-Za-z][A-Za-z0-9]*", re.ASCII)
 _MOST_VALUES = 64
 MOST_VARIANTS = 256
 
+# Enumerations for msgspec, texts for the type checker: see plan.items.
+if TYPE_CHECKING:
+    Scope: TypeAlias = str
+else:
+    Scope = Literal[PROCESS, COMMUNICATOR]
+
 
 class Assignment(msgspec.Struct, frozen=True):
     """One setting and its value.
@@ -39,7 +46,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
     name: str
     value: str
-    scope: str = PROCESS
+    scope: Scope = PROCESS
 
     @property
     def is_variable(self) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.profiled import MOST_RANKS
 
 #: The operations in which every rank needs data of all others, because all do the same work: their
 #: kernels end together, so that the rank that arrives last has the shortest kernel.
@@ -13,10 +14,11 @@ SYNCHRONIZING = frozenset(name for name, row in OPERATIONS.items() if row.symmet
 #: The operations of which a library may execute many in one kernel.
 SEND, RECV = "send", "recv"
 MESSAGES = frozenset({SEND, RECV})
-#: Of a group, and more than any machine has.
-MOST_RANKS = 1 << 20
-#: Numbers of calls, bytes and nanoseconds are below.
+#: Numbers of bytes and nanoseconds of a process are below, and their sums.
 NUMBER_LIMIT = 1 << 63
+#: The calls of a process are below: those of as many processes as possible have a sum of 64 bits.
+#: A process with a call in each microsecond has as many after 100 days.
+CALL_LIMIT = NUMBER_LIMIT // MOST_RANKS
 
 
 class ObservedCall(NamedTuple):
@@ -107,7 +109,7 @@ class ObservedProcess:
 
     @property
     def is_possible(self) -> bool:
-        """Whether no number is larger than those of any program, as in a damaged file."""
+        """Whether no number and no sum is larger than of any program, as in a damaged file."""
         numbers = [
             number
             for one in self.operations
@@ -118,7 +120,14 @@ class ObservedProcess:
         ]
         numbers += [max(one.at_ns, one.end_ns, one.sequence) for one in self.calls]
         numbers += [end for _, end in (*(self.kernels or ()), *self.transfers, *self.steps)]
-        return max(numbers, default=0) < NUMBER_LIMIT and all(
-            max(one.ranks, len(one.members)) <= MOST_RANKS and one.own_rank < MOST_RANKS
-            for one in self.groups.values()
+        numbers += [sum(one.bytes for one in self.operations)]
+        numbers += [sum(one.total_ns for one in self.operations)]
+        calls = sum(one.calls + one.unreported + one.timed for one in self.operations)
+        return (
+            calls < CALL_LIMIT
+            and max(numbers) < NUMBER_LIMIT
+            and all(
+                max(one.ranks, len(one.members)) <= MOST_RANKS and one.own_rank < MOST_RANKS
+                for one in self.groups.values()
+            )
         )

@@ -8,6 +8,7 @@ took longest, because it waited for the others, begins first.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -50,37 +51,56 @@ class FoundStep:
         return hashlib.sha256(msgspec.msgpack.encode(self.step)).hexdigest()[:16]
 
 
-def step_of(journal: Journal, name: str) -> FoundStep:
-    """Returns the step of a profile. ``name``: of its file, for messages.
+def ranks_of(journal: Journal, name: str) -> int:
+    """Returns the number of ranks of a profile, which takes no time.
 
-    Raises UsageError with the reason if the journal is no profile, or its step cannot be replayed.
+    Raises UsageError if the journal is no profile, or lists no calls.
     """
+    return len(_profile_of(journal, name).window)
+
+
+def _profile_of(journal: Journal, name: str) -> Profile:
     profile = journal.profile
     if profile is None or not journal.profiled:
         raise UsageError(
             f"{name} is no profile: replay reads the journals of cclmark profile, and of imported "
             "traces"
         )
-    operations = tuple(result.profiled for result in journal.profiled)
-    windows = profile.window
-    if not any(windows):
+    places = [result.index for result in journal.profiled]
+    if journal.unread_lines or places != list(range(len(places))):
+        raise UsageError(
+            f"{name}: the profile is damaged: lines are missing, or of another profile. Calls "
+            "refer to operations by their number: profile or import again"
+        )
+    if not any(profile.window):
         raise UsageError(
             f"{name}: the profile lists no calls in their order: profile again with --calls"
         )
+    return profile
+
+
+def step_of(journal: Journal, name: str) -> FoundStep:
+    """Returns the step of a profile. ``name``: of its file, for messages.
+
+    Raises UsageError with the reason if the journal is no profile, or its step cannot be replayed.
+    """
+    profile = _profile_of(journal, name)
+    operations = tuple(result.profiled for result in journal.profiled)
+    windows = profile.window
     _check_windows(profile, operations, name)
     ranks = len(windows)
-    used = sorted({operations[call.index].group for window in windows for call in window})
+    callers: dict[int, list[int]] = {}
+    for number, window in enumerate(windows):
+        for group in {operations[index].group for index in {call.index for call in window}}:
+            callers.setdefault(group, []).append(number)
+    used = sorted(callers)
     groups = [tuple(one for one in group.ranks if one is not None) for group in profile.groups]
     for group in used:
-        callers = [
-            number
-            for number, window in enumerate(windows)
-            if any(operations[one.index].group == group for one in window)
-        ]
-        if not profile.groups[group].ranks and _is_of_all(group, windows, operations):
+        # A trace may not contain the members of a group whose operations all ranks call.
+        if not profile.groups[group].ranks and len(callers[group]) == ranks:
             groups[group] = tuple(range(ranks))
         else:
-            _check_group(profile, group, ranks, callers, name)
+            _check_group(profile, group, ranks, callers[group], name)
     # Ranks meet in the same place for one group after the other, the largest first.
     used.sort(key=lambda group: -len(groups[group]))
     numbers = {group: number for number, group in enumerate(used)}
@@ -127,42 +147,43 @@ def _launches(
     Without times, messages that follow each other are together until one of them occurs again.
     """
     pending: list[ProfiledCall] = []
+    peers: set[tuple[str, int]] = set()
+    end_s = 0.0
     for call in window:
         own = operations[call.index]
-        if pending and not _is_together(pending, call, operations):
+        is_message, peer = own.operation in MESSAGES, (own.operation, call.peer)
+        if pending and not (
+            is_message
+            and peer not in peers
+            and _is_alike(pending[0], call, operations)
+            and (call.time_s <= 0 or call.begin_s < end_s + _LEAST_LAUNCH_S)
+        ):
             yield Launch(tuple(pending))
-            pending = []
-        if own.operation in MESSAGES:
+            pending, end_s = [], 0.0
+            peers.clear()
+        if is_message:
             pending.append(call)
+            peers.add(peer)
+            end_s = max(end_s, call.begin_s + call.time_s) if call.time_s > 0 else math.inf
         else:
             yield Launch((call,))
     if pending:
         yield Launch(tuple(pending))
 
 
-def _is_together(
-    pending: Sequence[ProfiledCall],
-    call: ProfiledCall,
-    operations: Sequence[ProfiledOperation],
+def _is_alike(
+    one: ProfiledCall, other: ProfiledCall, operations: Sequence[ProfiledOperation]
 ) -> bool:
-    own, first = operations[call.index], operations[pending[0].index]
-    if own.operation not in MESSAGES or own.group != first.group:
-        return False
-    if call.stream != pending[0].stream or own.dtype != first.dtype:
-        return False
-    if (own.operation, call.peer) in {
-        (operations[one.index].operation, one.peer) for one in pending
-    }:
-        return False
-    if call.time_s > 0 and all(one.time_s > 0 for one in pending):
-        return call.begin_s < max(one.begin_s + one.time_s for one in pending) + _LEAST_LAUNCH_S
-    return True
+    """Whether two messages are of one group, stream and type."""
+    first, second = operations[one.index], operations[other.index]
+    return (first.group, one.stream, first.dtype) == (second.group, other.stream, second.dtype)
 
 
 def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], name: str) -> None:
     if len(profile.window) != len(profile.processes):
         raise UsageError(f"{name}: the profile is damaged: a process has no list of calls")
     _check_repetitions(profile, name)
+    checked: set[tuple[int, int]] = set()
     for window in profile.window:
         for call in window:
             if call.index >= len(operations):
@@ -176,7 +197,9 @@ def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], na
                 )
             if one.group >= len(profile.groups):
                 raise UsageError(f"{name}: the profile is damaged: an operation has no group")
-            _check_operation(one, call, len(profile.groups[one.group].ranks), name)
+            if (call.index, call.peer) not in checked:
+                _check_operation(one, call, len(profile.groups[one.group].ranks), name)
+                checked.add((call.index, call.peer))
 
 
 def _check_repetitions(profile: Profile, name: str) -> None:
@@ -207,15 +230,22 @@ def _check_operation(
         raise UsageError(f"{what}: the profile does not contain the sizes of its parts")
     if one.dtype not in DTYPE_BYTES:
         raise UsageError(f"{what}: its type is unknown; record the trace with shapes")
-
-
-def _is_of_all(
-    group: int,
-    windows: Sequence[Sequence[ProfiledCall]],
-    operations: Sequence[ProfiledOperation],
-) -> bool:
-    """Whether all ranks call operations of a group, whose members a trace does not name."""
-    return all(any(operations[one.index].group == group for one in window) for window in windows)
+    # The size is that of a rank's elements, or of all ranks' parts.
+    parts = max(1, one.group_ranks)
+    width_bytes = DTYPE_BYTES[one.dtype]
+    if not any(
+        one.count * width_bytes * number <= one.size_bytes < (one.count + 1) * width_bytes * number
+        for number in (1, parts)
+    ):
+        raise UsageError(
+            f"{what}: the profile is damaged: {one.count} elements do not have {one.size_bytes} "
+            "bytes"
+        )
+    if group_size and one.group_ranks not in (0, group_size):
+        raise UsageError(
+            f"{what}: the profile is damaged: its group has {group_size} ranks, not "
+            f"{one.group_ranks}"
+        )
 
 
 def _check_group(
@@ -318,46 +348,33 @@ def _matrices(
     The sends from one rank to another match the receives there in their order. What a sender sends
     to others in the same launch determines where its parts lie.
     """
-    rows: _Matrices = {}
-    sent: dict[tuple[int, int, int], deque[tuple[int, int]]] = {}
-    for one in steps:
-        for number, launch in enumerate(one.launches):
-            own = operations[launch.first.index]
-            if own.operation not in MESSAGES:
-                continue
-            row: dict[int, int] = {}
-            for call in launch.calls:
-                part = operations[call.index]
-                if part.operation == SEND:
-                    row[call.peer] = row.get(call.peer, 0) + part.count
-            rows[one.number, number] = row
-            place = groups[own.group].index(one.number)
-            for peer in row:
-                key = (own.group, place, peer)
-                sent.setdefault(key, deque()).append((one.number, number))
-    entries = sum(len(groups[operations[_first(steps, key)].group]) ** 2 for key in rows)
-    if entries > _MOST_ENTRIES:
+    messages = [
+        (one, number, launch, operations[launch.first.index].group)
+        for one in steps
+        for number, launch in enumerate(one.launches)
+        if operations[launch.first.index].operation in MESSAGES
+    ]
+    if sum(len(groups[group]) ** 2 for _, _, _, group in messages) > _MOST_ENTRIES:
         raise UsageError(
-            f"the messages of {len(steps)} ranks in {len(rows)} calls are too many to replay: "
+            f"the messages of {len(steps)} ranks in {len(messages)} calls are too many to replay: "
             "profile a program of fewer ranks"
         )
-    found = {}
-    for one in steps:
-        for number, launch in enumerate(one.launches):
-            own = operations[launch.first.index]
-            if own.operation not in MESSAGES:
-                continue
-            members = groups[own.group]
-            found[one.number, number] = _matrix(
-                one, number, launch, members, operations, rows, sent
-            )
-    return found
-
-
-def _first(steps: Sequence[_Rank], key: tuple[int, int]) -> int:
-    """The operation of a launch, by rank and number."""
-    rank, number = key
-    return steps[rank].launches[number].first.index
+    rows: _Matrices = {}
+    sent: dict[tuple[int, int, int], deque[tuple[int, int]]] = {}
+    for one, number, launch, group in messages:
+        row: dict[int, int] = {}
+        for call in launch.calls:
+            part = operations[call.index]
+            if part.operation == SEND:
+                row[call.peer] = row.get(call.peer, 0) + part.count
+        rows[one.number, number] = row
+        place = groups[group].index(one.number)
+        for peer in row:
+            sent.setdefault((group, place, peer), deque()).append((one.number, number))
+    return {
+        (one.number, number): _matrix(one, number, launch, groups[group], operations, rows, sent)
+        for one, number, launch, group in messages
+    }
 
 
 def _matrix(

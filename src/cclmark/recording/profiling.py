@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from cclmark import __version__
 from cclmark.errors import EXIT_MISSING, EXIT_OK, MissingError, OutputError, UsageError
@@ -39,7 +40,7 @@ from cclmark.profile.profile_log import (
 from cclmark.profile.run_header import unmeasured_settings
 from cclmark.profile.runs_of_logs import is_of, runs_of
 from cclmark.report.formats.exporter import Exporter, Profiles
-from cclmark.results.journal import JournalWriter
+from cclmark.results.journal import JournalWriter, is_readable
 from cclmark.results.kinds import Line
 from cclmark.results.machine import describe_machine, kept_environment, readable
 from cclmark.results.schema import (
@@ -53,6 +54,8 @@ from cclmark.results.schema import (
 _RESERVED = 3 << 13  # records of the plug-in that are not calls, see engine/plugin/call_profile.hpp
 _PROFILER = VARIABLES[0]
 _LOG, _RUN = "CCLMARK_PLUGIN_LOG", "CCLMARK_PLUGIN_RUN"
+_TEMPORARY = "cclmark-profile-"
+_RUNNING = "running"  # in the temporary directory of logs, and locked, while it is used
 _MOST_READ = 1 << 21  # listed calls of all processes, which take 450 bytes of memory each
 
 
@@ -105,6 +108,10 @@ def profile(
             run = _run(request, directory) if request.command else _read(request, directory)
             header, assembled, footer = _assembled(run, started_at, began_s)
             lines: list[Line] = [header, assembled.profile, *assembled.results, footer]
+            if not all(is_readable(line, header) for line in lines):
+                raise UsageError(
+                    "the logs of the program are damaged: they contain numbers that are too large"
+                )
             for line in lines:
                 writer.write(line)
                 is_begun = True
@@ -241,17 +248,21 @@ def _directory(request: ProfileRequest) -> Iterator[Path]:
             raise UsageError(f"cannot create --logs {request.logs}: {error.strerror}") from None
         yield request.logs.absolute()
         return
+    _remove_abandoned(Path(tempfile.gettempdir()))
     try:
-        made = Path(tempfile.mkdtemp(prefix="cclmark-profile-"))
+        made = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
+        running = _locked(made / _RUNNING)
     except OSError as error:
         raise MissingError(
             f"cannot create a directory for the logs below {tempfile.gettempdir()}: "
             f"{error.strerror}. Set TMPDIR, or choose a directory with --logs DIR"
         ) from None
     try:
-        yield made
+        with running:
+            yield made
     except BaseException:
         if any(made.glob("*.cclmlog")):
+            (made / _RUNNING).unlink(missing_ok=True)  # so that the next run keeps them
             print(
                 f"cclmark: the logs of the program remain: cclmark profile --read {made}",
                 file=sys.stderr,
@@ -260,6 +271,29 @@ def _directory(request: ProfileRequest) -> Iterator[Path]:
             shutil.rmtree(made, ignore_errors=True)
         raise
     shutil.rmtree(made, ignore_errors=True)
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """Creates a file, which is locked while this process or the program lives. Raises OSError."""
+    begun = path.with_suffix(".begun")  # another run may look for the file before it is locked
+    file = begun.open("xb")
+    os.set_inheritable(file.fileno(), True)
+    with contextlib.suppress(OSError):  # a file system without locks
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        begun.rename(path)
+    return file
+
+
+def _remove_abandoned(directory: Path) -> None:
+    """Removes the directories of runs that were killed, and whose program has ended, too."""
+    for made in directory.glob(f"{_TEMPORARY}*"):
+        with contextlib.suppress(OSError):
+            if made.is_symlink() or made.stat().st_uid != os.geteuid():
+                continue
+            with (made / _RUNNING).open("r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(made, ignore_errors=True)
+            print(f"cclmark: removed {made}, which a killed run had left", file=sys.stderr)
 
 
 def read_logs(

@@ -63,7 +63,7 @@ class Resumed:
         outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
         remainder = remainder_of(journal, str(path), outline, request.settings, request.items)
         planned = len(request.items)
-        return cls(journal.header, journal.footer, path, journal.damaged_lines, remainder, planned)
+        return cls(journal.header, journal.footer, path, journal.unread_lines, remainder, planned)
 
     def in_plan(self) -> InPlan:
         """The carried results, to be shown."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 from datetime import datetime, timezone
 from pathlib import Path
@@ -29,7 +31,20 @@ def new_file(name: str, suffix: str, content: str, option: str) -> Path:
             f"cannot create the directory {_DIRECTORY} for the {content}: {error.strerror}. Choose "
             f"another place with {option}."
         ) from None
+    _remove_empty()
     return new_path(name, suffix)
+
+
+def _remove_empty() -> None:
+    """Removes journals of runs that were killed before they had a header."""
+    for path in _DIRECTORY.glob("*.jsonl"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_size or path.is_symlink() or not path.is_file():
+                continue
+            with path.open("r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held while a run writes it
+                if os.fstat(file.fileno()).st_size == 0:
+                    path.unlink()
 
 
 def new_path(name: str, suffix: str = "") -> Path:

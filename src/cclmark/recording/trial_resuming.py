@@ -56,7 +56,7 @@ class EarlierTrials:
         if found:
             raise UsageError(f"{path} does not fit this command: {'; '.join(found)}")
         kept = [one for one in trials if not repeats_failures or _is_measured(one)]
-        return cls(header, path, kept, len(trials) - len(kept), journal.damaged_lines)
+        return cls(header, path, kept, len(trials) - len(kept), journal.unread_lines)
 
     @property
     def predecessor(self) -> Predecessor:

@@ -296,7 +296,7 @@ class Tuning:
         )
         artifact = self._target.deployment(plans, directory, comments)
         result.variables, result.options = dict(artifact.process), dict(artifact.options)
-        files = write_files(directory, {**artifact.files, **artifact.extras})
+        files = write_files(directory, artifact.files)
         if result.variables:
             needed = [
                 f"requires the option {name}={value} of the communicator (see cclmark report)"

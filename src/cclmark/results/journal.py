@@ -18,7 +18,7 @@ import msgspec
 
 from cclmark.errors import OutputError, UsageError
 from cclmark.plan.items import COLLECTIVE, PROFILE
-from cclmark.printable import printable
+from cclmark.printable import plain, printable
 from cclmark.results.kinds import (
     CaseResult,
     CheckResult,
@@ -88,6 +88,8 @@ _COMPRESSED = {
     b"PK\x03\x04": "unzip",
 }
 _TOO_SMALL = re.compile(r"expected `int` >= (-?\d+)")
+_UNKNOWN_WORD = re.compile(r"invalid enum value ('.*')", re.DOTALL)
+_LONGEST_WORD = 40
 _MOST = 1e100  # of any value; its square is still finite
 
 
@@ -181,8 +183,10 @@ class Journal:
     """A journal as read. ``footer`` is None if the run did not end by itself.
 
     ``results`` are of one kind of work. ``damaged_lines`` counts unreadable lines, for example the
-    line being written at a crash, and lines of no run or of another one: after a footer or a second
-    header, of devices that the header does not contain, or of another kind of work.
+    line being written at a crash, lines whose fields contradict each other, and lines of no run or
+    of another one: after a footer or a second header, of devices that the header does not contain,
+    or of another kind of work. ``unknown_words`` describes the words in other lines that are left
+    out, which a newer version of cclmark may have written: ``parallel 'cp'``, by line.
     """
 
     header: Header
@@ -193,6 +197,12 @@ class Journal:
     profile: Profile | None = None
     footer: Footer | None = None
     damaged_lines: int = 0
+    unknown_words: list[str] = field(default_factory=list)
+
+    @property
+    def unread_lines(self) -> int:
+        """The number of lines that are left out."""
+        return self.damaged_lines + len(self.unknown_words)
 
     @property
     def kind(self) -> str:
@@ -287,6 +297,7 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
     journal: Journal | None = None
     damaged = 0
     ended = False
+    unknown: list[str] = []
     observed: list[_Observed] = []
     for number, line in enumerate(_unmarked(lines), start=1):
         if not line.strip():
@@ -300,6 +311,8 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
                 _refuse(line, name)
             journal = Journal(header)
             damaged += entry is None
+        elif entry is None and not ended and (word := _unknown_word(line)):
+            unknown.append(word)
         elif entry is None or ended or not _fits(entry, len(journal.header.devices)):
             damaged += 1
         elif isinstance(entry, Header):
@@ -317,6 +330,7 @@ def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False
     if journal is None:
         raise UsageError(f"{name} is empty: not a journal of cclmark")
     journal.damaged_lines = damaged
+    journal.unknown_words = unknown
     _attach(observed, journal)
     return journal
 
@@ -332,7 +346,9 @@ def _attach(observed: Iterable[_Observed], journal: Journal) -> None:
         elif isinstance(one, Trace):
             journal.traces.append(one)
         elif isinstance(one, Profile):
-            journal.profile = one
+            # Results refer to the groups and processes of one profile.
+            journal.damaged_lines += journal.profile is not None
+            journal.profile = journal.profile or one
         else:
             explanations[one.index] = one
     for result in journal.results:
@@ -369,10 +385,12 @@ def _unmarked(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _fits(entry: Line, devices: int) -> bool:
-    """Whether the devices of a result are in the header."""
-    return isinstance(
-        entry, Header | Condition | Explanation | Paths | Trace | Profile | Footer
-    ) or entry.item.is_within(devices)
+    """Whether the fields of a line agree, and the devices of a result are in the header."""
+    if isinstance(entry, Profile):
+        return entry.is_consistent
+    return isinstance(entry, Header | Condition | Explanation | Paths | Trace | Footer) or (
+        entry.is_consistent and entry.item.is_within(devices)
+    )
 
 
 def is_readable(entry: Line, header: Header) -> bool:
@@ -449,6 +467,13 @@ def _fault(line: bytes) -> tuple[str, str]:
     except (msgspec.DecodeError, ValueError, RecursionError):
         pass
     return "", ""
+
+
+def _unknown_word(line: bytes) -> str:
+    """Returns the field and the word of an unchanged line that no enumeration has; else empty."""
+    what, field = _fault(line) if _is_sound(line) else ("", "")
+    found = _UNKNOWN_WORD.fullmatch(what)
+    return "" if found is None else f"{field.rpartition('.')[2]} {plain(found[1])[:_LONGEST_WORD]}"
 
 
 def _refuse_impossible(line: bytes, place: str) -> None:

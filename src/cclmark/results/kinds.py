@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ from cclmark.plan.items import (
     REPLAY,
     TRAIN,
     Item,
+    Status,
 )
 from cclmark.plan.object_calls import ObjectCall
 from cclmark.plan.overlaps import Overlap
@@ -69,6 +71,31 @@ from cclmark.results.schema import (
 )
 
 ItemType = TypeVar("ItemType")
+
+
+def _have(length: int, *lists: Sequence[object]) -> bool:
+    """Whether all lists have the same length."""
+    return all(len(values) == length for values in lists)
+
+
+def _are_equally_long(lists: Sequence[Sequence[object]]) -> bool:
+    """Whether lists by rank have one length, and are not empty."""
+    lengths = {len(values) for values in lists}
+    return not lengths or (len(lengths) == 1 and 0 not in lengths)
+
+
+def _are_of_ranks(
+    samples: Iterable[Samples | None], verification: Verification | None, ranks: int
+) -> bool:
+    """Whether each sample has a time of every rank, and findings are of ranks."""
+    return all(
+        _have(ranks, *one.host_s, *one.device_s, *one.enqueue_s)
+        and len(one.host_s) == len(one.device_s) == len(one.enqueue_s)
+        for one in samples
+        if one is not None
+    ) and all(
+        0 <= one.rank < ranks for one in (verification.findings if verification is not None else ())
+    )
 
 
 class _Summarized(Protocol):
@@ -126,6 +153,14 @@ class ItemResult(msgspec.Struct, Generic[ItemType], omit_defaults=True):
         """Whether there is an output that can be checked."""
         return True
 
+    @property
+    def is_consistent(self) -> bool:
+        """Whether its fields agree, such as lists by rank with the number of ranks.
+
+        Readers of journals leave out results of which it is false. Each kind has its own rules.
+        """
+        return True
+
 
 class ExplainedResult(ItemResult[ItemType], omit_defaults=True):
     """The result of a kind that observes what the library does, in its field ``explanation``."""
@@ -151,7 +186,7 @@ class CaseResult(ExplainedResult[Case], tag="case", omit_defaults=True):
 
     index: Count
     case: Case
-    status: str
+    status: Status
     reason: str = ""
     route: str = "native"
     cycle: Count = 0
@@ -169,6 +204,12 @@ class CaseResult(ExplainedResult[Case], tag="case", omit_defaults=True):
     report: str = ""
     explanation: Explanation | None = None
 
+    @property
+    def is_consistent(self) -> bool:
+        """Whether samples and findings are of the ranks of the case."""
+        samples = (self.samples, None if self.device is None else self.device.samples)
+        return _are_of_ranks(samples, self.verification, self.case.ranks)
+
 
 class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
     """A transfer and its outcome. ``status``: ok, wrong, skipped, timeout or died, with the reason.
@@ -179,7 +220,7 @@ class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
 
     index: Count
     transfer: Transfer
-    status: str
+    status: Status
     reason: str = ""
     converged: bool = True
     started_at_s: float = 0.0
@@ -195,6 +236,18 @@ class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
         """Whether there is an output that can be checked."""
         return self.transfer.has_output
 
+    @property
+    def is_consistent(self) -> bool:
+        """Whether samples, bandwidths and findings are of the flows of the transfer."""
+        flows = len(self.transfer.flows)
+        samples, summary = self.samples, self.summary
+        return (
+            (samples is None or _have(flows, *samples.device_s, *samples.call_s))
+            and (summary is None or len(summary.flow_bytes_per_s) in (0, flows))
+            and all(0 <= flow < flows for flow in self.hung)
+            and _are_of_ranks((), self.verification, flows)
+        )
+
 
 class CheckResult(ItemResult[Check], tag="check", omit_defaults=True):
     """A check of a framework's backend and its verdict on all ranks together.
@@ -206,7 +259,7 @@ class CheckResult(ItemResult[Check], tag="check", omit_defaults=True):
 
     index: Count
     check: Check
-    status: str
+    status: Status
     reason: str = ""
     started_at_s: float = 0.0
     duration_s: float = 0.0
@@ -234,7 +287,7 @@ class MemoryResult(ItemResult[RankMemory], tag="memory", omit_defaults=True):
 
     index: Count
     memory: RankMemory
-    status: str
+    status: Status
     reason: str = ""
     started_at_s: float = 0.0
     duration_s: float = 0.0
@@ -249,6 +302,11 @@ class MemoryResult(ItemResult[RankMemory], tag="memory", omit_defaults=True):
         """Whether the operations ran."""
         return self.status in ("ok", "wrong")
 
+    @property
+    def is_consistent(self) -> bool:
+        """Whether the rank is one of the case."""
+        return self.memory.rank < self.memory.case.ranks
+
 
 class TrialResult(ExplainedResult[Trial], tag="trial", omit_defaults=True):
     """A trial and its outcome. ``status``, ``reason`` and the figures: as those of CaseResult.
@@ -260,7 +318,7 @@ class TrialResult(ExplainedResult[Trial], tag="trial", omit_defaults=True):
 
     index: Count
     trial: Trial
-    status: str
+    status: Status
     reason: str = ""
     converged: bool = True
     started_at_s: float = 0.0
@@ -271,6 +329,12 @@ class TrialResult(ExplainedResult[Trial], tag="trial", omit_defaults=True):
     verification: Verification | None = None
     report: str = ""
     explanation: Explanation | None = None
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether samples and findings are of the ranks of the case."""
+        samples = (self.samples, None if self.device is None else self.device.samples)
+        return _are_of_ranks(samples, self.verification, self.trial.case.ranks)
 
 
 class OverlapResult(ExplainedResult[Overlap], tag="overlap", omit_defaults=True):
@@ -287,7 +351,7 @@ class OverlapResult(ExplainedResult[Overlap], tag="overlap", omit_defaults=True)
 
     index: Count
     overlap: Overlap
-    status: str
+    status: Status
     reason: str = ""
     started_at_s: float = 0.0
     duration_s: float = 0.0
@@ -308,6 +372,23 @@ class OverlapResult(ExplainedResult[Overlap], tag="overlap", omit_defaults=True)
         """Whether there are figures."""
         return self.figures is not None
 
+    @property
+    def is_consistent(self) -> bool:
+        """Whether times and findings are of the ranks of the case, and figures have their times."""
+        ranks = self.overlap.case.ranks
+        times = (self.communication_alone, self.compute_alone, self.together)
+        return (
+            (self.figures is None or None not in times)
+            and all(
+                len(values) in (0, ranks)
+                for one in times
+                if one is not None
+                for values in (one.communication_s, one.compute_s, one.enqueue_s)
+            )
+            and all(0 <= one.rank < ranks for one in self.compute_findings)
+            and _are_of_ranks((), self.verification, ranks)
+        )
+
 
 class ProfileResult(ItemResult[ProfiledOperation], tag="profiled", omit_defaults=True):
     """The calls of a program that are alike, with the figures of each process.
@@ -319,7 +400,7 @@ class ProfileResult(ItemResult[ProfiledOperation], tag="profiled", omit_defaults
     profiled: ProfiledOperation
     figures: list[ProfileFigures]
     choices: list[ProfiledChoice] = []
-    status: str = "ok"
+    status: Status = "ok"
     reason: str = ""
     started_at_s: float = 0.0
     duration_s: float = 0.0
@@ -339,6 +420,11 @@ class ProfileResult(ItemResult[ProfiledOperation], tag="profiled", omit_defaults
         """False: the data of programs are not checked."""
         return False
 
+    @property
+    def is_consistent(self) -> bool:
+        """Whether at least one process has called the operation."""
+        return bool(self.figures)
+
 
 class ObjectResult(ItemResult[ObjectCall], tag="object", omit_defaults=True):
     """A call with objects and its outcome. ``status``: ok, wrong or skipped, with the reason.
@@ -350,7 +436,7 @@ class ObjectResult(ItemResult[ObjectCall], tag="object", omit_defaults=True):
 
     index: Count
     call: ObjectCall
-    status: str
+    status: Status
     reason: str = ""
     started_at_s: float = 0.0
     duration_s: float = 0.0
@@ -370,6 +456,17 @@ class ObjectResult(ItemResult[ObjectCall], tag="object", omit_defaults=True):
         """Whether the received objects were compared with the sent ones."""
         return self.checked
 
+    @property
+    def is_consistent(self) -> bool:
+        """Whether each round has the times of all ranks."""
+        times, ranks = self.times, self.call.ranks
+        return (
+            times is None
+            or _have(
+                ranks, *times.objects_s, *times.tensors_s, *times.pickling_s, *times.unpickling_s
+            )
+        ) and all(0 <= one.rank < ranks for one in self.findings)
+
 
 class PieceResult(ItemResult[PieceCase], tag="pieces", omit_defaults=True):
     """A message in one call and in pieces. ``status``: ok, wrong or skipped, with the reason.
@@ -380,7 +477,7 @@ class PieceResult(ItemResult[PieceCase], tag="pieces", omit_defaults=True):
 
     index: Count
     pieces: PieceCase
-    status: str
+    status: Status
     reason: str = ""
     started_at_s: float = 0.0
     duration_s: float = 0.0
@@ -398,6 +495,15 @@ class PieceResult(ItemResult[PieceCase], tag="pieces", omit_defaults=True):
         measured = [row for row in self.rows if row.summary is not None]
         return bool(measured) and all(row.verification is not None for row in measured)
 
+    @property
+    def is_consistent(self) -> bool:
+        """Whether each division has its row, with samples and findings of the ranks of the case."""
+        divisions = tuple(row.division for row in self.rows)
+        return divisions in ((), self.pieces.divisions) and all(
+            _are_of_ranks((row.samples,), row.verification, self.pieces.case.ranks)
+            for row in self.rows
+        )
+
 
 class TrainingResult(ItemResult[Training], tag="training", omit_defaults=True):
     """A training and its outcome. ``status`` and ``reason``: as those of TrialResult.
@@ -414,7 +520,7 @@ class TrainingResult(ItemResult[Training], tag="training", omit_defaults=True):
 
     index: Count
     training: Training
-    status: str
+    status: Status
     reason: str = ""
     converged: bool = True
     started_at_s: float = 0.0
@@ -447,6 +553,25 @@ class TrainingResult(ItemResult[Training], tag="training", omit_defaults=True):
         """Whether the parallelism leaves equal parameters on all ranks."""
         return bool(self.training.comparable_ranks)
 
+    @property
+    def is_consistent(self) -> bool:
+        """Whether lists by rank have its ranks, and all ranks the same steps."""
+        ranks, timeline = self.training.ranks, self.timeline
+        by_rank: list[Sequence[object]] = [self.step_s, self.alone_s]
+        by_rank += [self.peak_allocated_bytes, self.peak_reserved_bytes]
+        of_steps: list[Sequence[object]] = []
+        if timeline is not None:
+            by_rank.append(timeline.compute_alone_s)
+            of_steps += [timeline.step_s, timeline.communication_s]
+            of_steps += [timeline.exposed_s, timeline.compute_s]
+        return (
+            all(len(values) in (0, ranks) for values in by_rank)
+            and _have(ranks, *of_steps)
+            and _are_equally_long(self.step_s)
+            and _are_equally_long(self.alone_s)
+            and all(one.rank < ranks for one in (self.check.differences if self.check else ()))
+        )
+
 
 class ReplayResult(ItemResult[Replay], tag="replay", omit_defaults=True):
     """A replay and its outcome. ``status`` and ``reason``: as those of TrialResult.
@@ -461,7 +586,7 @@ class ReplayResult(ItemResult[Replay], tag="replay", omit_defaults=True):
 
     index: Count
     replay: Replay
-    status: str
+    status: Status
     reason: str = ""
     converged: bool = True
     started_at_s: float = 0.0
@@ -478,6 +603,22 @@ class ReplayResult(ItemResult[Replay], tag="replay", omit_defaults=True):
     def is_measured(self) -> bool:
         """Whether there are times."""
         return bool(self.span_s)
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether lists by rank have its ranks, and all ranks the same steps."""
+        ranks, original = self.replay.ranks, self.replay.original
+        by_rank = (self.span_s, self.communication_s)
+        of_program = (original.span_s, original.communication_s, original.step_s)
+        return (
+            all(len(values) in (0, ranks) for values in by_rank)
+            and all(len(values) in (0, ranks) for values in of_program)
+            and len(self.span_s) == len(self.communication_s)
+            and _are_equally_long([*self.span_s, *self.communication_s])
+            and len(original.quartiles_s) in (0, 2)
+            and all(one >= 0 for one in (*chain(*of_program), *original.quartiles_s))
+            and _are_of_ranks((), self.verification, ranks)
+        )
 
 
 #: Results of items that are measured with variants, and these items.

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
 import msgspec
 
 from cclmark.explain.paths import Route
 from cclmark.plan.counts import Count, Duration, Elapsed
 from cclmark.plan.islands import Island
+from cclmark.plan.items import Status
 from cclmark.plan.outline import Outline
 from cclmark.plan.piece_cases import Division
 from cclmark.plan.profiled import ProfiledOperation
 
 SCHEMA_VERSION = 4
+
+# Enumerations, see plan.items.
+if TYPE_CHECKING:
+    Owner: TypeAlias = str
+    Moment: TypeAlias = str
+    ObjectData: TypeAlias = str
+else:
+    Owner = Literal["library", "cclmark"]
+    Moment = Literal["", "before", "after"]
+    ObjectData = Literal["objects", "tensors"]
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
@@ -546,7 +559,7 @@ class CheckedValue(msgspec.Struct):
     """
 
     rank: int
-    moment: str
+    moment: Moment
     call: str
     name: str
     text: str
@@ -561,7 +574,7 @@ class PieceRow(msgspec.Struct, omit_defaults=True):
     """
 
     division: Division
-    status: str
+    status: Status
     reason: str = ""
     samples: Samples | None = None
     summary: Summary | None = None
@@ -611,7 +624,7 @@ class ObjectFinding(msgspec.Struct):
     """Wrong data on one rank. ``of``: ``objects`` or ``tensors``."""
 
     rank: int
-    of: str
+    of: ObjectData
     text: str
 
 
@@ -660,14 +673,14 @@ class ProfileProcess(msgspec.Struct, omit_defaults=True):
     pid: int
     calls: Count
     listed: Count
-    span_s: float = 0.0
-    communication_s: float | None = None
-    compute_s: float | None = None
-    exposed_s: float | None = None
+    span_s: Elapsed = 0.0
+    communication_s: Elapsed | None = None
+    compute_s: Elapsed | None = None
+    exposed_s: Elapsed | None = None
     step_calls: Count = 0
     steps: Count = 0
-    step_s: float | None = None
-    step_communication_s: float | None = None
+    step_s: Elapsed | None = None
+    step_communication_s: Elapsed | None = None
     library: str = ""
     note: str = ""
     timeline: ProcessTimeline | None = None
@@ -683,8 +696,8 @@ class ProfiledCall(msgspec.Struct, omit_defaults=True):
     """
 
     index: Count
-    begin_s: float
-    time_s: float
+    begin_s: Elapsed
+    time_s: Elapsed
     stream: int = -1
     peer: int = -1
     beside_s: float | None = None
@@ -726,6 +739,31 @@ class Profile(msgspec.Struct, tag="profile", omit_defaults=True):
     window: list[list[ProfiledCall]] = []
     repetitions: ProfileRepetitions | None = None
     notes: list[str] = []
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether lists by process have its processes, lists by step the same steps."""
+        number = len(self.processes)
+        timelines = [one.timeline for one in self.processes if one.timeline is not None]
+        known = self.repetitions
+        return (
+            len(self.window) in (0, number)
+            and all(one is None or one < number for group in self.groups for one in group.ranks)
+            and all(
+                len(values) in (0, len(one.step_s))
+                for one in timelines
+                for values in (one.communication_s, one.exposed_s, one.compute_s)
+            )
+            and (
+                known is None
+                or (
+                    len(known.communication_quartiles_s) in (0, 2)
+                    and all(
+                        len(one) in (0, number) for one in (known.communication_s, known.span_s)
+                    )
+                )
+            )
+        )
 
 
 class ReplayedOperation(msgspec.Struct):
@@ -802,7 +840,7 @@ class MemoryStage(msgspec.Struct, omit_defaults=True):
     """
 
     name: str
-    owner: str
+    owner: Owner
     before: MemoryReading
     after: MemoryReading
 
@@ -816,7 +854,7 @@ class MemoryBuffer(msgspec.Struct, omit_defaults=True):
     process, in hexadecimal digits; empty for memory that exists only during a call.
     """
 
-    owner: str
+    owner: Owner
     purpose: str
     place: str
     size_bytes: Count

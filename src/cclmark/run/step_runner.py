@@ -14,7 +14,7 @@ from cclmark import _engine as engine
 from cclmark.analysis.stopping import Precision, WarmUp
 from cclmark.analysis.traffic_fit import ROUNDS, TrafficFit
 from cclmark.plan.inject import Injection
-from cclmark.plan.replay_choices import DROP, FIXED
+from cclmark.plan.replay_choices import DROP, FIXED, LEAST_STEPS
 from cclmark.plan.replays import RankStep, Replay, ReplayedCall
 from cclmark.profile.intervals import length_of, union_of
 from cclmark.results.kinds import ReplayResult
@@ -23,7 +23,7 @@ from cclmark.run.all_or_none import in_step
 from cclmark.run.rank import Rank
 
 _GRACE_S = 10.0  # a call unsupported on one rank must fail on the others within this time
-_LEAST_STEPS, _MOST_STEPS = 7, 1000
+_MOST_STEPS = 1000
 _NS = 1e9
 # Measured beside each amount of traffic, unless that takes too long.
 _TRAFFIC_STEPS, _TRAFFIC_S = 4, 20.0
@@ -211,14 +211,14 @@ class StepRunner:
     def _time(self, times: _Times) -> bool:
         """Times steps, and returns whether their median has the requested precision."""
         settings = self._settings
-        rule = Precision(settings.precision, settings.max_time_s, _LEAST_STEPS, _MOST_STEPS)
+        rule = Precision(settings.precision, settings.max_time_s, LEAST_STEPS, _MOST_STEPS)
         elapsed_s = 0.0
         fixed = settings.iterations
         slowest_s: list[float] = []
         while (
             len(slowest_s) < fixed
             if fixed is not None
-            else len(slowest_s) < _LEAST_STEPS or not rule.done(slowest_s, elapsed_s)
+            else len(slowest_s) < LEAST_STEPS or not rule.done(slowest_s, elapsed_s)
         ):
             self._enter("timing", len(slowest_s))
             elapsed_s += times.add(self._replay.run(self._delay_s))

@@ -166,6 +166,7 @@ def main() -> None:
     # The supervisor reports the signal. An exception in the middle of a call would be less clear.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by start_rank
     try:
         job = _job_of_mpirun(sys.argv[1]) if len(sys.argv) > 1 else _job_on_standard_input()
     except msgspec.DecodeError:

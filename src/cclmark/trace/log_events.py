@@ -21,6 +21,9 @@ WAITS = {
     12: "wait: the local GPU has not consumed the data",
     20: "wait: no credit from the receiver",
 }
+# A kernel cannot begin before its operation was called, by more than clocks may disagree.
+_EARLIEST_NS = 1_000_000_000
+_MOST_NS = (1 << 63) - 1
 _TASKS = ("collective", "symmetric collective", "point-to-point", "copy-engine collective")
 
 
@@ -79,9 +82,10 @@ class LogEvents:
     ``tasks``: all operations, also those without kernels. ``kinds``: the number of events of each
     kind. ``untimed``: kernels without times of the device, as NCCL before 2.27 reports them.
     ``unfinished``: calls, kernels and steps without a valid end. ``overwritten``: kernels
-    with the times of later ones. ``unreported``: channels of operations without a kernel, although
-    the library reports kernels with their times. ``waits``: the longest wait by its cause, in
-    nanoseconds.
+    with the times of later ones. ``impossible``: kernels that begin before their operation was
+    called, or outside of all times. ``unreported``: channels of operations without a kernel,
+    although the library reports kernels with their times. ``waits``: the longest wait by its cause,
+    in nanoseconds.
     """
 
     tasks: list[Task] = field(default_factory=list)
@@ -89,6 +93,7 @@ class LogEvents:
     untimed: int = 0
     unfinished: int = 0
     overwritten: int = 0
+    impossible: int = 0
     unreported: int = 0
     waits: dict[str, int] = field(default_factory=dict)
 
@@ -133,9 +138,9 @@ def add_log(
             name = "launch" if is_launch else f"{event.function} {_size(event)}".strip()
             track.slices.append(Slice(name, at(event), at(stop), "call"))
         elif event.kind == "kernel channel" and device is not None:
-            _add_channel(
-                found, event, states[event.number], tasks.get(event.parent), latest_ns, device
-            )
+            task = tasks.get(event.parent)
+            earliest_ns = max(0, at(task.event) - _EARLIEST_NS) if task is not None else 0
+            _add_channel(found, event, states[event.number], task, latest_ns, device, earliest_ns)
         elif event.kind == "proxy step":
             operation = operations.get(event.parent)
             if operation is None or stop is None:
@@ -174,8 +179,12 @@ def _add_channel(
     task: Task | None,
     latest_ns: dict[int, int],
     device: Clock,
+    earliest_ns: int,
 ) -> None:
-    """Adds a channel to its task. ``latest_ns``: the last begin on each channel so far."""
+    """Adds a channel to its task. ``latest_ns``: the last begin on each channel so far.
+
+    A kernel that begins before ``earliest_ns`` is left out.
+    """
     if not event.device_ns:
         found.untimed += 1
         return
@@ -190,8 +199,12 @@ def _add_channel(
             found.overwritten += 1
             return
         latest_ns[event.channels] = event.device_ns
-    begin_ns, end_ns = device.to_common_ns(event.device_ns), device.to_common_ns(ends_ns[-1])
-    task.channels.append(Channel(event.channels, int(begin_ns), int(end_ns)))
+    begin_ns = int(device.to_common_ns(event.device_ns))
+    end_ns = int(device.to_common_ns(ends_ns[-1]))
+    if not earliest_ns <= begin_ns <= end_ns <= _MOST_NS:
+        found.impossible += 1
+        return
+    task.channels.append(Channel(event.channels, begin_ns, end_ns))
 
 
 def _add_kernels(group: RankTracks, found: LogEvents, tasks: dict[int, Task]) -> None:

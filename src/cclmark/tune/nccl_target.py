@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cclmark.tune.choices import Candidates, Choice, OperationPlan
-from cclmark.tune.environment_file import nccl_conf_text
 from cclmark.tune.nccl_candidates import (
     ANYWHERE,
     MIN_CTAS,
@@ -21,10 +20,8 @@ from cclmark.tune.nccl_candidates import (
 from cclmark.tune.nccl_deployment import deployment_of, is_wide
 from cclmark.tune.table_file import Table, written
 from cclmark.tune.target import Artifact, assigned_options
-from cclmark.tune.tuner_csv import nccl_csv, rccl_csv
 
-TABLE_FILE, CONFIGURATION_FILE = "tuner.table", "nccl.conf"
-CSV_FILE, RCCL_CSV_FILE = "nccl_tuner.csv", "rccl_tuner.csv"
+TABLE_FILE = "tuner.table"
 
 
 @dataclass(frozen=True)
@@ -104,11 +101,6 @@ class NcclTarget:
         wide = self._wide_variables if deployment.wide else {}
         variables = {PLUG_IN: self.plug_in, TABLE: path, **wide}
         table = Table(self.library, self.version, self.device, self.nvlinks, deployment.rules)
-        extras = (
-            {RCCL_CSV_FILE: rccl_csv(table)}
-            if self.library == "rccl"
-            else {CONFIGURATION_FILE: nccl_conf_text(variables), CSV_FILE: nccl_csv(table)}
-        )
         files = {TABLE_FILE: written(table, comments=comments)}
         options = self._wide_options if deployment.wide else {}
-        return Artifact(files, variables, options=options, extras=extras)
+        return Artifact(files, variables, options=options)

@@ -17,14 +17,13 @@ class Artifact:
 
     ``process``: variables that ranks are started with; ``communicator``: those that the library
     reads again for every communicator. ``options``: of the communicator, which the program gives
-    it. ``extras``: further files for other ways of deploying.
+    it.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
     process: Mapping[str, str] = field(default_factory=dict)
     communicator: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
-    extras: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def assignments(self) -> tuple[Assignment, ...]:

@@ -10,18 +10,19 @@ from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
 from cclmark.explain.calls import CommunicatorCalls
 from cclmark.explain.log_calls import CallCollector, LogCalls
 from cclmark.explain.plugin_log import plugin_path
+from cclmark.recording.standard_output import say
 from cclmark.report.lists.call_lines import call_lines
 from cclmark.report.lists.rule_lines import rule_lines
 
 
 def print_path() -> int:
-    """Prints the path of the plug-in and returns the exit code. Raises MissingError."""
-    print(plugin_path())
+    """Prints the path of the plug-in. Raises MissingError, and OutputError as print_logs."""
+    say(str(plugin_path()))
     return EXIT_OK
 
 
 def print_logs(paths: Sequence[Path]) -> int:
-    """Prints the operations in logs and returns the exit code. Raises UsageError.
+    """Prints the operations in logs and returns the exit code. Raises UsageError, OutputError.
 
     A file that is given twice counts once.
     """
@@ -29,11 +30,10 @@ def print_logs(paths: Sequence[Path]) -> int:
     once = {path.resolve(): path for path in paths}
     logs = [collector.add(path) for path in once.values()]
     communicators = collector.communicators
-    for text in dict.fromkeys(other.text for one in logs for other in one.log.other_plugins):
-        print(text)
-    print("\n".join(call_lines(communicators)), end="\n" if communicators else "")
-    for line in rule_lines(logs):
-        print(line)
+    others = dict.fromkeys(other.text for one in logs for other in one.log.other_plugins)
+    lines = [*others, *call_lines(communicators), *rule_lines(logs)]
+    if lines:
+        say("\n".join(lines))
     lacking = [text for one in logs if (text := _lacking(one, len(logs)))]
     differences = _differences(communicators)
     for text in (*lacking, *differences):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_vari
 from cclmark.cli.usual_references import usual_references
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
-from cclmark.launch.devices import choose_devices
+from cclmark.launch.devices import DeviceChoice, choose_devices
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
 from cclmark.plan.items import REPLAY
@@ -33,11 +34,11 @@ from cclmark.plan.libraries import (
     torch_backend_of,
 )
 from cclmark.plan.overlaps import Compute
-from cclmark.plan.replay_choices import DROP, KEEP
+from cclmark.plan.replay_choices import DROP, KEEP, LEAST_STEPS
 from cclmark.plan.replays import Replay, replays_of
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import FIT, NO_COMPUTE, OF_PROFILE
-from cclmark.profile.program_step import FoundStep, step_of
+from cclmark.profile.program_step import FoundStep, ranks_of, step_of
 from cclmark.recording.joining import devices_here, joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
@@ -47,11 +48,13 @@ from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.replay_table import ReplayTable
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.report.wording.text import clock_text
 from cclmark.results.journal import read_journal
 from cclmark.results.kinds import ReplayResult
 from cclmark.run import locate
 
 _OF_HOST = "shm"
+_LONG_S = 60.0  # of a run that is announced
 _CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 _USUAL_CONNECTIONS = 8
 # Of the work beside the calls, by runtime: it is short beside a step.
@@ -73,10 +76,15 @@ def measure_replays(flags: ReplayFlags) -> int:
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     path = Path(flags.profile)
     journal = read_journal(path)
+    ranks = ranks_of(journal, flags.profile)
+    count = _count(flags, ranks)
+    if find_placement(os.environ) is None:
+        # Before the work on the step, which takes long for many ranks.
+        falls_back = flags.count is None
+        chosen = choose_devices(flags.devices, count, devices_here, falls_back=falls_back)
+        _check_count(chosen, ranks)
     found = step_of(journal, flags.profile)
     libraries = [one.name for one in journal.header.libraries]
-    ranks = len(found.step.calls)
-    count = _count(flags, ranks)
     with joined(
         lambda: flags.devices, count, flags.timeout_s, falls_back=flags.count is None
     ) as coordinator:
@@ -101,6 +109,15 @@ def _count(flags: ReplayFlags, ranks: int) -> int | None:
     return ranks
 
 
+def _check_count(devices: DeviceChoice, ranks: int) -> None:
+    """Raises UsageError if the devices are not as many as the ranks of the profile."""
+    if len(devices.indices) != ranks:
+        raise UsageError(
+            f"the profile has {ranks} ranks, but {len(devices.indices)} devices are chosen: see "
+            "--devices and -g"
+        )
+
+
 def _measure(
     flags: ReplayFlags,
     found: FoundStep,
@@ -111,11 +128,7 @@ def _measure(
     """``of_program``: the libraries of the program."""
     devices = coordinator.devices
     ranks = len(devices.indices)
-    if ranks != len(found.step.calls):
-        raise UsageError(
-            f"the profile has {len(found.step.calls)} ranks, but {ranks} devices are chosen: see "
-            "--devices and -g"
-        )
+    _check_count(devices, len(found.step.calls))
     libraries = _libraries(flags, devices.runtime)
     variants, notices = step_variants("replay", flags, libraries, with_options=True)
     rounds = rounds_of("replay", flags, variants, coordinator)
@@ -172,6 +185,7 @@ def _measure(
             )
         planned = [one for each in fitted for one in replays_of(each, variants, rounds)]
         request = replace(request, planned=planned, warnings=[*request.warnings, *notices])
+    _announce(flags, found, len(request.planned))
     return record(
         request,
         lambda output: _exporter(flags, output),
@@ -187,6 +201,26 @@ def _has_traffic(flags: ReplayFlags, found: FoundStep, runtime: str) -> bool:
     """Whether memory traffic runs beside the calls. Only devices of CUDA have kernels for it."""
     is_asked = flags.compute == OF_PROFILE and flags.gaps != DROP
     return is_asked and runtime == "cuda" and any(found.step.own_s)
+
+
+def _announce(flags: ReplayFlags, found: FoundStep, replays: int) -> None:
+    """Prints how long the run takes at least, if its steps are long."""
+    if flags.gaps == DROP:
+        return
+    length_s = max(call.begin_s + call.time_s for own in found.step.calls for call in own)
+    timed = LEAST_STEPS if flags.steps is None else flags.steps
+    warm_up = 1 if flags.warmup is None else flags.warmup
+    # One step connects, and the outputs of another one are checked.
+    steps = 1 + bool(flags.check) + warm_up + timed
+    if steps * replays * length_s < _LONG_S:
+        return
+    print(
+        f"cclmark: a step takes about {clock_text(length_s)}, as in the program, and is "
+        f"repeated at least {steps} times{f' in each of {replays} replays' if replays > 1 else ''}:"
+        f" about {clock_text(steps * replays * length_s)}. -n and -w set the number of steps, "
+        "--gaps drop omits the time between calls",
+        file=sys.stderr,
+    )
 
 
 def _stem(ranks: int) -> str:

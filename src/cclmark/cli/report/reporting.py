@@ -77,7 +77,7 @@ def _runs(journals: Sequence[str]) -> list[Run]:
         if not journal.results:
             why = f" ({lacks})" if lacks else ""
             raise UsageError(f"{path} contains no results: nothing to report{why}")
-        if journal.damaged_lines:
+        if journal.unread_lines:
             print(f"cclmark: {plain(f'{path}: {lacks}')}", file=sys.stderr)
         runs.append(Run(plain(name), journal, ReferenceNotes(usual_references)))
     return runs

@@ -18,7 +18,7 @@ from cclmark.report.insights.insight_words import (
     listed,
     sentence,
 )
-from cclmark.report.wording.remarks import ending, planned_results, problems
+from cclmark.report.wording.remarks import ending, left_out, planned_results, problems
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, CheckResult, TransferResult
 
@@ -98,9 +98,7 @@ def of_completeness(
             "table below.",
         )
     yield from _ending(journal, len(journal.results))
-    if journal.damaged_lines:
-        lines = amount(journal.damaged_lines, "line")
-        yield Insight("look", f"{lines} of the journal could not be read.")
+    yield from (Insight("look", sentence(text)) for text in left_out(journal))
     yield from (Insight("note", sentence(text)) for text in journal.header.notices)
 
 

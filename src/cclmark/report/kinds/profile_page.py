@@ -9,7 +9,7 @@ from cclmark.analysis.steps import steps_of_profile
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
-from cclmark.report.insights.insight_words import Insight, amount
+from cclmark.report.insights.insight_words import Insight
 from cclmark.report.page.page import PageTable, Section
 from cclmark.report.page.stage_bars import StageBars, stage_bars
 from cclmark.report.wording.profile_words import (
@@ -25,6 +25,7 @@ from cclmark.report.wording.profile_words import (
     share_text,
     used_columns,
 )
+from cclmark.report.wording.remarks import left_out
 from cclmark.report.wording.step_words import PROGRAM_HEAD, STEPS_TITLE, program_row, step_notes
 from cclmark.report.wording.text import US_PER_S
 from cclmark.results.kinds import ProfileResult
@@ -78,9 +79,7 @@ def insights_on_profile(run: Run) -> list[Insight]:
         for text in remarks_of(journal.profiled, completed(journal.profile, journal.profiled))
     ]
     found += [Insight("note", f"{_sentence(text)}.") for text in journal.header.notices]
-    if journal.damaged_lines:
-        lines = amount(journal.damaged_lines, "line")
-        found.append(Insight("look", f"{lines} of the journal could not be read."))
+    found += [Insight("look", f"{_sentence(text)}.") for text in left_out(journal)]
     return found
 
 

@@ -56,6 +56,8 @@ def _of_rank(found: RankFindings, ranks: Sequence[RankFindings]) -> Iterator[str
         yield f"the library did not report {counted(events.unreported, 'kernel')}{awaited}"
     if events.unfinished:
         yield f"{counted(events.unfinished, 'event')} without an end, not in the trace"
+    if events.impossible:
+        yield f"{counted(events.impossible, 'kernel')} with impossible times, not in the trace"
     if events.overwritten:
         number = counted(events.overwritten, "kernel")
         yield f"{number} with the times of a later one, not in the trace"

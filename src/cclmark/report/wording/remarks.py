@@ -16,6 +16,7 @@ from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Finding, Footer, Header, Settings
 
+_MOST_WORDS = 3
 _MOST_UNSETTLED = 3
 _NO_END = "the end of the run is missing"  # the run was killed, or the file was truncated
 
@@ -98,8 +99,19 @@ def lacking(journal: Journal) -> list[str]:
         found.append(f"the run ended early: {ended.splitlines()[0]}")
     if count < planned:
         found.append(f"{count} of {planned} results are there")
+    return [*found, *left_out(journal)]
+
+
+def left_out(journal: Journal) -> list[str]:
+    """Describes the lines of a journal that are not read; none if there are none. Safe to print."""
+    found = []
     if lines := journal.damaged_lines:
         found.append(f"damaged lines are left out: {lines}")
+    if words := journal.unknown_words:
+        found.append(
+            f"lines with words that this version does not know are left out: {len(words)} "
+            f"({', '.join([*dict.fromkeys(words)][:_MOST_WORDS])}); a newer cclmark may read them"
+        )
     return found
 
 
