@@ -23,7 +23,6 @@ from cclmark.analysis.stopping import (
 from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
-from cclmark.plan.operations import OPERATIONS
 from cclmark.rendezvous.messages import Job
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import DeviceTime, Finding, Samples, Settings, Verification
@@ -44,7 +43,6 @@ _GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others 
 # the host enqueues the timed ones.
 _REPLAYS = 3
 _LEAD_REPLAYS = 1  # launches before the timed ones
-_LATE_S = 50e-6  # more than ranks begin apart by themselves
 _LEAST_CAPTURED = 20  # operations in a graph
 _MOST_OF_DEADLINE = 0.25  # for the repeated operations that the user requests in a batch
 
@@ -206,7 +204,7 @@ class CaseRunner:
             iterations = max(iterations, _LEAST_CAPTURED)
             in_step(self._agreement, partial(self._capture, iterations))
             replayed, converged = self._sample(
-                partial(self._replay, case, iterations),
+                partial(self._replay, iterations),
                 _by_itself,
                 phase="replaying",
                 clock="device",
@@ -220,30 +218,12 @@ class CaseRunner:
     def _capture(self, iterations: int) -> None:
         self._session.capture(self._replayed(iterations))
 
-    def _replay(self, case: Case, iterations: int) -> Samples:
-        """Samples of device time from graph replays, without individual launches.
+    def _replay(self, iterations: int) -> Samples:
+        """A sample of device time from graph replays, without individual launches."""
+        measured = self._session.run(self._replayed(iterations))
+        return samples_of(measured, iterations * self._settings.group * _REPLAYS)
 
-        Operations with a root have two levels: the root waits for the others, or they for it, and
-        whoever begins a batch first stays ahead. So a sample of each is taken.
-        """
-        operations = iterations * self._settings.group * _REPLAYS
-        total = Samples([], [], [], operations)
-        for delay_s in self._starts(case):
-            measured = self._session.run(self._replayed(iterations, delay_s))
-            more = samples_of(measured, operations)
-            total.host_s += more.host_s
-            total.device_s += more.device_s
-            total.enqueue_s += more.enqueue_s
-        return total
-
-    def _starts(self, case: Case) -> tuple[float, ...]:
-        """How late this rank begins each batch of replays, in seconds."""
-        if not OPERATIONS[case.operation].rooted or case.ranks == 1:
-            return (0.0,)
-        is_root = self._agreement.rank == case.root
-        return (_LATE_S, 0.0) if is_root else (0.0, _LATE_S)
-
-    def _replayed(self, iterations: int, delay_s: float = 0.0) -> engine.Batch:
+    def _replayed(self, iterations: int) -> engine.Batch:
         settings = self._settings
         return engine.Batch(
             timing=engine.Timing.graph,
@@ -251,7 +231,6 @@ class CaseRunner:
             group=settings.group,
             graph_launches=_REPLAYS,
             lead_launches=_LEAD_REPLAYS,
-            delay_s=delay_s,
             warm=settings.cache == "warm",
             library_barrier=settings.barrier == "library",
         )
