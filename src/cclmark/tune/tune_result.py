@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from cclmark.analysis.paired import chance_of_gain
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.plan.cases import Case
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Choice
-from cclmark.tune.prove import Proof
+from cclmark.tune.prove import FALSE_SHARE, Proof
 from cclmark.tune.rules import LARGEST_LOSS, Rule
 from cclmark.tune.search import Found
 
@@ -66,14 +67,17 @@ class OperationResult:
     def harmed(self) -> dict[int, RatioEstimate]:
         """The sizes without a rule whose loss exceeds ``largest_loss`` with its whole interval.
 
-        Next to a rule the cost of a call counts too.
+        Next to a rule the cost of a call counts too, if it exceeds that by chance with at most
+        FALSE_SHARE: calls vary more from process to process.
         """
-        return {
+        loss = math.log1p(self.largest_loss)
+        costly = {
             size: one
-            for ratios in (self.calls_beside, self.outside)
-            for size, one in ratios.items()
-            if one.low > 1 + self.largest_loss
+            for size, one in self.calls_beside.items()
+            if chance_of_gain(replace(one, difference=loss - one.difference)) <= FALSE_SHARE
         }
+        slow = {size: one for size, one in self.outside.items() if one.low > math.exp(loss)}
+        return costly | slow
 
 
 @dataclass
