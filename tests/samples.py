@@ -6,7 +6,7 @@ import msgspec
 
 from cclmark.rendezvous.keys import Access
 from cclmark.rendezvous.messages import Job, encoded_plan
-from cclmark.results.schema import Settings
+from cclmark.results.schema import Header, LibraryDescription, Machine, Settings
 
 _USUAL = Settings(
     begin_bytes=8,
@@ -32,6 +32,12 @@ _USUAL = Settings(
 def usual_settings(**changes) -> Settings:
     """How a command without options measures, but for the sizes, with ``changes``."""
     return msgspec.structs.replace(_USUAL, **changes)
+
+
+def header_of(settings: Settings, *libraries: LibraryDescription) -> Header:
+    """The header of a run of these libraries, without devices."""
+    machine = Machine("", "", "", "", 1, 0)
+    return Header(1, "", "", [], machine, [], [], list(libraries), {}, settings)
 
 
 def usual_job(**changes) -> Job:

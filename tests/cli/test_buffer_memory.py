@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cclmark.results.method import unusual_method
+
 TWO = ("-g", "2", "-b", "64", "-e", "1K", "-f", "16", "-n", "1", "-w", "0")
 
 
@@ -35,6 +37,7 @@ def test_the_memory_of_buffers_is_in_journal_and_head(cclmark, fake_cuda, flags,
 def test_a_version_without_an_allocator_has_plain_memory(cclmark, fake_cuda):
     run = cclmark("all_reduce", *TWO, "--timing", "graph", env=fake_cuda.env(old=True))
     assert memory_of(run) == "plain"
+    assert unusual_method(run.journal.header, "nccl") == ["timed by graph"]
     assert all(result.verification.wrong == 0 for result in run.journal.results)
 
 

@@ -20,7 +20,7 @@ from cclmark.results.resume import differing_settings
 from cclmark.results.schema import DeviceDescription, Header, Machine
 from cclmark.run import rank_binding
 from cclmark.run.rank_binding import RankBinding
-from samples import usual_job, usual_settings
+from samples import header_of, usual_job, usual_settings
 
 PROCESSORS = st.sets(st.integers(0, 300), min_size=1, max_size=20).map(frozenset)
 
@@ -206,15 +206,14 @@ def test_the_head_shows_what_each_rank_has(bind, processors, lines):
 
 
 def test_a_binding_is_part_of_the_method():
-    assert unusual_method(usual_settings()) == []
-    assert unusual_method(usual_settings(bind="numa")) == ["binding numa"]
-    assert unusual_method(usual_settings(bind="ranks:0=0-7;1=8-15")) == [
-        "binding ranks:0=0-7;1=8-15"
-    ]
+    def method(**changes):
+        return unusual_method(header_of(usual_settings(**changes)))
+
+    assert method() == []
+    assert method(bind="numa") == ["binding numa"]
+    assert method(bind="ranks:0=0-7;1=8-15") == ["binding ranks:0=0-7;1=8-15"]
     long = [
-        unusual_method(
-            usual_settings(bind=f"ranks:{';'.join(f'{rank}={rank + first}' for rank in range(64))}")
-        )
+        method(bind=f"ranks:{';'.join(f'{rank}={rank + first}' for rank in range(64))}")
         for first in (0, 1)
     ]
     assert long[0] != long[1]

@@ -15,6 +15,7 @@ from cclmark.plan.library_settings import find_setting, options_of, settings_of,
 from cclmark.plan.variants import COMMUNICATOR, Assignment, Variant, parse_vary
 from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.schema import Explanation, Settings
+from samples import header_of
 
 NCCL_OPTIONS = {
     *("config.maxCTAs", "config.minCTAs", "config.CTAPolicy", "config.cgaClusterSize"),
@@ -180,6 +181,6 @@ def test_runs_with_other_options_are_not_comparable():
         *(1, 1, 1, 1, "none", 0),
         config={"minCTAs": "8", "maxCTAs": "16"},
     )
-    [words] = unusual_method(settings, "nccl")
+    [words] = unusual_method(header_of(settings), "nccl")
     assert words == "communicators with minCTAs=8 maxCTAs=16"
     assert is_of_method(words)

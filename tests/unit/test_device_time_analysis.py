@@ -23,6 +23,7 @@ from cclmark.report.kinds.case_columns import COLUMNS, case_cells
 from cclmark.report.wording.remarks import convergence_text, unsettled_text
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import DeviceTime, Samples, Settings
+from samples import header_of
 
 SETTINGS = Settings(
     *(8, 8, 0, 2.0, "auto", "max", 0.02, 1.0, 60.0, None, None, 1, 1, 1, 1, "none", 0)
@@ -109,15 +110,17 @@ def test_a_device_time_that_did_not_converge_is_named():
     text = unsettled_text(SETTINGS, [one, result(9.0)])
     assert text.startswith("1 case did not get to ±2 % of the median within --max-time 1 s: ")
     assert text.endswith("out-of-place, nccl (device time)")
-    cells = dict(zip(COLUMNS, case_cells(one, SETTINGS), strict=True))
+    cells = dict(zip(COLUMNS, case_cells(one, header_of(SETTINGS)), strict=True))
     assert (cells["converged"], cells["device_converged"]) == (1, 0)
     assert (
-        dict(zip(COLUMNS, case_cells(result(9.0), SETTINGS), strict=True))["device_converged"]
+        dict(zip(COLUMNS, case_cells(result(9.0), header_of(SETTINGS)), strict=True))[
+            "device_converged"
+        ]
         is None
     )
     one.device.converged = True
     assert unsettled_text(SETTINGS, [one]) == ""
-    assert case_cells(one, SETTINGS)[COLUMNS.index("device_converged")] == 1
+    assert case_cells(one, header_of(SETTINGS))[COLUMNS.index("device_converged")] == 1
 
 
 def test_a_peak_whose_device_time_did_not_converge_is_qualified():

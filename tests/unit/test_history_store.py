@@ -39,8 +39,10 @@ from cclmark.importing.importers import import_text
 from cclmark.report.lists.trend_lines import context_of, trend_markdown
 from cclmark.report.lists.trend_steps import trends_of
 from cclmark.results.journal import read_journal
+from cclmark.results.schema import LibraryDescription
 from examples import examples
 from patience import scaled
+from samples import header_of, usual_settings
 
 REPOSITORY = Path(__file__).parents[2]
 RESULTS = REPOSITORY / "benchmarks" / "results"
@@ -217,7 +219,16 @@ class TestAdding:
         untold = msgspec.structs.replace(journal.header.settings, across_ranks="", registration="")
         header = msgspec.structs.replace(journal.header, devices=devices, settings=untold)
         assert devices_of(header) == "4 × NVIDIA H200"
-        assert method_of(header.settings) == "throughput"
+        assert method_of(header) == "throughput"
+
+    def test_the_memory_of_buffers_is_part_of_the_method(self):
+        """Times of graphs with and without registered buffers are no series."""
+        settings = usual_settings(timing="graph", memory="auto")
+        methods = [
+            method_of(header_of(settings, LibraryDescription("nccl", "2.28.9", "", memory=kind)))
+            for kind in ("plain", "library", "")
+        ]
+        assert methods == ["graph", "graph, memory library", "graph"]
 
     def test_a_run_that_went_on_replaces_its_beginning_when_asked(self, history):
         whole = content("default-1")

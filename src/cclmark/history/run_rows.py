@@ -15,12 +15,11 @@ from cclmark.history.moments import stored_moment
 from cclmark.results.figures import device_summary
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, Result, TransferResult
-from cclmark.results.method import unusual_method
+from cclmark.results.method import is_timing, unusual_method
 from cclmark.results.schema import (
     DeviceDescription,
     Header,
     LibraryDescription,
-    Settings,
     Summary,
     TransferSummary,
 )
@@ -62,7 +61,7 @@ def rows_of(journal: Journal, content: bytes, name: str) -> JournalRows:
         "hostname": hostname_of(header),
         "devices": devices_of(header),
         "machine": machine_of(header, run_id),
-        "method": method_of(header.settings),
+        "method": method_of(header),
         "command": _text(" ".join(header.command)),
         "libraries": _text(", ".join(_library(one) for one in header.libraries)),
         "driver": _text(_driver(header)),
@@ -128,11 +127,11 @@ def _layout(devices: Sequence[DeviceDescription]) -> str:
     return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in parts)
 
 
-def method_of(settings: Settings) -> str:
+def method_of(header: Header) -> str:
     """The settings that affect times, in words."""
-    timing = [settings.timing] if settings.timing else []
-    usual = msgspec.structs.replace(settings, timing="throughput")
-    return _text(", ".join([*timing, *unusual_method(usual)]))
+    timing = [header.settings.timing] if header.settings.timing else []
+    others = [one for one in unusual_method(header) if not is_timing(one)]
+    return _text(", ".join([*timing, *others]))
 
 
 def _library(library: LibraryDescription) -> str:

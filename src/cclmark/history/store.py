@@ -172,7 +172,7 @@ class History:
 
     def own_noise(self, header: Header) -> OwnNoise:
         """The noise from run to run of a run's machine with its method; empty with too few runs."""
-        machine, method = machine_of(header, header.run_id), method_of(header.settings)
+        machine, method = machine_of(header, header.run_id), method_of(header)
         with self._reading() as connection:
             return noise_of(connection, machine, method)
 

@@ -149,7 +149,7 @@ class _Run:
     def method(self, ccl: str) -> list[str]:
         """The unusual parts of the method that affect the times of a library, in words."""
         if ccl not in self._methods:
-            self._methods[ccl] = unusual_method(self.header.settings, ccl)
+            self._methods[ccl] = unusual_method(self.header, ccl)
         return self._methods[ccl]
 
     def wanted(self, case: Case) -> _Wanted | None:

@@ -141,7 +141,7 @@ def _conditions(header: Header, result: CaseResult, multicast: bool | None) -> d
     library = next((one for one in header.libraries if one.name == case.ccl), None)
     words = [
         f"by {result.route}" if result.route != "native" else "",
-        *unusual_method(header.settings, case.ccl),
+        *unusual_method(header, case.ccl),
     ]
     return {
         **_of_devices(header, ranks),

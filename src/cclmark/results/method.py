@@ -10,8 +10,8 @@ import hashlib
 import re
 
 from cclmark.plan.binding import mode_of
-from cclmark.plan.libraries import memory_of
-from cclmark.results.schema import Settings
+from cclmark.plan.libraries import BRIDGE, memory_of
+from cclmark.results.schema import Header
 
 # Each setting with its description; the timing is the first.
 _WORDS = {
@@ -53,17 +53,19 @@ _PATTERNS = [
 ]
 
 
-def unusual_method(settings: Settings, ccl: str = "bridge") -> list[str]:
+def unusual_method(header: Header, ccl: str = "") -> list[str]:
     """Describes the method's settings that are not defaults and influence the times of ``ccl``.
 
-    Unknown settings, for example another tool's, are omitted.
+    Without ``ccl``, those of any library of the run. Unknown settings, for example another tool's,
+    are omitted.
     """
+    settings = header.settings
     words = []
-    of_bridge = ccl == "bridge"  # islands, and the way between them, shape no other library's times
+    of_bridge = ccl in ("", BRIDGE)  # islands, and the way between them, shape no others' times
     for name, text in _WORDS.items():
         if name == "through_host" and not of_bridge:
             continue
-        value = _memory(settings, ccl) if name == "memory" else getattr(settings, name)
+        value = _memory(header, ccl) if name == "memory" else getattr(settings, name)
         if value not in (*_USUAL[name], ""):
             words.append(text.format(_in_words(name, value)))
     if settings.islands and of_bridge:
@@ -72,11 +74,25 @@ def unusual_method(settings: Settings, ccl: str = "bridge") -> list[str]:
     return words
 
 
-def _memory(settings: Settings, ccl: str) -> str:
-    """The kind of memory of buffers; empty where their registration implies it."""
-    kind = memory_of(settings.memory, settings.timing, settings.registration, ccl, ("MemAlloc",))
-    is_implied = kind == "library" and settings.registration not in ("", "none")
-    return "" if is_implied else kind
+def memory_kinds(header: Header) -> dict[str, str]:
+    """The kind of memory of each library's buffers, by its name.
+
+    In journals that do not contain it the kind was that of runs without a choice.
+    """
+    settings = header.settings
+    return {
+        one.name: one.memory
+        or memory_of("", settings.timing, settings.registration, one.name, one.capabilities)
+        for one in header.libraries
+    }
+
+
+def _memory(header: Header, ccl: str) -> str:
+    """The kinds of memory of buffers besides plain, and besides what registration implies."""
+    usual = {"plain"} if header.settings.registration in ("", "none") else {"plain", "library"}
+    kinds = memory_kinds(header)
+    found = {kinds.get(ccl, "plain")} if ccl else set(kinds.values())
+    return ", ".join(sorted(found - usual))
 
 
 def _in_words(name: str, value: object) -> str:
@@ -85,6 +101,11 @@ def _in_words(name: str, value: object) -> str:
     if isinstance(value, dict):
         return " ".join(f"{key}={each}" for key, each in value.items())
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def is_timing(words: str) -> bool:
+    """Whether words that unusual_method returns describe the timing."""
+    return _PATTERNS[0].fullmatch(words) is not None
 
 
 def is_of_method(words: str) -> bool:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cclmark.plan.libraries import memory_of
 from cclmark.results.machine import kept_environment
+from cclmark.results.method import memory_kinds
 from cclmark.results.schema import DeviceDescription, Header, LibraryDescription
 
 _OF_MACHINE = {
@@ -59,7 +59,7 @@ class _Change:
 
 def _memory(there: Header, here: Header) -> list[_Change]:
     """The kinds of memory of libraries that both runs measured."""
-    before, after = _memory_kinds(there), _memory_kinds(here)
+    before, after = memory_kinds(there), memory_kinds(here)
     return [
         _Change(f"memory of {name}'s buffers", kind, after[name])
         for name, kind in before.items()
@@ -76,19 +76,6 @@ def differing_memory(there: Header, here: Header) -> list[str]:
         for one in _memory(there, here)
         if one.before != one.after
     ]
-
-
-def _memory_kinds(header: Header) -> dict[str, str]:
-    """The kind of memory of each library's buffers.
-
-    In journals that do not contain it the kind was that of runs without a choice.
-    """
-    settings = header.settings
-    return {
-        one.name: one.memory
-        or memory_of("", settings.timing, settings.registration, one.name, one.capabilities)
-        for one in header.libraries
-    }
 
 
 def _variables(there: Mapping[str, str], here: Mapping[str, str]) -> list[_Change]:

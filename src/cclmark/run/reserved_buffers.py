@@ -53,14 +53,15 @@ class _TorchMemory:
         """Returns the address of a new tensor. Raises OutOfMemoryError."""
         try:
             tensor = self._torch.empty(size_bytes, dtype=self._torch.uint8, device=self._place)
-        except self._torch.OutOfMemoryError as error:
+        except self._torch.cuda.OutOfMemoryError as error:
             raise engine.OutOfMemoryError(str(error).partition("\n")[0]) from None
         self._tensors[tensor.data_ptr()] = tensor
         return int(tensor.data_ptr())
 
     def release(self, address: int) -> None:
-        """Returns the tensor's memory to torch's allocator."""
+        """Returns the tensor's memory to the device, where other allocators find it."""
         del self._tensors[address]
+        self._torch.cuda.empty_cache()
 
 
 def buffer_kind(

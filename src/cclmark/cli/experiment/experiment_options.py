@@ -51,8 +51,8 @@ class ExperimentFlags(Flags):
         _VARIED["vary"],
         help=(
             "A setting and its values: an environment variable, an option of the communicator "
-            "(config.minCTAs), registration or placement; may be repeated. Values that contain "
-            "commas are separated by |."
+            "(config.minCTAs), memory, registration or placement; may be repeated. Values that "
+            "contain commas are separated by |."
         ),
     )
     libraries: str = option(

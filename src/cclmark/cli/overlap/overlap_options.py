@@ -68,8 +68,8 @@ class OverlapFlags(Flags):
         _VARIED["vary"],
         help=(
             "A setting and its values, for example NCCL_MAX_CTAS=4,8,16,32,64: an environment "
-            "variable, an option of the communicator (config.maxCTAs), registration or placement; "
-            "may be repeated. Values that contain commas are separated by |."
+            "variable, an option of the communicator (config.maxCTAs), memory, registration or "
+            "placement; may be repeated. Values that contain commas are separated by |."
         ),
     )
     one_at_a_time: bool = changed(_VARIED["one_at_a_time"])

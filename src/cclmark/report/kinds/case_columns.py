@@ -10,7 +10,7 @@ from cclmark.report.wording.device_labels import device_labels, labels
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
 from cclmark.results.kinds import CaseResult
 from cclmark.results.method import unusual_method
-from cclmark.results.schema import Explanation, Header, Settings, Summary
+from cclmark.results.schema import Explanation, Header, Summary
 
 _CASE_COLUMNS = (
     "operation",
@@ -60,7 +60,7 @@ _WHOLE = (
 _FLAGS = "converged device_converged"
 
 
-def case_cells(result: CaseResult, settings: Settings) -> list[Cell]:
+def case_cells(result: CaseResult, header: Header) -> list[Cell]:
     """Returns a cell for each of COLUMNS."""
     return [
         *what_cells(result.case),
@@ -69,7 +69,7 @@ def case_cells(result: CaseResult, settings: Settings) -> list[Cell]:
         *figure_cells(result.summary),
         *_device_cells(result),
         *_other_cells(result),
-        method_cell(result.case, settings),
+        method_cell(result.case, header),
         *explained_cells(result.explanation),
     ]
 
@@ -89,9 +89,9 @@ def what_cells(case: Case) -> list[Cell]:
     ]
 
 
-def method_cell(case: Case, settings: Settings) -> str:
+def method_cell(case: Case, header: Header) -> str:
     """Describes the differences of the method from the default; empty if there are none."""
-    return "; ".join(unusual_method(settings, case.ccl))
+    return "; ".join(unusual_method(header, case.ccl))
 
 
 def figure_cells(summary: Summary | None) -> list[Cell]:
@@ -156,7 +156,7 @@ def pair_cells(result: CaseResult, names: Sequence[str]) -> list[Cell]:
 
 
 def _of_all_ranks(header: Header) -> Callable[[CaseResult], Iterable[Row]]:
-    return lambda result: [case_cells(result, header.settings)]
+    return lambda result: [case_cells(result, header)]
 
 
 def _of_pairs(header: Header) -> Callable[[CaseResult], Iterable[Row]]:
@@ -164,7 +164,7 @@ def _of_pairs(header: Header) -> Callable[[CaseResult], Iterable[Row]]:
     return lambda result: [
         [
             *pair_cells(result, names),
-            *case_cells(result, header.settings),
+            *case_cells(result, header),
             *(result.beside, result.at_once_ratio),
         ]
     ]
@@ -177,7 +177,7 @@ def _exported(header: Header) -> Callable[[CaseResult], Iterable[Row]]:
         alone = result.case.pair is None
         beside = [None, None] if alone else [result.beside, result.at_once_ratio]
         return [
-            [*case_cells(result, header.settings), *pair_cells(result, names), *beside],
+            [*case_cells(result, header), *pair_cells(result, names), *beside],
         ]
 
     return rows

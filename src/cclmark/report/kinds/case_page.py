@@ -23,7 +23,7 @@ _SLUG = str.maketrans({" ": "-", ".": "-"})
 
 def cells_of_case(run: Run, result: CaseResult) -> Mapping[str, Cell]:
     """Returns the figures of a case, and their shares of the link limit and of references."""
-    cells = dict(zip(COLUMNS, case_cells(result, run.journal.header.settings), strict=True))
+    cells = dict(zip(COLUMNS, case_cells(result, run.journal.header), strict=True))
     cells |= _shares(run, result)
     if result.case.pair is not None:
         cells["pair"] = f"{result.case.pair[0]}-{result.case.pair[1]}"

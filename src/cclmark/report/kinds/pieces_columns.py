@@ -22,14 +22,13 @@ _FLAGS = "launch_bound converged"
 
 
 def _rows(header: Header) -> Callable[[PieceResult], Iterable[Row]]:
-    method = header.settings
 
     def rows(result: PieceResult) -> Iterable[Row]:
         case = result.pieces.case
         listed = result.rows or [
             PieceRow(division, result.status, result.reason) for division in result.pieces.divisions
         ]
-        return [[*piece_cells(result, row), method_cell(case, method)] for row in listed]
+        return [[*piece_cells(result, row), method_cell(case, header)] for row in listed]
 
     return rows
 

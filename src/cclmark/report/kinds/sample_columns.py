@@ -8,7 +8,7 @@ from cclmark.report.columns import Cell, Layout, columns
 from cclmark.report.kinds.case_columns import method_cell, pair_cells, what_cells
 from cclmark.report.wording.device_labels import device_labels
 from cclmark.results.kinds import CaseResult, TransferResult
-from cclmark.results.schema import Header, Settings
+from cclmark.results.schema import Header
 
 _CASE = columns(
     (
@@ -30,7 +30,7 @@ _TRANSFER = columns(
 
 def _of_cases(header: Header) -> Callable[[CaseResult], Iterator[list[Cell]]]:
     names = device_labels(header)
-    return lambda result: _case_samples(result, names, header.settings)
+    return lambda result: _case_samples(result, names, header)
 
 
 def _of_transfers(header: Header) -> Callable[[TransferResult], Iterator[list[Cell]]]:
@@ -38,9 +38,7 @@ def _of_transfers(header: Header) -> Callable[[TransferResult], Iterator[list[Ce
     return lambda result: _transfer_samples(result, names)
 
 
-def _case_samples(
-    result: CaseResult, names: Sequence[str], settings: Settings
-) -> Iterator[list[Cell]]:
+def _case_samples(result: CaseResult, names: Sequence[str], header: Header) -> Iterator[list[Cell]]:
     case, samples = result.case, result.samples
     if samples is None:
         return
@@ -48,7 +46,7 @@ def _case_samples(
         result.index,
         result.cycle,
         *what_cells(case),
-        method_cell(case, settings),
+        method_cell(case, header),
         *pair_cells(result, names),
     ]
     clocks: tuple[Sequence[Sequence[float | None]], ...]
