@@ -282,6 +282,10 @@ class HcclCommunicator final : public Communicator {
 
   std::string route(const Operation& op) const override { return route_of(api_, op.collective); }
 
+  std::string no_registration(Registration) const override {
+    return "registered buffers are not supported with HCCL: use --register none";
+  }
+
   void check() override {
     Result state = 0;
     if (api_.get_async_error == nullptr) return;

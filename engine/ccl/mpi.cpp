@@ -373,6 +373,9 @@ class MpiCommunicator final : public Communicator {
     }
     return memory;
   }
+  std::string no_registration(Registration) const override {
+    return "registered buffers are not supported with MPI: use --register none";
+  }
   MemoryPlace place_of_buffers(const Device& device) const override {
     return device.synchronous() ? MemoryPlace::host : place_of_allocations(device);
   }

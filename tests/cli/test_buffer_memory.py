@@ -31,7 +31,7 @@ def test_the_memory_of_buffers_is_in_journal_and_head(cclmark, fake_cuda, flags,
     assert memory_of(run) == kind
     assert all(result.verification.wrong == 0 for result in run.journal.results)
     is_said = kind != "plain" or "--memory" in flags
-    assert ("\n  memory     " in run.out) == is_said
+    assert ("\n  buffers    " in run.out) == is_said
 
 
 def test_a_version_without_an_allocator_has_plain_memory(cclmark, fake_cuda):
@@ -81,6 +81,12 @@ def test_kinds_of_memory_are_compared_and_exported_under_their_names(
     assert "memory of nccl's buffers: library before, plain after" in compared.out
     both = cclmark_in(tmp_path, "compare", "a.jsonl,b.jsonl", "b.jsonl", code=2)
     assert "memory of nccl's buffers: library there, plain here" in both.err
+    for format_name, words in (
+        ("markdown", "buffers of the library"),
+        ("nccl-tests", "# buffers of the library"),
+        ("table", "  buffers    of the library"),
+    ):
+        assert words in cclmark_in(tmp_path, "export", "a.jsonl", "--format", format_name).out
     exported = cclmark_in(tmp_path, "export", "a.jsonl", "--format", "csv").out
     assert "memory library" in exported
     assert "memory" not in cclmark_in(tmp_path, "export", "b.jsonl", "--format", "csv").out

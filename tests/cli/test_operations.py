@@ -11,6 +11,7 @@ from cclmark.analysis.summary import summarise
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS, REDUCTIONS
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import Footer, Header
+from commands import REPOSITORY
 
 RANKS = 3
 SHORT = ("-n", "2", "-w", "1")
@@ -371,3 +372,9 @@ class TestInjection:
         assert [result.summary.late_rank for result in run.journal.results] == [2, 2]
         footer = run.out.splitlines()[-4:]
         assert any("rank 2 comes late" in line for line in footer), run.out
+
+
+def test_the_page_of_the_command_line_contains_the_help(cclmark):
+    page = (REPOSITORY / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    shown = page.partition("## `cclmark all_reduce -h`")[2].partition("```text\n")[2]
+    assert shown.partition("```")[0] == cclmark("all_reduce", "-h", env={"COLUMNS": "80"}).out

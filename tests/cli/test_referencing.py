@@ -336,7 +336,8 @@ class TestOnesOwn:
         head, *named = told.err.splitlines()
         assert head == (
             "cclmark: noisy.jsonl: 5 of 28 figures are not good enough (3 with a spread above 10%, "
-            "1 not verified, 1 did not converge): left out; --force takes them"
+            "1 not verified, 1 did not converge): left out. To take them: cclmark references "
+            "remove x, then add --force"
         )
         assert len(named) == 5
         assert named[-2].endswith(": not verified")

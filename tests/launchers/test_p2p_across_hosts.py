@@ -169,7 +169,8 @@ def test_the_line_of_pccls_guide(measured, cclmark, tmp_path):
     line = (
         "--is_multi_proc=1 --num_elems=65536 --p2p_type=SM --kernel=cacheCopy --p2p_direction=read"
     )
-    run = measured("p2pBandwidthLatencyTest", *line.split(), "--perf=biBw", "--display_ur=1")
+    flags = ("--perf=biBw", "--display_ur=1", "--devices", "host")
+    run = measured("p2pBandwidthLatencyTest", *line.split(), *flags)
     assert run.code == 0, run.err
     title = "P2P Bidirectional Bandwidth Transport Bandwidth Matrix (262144 *2 Bytes) (GB/s)"
     cells = matrix(run.out, f"(EnabledP2P SM READ Bidirectional)\n{title}")

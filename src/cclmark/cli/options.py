@@ -289,8 +289,8 @@ class Flags(LibraryFlags):
         "--memory",
         type=click.Choice(["plain", "library", "vmm", "torch"]),
         help="Allocator of the buffers: the runtime's (cudaMalloc), the library's (ncclMemAlloc), "
-        "CUDA's virtual memory management, or torch's caching allocator [what the vendor's own "
-        "test program uses: library for NCCL, else plain].",
+        "CUDA's virtual memory management, or torch's caching allocator [with graphs and "
+        "registered buffers as in the vendor's own test program: library for NCCL; else plain].",
     )
     register: str | None = option(
         WHERE,

@@ -61,17 +61,19 @@ def ranks_of(journal: Journal, name: str) -> int:
 
 def _profile_of(journal: Journal, name: str) -> Profile:
     profile = journal.profile
-    if profile is None or not journal.profiled:
+    places = [result.index for result in journal.profiled]
+    if journal.unread_lines or places != list(range(len(places))):
+        raise UsageError(
+            f"{name}: the journal is damaged: lines are missing, or of another profile. Calls "
+            "refer to operations by their number: profile or import again"
+        )
+    if profile is None:
         raise UsageError(
             f"{name} is no profile: replay reads the journals of cclmark profile, and of imported "
             "traces"
         )
-    places = [result.index for result in journal.profiled]
-    if journal.unread_lines or places != list(range(len(places))):
-        raise UsageError(
-            f"{name}: the profile is damaged: lines are missing, or of another profile. Calls "
-            "refer to operations by their number: profile or import again"
-        )
+    if not places:
+        raise UsageError(f"{name}: the profile has no operation: the program communicated nothing")
     if not any(profile.window):
         raise UsageError(
             f"{name}: the profile lists no calls in their order: profile again with --calls"

@@ -8,7 +8,7 @@ from cclmark import _engine as engine
 from cclmark.plan.items import Item
 from cclmark.plan.libraries import BRIDGE, memory_of, torch_backend_of
 from cclmark.rendezvous.messages import Job
-from cclmark.results.schema import LibraryDescription
+from cclmark.results.schema import LibraryDescription, Settings
 from cclmark.run.bridge import BridgeLibrary
 from cclmark.run.context import RankContext
 from cclmark.run.descriptions import open_ccl
@@ -50,17 +50,7 @@ def open_libraries(
             opened[name] = AbsentLibrary(job.absent[name])
             continue
         try:
-            library = open_library(name, job, names)
-            own, settings = library.descriptions[0], job.settings
-            if settings.memory:
-                own.memory = memory_of(
-                    settings.memory,
-                    settings.timing,
-                    settings.registration,
-                    name,
-                    own.capabilities,
-                )
-            opened[name] = library
+            opened[name] = _described(open_library(name, job, names), name, job.settings)
         except engine.MissingError as error:
             if len(names) == 1 or all_needed:
                 raise
@@ -69,6 +59,19 @@ def open_libraries(
     if len(absent) == len(opened):
         raise engine.MissingError("\n".join(one.reason for one in absent))
     return opened
+
+
+def _described(library: OpenLibrary, name: str, settings: Settings) -> OpenLibrary:
+    """The library, with the kind of memory of its buffers in its description.
+
+    Not a part of open_libraries, whose variables outlive it: see measure_each.
+    """
+    own = library.descriptions[0]
+    if settings.memory:
+        own.memory = memory_of(
+            settings.memory, settings.timing, settings.registration, name, own.capabilities
+        )
+    return library
 
 
 def open_library(name: str, job: Job, measured: Sequence[str]) -> OpenLibrary:

@@ -138,7 +138,10 @@ def add_references(
         only = "only these results are a reference"
         print(f"cclmark: {plain(journal)}: {'; '.join(lacks)}: {only}", file=sys.stderr)
     if weak:
-        print(f"cclmark: {plain(journal)}: {_listed(weak, words, force=force)}", file=sys.stderr)
+        print(
+            f"cclmark: {plain(journal)}: {_listed(weak, words, '' if force else file.stem)}",
+            file=sys.stderr,
+        )
     say(f"{plain(str(file))}: {count} figures of {plain(title)!r}, used from now on")
     if references_dir is not None and not _is_used(references_dir):
         print(
@@ -156,9 +159,13 @@ def _weak_words(weak: Sequence[_Weak], measured: int) -> str:
     return f"{len(weak)} of {measured} figures are not good enough ({reasons})"
 
 
-def _listed(weak: Sequence[_Weak], words: str, *, force: bool) -> str:
-    """Names the figures that are not good enough, safe to print."""
-    outcome = "taken with --force" if force else "left out; --force takes them"
+def _listed(weak: Sequence[_Weak], words: str, stem: str) -> str:
+    """Names the figures that are not good enough, safe to print.
+
+    ``stem``: of the file without them, empty if they were taken.
+    """
+    remedy = f"left out. To take them: cclmark references remove {plain(stem)}, then add --force"
+    outcome = remedy if stem else "taken with --force"
     lines = [f"  {plain(one.item.describe())}: {', '.join(reasons)}" for one, reasons in weak]
     return "\n".join([f"{words}: {outcome}", *lines])
 

@@ -15,7 +15,7 @@ from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
 from cclmark.report.side_by_side import cells, heads, size_of, title
 from cclmark.report.wording.connection_words import connection_lines
 from cclmark.report.wording.explained import explained_lines
-from cclmark.report.wording.head import binding_lines, method_of, origin_of
+from cclmark.report.wording.head import binding_lines, buffer_lines, method_of, origin_of
 from cclmark.report.wording.launches import launches_in_words
 from cclmark.report.wording.reference_notes import ReferenceNotes, latency_text
 from cclmark.report.wording.remarks import (
@@ -177,7 +177,8 @@ def _machine(header: Header) -> str:
 def _method(header: Header) -> list[str]:
     imported = header.imported
     origin = [] if imported is None else [f"imported {origin_of(imported)}"]
-    return [*origin, method_of(header), *(f"binding {line}" for line in binding_lines(header))]
+    bound = [f"binding {line}" for line in binding_lines(header)]
+    return [*origin, method_of(header), *(f"buffers {one}" for one in buffer_lines(header)), *bound]
 
 
 def _outcomes(results: list[CaseResult], planned: int) -> str:

@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass, field
 
 from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
+from cclmark.report.wording.head import buffer_lines
 from cclmark.report.wording.remarks import closing, comment_lines, problem_lines
 from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, token
 from cclmark.results.kinds import CaseResult
@@ -68,6 +69,7 @@ class NcclTestsExporter:
         self._devices = header.devices
         lines = [f"cclmark version {header.cclmark_version}, in the layout of nccl-tests 2.19.6"]
         lines += [f"{it.name} {it.version} from {it.path}" for it in header.libraries]
+        lines += [f"buffers {line}" for line in buffer_lines(header)]
         lines += header.notices
         return comment_lines(lines)
 

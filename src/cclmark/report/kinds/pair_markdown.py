@@ -10,7 +10,7 @@ from cclmark.report.formats.markdown import escape
 from cclmark.report.kinds.matrix import figure
 from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, meaning_of
 from cclmark.report.kinds.pair_summary import GatheredPairs
-from cclmark.report.wording.head import binding_lines, method_of
+from cclmark.report.wording.head import binding_lines, buffer_lines, method_of
 from cclmark.report.wording.remarks import ending
 from cclmark.report.wording.text import BYTES_PER_GB
 from cclmark.results.schema import Footer
@@ -29,6 +29,7 @@ class PairMarkdown(GatheredPairs):
             for one in header.libraries
         ]
         lines += [f"Method: {escape(method_of(header))}."]
+        lines += [f"Buffers: {escape(line)}." for line in buffer_lines(header)]
         lines += [f"Binding: {escape(line)}." for line in binding_lines(header)]
         lines += [f"Notice: {escape(notice)}." for notice in header.notices]
         return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ from cclmark.report.kinds import report_kind
 from cclmark.report.page.page import Facts, Section
 from cclmark.report.wording.head import (
     binding_lines,
+    buffer_lines,
     device_lines,
     link_lines,
     origin_of,
@@ -42,6 +43,7 @@ def machine_sections(runs: Sequence[Run]) -> list[Section]:
         rows += [("binding", line) for line in binding_lines(header)]
         rows += [("links", line) for line in link_lines(header.links) if line]
         rows += [(f"library {one.name}", f"{one.version}  {one.path}") for one in header.libraries]
+        rows += [("buffers", line) for line in buffer_lines(header)]
         rows += [
             (
                 "another host",

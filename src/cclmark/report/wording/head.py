@@ -44,7 +44,7 @@ def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[
             for library in header.libraries
         ],
     )
-    lines += labelled("memory", memory_lines(header))
+    lines += labelled("buffers", buffer_lines(header))
     lines += labelled("method", [method])
     lines += [paint(f"  notice     {text}", "yellow") for text in header.notices]
     return lines
@@ -93,7 +93,7 @@ def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]
     return lines
 
 
-def memory_lines(header: Header) -> list[str]:
+def buffer_lines(header: Header) -> list[str]:
     """Returns a line with the kind of memory of each library's buffers; none if all are plain."""
     kinds = {one.name: one.memory for one in header.libraries if one.memory}
     if set(kinds.values()) <= {"plain"} and header.settings.memory in ("", AUTO_MEMORY):
