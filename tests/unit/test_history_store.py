@@ -25,13 +25,13 @@ from sqlalchemy import Connection, insert, inspect, select, text, update
 
 from cclmark.analysis.run_noise import BANDS, NoiseClass
 from cclmark.errors import MissingError, UsageError
-from cclmark.history import migrations, tables
-from cclmark.history.database import Database, default_path
+from cclmark.history import measured_noise, migrations, tables
+from cclmark.history.database import HISTORY_VARIABLE, Database, default_path
 from cclmark.history.history_model import RunFilter
 from cclmark.history.migrations import migrate, version_of
 from cclmark.history.moments import moment, stored_moment
 from cclmark.history.run_rows import devices_of, method_of
-from cclmark.history.store import History
+from cclmark.history.store import History, noise_of_machines
 from cclmark.history.tables import journals, runs, things
 from cclmark.history.trend import trends
 from cclmark.importing.header import Given, Origin
@@ -459,6 +459,19 @@ class TestNoise:
         } or {one.clocked for one in found} == {"call"}
         assert {one.freedom for one in found.values()} == {2}
         # By hand, for the largest messages.
+    @pytest.fixture
+    def read_noises(self, monkeypatch):
+        """The headers whose noise was read from a history."""
+        headers = []
+        read = History.own_noise
+
+        def counted(history, header):
+            headers.append(header)
+            return read(history, header)
+
+        monkeypatch.setattr(History, "own_noise", counted)
+        return headers
+
         logs = {}
         for number in (1, 2, 3):
             for one in read_journal(RUNS / f"default-{number}.jsonl").results:
@@ -534,6 +547,54 @@ class TestDamagedDatabases:
             lambda: zlib.compress(b"x" * (65 << 20), 1),
             lambda: zlib.compress(content("default-1"))[:100],
         ],
+    def test_comparisons_read_the_users_history_once(self, history_place, monkeypatch, read_noises):
+        history = History(history_place)
+        for number in (1, 2, 3):
+            history.add(content(f"default-{number}"), "x")
+        monkeypatch.setenv(HISTORY_VARIABLE, history_place)
+        notices = []
+        own_noise = noise_of_machines(notices.append)
+        found = [own_noise(self.header(number)) for number in (1, 2, 3)]
+        assert found == [history.own_noise(self.header())] * 3
+        settings = msgspec.structs.replace(self.header().settings, timing="blocking")
+        blocking = msgspec.structs.replace(self.header(), settings=settings)
+        assert [own_noise(blocking), own_noise(blocking)] == [{}, {}]
+        assert len(read_noises) == 3  # the test has read once
+        assert notices == []
+
+    def test_comparisons_leave_an_older_history_as_it_is(
+        self, history_place, monkeypatch, read_noises
+    ):
+        for number in (1, 2, 3):
+            History(history_place).add(content(f"default-{number}"), "x")
+        with Database(history_place).writing() as connection:
+            connection.execute(text("UPDATE cclmark_schema SET version = 2"))
+        monkeypatch.setenv(HISTORY_VARIABLE, history_place)
+        notices = []
+        own_noise = noise_of_machines(notices.append)
+        assert [own_noise(self.header(number)) for number in (1, 2, 3)] == [{}] * 3
+        (notice,) = notices
+        assert "older schema 2: cclmark history list updates it" in notice
+        assert len(read_noises) == 1
+        with Database(history_place).reading() as connection:
+            assert version_of(connection) == 2
+
+    def test_comparisons_try_an_unreachable_server_once(self, monkeypatch, read_noises):
+        address = "postgresql://127.0.0.1:1/runs"  # no server listens at this port
+        monkeypatch.setenv(HISTORY_VARIABLE, address)
+        notices = []
+        own_noise = noise_of_machines(notices.append)
+        assert [own_noise(self.header(number)) for number in (1, 2, 3)] == [{}] * 3
+        (notice,) = notices
+        assert f"history is not used: the history {address}: " in notice
+        assert len(read_noises) == 1
+
+    def test_comparisons_without_a_history_have_no_notice(self, tmp_path, monkeypatch):
+        monkeypatch.setenv(HISTORY_VARIABLE, str(tmp_path / "none.sqlite"))
+        notices = []
+        assert noise_of_machines(notices.append)(self.header()) == {}
+        assert notices == []
+
         ids=["empty", "else", "nothing", "blank", "spaces", "endless", "cut"],
     )
     @mainly_sqlite
