@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, insert, inspect, select, text, update
 
-from cclmark.analysis.run_noise import BANDS, NoiseClass
+from cclmark.analysis.run_noise import BANDS, NoiseClass, RunNoise
 from cclmark.errors import MissingError, UsageError
 from cclmark.history import measured_noise, migrations, tables
 from cclmark.history.database import HISTORY_VARIABLE, Database, default_path
@@ -595,6 +595,60 @@ class TestDamagedDatabases:
         assert noise_of_machines(notices.append)(self.header()) == {}
         assert notices == []
 
+    def test_a_trend_of_another_machine_uses_its_own(self, history):
+        """With three runs of each level the assumed noise of H200 would decide elsewhere."""
+        for number in range(1, 7):
+            devices = self.header(number).devices
+            named = [msgspec.structs.replace(one, name="NVIDIA A100") for one in devices]
+            history.add(changed(f"default-{number}", devices=msgspec.to_builtins(named)), "x")
+        series, _ = history.series(EVERYTHING)
+        assert not any(one.is_measured_machine for one in series)
+        assert {one.noise.freedom for one in series} == {5}
+        for number in range(1, 7):
+            history.add(content(f"default-{number}"), "x", replace=True)
+        series, _ = history.series(EVERYTHING)
+        assert all(one.is_measured_machine for one in series)
+
+    @mainly_sqlite
+    def test_a_trend_prefers_the_measured_noise_to_the_assumed_one(self, history):
+        """As compare does."""
+        for number in range(1, 7):
+            history.add(content(f"default-{number}"), "x")
+        series, _ = history.series(EVERYTHING)
+        large = max(series, key=lambda one: one.thing.size_bytes)
+        assert large.is_measured_machine
+        levels = [
+            (run, 1e-3 * (1.1 if place >= 3 else 1), 1e-4)
+            for place, (run, _, _) in enumerate(large.figures)
+        ]
+        for noise, number in ((None, 1), (RunNoise(0.2, freedom=5), 0)):
+            (found,) = trends([dataclasses.replace(large, figures=levels, noise=noise)])
+            assert len(found.changes) == number
+
+
+HOSTILE = "x'; DROP TABLE cclmark_runs; --\x00\x1b[2J\u202e\x85é"
+
+
+class TestDamagedDatabases:
+    """Rows that somebody altered: a message, in bounded time and memory."""
+
+    def replaced(self, history, history_place, packed):
+        history.add(content("default-1"), "default-1")
+        with Database(history_place).writing() as connection:
+            connection.execute(update(journals).values(content=packed))
+        return history
+
+    @pytest.mark.parametrize(
+        "packed",
+        [
+            lambda: b"",
+            lambda: b"no zlib",
+            lambda: zlib.compress(b""),
+            lambda: zlib.compress(b"\n\n  \n"),
+            lambda: zlib.compress(b" " * (65 << 20), 1),
+            lambda: zlib.compress(b"x" * (65 << 20), 1),
+            lambda: zlib.compress(content("default-1"))[:100],
+        ],
         ids=["empty", "else", "nothing", "blank", "spaces", "endless", "cut"],
     )
     @mainly_sqlite
