@@ -82,6 +82,18 @@ def rewritten(name, **values):
     return b"\n".join(found)
 
 
+def without_large(name):
+    """A journal without the cases above 1 MiB."""
+    first, *others = content(name).splitlines(keepends=True)
+    large = {
+        result.case.size_bytes
+        for result in read_journal(RUNS / f"{name}.jsonl").results
+        if result.case.size_bytes > 1 << 20
+    }
+    kept = [one for one in others if json.loads(one).get("case", {}).get("size_bytes") not in large]
+    return b"".join([first, *kept])
+
+
 def dump(history):
     """All that lists say, and all figures."""
     found, _ = history.runs(EVERYTHING)
@@ -447,18 +459,6 @@ class TestNoise:
     def header(number=1):
         return read_journal(RUNS / f"default-{number}.jsonl").header
 
-    def test_three_runs_measure_it(self, history):
-        for number in (1, 2):
-            history.add(content(f"default-{number}"), "x")
-        assert history.own_noise(self.header()) == {}
-        history.add(content("default-3"), "x")
-        found = history.own_noise(self.header())
-        assert {one.band for one in found} == {name for _, name in BANDS}
-        assert {(one.clocked, one.operation, one.ccl) for one in found} == {
-            (clocked, "all_reduce", "nccl") for clocked in ("call", "device")
-        } or {one.clocked for one in found} == {"call"}
-        assert {one.freedom for one in found.values()} == {2}
-        # By hand, for the largest messages.
     @pytest.fixture
     def read_noises(self, monkeypatch):
         """The headers whose noise was read from a history."""
@@ -472,6 +472,18 @@ class TestNoise:
         monkeypatch.setattr(History, "own_noise", counted)
         return headers
 
+    def test_three_runs_measure_it(self, history):
+        for number in (1, 2):
+            history.add(content(f"default-{number}"), "x")
+        assert history.own_noise(self.header()) == {}
+        history.add(content("default-3"), "x")
+        found = history.own_noise(self.header())
+        assert {one.band for one in found} == {name for _, name in BANDS}
+        assert {(one.clocked, one.operation, one.ccl) for one in found} == {
+            (clocked, "all_reduce", "nccl") for clocked in ("call", "device")
+        } or {one.clocked for one in found} == {"call"}
+        assert {one.freedom for one in found.values()} == {2}
+        # By hand, for the largest messages.
         logs = {}
         for number in (1, 2, 3):
             for one in read_journal(RUNS / f"default-{number}.jsonl").results:
@@ -497,9 +509,35 @@ class TestNoise:
             history.add(content(f"default-{number}"), "x")
         known = history.own_noise(self.header())
         assert {one.freedom for one in known.values()} == {4}
-        history.remove([run.number for run in history.runs(EVERYTHING)[0]][:2])
-        history.add(content("ctas8"), "x")  # four runs know less than five
+        history.remove([run.number for run in history.runs(EVERYTHING)[0]][:4])
+        history.add(content("ctas8"), "x")  # two runs measure no noise
         assert history.own_noise(self.header()) == known
+
+    def test_fewer_runs_measure_it_again(self, history):
+        """Of the newest runs fewer may have a class than once: its noise is not of old runs."""
+        for number in range(1, 6):
+            history.add(content(f"default-{number}"), "x")
+        known = history.own_noise(self.header())
+        history.remove([run.number for run in history.runs(EVERYTHING)[0]][:3])
+        history.add(content("ctas8"), "x")
+        found = history.own_noise(self.header())
+        assert found.keys() == known.keys()
+        assert {one.freedom for one in found.values()} == {2}
+
+    def test_a_class_that_fewer_of_the_newest_runs_have(self, history, monkeypatch):
+        monkeypatch.setattr(measured_noise, "_NEWEST", 5)
+        for number in range(1, 6):
+            history.add(content(f"default-{number}"), "x")
+        large = NoiseClass("call", "all_reduce", "nccl", "above 1 MiB")
+        assert history.own_noise(self.header())[large].freedom == 4
+        for number in (6, 7):
+            history.add(without_large(f"default-{number}"), "x")
+        found = history.own_noise(self.header())
+        assert {one.freedom for key, one in found.items() if key != large} == {4}
+        assert found[large].freedom == 2  # of the runs 3 to 5
+        kept = found[large]
+        history.add(without_large("default-8"), "x")
+        assert history.own_noise(self.header())[large] == kept  # two runs measure no noise
 
     def test_damaged_rows_are_no_noise(self, history, history_place):
         for number in (1, 2, 3):
@@ -509,44 +547,6 @@ class TestNoise:
                 connection.execute(text(f"UPDATE cclmark_noise SET {change}"))
             assert history.own_noise(self.header()) == {}
 
-    def test_a_trend_of_another_machine_uses_its_own(self, history):
-        """With three runs of each level the assumed noise of H200 would decide elsewhere."""
-        for number in range(1, 7):
-            devices = self.header(number).devices
-            named = [msgspec.structs.replace(one, name="NVIDIA A100") for one in devices]
-            history.add(changed(f"default-{number}", devices=msgspec.to_builtins(named)), "x")
-        series, _ = history.series(EVERYTHING)
-        assert not any(one.is_measured_machine for one in series)
-        assert {one.noise.freedom for one in series} == {5}
-        for number in range(1, 7):
-            history.add(content(f"default-{number}"), "x", replace=True)
-        series, _ = history.series(EVERYTHING)
-        assert all(one.is_measured_machine for one in series)
-
-
-HOSTILE = "x'; DROP TABLE cclmark_runs; --\x00\x1b[2J\u202e\x85é"
-
-
-class TestDamagedDatabases:
-    """Rows that somebody altered: a message, in bounded time and memory."""
-
-    def replaced(self, history, history_place, packed):
-        history.add(content("default-1"), "default-1")
-        with Database(history_place).writing() as connection:
-            connection.execute(update(journals).values(content=packed))
-        return history
-
-    @pytest.mark.parametrize(
-        "packed",
-        [
-            lambda: b"",
-            lambda: b"no zlib",
-            lambda: zlib.compress(b""),
-            lambda: zlib.compress(b"\n\n  \n"),
-            lambda: zlib.compress(b" " * (65 << 20), 1),
-            lambda: zlib.compress(b"x" * (65 << 20), 1),
-            lambda: zlib.compress(content("default-1"))[:100],
-        ],
     def test_comparisons_read_the_users_history_once(self, history_place, monkeypatch, read_noises):
         history = History(history_place)
         for number in (1, 2, 3):
