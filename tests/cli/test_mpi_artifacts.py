@@ -18,7 +18,7 @@ import pytest
 
 from cclmark.tune import mpich_selection, open_mpi_rules
 from cclmark.tune.algorithm_rule import AlgorithmRule
-from cclmark.tune.environment_file import Conditions, read_shell, shell_text
+from cclmark.tune.environment_file import read_shell, shell_text
 from cclmark.tune.mpich_tree import builtin_trees
 from patience import scaled
 
@@ -325,10 +325,7 @@ class TestMpich:
 def test_a_shell_reads_the_environment_file(open_mpi, tmp_path):
     rules = tmp_path / "it's a file of rules"
     rules.write_text(open_mpi_rules.written(TestOpenMpi.RULES, library_version="5.0.11"))
-    text = shell_text(
-        TestOpenMpi.variables(rules),
-        comments=Conditions("Open MPI 5.0.11", ranks=4, nodes=1).lines(),
-    )
+    text = shell_text(TestOpenMpi.variables(rules), comments=["library: Open MPI 5.0.11"])
     script = tmp_path / "environment.sh"
     script.write_text(text)
     assert read_shell(text, "it") == TestOpenMpi.variables(rules)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-import time
+import sys
 
 import pytest
 
 from cclmark.plan.profiled import ProfiledOperation
+from cclmark.profile import deadlocks
 from cclmark.profile.deadlocks import Launch, join_deadlocked
 from cclmark.results.schema import ProfiledCall
 from examples import examples
@@ -241,6 +242,15 @@ def grids(ranks, calls):
     ]
 
 
+def grids_with_a_message(ranks, calls):
+    """The same after a message from one rank to another: the ranks are not in step."""
+    groups, launches = grids(ranks, calls)
+    sender, receiver = groups[0][:2]
+    launches[sender].insert(0, Launch((ProfiledCall(SEND, 0.0, 1.0, 0, 1),)))
+    launches[receiver].insert(0, Launch((ProfiledCall(RECV, 0.0, 1.0, 0, 0),)))
+    return groups, launches
+
+
 def pipelines(ranks, calls):
     """Ranks that send to both neighbours in separate calls, as pipelines do."""
 
@@ -255,15 +265,36 @@ def pipelines(ranks, calls):
     return [tuple(range(ranks))], launches
 
 
-@pytest.mark.parametrize(
-    ("shape", "ranks", "calls", "most_s"),
-    [
-        pytest.param(grids, 1000, 100, 2.0, id="collectives"),
-        pytest.param(pipelines, 1000, 40, 4.0, id="messages"),
-    ],
-)
-def test_the_work_grows_with_the_number_of_calls_only(shape, ranks, calls, most_s):
-    groups, launches = shape(ranks, calls)
-    began_s = time.process_time()
-    assert join_deadlocked(launches, operations_of(groups), groups) == []
-    assert time.process_time() - began_s < most_s
+def lines_executed(function, *arguments):
+    """The number of lines of the search that Python executes in a call, and its result."""
+    count = 0
+
+    def line(frame, event, _):
+        nonlocal count
+        count += event == "line"
+        return line
+
+    def call(frame, event, _):
+        return line if frame.f_code.co_filename == deadlocks.__file__ else None
+
+    before = sys.gettrace()
+    sys.settrace(call)
+    try:
+        result = function(*arguments)
+    finally:
+        sys.settrace(before)
+    return count, result
+
+
+@pytest.mark.parametrize("shape", [grids, grids_with_a_message, pipelines])
+@pytest.mark.parametrize("more", [(4, 1), (1, 4)], ids=["ranks", "calls"])
+def test_the_work_grows_with_the_number_of_calls_only(shape, more):
+    """Per call it does not grow with the number of ranks, nor with that of calls of a rank."""
+    work = []
+    for ranks, calls in ((64, 32), (64 * more[0], 32 * more[1])):
+        groups, launches = shape(ranks, calls)
+        number = sum(map(len, launches))
+        lines, stuck = lines_executed(join_deadlocked, launches, operations_of(groups), groups)
+        assert stuck == []
+        work.append(lines / number)
+    assert 0 < work[1] < 1.25 * work[0]

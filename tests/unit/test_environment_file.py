@@ -1,4 +1,4 @@
-"""Files of variables: shells and NCCL read from them what was written."""
+"""Files of variables: shells read from them what was written."""
 
 from __future__ import annotations
 
@@ -11,17 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
-from cclmark.tune.environment_file import (
-    MOST_CONF_BYTES,
-    Conditions,
-    nccl_conf_text,
-    read_nccl_conf,
-    read_shell,
-    shell_text,
-)
+from cclmark.tune.environment_file import read_shell, shell_text
 from examples import examples
 
-CONDITIONS = Conditions("NCCL 2.28.9", "NVIDIA H200", 2, 1)
+COMMENTS = ["library: NCCL 2.28.9", "device: NVIDIA H200", "ranks: 2", "nodes: 1"]
 TEXT = """\
 # library: NCCL 2.28.9
 # device: NVIDIA H200
@@ -38,9 +31,8 @@ PRINT = "import json, os; print(json.dumps(dict(os.environ)))"
 
 
 def test_the_text_for_shells():
-    assert shell_text(VARIABLES, comments=CONDITIONS.lines()) == TEXT
+    assert shell_text(VARIABLES, comments=COMMENTS) == TEXT
     assert read_shell(TEXT, "file") == VARIABLES
-    assert Conditions("MPICH 5.0.2").lines() == ["library: MPICH 5.0.2"]
 
 
 @settings(max_examples=examples(100))
@@ -59,28 +51,6 @@ def test_a_shell_gets_what_was_written_and_so_do_we(variables):
     assert {name: seen[name] for name in variables} == variables
 
 
-class Nccl:
-    """setEnvFile of NCCL before 2.26, which has no comments, and since, which has them."""
-
-    def __init__(self, text, *, has_comments):
-        self.environment = {}
-        for line in text.encode().split(b"\n"):
-            if (has_comments and line.startswith(b"#")) or b"=" not in line:
-                continue
-            name, _, value = line.partition(b"=")
-            self.environment.setdefault(name[:1023].decode(), value[:1023].decode())
-
-
-@settings(max_examples=examples(200))
-@given(FILES)
-def test_nccl_gets_what_was_written_and_so_do_we(variables):
-    text = nccl_conf_text(variables, comments=CONDITIONS.lines())
-    assert read_nccl_conf(text, "file") == variables
-    for has_comments in (False, True):
-        assert Nccl(text, has_comments=has_comments).environment == variables
-
-
-@pytest.mark.parametrize("write", [shell_text, nccl_conf_text])
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
@@ -94,28 +64,15 @@ def test_nccl_gets_what_was_written_and_so_do_we(variables):
         ("A", "\x00", "the value of A is not one printable line"),
     ],
 )
-def test_what_is_no_variable_is_not_written(write, name, value, message):
+def test_what_is_no_variable_is_not_written(name, value, message):
     with pytest.raises(UsageError) as error:
-        write({name: value})
+        shell_text({name: value})
     assert message in str(error.value)
 
 
-def test_comments_are_one_line_and_no_variable():
+def test_comments_are_one_line():
     with pytest.raises(UsageError, match="a comment is not one printable line"):
         shell_text({}, comments=["a\nexport B=1"])
-    with pytest.raises(UsageError, match="a comment is not one printable line"):
-        nccl_conf_text({}, comments=["a\nB=1"])
-    with pytest.raises(UsageError, match="'# a=b' is a variable, not a comment"):
-        nccl_conf_text({}, comments=["a=b"])
-
-
-def test_nccl_would_cut_off_a_longer_value():
-    longest = "ä" * (MOST_CONF_BYTES // 2) + "x"
-    assert read_nccl_conf(nccl_conf_text({"A": longest}), "file") == {"A": longest}
-    with pytest.raises(UsageError, match=r"NCCL cuts off .* after 1023 bytes"):
-        nccl_conf_text({"A": longest + "x"})
-    with pytest.raises(UsageError, match="file: line 1: NCCL cuts off"):
-        read_nccl_conf(f"A={longest}x", "file")
 
 
 @pytest.mark.parametrize(
@@ -144,22 +101,3 @@ def test_other_lines_for_shells_are_refused(text, message):
 def test_quotes_of_users_are_read():
     text = "\n  export\tA=\"b c\"'d'\\\n".replace("\\", "") + "# comment\nexport E=\n"
     assert read_shell(text, "file") == {"A": "b cd", "E": ""}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("export A=1", "line 1: 'export A' is not the name of a variable"),
-        ("A = 1", "line 1: 'A ' is not the name of a variable"),
-        ("A", "line 1: 'A' is not NAME=VALUE"),
-        ("A=1\nA=2", "line 2: A is set before this line"),
-    ],
-)
-def test_other_lines_of_nccl_are_refused(text, message):
-    with pytest.raises(UsageError) as error:
-        read_nccl_conf(text, "file")
-    assert message in str(error.value)
-
-
-def test_nccl_keeps_quotes_and_blanks():
-    assert read_nccl_conf("# comment\n\nA='b' \n", "file") == {"A": "'b' "}

@@ -21,17 +21,17 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, insert, inspect, select, text, update
+from sqlalchemy import Connection, delete, insert, inspect, select, text, update
 
-from cclmark.analysis.run_noise import BANDS, NoiseClass
+from cclmark.analysis.run_noise import BANDS, NoiseClass, RunNoise
 from cclmark.errors import MissingError, UsageError
-from cclmark.history import migrations, tables
-from cclmark.history.database import Database, default_path
+from cclmark.history import measured_noise, migrations, tables
+from cclmark.history.database import HISTORY_VARIABLE, Database, default_path
 from cclmark.history.history_model import RunFilter
 from cclmark.history.migrations import migrate, version_of
 from cclmark.history.moments import moment, stored_moment
 from cclmark.history.run_rows import devices_of, method_of
-from cclmark.history.store import History
+from cclmark.history.store import History, noise_of_machines
 from cclmark.history.tables import journals, runs, things
 from cclmark.history.trend import trends
 from cclmark.importing.header import Given, Origin
@@ -82,6 +82,18 @@ def rewritten(name, **values):
             )
         found.append(bare)
     return b"\n".join(found)
+
+
+def without_large(name):
+    """A journal without the cases above 1 MiB."""
+    first, *others = content(name).splitlines(keepends=True)
+    large = {
+        result.case.size_bytes
+        for result in read_journal(RUNS / f"{name}.jsonl").results
+        if result.case.size_bytes > 1 << 20
+    }
+    kept = [one for one in others if json.loads(one).get("case", {}).get("size_bytes") not in large]
+    return b"".join([first, *kept])
 
 
 def dump(history):
@@ -458,6 +470,19 @@ class TestNoise:
     def header(number=1):
         return read_journal(RUNS / f"default-{number}.jsonl").header
 
+    @pytest.fixture
+    def read_noises(self, monkeypatch):
+        """The headers whose noise was read from a history."""
+        headers = []
+        read = History.own_noise
+
+        def counted(history, header):
+            headers.append(header)
+            return read(history, header)
+
+        monkeypatch.setattr(History, "own_noise", counted)
+        return headers
+
     def test_three_runs_measure_it(self, history):
         for number in (1, 2):
             history.add(content(f"default-{number}"), "x")
@@ -495,9 +520,35 @@ class TestNoise:
             history.add(content(f"default-{number}"), "x")
         known = history.own_noise(self.header())
         assert {one.freedom for one in known.values()} == {4}
-        history.remove([run.number for run in history.runs(EVERYTHING)[0]][:2])
-        history.add(content("ctas8"), "x")  # four runs know less than five
+        history.remove([run.number for run in history.runs(EVERYTHING)[0]][:4])
+        history.add(content("ctas8"), "x")  # two runs measure no noise
         assert history.own_noise(self.header()) == known
+
+    def test_fewer_runs_measure_it_again(self, history):
+        """Of the newest runs fewer may have a class than once: its noise is not of old runs."""
+        for number in range(1, 6):
+            history.add(content(f"default-{number}"), "x")
+        known = history.own_noise(self.header())
+        history.remove([run.number for run in history.runs(EVERYTHING)[0]][:3])
+        history.add(content("ctas8"), "x")
+        found = history.own_noise(self.header())
+        assert found.keys() == known.keys()
+        assert {one.freedom for one in found.values()} == {2}
+
+    def test_a_class_that_fewer_of_the_newest_runs_have(self, history, monkeypatch):
+        monkeypatch.setattr(measured_noise, "_NEWEST", 5)
+        for number in range(1, 6):
+            history.add(content(f"default-{number}"), "x")
+        large = NoiseClass("call", "all_reduce", "nccl", "above 1 MiB")
+        assert history.own_noise(self.header())[large].freedom == 4
+        for number in (6, 7):
+            history.add(without_large(f"default-{number}"), "x")
+        found = history.own_noise(self.header())
+        assert {one.freedom for key, one in found.items() if key != large} == {4}
+        assert found[large].freedom == 2  # of the runs 3 to 5
+        kept = found[large]
+        history.add(without_large("default-8"), "x")
+        assert history.own_noise(self.header())[large] == kept  # two runs measure no noise
 
     def test_damaged_rows_are_no_noise(self, history, history_place):
         for number in (1, 2, 3):
@@ -506,6 +557,54 @@ class TestNoise:
             with Database(history_place).writing() as connection:
                 connection.execute(text(f"UPDATE cclmark_noise SET {change}"))
             assert history.own_noise(self.header()) == {}
+
+    def test_comparisons_read_the_users_history_once(self, history_place, monkeypatch, read_noises):
+        history = History(history_place)
+        for number in (1, 2, 3):
+            history.add(content(f"default-{number}"), "x")
+        monkeypatch.setenv(HISTORY_VARIABLE, history_place)
+        notices = []
+        own_noise = noise_of_machines(notices.append)
+        found = [own_noise(self.header(number)) for number in (1, 2, 3)]
+        assert found == [history.own_noise(self.header())] * 3
+        settings = msgspec.structs.replace(self.header().settings, timing="blocking")
+        blocking = msgspec.structs.replace(self.header(), settings=settings)
+        assert [own_noise(blocking), own_noise(blocking)] == [{}, {}]
+        assert len(read_noises) == 3  # the test has read once
+        assert notices == []
+
+    def test_comparisons_leave_an_older_history_as_it_is(
+        self, history_place, monkeypatch, read_noises
+    ):
+        for number in (1, 2, 3):
+            History(history_place).add(content(f"default-{number}"), "x")
+        with Database(history_place).writing() as connection:
+            connection.execute(text("UPDATE cclmark_schema SET version = 2"))
+        monkeypatch.setenv(HISTORY_VARIABLE, history_place)
+        notices = []
+        own_noise = noise_of_machines(notices.append)
+        assert [own_noise(self.header(number)) for number in (1, 2, 3)] == [{}] * 3
+        (notice,) = notices
+        assert "older schema 2: cclmark history list updates it" in notice
+        assert len(read_noises) == 1
+        with Database(history_place).reading() as connection:
+            assert version_of(connection) == 2
+
+    def test_comparisons_try_an_unreachable_server_once(self, monkeypatch, read_noises):
+        address = "postgresql://127.0.0.1:1/runs"  # no server listens at this port
+        monkeypatch.setenv(HISTORY_VARIABLE, address)
+        notices = []
+        own_noise = noise_of_machines(notices.append)
+        assert [own_noise(self.header(number)) for number in (1, 2, 3)] == [{}] * 3
+        (notice,) = notices
+        assert f"history is not used: the history {address}: " in notice
+        assert len(read_noises) == 1
+
+    def test_comparisons_without_a_history_have_no_notice(self, tmp_path, monkeypatch):
+        monkeypatch.setenv(HISTORY_VARIABLE, str(tmp_path / "none.sqlite"))
+        notices = []
+        assert noise_of_machines(notices.append)(self.header()) == {}
+        assert notices == []
 
     def test_a_trend_of_another_machine_uses_its_own(self, history):
         """With three runs of each level the assumed noise of H200 would decide elsewhere."""
@@ -520,6 +619,22 @@ class TestNoise:
             history.add(content(f"default-{number}"), "x", replace=True)
         series, _ = history.series(EVERYTHING)
         assert all(one.is_measured_machine for one in series)
+
+    @mainly_sqlite
+    def test_a_trend_prefers_the_measured_noise_to_the_assumed_one(self, history):
+        """As compare does."""
+        for number in range(1, 7):
+            history.add(content(f"default-{number}"), "x")
+        series, _ = history.series(EVERYTHING)
+        large = max(series, key=lambda one: one.thing.size_bytes)
+        assert large.is_measured_machine
+        levels = [
+            (run, 1e-3 * (1.1 if place >= 3 else 1), 1e-4)
+            for place, (run, _, _) in enumerate(large.figures)
+        ]
+        for noise, number in ((None, 1), (RunNoise(0.2, freedom=5), 0)):
+            (found,) = trends([dataclasses.replace(large, figures=levels, noise=noise)])
+            assert len(found.changes) == number
 
 
 HOSTILE = "x'; DROP TABLE cclmark_runs; --\x00\x1b[2J\u202e\x85é"
@@ -652,9 +767,14 @@ def timed_auto(name, device_s=5e-6):
 class TestDeviceTimes:
     """What launches set has two series: the device's times, and the cost of calls."""
 
-    def test_the_device_s_time_is_judged_and_calls_are_a_series_beside_it(self, history):
+    def test_the_device_s_time_is_judged_and_calls_are_a_series_beside_it(
+        self, history, history_place
+    ):
         for number in range(1, 9):
             history.add(timed_auto(f"default-{number}", 5e-6 * (1.05 if number > 4 else 1)), "x")
+        # The other times of its class are of calls that launches set: their noise hides the change.
+        with Database(history_place).writing() as connection:
+            connection.execute(delete(tables.noises))
         series, _ = history.series(EVERYTHING)
         assert sum(one.calls for one in series) == 1
         found = trends(series)

@@ -57,6 +57,60 @@ def test_logs_remain_if_the_profile_cannot_be_written(
         assert f"cclmark profile --read {kept[0]}\n" in capsys.readouterr().err
 
 
+class FailedProfile:
+    """A profile with a log, whose journal cannot be written."""
+
+    def __init__(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(profiling.tempfile, "tempdir", str(tmp_path))
+        request = profiling.ProfileRequest(["true"], None, 10, True)
+        self.directory = profiling._directory(request)
+        self.made = self.directory.__enter__()
+        (self.made / "1.cclmlog").touch()
+
+    def end(self):
+        error = RuntimeError("no journal")
+        assert not self.directory.__exit__(RuntimeError, error, None)  # it is raised again
+
+    def check(self, said):
+        assert [one.name for one in self.made.iterdir()] == ["1.cclmlog"]
+        assert said == (
+            f"cclmark: the logs of the program remain: cclmark profile --read {self.made}\n"
+        )
+
+
+def test_another_profile_that_begins_when_the_lock_ends(monkeypatch, tmp_path, capsys):
+    locked = profiling._locked
+
+    class Lock:
+        def __init__(self, path):
+            self.file = locked(path)
+
+        def __enter__(self):
+            return self.file
+
+        def __exit__(self, *_):
+            self.file.close()
+            profiling._remove_abandoned(tmp_path)
+
+    monkeypatch.setattr(profiling, "_locked", Lock)
+    failed = FailedProfile(monkeypatch, tmp_path)
+    failed.end()
+    failed.check(capsys.readouterr().err)
+
+
+def test_another_profile_that_has_opened_the_file_before(monkeypatch, tmp_path, capsys):
+    failed = FailedProfile(monkeypatch, tmp_path)
+    flock = profiling.fcntl.flock
+
+    def lock_late(file, operation):
+        failed.end()
+        flock(file, operation)
+
+    monkeypatch.setattr(profiling.fcntl, "flock", lock_late)
+    profiling._remove_abandoned(tmp_path)
+    failed.check(capsys.readouterr().err)
+
+
 @pytest.mark.parametrize("libraries", [{"libtorch_cpu.so"}, {"libgloo.so.1"}, set()])
 def test_a_program_without_nccl_is_referred_to_traces_of_torch(libraries):
     seen = [SeenProcess(7, "python", libraries)]

@@ -25,16 +25,20 @@ _LOCK_NOT_AVAILABLE = "55P03"  # PostgreSQL's error code for a lock timeout
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
+class NoHistoryError(MissingError):
+    """The user has not created a history."""
+
+
 def default_path() -> Path:
     """The path of this user's history, according to the XDG base directories.
 
-    Raises MissingError for a user without a home directory.
+    Raises NoHistoryError for a user without a home directory.
     """
     data = os.environ.get("XDG_DATA_HOME", "")
     try:
         base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
     except RuntimeError:
-        raise MissingError(
+        raise NoHistoryError(
             "this user has no home directory for a history: set a file with --db"
         ) from None
     return base / "cclmark" / "history.sqlite"
@@ -61,10 +65,10 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """A read-only connection.
 
-        Raises MissingError if the database does not exist, UsageError if it is no database.
+        Raises NoHistoryError if the database does not exist, UsageError if it is no database.
         """
         if self.path is not None and not _is_there(self.path):
-            raise MissingError(
+            raise NoHistoryError(
                 f"there is no history at {self.name}: cclmark history add JOURNAL creates one"
             )
         with self._told(), self._engine(writing=False).connect() as connection:

@@ -22,17 +22,15 @@ _LEAST_DEVIATION = 1e-4  # runs that agree by chance are not without noise
 def measure_noise(connection: Connection, machine: str = "", method: str = "") -> None:
     """Stores the noise of a machine with a method, or of all of them.
 
-    A noise that more runs measured, which were removed since, is kept.
+    A stored noise is kept where too few of the newest runs are of its class: they may have been
+    removed.
     """
     contexts = [(machine, method)]
     if not machine:
         query = select(runs.c.machine, runs.c.method).distinct()
         contexts = [(one.machine, one.method) for one in connection.execute(query)]
     for context in contexts:
-        known = noise_of(connection, *context)
         for key, (deviation, count) in _measured(connection, *context).items():
-            if key in known and (known[key].freedom or 0) > count - 1:
-                continue
             place = dict(zip(_KEY, (*context, *key), strict=True))
             connection.execute(delete(noises).where(_is_at(place)))
             values = {**place, "deviation": deviation, "runs": count, "measured_at": now()}

@@ -6,6 +6,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,12 @@ from sqlalchemy import Connection, delete, insert, inspect, select
 
 from cclmark.analysis.run_noise import OwnNoise, OwnNoiseOf
 from cclmark.errors import CclmarkError, MissingError, UsageError
-from cclmark.history.database import HISTORY_VARIABLE, Database, default_path
+from cclmark.history.database import (
+    HISTORY_VARIABLE,
+    Database,
+    NoHistoryError,
+    default_path,
+)
 from cclmark.history.history_model import Added, FilterValues, RunFilter, StoredRun, StoredSeries
 from cclmark.history.measured_noise import measure_noise, noise_of
 from cclmark.history.migrations import MIGRATIONS, migrate, refuse_newer, version_of
@@ -204,7 +210,7 @@ class History:
             found = version_of(connection)
         refuse_newer(found, self.name)
         if found == 0:
-            raise MissingError(
+            raise NoHistoryError(
                 f"{self.name} contains no history yet: cclmark history add JOURNAL creates one"
             )
         if found < len(MIGRATIONS) and self._read_only:
@@ -218,25 +224,31 @@ class History:
 
 
 def noise_of_machines(notice: Callable[[str], None]) -> OwnNoiseOf:
-    """Returns the noise of the machines of runs by the user's history.
+    """Returns the noise of the machines of runs by the user's history, which is not changed.
 
-    The history is that of CCLMARK_HISTORY, else of the data home; it is read when it is first
-    needed. ``notice`` receives why an existing history cannot be read.
+    The history is that of CCLMARK_HISTORY, else of the data home; it is opened when it is first
+    needed, and read once for each machine with a method. After an error it is not read again:
+    ``notice`` receives why an existing history cannot be read.
     """
 
-    reported = set()
+    @cache
+    def opened() -> History:
+        return History(os.environ.get(HISTORY_VARIABLE) or str(default_path()), read_only=True)
+
+    known: dict[tuple[str, str], OwnNoise] = {}
+    is_readable = True
 
     def own_noise(header: Header) -> OwnNoise:
-        try:
-            place = os.environ.get(HISTORY_VARIABLE) or str(default_path())
-            return History(place).own_noise(header)
-        except MissingError:
-            return {}
-        except CclmarkError as error:
-            if str(error) not in reported:
-                reported.add(str(error))
-                notice(f"the noise of this machine in its history is not used: {error}")
-            return {}
+        nonlocal is_readable
+        key = machine_of(header, header.run_id), method_of(header.settings)
+        if key not in known and is_readable:
+            try:
+                known[key] = opened().own_noise(header)
+            except CclmarkError as error:
+                is_readable = False
+                if not isinstance(error, NoHistoryError):
+                    notice(f"the noise of this machine in its history is not used: {error}")
+        return known.get(key, {})
 
     return own_noise
 

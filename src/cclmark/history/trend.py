@@ -52,10 +52,10 @@ def trends(all_series: Sequence[StoredSeries], threshold: float = THRESHOLD) -> 
 
 
 def _noise(series: StoredSeries) -> RunNoise | None:
-    """The noise of one run: assumed, or of the machine; None if it is unknown, and on hosts."""
+    """The noise of one run: of the machine, else assumed; None if it is unknown, and on hosts."""
     if series.on_host:
         return None
-    if not series.is_measured_machine:
+    if series.noise is not None or not series.is_measured_machine:
         return series.noise
     if series.calls:
         return LAUNCHES

@@ -257,20 +257,24 @@ def _directory(request: ProfileRequest) -> Iterator[Path]:
             f"cannot create a directory for the logs below {tempfile.gettempdir()}: "
             f"{error.strerror}. Set TMPDIR, or choose a directory with --logs DIR"
         ) from None
+    remain = False
     try:
         with running:
-            yield made
-    except BaseException:
-        if any(made.glob("*.cclmlog")):
-            (made / _RUNNING).unlink(missing_ok=True)  # so that the next run keeps them
+            try:
+                yield made
+            except BaseException:
+                remain = any(made.glob("*.cclmlog"))
+                if remain:  # while the file is locked: another run removes what is unlocked
+                    (made / _RUNNING).unlink(missing_ok=True)
+                raise
+    finally:
+        if remain:
             print(
                 f"cclmark: the logs of the program remain: cclmark profile --read {made}",
                 file=sys.stderr,
             )
         else:
             shutil.rmtree(made, ignore_errors=True)
-        raise
-    shutil.rmtree(made, ignore_errors=True)
 
 
 def _locked(path: Path) -> IO[bytes]:
@@ -292,6 +296,8 @@ def _remove_abandoned(directory: Path) -> None:
                 continue
             with (made / _RUNNING).open("r+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not os.fstat(file.fileno()).st_nlink:
+                    continue  # its run has ended since the file was opened, and keeps its logs
                 shutil.rmtree(made, ignore_errors=True)
             print(f"cclmark: removed {made}, which a killed run had left", file=sys.stderr)
 
