@@ -69,6 +69,15 @@ class TimedDevice final : public LazyDevice {
   };
 
   TimedDevice() : LazyDevice(0, 1, -1) {}
+  void* allocate(size_t bytes) override {
+    if (bytes > most_bytes) throw OutOfMemoryError("the memory of this device");
+    ++buffers;
+    return LazyDevice::allocate(bytes);
+  }
+  void release(void* memory) noexcept override {
+    --buffers;
+    LazyDevice::release(memory);
+  }
   void* create_stream() override { return new double(0); }
   void destroy_stream(void* stream) noexcept override { delete static_cast<double*>(stream); }
   bool idle(void* stream) override {
@@ -137,6 +146,8 @@ class TimedDevice final : public LazyDevice {
   }
 
   std::vector<Launch> traffic;
+  size_t buffers = 0;
+  size_t most_bytes = SIZE_MAX;  ///< of a buffer
   /// The host's clock also advances by the real time before each launch, which is at least that of
   /// a delay.
   bool is_delayed = false;
@@ -438,6 +449,13 @@ TEST_CASE("memory traffic begins with its call, and only with those that have so
     CHECK(step.most_traffic_blocks() > 0);
     CHECK_THROWS_AS(step.set_traffic({{1, 1e-5}}), Error);
     CHECK_THROWS_AS(step.set_traffic({{1, -1.0}, {}, {}}), Error);
+    const size_t before = device.buffers;
+    device.most_bytes = 1 << 16;
+    CHECK_THROWS_AS(step.set_traffic({{1, 1e-5}, {}, {}}), OutOfMemoryError);
+    step.run(0);
+    CHECK(device.traffic.empty());
+    CHECK(device.buffers == before);
+    device.most_bytes = SIZE_MAX;
     step.set_traffic({{0, 1e-5}, {1, 40 * kUs}, {100000, 30 * kUs}});
     device.traffic.clear();
     step.run(0);
@@ -450,7 +468,9 @@ TEST_CASE("memory traffic begins with its call, and only with those that have so
     device.traffic.clear();
     step.verify({});
     CHECK(device.traffic.empty());
+    const size_t with_traffic = device.buffers;
     step.set_traffic({{}, {}, {}});
+    CHECK(device.buffers < with_traffic);
     step.run(0);
     CHECK(device.traffic.empty());
   });

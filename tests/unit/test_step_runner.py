@@ -12,7 +12,7 @@ import pytest
 from cclmark import _engine as engine
 from cclmark.plan.overlaps import Compute
 from cclmark.plan.profiled import ProfiledOperation
-from cclmark.plan.replay_choices import DROP, FIXED, KEEP
+from cclmark.plan.replay_choices import DROP, FIXED, KEEP, steps_of_round
 from cclmark.plan.replays import RankStep, Replay, ReplayedCall
 from cclmark.plan.variants import DEFAULT
 from cclmark.run import step_runner
@@ -180,6 +180,40 @@ def test_waits_are_corrected_once_for_all_computes(monkeypatch):
     assert of_first[0].runs > of_first[1].runs == 3  # connects, warms up, is timed
 
 
+SLOWED = {"own_us": 15.0, "most_traffic_blocks": 100}  # calls take 10 µs alone
+BESIDE_MEMORY = msgspec.structs.replace(REPLAY, traffic=True)
+
+
+def test_traffic_makes_calls_as_long_as_in_the_program(monkeypatch):
+    told, replays = run_ranks(
+        monkeypatch, (0, 0), (0, 0), [BESIDE_MEMORY], memory_on=(0, 1), **SLOWED
+    )
+    for (results, noticed), replay in zip(told, replays, strict=True):
+        assert results[0].traffic == [replay.blocks] == [5]
+        assert noticed == []
+
+
+def test_without_memory_on_one_rank_no_rank_has_traffic(monkeypatch):
+    told, replays = run_ranks(
+        monkeypatch, (0, 8), (3, 0), [BESIDE_MEMORY], memory_on=(1,), **SLOWED
+    )
+    for (results, noticed), replay in zip(told, replays, strict=True):
+        assert results[0].status == "ok"
+        assert results[0].traffic == []
+        assert replay.blocks == 0
+        assert noticed == [
+            "no memory traffic runs beside the calls: on rank 0: 256 MiB are not free"
+        ]
+    assert waits_s(replays) == pytest.approx([3 * US, 0.0], abs=0.5 * US)
+
+
 def test_a_correction_has_limits():
     assert corrected_s(0.0, 1.0, 100 * US) == pytest.approx(50 * US)
     assert corrected_s(0.0, -1.0, 10 * US) == pytest.approx(-30 * US)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "length_s", "steps"), [(5, 1e-3, 4), (10, 0.5, 3), (10, 60.0, 1), (5, 0.0, 4)]
+)
+def test_rounds_of_long_steps_have_fewer(rounds, length_s, steps):
+    assert steps_of_round(rounds, length_s) == steps

@@ -134,14 +134,20 @@ class StepRunner:
         A collective call: all ranks choose alike, from the times of all.
         """
         most = self._most_blocks()
-        if self._traffic is None and most:
-            fit = TrafficFit(self._step.own_s, most)
-            steps = steps_of_round(ROUNDS, self._step.length_s)
-            while (blocks := fit.next()) is not None:
-                self._set_traffic(blocks)
-                fit.add(blocks, self._own_times(steps))
-            self._traffic = tuple(fit.chosen())
-        self._set_traffic(self._traffic or [0] * len(self._step.own_s))
+        nothing = [0] * len(self._step.own_s)
+        try:
+            if self._traffic is None and most:
+                fit = TrafficFit(self._step.own_s, most)
+                steps = steps_of_round(ROUNDS, self._step.length_s)
+                while (blocks := fit.next()) is not None:
+                    self._set_traffic(blocks)
+                    fit.add(blocks, self._own_times(steps))
+                self._traffic = tuple(fit.chosen())
+            self._set_traffic(self._traffic or nothing)
+        except engine.UnsupportedError as error:  # raised on all ranks
+            self._rank.notice(f"no memory traffic runs beside the calls: {error}")
+            self._traffic = ()
+            self._set_traffic(nothing)
 
     def _most_blocks(self) -> int:
         """The most blocks beside a call on every rank; 0 if there is nothing to choose."""
@@ -150,11 +156,19 @@ class StepRunner:
         return int(min(self._rank.rank_group.gather([float(own)])))
 
     def _set_traffic(self, blocks: Sequence[int]) -> None:
+        """Raises UnsupportedError on all ranks if one of them has no memory for it."""
         by_call = [
             (blocks[one.number], one.beside_s) if one.number >= 0 else (0, 0.0)
             for one in self._step.calls
         ]
-        in_step(self._rank.agreement, partial(self._replay.set_traffic, by_call))
+
+        def set_own() -> None:
+            try:
+                self._replay.set_traffic(by_call)
+            except engine.OutOfMemoryError as error:
+                raise engine.UnsupportedError(str(error)) from None
+
+        in_step(self._rank.agreement, set_own)
 
     def _own_times(self, steps: int) -> list[float]:
         """The time of each numbered call, on the rank that waits least."""
@@ -163,7 +177,7 @@ class StepRunner:
         return [min(told[number :: len(numbers)]) for number in numbers]
 
     def _keep_waits(self) -> None:
-        """Lets ranks wait for each other in a call as long as in the program.
+        """Brings the time that ranks wait for each other in a call nearer to the program's.
 
         What a rank waits too long by, it begins later. Gaps are kept from call to call, but kernels
         of ranks do not end at the same moment, by some microseconds. A collective call.
