@@ -19,7 +19,6 @@ from cclmark.recording.part import measure_part, unused
 from cclmark.recording.replay_fit import fit, fit_plan
 from cclmark.report.wording.replay_words import fit_notice
 from cclmark.results.journal import read_journal
-from cclmark.results.kinds import ReplayResult
 
 
 def check_fit(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator) -> None:
@@ -92,8 +91,10 @@ def shared_traffic(
     settings = msgspec.structs.replace(request.settings, iterations=1, warmup=0, check=0, inject=[])
     own = replace(request, settings=settings, planned=[replay], pending=(), warnings=())
     path = unused(journal.parent, f"{journal.stem}-traffic")
-    results, outcome = measure_part(own, path)
-    measured = [one for one in results if isinstance(one, ReplayResult) and one.is_measured]
+    _, outcome = measure_part(own, path)
+    # An interrupted run may have no journal yet.
+    replays = read_journal(path).replays if path.exists() else []
+    measured = [one for one in replays if one.is_measured]
     if measured:
         return measured[0].traffic
     error = CclmarkError(

@@ -165,7 +165,7 @@ def _measure(
     )
     journal = flags.journal
     if flags.compute != FIT:
-        _announce(flags, found, request)
+        _announce(flags, found, request, has_traffic=has_traffic)
     if replay.traffic and len(request.planned) > 1:
         journal = journal or new_journal(_stem(ranks))
         parts = found.step.by_rank(shared_traffic(flags, request, replay, journal))
@@ -182,7 +182,7 @@ def _measure(
             )
         planned = [one for each in fitted for one in replays_of(each, variants, rounds)]
         request = replace(request, planned=planned, warnings=[*request.warnings, *notices])
-        _announce(flags, found, request)
+        _announce(flags, found, request, has_traffic=has_traffic)
     return record(
         request,
         lambda output: _exporter(flags, output),
@@ -200,7 +200,7 @@ def _has_traffic(flags: ReplayFlags, found: FoundStep, runtime: str) -> bool:
     return is_asked and runtime == "cuda" and any(found.step.own_s)
 
 
-def _announce(flags: ReplayFlags, found: FoundStep, request: Request) -> None:
+def _announce(flags: ReplayFlags, found: FoundStep, request: Request, *, has_traffic: bool) -> None:
     """Prints how long the run takes, if its steps are long."""
     if flags.gaps == DROP:
         return
@@ -209,7 +209,10 @@ def _announce(flags: ReplayFlags, found: FoundStep, request: Request) -> None:
     warm_up = 1 if flags.warmup is None else flags.warmup
     # One step connects, and the outputs of another one are checked.
     steps = 1 + bool(flags.check) + warm_up + timed
-    traffic, waits = _adapting_steps(found, request, length_s)
+    traffic = ROUNDS * (1 + steps_of_round(ROUNDS, length_s)) if has_traffic else 0
+    waits = 0  # or steps after which ranks wait about as in the program
+    if found.step.own_s and request.devices.runtime != "host":
+        waits = WAIT_ROUNDS * (1 + steps_of_round(WAIT_ROUNDS, length_s))
     replays = len(request.planned)
     repeated = f"at least {steps + waits} times"
     if replays > 1:
@@ -227,19 +230,6 @@ def _announce(flags: ReplayFlags, found: FoundStep, request: Request) -> None:
         "timed steps, --gaps drop omits the time between calls",
         file=sys.stderr,
     )
-
-
-def _adapting_steps(found: FoundStep, request: Request, length_s: float) -> tuple[int, int]:
-    """How many steps adapt a replay to the program.
-
-    At most those that choose traffic, which is done once; and those of each replay in which ranks
-    come to wait as in the program.
-    """
-    if request.devices.runtime == "host" or not found.step.own_s:
-        return 0, 0
-    waits = WAIT_ROUNDS * (1 + steps_of_round(WAIT_ROUNDS, length_s))
-    has_traffic = any(isinstance(one, Replay) and one.traffic for one in request.planned)
-    return ROUNDS * (1 + steps_of_round(ROUNDS, length_s)) if has_traffic else 0, waits
 
 
 def _stem(ranks: int) -> str:
