@@ -444,6 +444,7 @@ void StepReplay::set_traffic(std::vector<Traffic> traffic) {
   const bool runs = std::ranges::any_of(traffic, [](const Traffic& one) { return one.blocks > 0; });
   if (!runs) {
     traffic_.clear();
+    traffic_memory_ = Buffer();
     return;
   }
   if (most_traffic_blocks() == 0) {

@@ -91,8 +91,8 @@ class StepReplay {
   /// Runs the step once. `delay_s`: this rank begins so much later. All ranks must call it.
   StepTimes run(double delay_s);
 
-  /// What runs beside each call in the steps to come. Raises Error if there are not as many as
-  /// calls, UnsupportedError without kernels, OutOfMemoryError.
+  /// What runs beside each call in the steps to come. It takes memory unless nothing runs. Raises
+  /// Error if there are not as many as calls, UnsupportedError without kernels, OutOfMemoryError.
   void set_traffic(std::vector<Traffic> traffic);
   /// By how much each call begins later than its gap says in the steps to come, or earlier, as far
   /// as its gap is long enough. Raises Error if there are not as many as calls.

@@ -23,6 +23,7 @@ FAST = ("-n", "3", "-w", "1")
 ONCE = ("-n", "1", "-w", "0")
 ALONE = ("--gaps", "drop", "--rounds")
 SOON_S = 20.0
+NO_TRAFFIC_BYTES = 4 << 20  # of a device that has room for the messages of the job only
 ONECCL = Path(__file__).parents[2] / "build" / "oneccl" / "lib" / "libccl.so.2"
 FABRIC = ONECCL.parents[2] / "mpi" / "openmpi" / "lib" / "openmpi"
 
@@ -141,6 +142,35 @@ def test_variants_have_the_traffic_of_the_default(cclmark, fake_cuda, profiled, 
     (chosen,) = read_journal(before).replays
     assert any(chosen.traffic)
     assert [one.traffic for one in run.journal.replays] == [chosen.traffic] * 4
+
+
+def test_without_room_for_traffic_the_replay_goes_on(cclmark, fake_cuda, profiled, tmp_path):
+    slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 0.02)
+    env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(NO_TRAFFIC_BYTES))
+    run = cclmark("replay", slower, *ONCE, env=env)
+    (result,) = run.journal.replays
+    assert (result.status, result.traffic) == ("ok", [])
+    assert "no memory traffic runs beside the calls: " in run.err
+
+
+def test_a_run_that_is_resumed_keeps_its_traffic(cclmark, fake_cuda, profiled, tmp_path):
+    slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 0.02)
+    words = ("replay", slower, *ONCE, "--rounds", "2")
+    run = cclmark(*words, env=fake_cuda.env())
+    lines = run.journal_path.read_text().splitlines(keepends=True)
+    first = next(k for k, line in enumerate(lines) if '"type":"replay"' in line)
+    # As if other traffic had been chosen before the run was interrupted in its first round.
+    result = json.loads(lines[first])
+    result["traffic"] = [3] * len(result["traffic"])
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text("".join(lines[:first]) + json.dumps(result) + "\n")
+    again = cclmark(*words, "--resume", str(cut), env=fake_cuda.env())
+    assert [one.traffic for one in again.journal.replays] == [result["traffic"]] * 2
+    assert not [*again.directory.rglob(f"{again.journal_path.stem}-traffic.jsonl")]
+    journal = ("--journal", str(run.journal_path))
+    refused = cclmark(*words, *journal, env=fake_cuda.env(), code=2)
+    assert f"the journal {run.journal_path} exists" in refused.err
+    assert len([*run.journal_path.parent.glob(f"{run.journal_path.stem}-traffic*")]) == 1
 
 
 def with_later_calls(profile, path, later_s):
@@ -540,3 +570,17 @@ def test_long_steps_are_announced_before_they_run(background, traced, tmp_path):
     assert ended.code == 130
     text = r"a step takes about 50:00, as in the program, and is repeated at least 3 times: about"
     assert re.search(text, ended.err), ended.err
+
+
+@pytest.mark.started
+def test_steps_that_adapt_a_replay_are_announced(background, fake_cuda, profiled, tmp_path):
+    """Before the ranks are started that choose the traffic of both rounds."""
+    slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 100.0)
+    run = background("replay", slower, *ONCE, "--rounds", "2", env=fake_cuda.env())
+    wait_until(lambda: run.workers() or run.ended(), "the ranks are started")
+    run.process.send_signal(signal.SIGINT)
+    ended = run.finish(SOON_S)
+    assert ended.code == 130
+    # A step connects, one is checked, one is timed, and of two in each of five rounds the waits.
+    text = "repeated at least 13 times in each of 2 replays, and up to 20 times to choose memory"
+    assert text in ended.err, ended.err

@@ -54,8 +54,10 @@ void with_two_groups(Body body) {
 
 constexpr double kUs = 1e-6;
 
-/// A device whose work takes no time of the host's: each stream has the time at which its work so
-/// far ends. Work begins when it is enqueued, by the host's clock, or after the work before it.
+/// A device with simulated times: each stream has the time at which its work so far ends. Work
+/// begins when it is enqueued, by the host's clock, or after the work before it. The host's clock
+/// is simulated, too, so that times do not depend on the load of the machine: it advances in
+/// `keep_host`, and in waits for streams.
 class TimedDevice final : public LazyDevice {
  public:
   static constexpr double kLaunchS = 3 * kUs, kCrossingS = 2 * kUs;
@@ -67,9 +69,21 @@ class TimedDevice final : public LazyDevice {
   };
 
   TimedDevice() : LazyDevice(0, 1, -1) {}
+  void* allocate(size_t bytes) override {
+    if (bytes > most_bytes) throw OutOfMemoryError("the memory of this device");
+    ++buffers;
+    return LazyDevice::allocate(bytes);
+  }
+  void release(void* memory) noexcept override {
+    --buffers;
+    LazyDevice::release(memory);
+  }
   void* create_stream() override { return new double(0); }
   void destroy_stream(void* stream) noexcept override { delete static_cast<double*>(stream); }
-  bool idle(void*) override { return true; }
+  bool idle(void* stream) override {
+    host_s_ = std::max(host_s_, *static_cast<double*>(stream));
+    return true;
+  }
   void* create_event() override { return new double(0); }
   void destroy_event(void* event) noexcept override { delete static_cast<double*>(event); }
   void record(void* event, void* stream) override {
@@ -97,6 +111,7 @@ class TimedDevice final : public LazyDevice {
     std::memmove(to, from, bytes);
   }
   void launch_grid(const Kernel& kernel, void* arguments, const Grid& grid, void* stream) override {
+    if (is_delayed) host_s_ += static_cast<double>(now_ns() - enqueued_ns_) * 1e-9;
     const double begin_s = begin_of(stream) + kLaunchS;
     if (&kernel == &kernel_at(kTraffic)) {
       auto* of_traffic = static_cast<unsigned long long*>(arguments);
@@ -113,6 +128,7 @@ class TimedDevice final : public LazyDevice {
     };
     const Pause& pause = *static_cast<Pause*>(arguments);
     if (pause.mode == 1) *pause.origin = static_cast<unsigned long long>(begin_s * 1e9);
+    enqueued_ns_ = now_ns();
     double from_s = begin_s;
     if (pause.mode == 0 && pause.origin != nullptr) {
       from_s = static_cast<double>(*pause.origin) * 1e-9;
@@ -120,17 +136,25 @@ class TimedDevice final : public LazyDevice {
     double time_s = static_cast<double>(pause.wait_ns) * 1e-9;
     set_end(stream, std::max(begin_s, pause.mode == 1 ? begin_s : from_s + time_s));
   }
-  static double begin_of(void* stream) {
-    const double host_s = static_cast<double>(now_ns()) * 1e-9 - kStartS;
-    return std::max(host_s, *static_cast<double*>(stream));
-  }
+  double begin_of(void* stream) const { return std::max(host_s_, *static_cast<double*>(stream)); }
   static void set_end(void* stream, double end_s) { *static_cast<double*>(stream) = end_s; }
+  /// Keeps the host for some time, of both clocks: a step is enqueued by the real one, in at least
+  /// this time.
+  void keep_host(unsigned time_us) {
+    if (time_us > 0) usleep(time_us);
+    host_s_ += time_us * kUs;
+  }
 
   std::vector<Launch> traffic;
+  size_t buffers = 0;
+  size_t most_bytes = SIZE_MAX;  ///< of a buffer
+  /// The host's clock also advances by the real time before each launch, which is at least that of
+  /// a delay.
+  bool is_delayed = false;
 
  private:
-  // Of this program, so that times have digits for nanoseconds.
-  inline static const double kStartS = static_cast<double>(now_ns()) * 1e-9;
+  double host_s_ = 0;
+  int64_t enqueued_ns_ = now_ns();
   // The places of which stand for the kernels.
   inline static const char kPause = 0, kTraffic = 0;
   static const Kernel& kernel_at(const char& place) {
@@ -143,8 +167,8 @@ class TimedDevice final : public LazyDevice {
 /// ranks, and keep the host for `host_us`.
 class TimedCommunicator final : public Communicator {
  public:
-  explicit TimedCommunicator(RankGroup& rank_group, unsigned host_us = 0)
-      : rank_group_(rank_group), host_us_(host_us) {}
+  TimedCommunicator(TimedDevice& device, RankGroup& rank_group, unsigned host_us = 0)
+      : device_(device), rank_group_(rank_group), host_us_(host_us) {}
   std::unique_ptr<Call> bind(const Operation& operation, void* stream) override {
     return std::make_unique<TimedCall>(*this, operation, stream);
   }
@@ -156,8 +180,8 @@ class TimedCommunicator final : public Communicator {
     TimedCall(TimedCommunicator& owner, const Operation& operation, void* stream)
         : owner_(owner), time_s_(static_cast<double>(operation.count) * kUs), stream_(stream) {}
     void enqueue(const void*, void*) override {
-      usleep(owner_.host_us_);
-      const double own_s = TimedDevice::begin_of(stream_) + TimedDevice::kLaunchS;
+      owner_.device_.keep_host(owner_.host_us_);
+      const double own_s = owner_.device_.begin_of(stream_) + TimedDevice::kLaunchS;
       const double last_s = std::ranges::max(owner_.rank_group_.gather(std::span(&own_s, 1)));
       TimedDevice::set_end(stream_, last_s + time_s_);
     }
@@ -168,6 +192,7 @@ class TimedCommunicator final : public Communicator {
     void* stream_;
   };
 
+  TimedDevice& device_;
   RankGroup& rank_group_;
   unsigned host_us_;
 };
@@ -344,7 +369,7 @@ TEST_CASE("a compute goes on while calls are still enqueued") {
 TEST_CASE("a device begins a step when the host has enqueued it, so that calls follow each other") {
   run_ranks(1, [](RankGroup& rank_group) {
     TimedDevice device;
-    TimedCommunicator communicator(rank_group, 2000);
+    TimedCommunicator communicator(device, rank_group, 2000);
     std::vector<StepCall> calls(3, call_of(0, 0, Collective::all_reduce, 50));
     StepReplay step(device, rank_group, {{&communicator, 0, 1}}, calls, 1);
     step.run(0);  // in which the time of the host is measured
@@ -361,7 +386,7 @@ TEST_CASE("devices begin a step together, also if a host is late") {
   run_ranks(2, [](RankGroup& rank_group) {
     /// The host of rank 1 is late whenever it begins.
     TimedDevice device;
-    TimedCommunicator communicator(rank_group, rank_group.rank() == 1 ? 3000 : 0);
+    TimedCommunicator communicator(device, rank_group, rank_group.rank() == 1 ? 3000 : 0);
     std::vector<StepCall> calls(2, call_of(0, 0, Collective::all_reduce, 50));
     calls[1].gap = Gap::after_previous;
     calls[1].gap_s = 100 * kUs;
@@ -371,7 +396,8 @@ TEST_CASE("devices begin a step together, also if a host is late") {
     for (size_t i = 0; i < calls.size(); ++i) {
       CHECK(is_about(times.end_s[i] - times.begin_s[i], 50));
     }
-    times = step.run(rank_group.rank() == 1 ? 1e-3 : 0);  // a fault: one rank begins later
+    device.is_delayed = rank_group.rank() == 1;
+    times = step.run(device.is_delayed ? 1e-3 : 0);  // a fault: one rank begins later
     const double first_s = times.end_s[0] - times.begin_s[0];
     if (rank_group.rank() == 0) CHECK(first_s > 0.9e-3);
   });
@@ -380,7 +406,7 @@ TEST_CASE("devices begin a step together, also if a host is late") {
 TEST_CASE("gaps and calls are as long as kernels see them, without the time of launches") {
   run_ranks(1, [](RankGroup& rank_group) {
     TimedDevice device;
-    TimedCommunicator communicator(rank_group);
+    TimedCommunicator communicator(device, rank_group);
     std::vector<StepCall> calls{
         call_of(0, 0, Collective::all_reduce, 50), call_of(0, 0, Collective::all_reduce, 20),
         call_of(0, 1, Collective::all_reduce, 30), call_of(0, 0, Collective::all_reduce, 10),
@@ -417,12 +443,19 @@ TEST_CASE("gaps and calls are as long as kernels see them, without the time of l
 TEST_CASE("memory traffic begins with its call, and only with those that have some") {
   run_ranks(1, [](RankGroup& rank_group) {
     TimedDevice device;
-    TimedCommunicator communicator(rank_group);
+    TimedCommunicator communicator(device, rank_group);
     std::vector<StepCall> calls(3, call_of(0, 0, Collective::all_reduce, 50));
     StepReplay step(device, rank_group, {{&communicator, 0, 1}}, calls, 1);
     CHECK(step.most_traffic_blocks() > 0);
     CHECK_THROWS_AS(step.set_traffic({{1, 1e-5}}), Error);
     CHECK_THROWS_AS(step.set_traffic({{1, -1.0}, {}, {}}), Error);
+    const size_t before = device.buffers;
+    device.most_bytes = 1 << 16;
+    CHECK_THROWS_AS(step.set_traffic({{1, 1e-5}, {}, {}}), OutOfMemoryError);
+    step.run(0);
+    CHECK(device.traffic.empty());
+    CHECK(device.buffers == before);
+    device.most_bytes = SIZE_MAX;
     step.set_traffic({{0, 1e-5}, {1, 40 * kUs}, {100000, 30 * kUs}});
     device.traffic.clear();
     step.run(0);
@@ -435,7 +468,9 @@ TEST_CASE("memory traffic begins with its call, and only with those that have so
     device.traffic.clear();
     step.verify({});
     CHECK(device.traffic.empty());
+    const size_t with_traffic = device.buffers;
     step.set_traffic({{}, {}, {}});
+    CHECK(device.buffers < with_traffic);
     step.run(0);
     CHECK(device.traffic.empty());
   });

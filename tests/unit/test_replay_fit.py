@@ -104,11 +104,12 @@ def test_what_was_tried_is_told_with_its_errors():
     )
 
 
-@pytest.mark.parametrize("step_s", [0.001, 0.05, 1.0, 60.0])
-def test_long_steps_are_repeated_less_often(step_s):
+@pytest.mark.parametrize(("step_s", "of_waits"), [(0.001, 25), (0.05, 25), (1.0, 20), (60.0, 10)])
+def test_long_steps_are_repeated_less_often(step_s, of_waits):
+    """Waits are corrected once with each gaps."""
     plan = fit_plan(replay(step_s=(step_s,)), ["keep", "fixed"], "cuda")
     assert plan.candidates == 2 * len(computes_for("cuda")) == 20
     assert list(plan.replays) == list(plan.replays[:20]) * 3
     assert 2 <= plan.steps <= 5
-    assert plan.expected_s == pytest.approx((plan.steps + 4) * step_s * 60)
+    assert plan.expected_s == pytest.approx(((plan.steps + 4) * 60 + 2 * of_waits) * step_s)
     assert plan.steps == 2 or plan.expected_s <= 120

@@ -13,7 +13,13 @@ from cclmark.analysis.replay_summaries import ReplaySummary, summaries_of_replay
 from cclmark.errors import EXIT_OK
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.overlaps import Compute
-from cclmark.plan.replay_choices import FITTED, LARGE_ERROR, NEAREST
+from cclmark.plan.replay_choices import (
+    FITTED,
+    LARGE_ERROR,
+    NEAREST,
+    WAIT_ROUNDS,
+    steps_of_round,
+)
 from cclmark.plan.replays import Replay
 from cclmark.plan.work_beside import MATMUL, TRIAD
 from cclmark.recording.part import measure_part
@@ -79,10 +85,14 @@ def fit_plan(one: Replay, gaps: Sequence[str], runtime: str) -> FitPlan:
         for compute in computes_for(runtime)
     ]
     number = len(replays)
-    all_s = max(one.original.step_s or one.original.span_s) * number * _PASSES
+    length_s = max(one.original.step_s or one.original.span_s)
+    all_s = length_s * number * _PASSES
+    # Once for all candidates with the same gaps. Ranks on the host wait inside the call.
+    waits_s = WAIT_ROUNDS * (1 + steps_of_round(WAIT_ROUNDS, length_s)) * length_s * len(gaps)
     others = _OTHER_STEPS + _WARM_UP_STEPS
     steps = min(max(int(_USUAL_S / all_s) - others, _LEAST_STEPS), _MOST_STEPS)
-    return FitPlan(replays * _PASSES, number, steps, (steps + others) * all_s)
+    expected_s = (steps + others) * all_s + (0.0 if runtime == "host" else waits_s)
+    return FitPlan(replays * _PASSES, number, steps, expected_s)
 
 
 def fit(request: Request, plan: FitPlan, journal: Path) -> Fit:

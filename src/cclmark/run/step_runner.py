@@ -14,7 +14,13 @@ from cclmark import _engine as engine
 from cclmark.analysis.stopping import Precision, WarmUp
 from cclmark.analysis.traffic_fit import ROUNDS, TrafficFit
 from cclmark.plan.inject import Injection
-from cclmark.plan.replay_choices import DROP, FIXED, LEAST_STEPS
+from cclmark.plan.replay_choices import (
+    DROP,
+    FIXED,
+    LEAST_STEPS,
+    WAIT_ROUNDS,
+    steps_of_round,
+)
 from cclmark.plan.replays import RankStep, Replay, ReplayedCall
 from cclmark.profile.intervals import length_of, union_of
 from cclmark.results.kinds import ReplayResult
@@ -25,10 +31,8 @@ from cclmark.run.rank import Rank
 _GRACE_S = 10.0  # a call unsupported on one rank must fail on the others within this time
 _MOST_STEPS = 1000
 _NS = 1e9
-# Measured beside each amount of traffic, unless that takes too long.
-_TRAFFIC_STEPS, _TRAFFIC_S = 4, 20.0
 # What ranks wait is corrected by a part of its error, within limits: it varies from step to step.
-WAIT_ROUNDS, _DAMPING, _MOST_LATER_S = 5, 0.7, 30e-6
+_DAMPING, _MOST_LATER_S = 0.7, 30e-6
 _MOST_SHARED = 1 << 20  # times of calls that all ranks share
 
 
@@ -46,10 +50,13 @@ class StepRunner:
         gaps: str,
         communicators: Sequence[engine.Communicator | None],
         compute: engine.Compute | None = None,
+        later_s: dict[str, list[float]] | None = None,
     ) -> None:
         """``communicators``: of the groups of the step, None for those of other ranks.
 
-        ``compute``: what runs beside the calls.
+        ``compute``: what runs beside the calls. ``later_s``: by how much each call begins later so
+        that ranks wait as in the program, by gaps; the first runner with some gaps measures it for
+        all that share the dictionary.
 
         Raises UnsupportedError, OutOfMemoryError.
         """
@@ -79,6 +86,8 @@ class StepRunner:
         corrupt = [int(one.value) for one in faults if one.kind == "corrupt"]
         self._corrupt = corrupt[0] if corrupt else None
         self._traffic = step.traffic
+        self._gaps = gaps
+        self._later_s = {} if later_s is None else later_s
 
     def _enter(self, phase: str, batches: int = 0) -> None:
         """Enters a phase; its deadline allows for the length of the program's step."""
@@ -92,10 +101,9 @@ class StepRunner:
         in_step(self._rank.agreement, partial(self._replay.run, 0.0), _GRACE_S)
         verification = self._verify() if self._settings.check else None
         if item.traffic:
-            chooses = self._traffic is None
             self._move_memory()
-            if chooses:
-                self._keep_waits()
+        if self._gaps != DROP and not self._is_host:
+            self._keep_waits()
         self._warm_up()
         times = _Times(self._rank, self._step)
         gc.collect()
@@ -126,17 +134,20 @@ class StepRunner:
         A collective call: all ranks choose alike, from the times of all.
         """
         most = self._most_blocks()
-        if self._traffic is None and most:
-            fit = TrafficFit(self._step.own_s, most)
-            steps = _TRAFFIC_STEPS
-            longest_s = ROUNDS * steps * self._step.length_s
-            if longest_s > _TRAFFIC_S:
-                steps = max(1, int(steps * _TRAFFIC_S / longest_s))
-            while (blocks := fit.next()) is not None:
-                self._set_traffic(blocks)
-                fit.add(blocks, self._own_times(steps))
-            self._traffic = tuple(fit.chosen())
-        self._set_traffic(self._traffic or [0] * len(self._step.own_s))
+        nothing = [0] * len(self._step.own_s)
+        try:
+            if self._traffic is None and most:
+                fit = TrafficFit(self._step.own_s, most)
+                steps = steps_of_round(ROUNDS, self._step.length_s)
+                while (blocks := fit.next()) is not None:
+                    self._set_traffic(blocks)
+                    fit.add(blocks, self._own_times(steps))
+                self._traffic = tuple(fit.chosen())
+            self._set_traffic(self._traffic or nothing)
+        except engine.UnsupportedError as error:  # raised on all ranks
+            self._rank.notice(f"no memory traffic runs beside the calls: {error}")
+            self._traffic = ()
+            self._set_traffic(nothing)
 
     def _most_blocks(self) -> int:
         """The most blocks beside a call on every rank; 0 if there is nothing to choose."""
@@ -145,11 +156,19 @@ class StepRunner:
         return int(min(self._rank.rank_group.gather([float(own)])))
 
     def _set_traffic(self, blocks: Sequence[int]) -> None:
+        """Raises UnsupportedError on all ranks if one of them has no memory for it."""
         by_call = [
             (blocks[one.number], one.beside_s) if one.number >= 0 else (0, 0.0)
             for one in self._step.calls
         ]
-        in_step(self._rank.agreement, partial(self._replay.set_traffic, by_call))
+
+        def set_own() -> None:
+            try:
+                self._replay.set_traffic(by_call)
+            except engine.OutOfMemoryError as error:
+                raise engine.UnsupportedError(str(error)) from None
+
+        in_step(self._rank.agreement, set_own)
 
     def _own_times(self, steps: int) -> list[float]:
         """The time of each numbered call, on the rank that waits least."""
@@ -158,23 +177,30 @@ class StepRunner:
         return [min(told[number :: len(numbers)]) for number in numbers]
 
     def _keep_waits(self) -> None:
-        """Lets ranks wait for each other in a call as long as in the program.
+        """Brings the time that ranks wait for each other in a call nearer to the program's.
 
         What a rank waits too long by, it begins later. Gaps are kept from call to call, but kernels
         of ranks do not end at the same moment, by some microseconds. A collective call.
         """
+        if self._gaps not in self._later_s:
+            self._later_s[self._gaps] = self._corrections_s()
+        self._replay.set_later(self._later_s[self._gaps])
+
+    def _corrections_s(self) -> list[float]:
+        """By how much each call of this rank begins later. A collective call."""
+        later_s = [0.0] * len(self._step.calls)
         size = len(self._step.own_s)
         if not size or size * self._rank.job.ranks > _MOST_SHARED:
-            return
+            return later_s
         program_s = [math.inf] * size
         for call in self._step.calls:
             if call.number >= 0:
                 program_s[call.number] = call.time_s
         told = self._rank.rank_group.gather(program_s)
         least_s = [min(told[number::size]) for number in range(size)]
-        later_s = [0.0] * len(self._step.calls)
+        steps = steps_of_round(WAIT_ROUNDS, self._step.length_s)
         for _ in range(WAIT_ROUNDS):
-            own_s = self._median_times(_TRAFFIC_STEPS)
+            own_s = self._median_times(steps)
             told = self._rank.rank_group.gather(own_s)
             for place, call in enumerate(self._step.calls):
                 if call.number < 0:
@@ -183,6 +209,7 @@ class StepRunner:
                 error_s = waited_s - (call.time_s - least_s[call.number])
                 later_s[place] = corrected_s(later_s[place], error_s, call.time_s)
             self._replay.set_later(later_s)
+        return later_s
 
     def _median_times(self, steps: int) -> list[float]:
         """The time of each numbered call on this rank, infinite for those of others."""

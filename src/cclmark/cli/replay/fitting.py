@@ -54,8 +54,7 @@ def fitted_replays(
     """
     if flags.resume is not None:
         return _chosen_before(flags, replay, flags.resume), []
-    if journal.exists() and journal.stat().st_size:
-        raise UsageError(f"the journal {journal} exists. Choose another place with --journal FILE.")
+    _check_unused(journal)
     gaps = [flags.gaps] if flags.gaps else [KEEP, FIXED]
     plan = fit_plan(replay, gaps, request.devices.runtime)
     print(
@@ -76,16 +75,26 @@ def fitted_replays(
     return in_ways(replay, [one.way for one in chosen]), [notice]
 
 
-def measured_traffic(request: Request, replay: Replay, journal: Path) -> list[int]:
+def shared_traffic(
+    flags: ReplayFlags, request: Request, replay: Replay, journal: Path
+) -> list[int]:
     """Returns the traffic beside the calls that the default needs, measured before.
 
-    A variant whose calls take longer would choose none. Raises CclmarkError if it is not measured.
+    A variant whose calls take longer would choose none. A run that is resumed keeps what it chose,
+    if it has a result. Raises CclmarkError if it is not measured.
     """
+    if flags.resume is not None:
+        for one in read_journal(flags.resume).replays:
+            if one.is_measured and one.replay.traffic:
+                return one.traffic
+    _check_unused(journal)
     settings = msgspec.structs.replace(request.settings, iterations=1, warmup=0, check=0, inject=[])
     own = replace(request, settings=settings, planned=[replay], pending=(), warnings=())
     path = unused(journal.parent, f"{journal.stem}-traffic")
     _, outcome = measure_part(own, path)
-    measured = [one for one in read_journal(path).replays if one.is_measured]
+    # An interrupted run may have no journal yet.
+    replays = read_journal(path).replays if path.exists() else []
+    measured = [one for one in replays if one.is_measured]
     if measured:
         return measured[0].traffic
     error = CclmarkError(
@@ -94,6 +103,12 @@ def measured_traffic(request: Request, replay: Replay, journal: Path) -> list[in
     )
     error.exit_code = EXIT_MISSING if outcome.exit_code == EXIT_OK else outcome.exit_code
     raise error
+
+
+def _check_unused(journal: Path) -> None:
+    """Raises UsageError if the journal exists, before anything is measured for it."""
+    if journal.exists() and journal.stat().st_size:
+        raise UsageError(f"the journal {journal} exists. Choose another place with --journal FILE.")
 
 
 def _chosen_before(flags: ReplayFlags, replay: Replay, path: Path) -> list[Replay]:

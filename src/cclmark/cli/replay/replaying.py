@@ -11,10 +11,11 @@ from pathlib import Path
 
 import msgspec
 
+from cclmark.analysis.traffic_fit import ROUNDS
 from cclmark.cli.chosen_libraries import unknown_library
 from cclmark.cli.computes import compute_of
 from cclmark.cli.option_values import check_limits
-from cclmark.cli.replay.fitting import check_fit, fitted_replays, measured_traffic
+from cclmark.cli.replay.fitting import check_fit, fitted_replays, shared_traffic
 from cclmark.cli.replay.replay_options import ReplayFlags
 from cclmark.cli.step_runs import faults_of, rounds_of, step_settings, step_variants
 from cclmark.cli.usual_references import usual_references
@@ -34,7 +35,7 @@ from cclmark.plan.libraries import (
     torch_backend_of,
 )
 from cclmark.plan.overlaps import Compute
-from cclmark.plan.replay_choices import DROP, KEEP, LEAST_STEPS
+from cclmark.plan.replay_choices import DROP, KEEP, LEAST_STEPS, WAIT_ROUNDS, steps_of_round
 from cclmark.plan.replays import Replay, replays_of
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import FIT, NO_COMPUTE, OF_PROFILE
@@ -136,12 +137,6 @@ def _measure(
     if flags.compute == FIT:
         check_fit(flags, found, coordinator)
     has_traffic = _has_traffic(flags, found, devices.runtime)
-    if has_traffic and coordinator.placement is not None and len(variants) * rounds > 1:
-        has_traffic = False
-        notices.append(
-            "nothing runs beside the calls: their traffic is measured by ranks that are started "
-            f"before, which is impossible below {coordinator.placement.launcher}"
-        )
     replay = Replay(
         variant=DEFAULT,
         round=0,
@@ -169,9 +164,11 @@ def _measure(
         coordinator=coordinator,
     )
     journal = flags.journal
+    if flags.compute != FIT:
+        _announce(flags, found, request, has_traffic=has_traffic)
     if replay.traffic and len(request.planned) > 1:
         journal = journal or new_journal(_stem(ranks))
-        parts = found.step.by_rank(measured_traffic(request, replay, journal))
+        parts = found.step.by_rank(shared_traffic(flags, request, replay, journal))
         request = replace(request, attachment=[msgspec.msgpack.encode(part) for part in parts])
     if flags.compute == FIT:
         journal = journal or new_journal(_stem(ranks))
@@ -185,7 +182,7 @@ def _measure(
             )
         planned = [one for each in fitted for one in replays_of(each, variants, rounds)]
         request = replace(request, planned=planned, warnings=[*request.warnings, *notices])
-    _announce(flags, found, len(request.planned))
+        _announce(flags, found, request, has_traffic=has_traffic)
     return record(
         request,
         lambda output: _exporter(flags, output),
@@ -203,8 +200,8 @@ def _has_traffic(flags: ReplayFlags, found: FoundStep, runtime: str) -> bool:
     return is_asked and runtime == "cuda" and any(found.step.own_s)
 
 
-def _announce(flags: ReplayFlags, found: FoundStep, replays: int) -> None:
-    """Prints how long the run takes at least, if its steps are long."""
+def _announce(flags: ReplayFlags, found: FoundStep, request: Request, *, has_traffic: bool) -> None:
+    """Prints how long the run takes, if its steps are long."""
     if flags.gaps == DROP:
         return
     length_s = max(call.begin_s + call.time_s for own in found.step.calls for call in own)
@@ -212,13 +209,25 @@ def _announce(flags: ReplayFlags, found: FoundStep, replays: int) -> None:
     warm_up = 1 if flags.warmup is None else flags.warmup
     # One step connects, and the outputs of another one are checked.
     steps = 1 + bool(flags.check) + warm_up + timed
-    if steps * replays * length_s < _LONG_S:
+    traffic = ROUNDS * (1 + steps_of_round(ROUNDS, length_s)) if has_traffic else 0
+    waits = 0  # or steps after which ranks wait about as in the program
+    if found.step.own_s and request.devices.runtime != "host":
+        waits = WAIT_ROUNDS * (1 + steps_of_round(WAIT_ROUNDS, length_s))
+    replays = len(request.planned)
+    repeated = f"at least {steps + waits} times"
+    if replays > 1:
+        repeated += f" in each of {replays} replays"
+    total = replays * (steps + waits)
+    if traffic:
+        # Ranks that are started for it time one step.
+        total += traffic + (2 + waits if replays > 1 else 0)
+        repeated += f", and up to {traffic} times to choose memory traffic"
+    if total * length_s < _LONG_S:
         return
     print(
         f"cclmark: a step takes about {clock_text(length_s)}, as in the program, and is "
-        f"repeated at least {steps} times{f' in each of {replays} replays' if replays > 1 else ''}:"
-        f" about {clock_text(steps * replays * length_s)}. -n and -w set the number of steps, "
-        "--gaps drop omits the time between calls",
+        f"repeated {repeated}: about {clock_text(total * length_s)}. -n and -w set the number of "
+        "timed steps, --gaps drop omits the time between calls",
         file=sys.stderr,
     )
 

@@ -41,6 +41,7 @@ def _measure(
     communicators = _join_groups(rank, device, step, library, options)
     runner, compute = None, None
     way: ReplayWay | None = None
+    later_s: dict[str, list[float]] = {}
     ways = {items[index].way for index in indices}
     try:
         for index in indices:
@@ -55,7 +56,10 @@ def _measure(
                         compute = open_compute(context, item.compute)
                     runner = in_step(
                         rank.agreement,
-                        partial(StepRunner, rank, device, step, item.gaps, communicators, compute),
+                        partial(
+                            StepRunner,
+                            *(rank, device, step, item.gaps, communicators, compute, later_s),
+                        ),
                     )
                 except (engine.MissingError, engine.UnsupportedError) as error:
                     # Raised on all ranks. What all replays require ends the run.
