@@ -240,7 +240,7 @@ def noise_of_machines(notice: Callable[[str], None]) -> OwnNoiseOf:
 
     def own_noise(header: Header) -> OwnNoise:
         nonlocal is_readable
-        key = machine_of(header, header.run_id), method_of(header.settings)
+        key = machine_of(header, header.run_id), method_of(header)
         if key not in known and is_readable:
             try:
                 known[key] = opened().own_noise(header)
