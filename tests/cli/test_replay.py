@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -404,7 +405,8 @@ def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
 def test_a_late_rank_makes_the_others_wait(cclmark, fake_cuda, profiled):
     late = cclmark("replay", profiled, *FAST, "--inject", "delay:rank=1,ms=30", env=fake_cuda.env())
     (result,) = late.journal.replays
-    waiting, other = (min(values) for values in result.communication_s)
+    # In a step in which the machine keeps the other rank back as well, nothing is waited for.
+    waiting, other = (median(values) for values in result.communication_s)
     assert waiting >= 0.025
     assert other < waiting
 

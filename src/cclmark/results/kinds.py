@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, Protocol, TypeVar
@@ -85,16 +85,23 @@ def _are_equally_long(lists: Sequence[Sequence[object]]) -> bool:
 
 
 def _are_of_ranks(
-    samples: Iterable[Samples | None], verification: Verification | None, ranks: int
+    samples: Iterable[Samples | None],
+    verification: Verification | None,
+    ranks: int,
+    names: Container[int] | None = None,
 ) -> bool:
-    """Whether each sample has a time of every rank, and findings are of ranks."""
+    """Whether each sample has a time of every rank, and findings are of ranks.
+
+    ``names``: the numbers of the ranks in findings, by default from 0 on.
+    """
+    known = range(ranks) if names is None else names
     return all(
         _have(ranks, *one.host_s, *one.device_s, *one.enqueue_s)
         and len(one.host_s) == len(one.device_s) == len(one.enqueue_s)
         for one in samples
         if one is not None
     ) and all(
-        0 <= one.rank < ranks for one in (verification.findings if verification is not None else ())
+        one.rank in known for one in (verification.findings if verification is not None else ())
     )
 
 
@@ -206,9 +213,12 @@ class CaseResult(ExplainedResult[Case], tag="case", omit_defaults=True):
 
     @property
     def is_consistent(self) -> bool:
-        """Whether samples and findings are of the ranks of the case."""
+        """Whether samples and findings are of the ranks of the case.
+
+        Findings of a pair have the numbers that its ranks have in the run.
+        """
         samples = (self.samples, None if self.device is None else self.device.samples)
-        return _are_of_ranks(samples, self.verification, self.case.ranks)
+        return _are_of_ranks(samples, self.verification, self.case.ranks, self.case.pair)
 
 
 class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
