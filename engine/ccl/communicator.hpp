@@ -70,7 +70,7 @@ class MemorySource {
 struct BufferKind {
   Registration registration = Registration::none;
   MemoryKind memory = MemoryKind::plain;
-  std::shared_ptr<MemorySource> source;
+  std::shared_ptr<MemorySource> source = nullptr;
   bool operator==(const BufferKind&) const = default;
 };
 
