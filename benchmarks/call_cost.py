@@ -6,7 +6,7 @@
 DIR holds nccl-tests' programs built with MPI=1. In each round, nccl-tests (-n 20 -w 5, a process
 per device, its slowest rank) and cclmark run in turn for each operation, both once more, so that
 each program is compared with itself too. On machines where the cost of a call has two levels from
-process to process, medians compare how often each level was met. So the levels are told apart:
+process to process, medians compare how often each level was met. So the levels are separated:
 values of a case that lie above the largest gap between sorted neighbours, if that gap is 10 % or
 more, are of the upper level. Printed are the medians of both levels, the ratios within them, and
 the share of runs on the lower level.

@@ -194,7 +194,7 @@ class TestChecking:
         journal = str(cclmark("barrier", "--devices", "host:2", "-n", "3", "-w", "1").journal_path)
         for more in ((), ("--fail-below", "90%")):
             message = refs("references", "check", journal, *more, code=2).message
-            assert "holds only barriers, which move no data: there is no reference of a" in message
+            assert "holds only barriers, which move no data and have no" in message
 
     def test_hostile_names_do_nothing(self, refs, tmp_path):
         text = Path(SWEEP).read_text().replace('"float32"', '"\\u001b[2J<script>|"')

@@ -87,9 +87,7 @@ def _require_figures(run: Journal, name: str) -> None:
         what = kind.noun if run.results else "no results"
         raise UsageError(f"{name} holds {what}, but no figures to compare with references")
     if not any(one.item.work in SUBJECTS for one in run.timed):
-        raise UsageError(
-            f"{name} holds only barriers, which move no data: there is no reference of a barrier"
-        )
+        raise UsageError(f"{name} holds only barriers, which move no data and have no references")
 
 
 def _devices(run: Journal) -> str:
