@@ -22,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from fidelity import OUT_OF_PLACE_ONLY, mpirun, run
+from fidelity import OUT_OF_PLACE_ONLY, mpirun, run, times_in
 
 OPERATIONS = "all_reduce,all_gather,reduce_scatter,broadcast,alltoall,sendrecv"
 LEAST_GAP = 0.10
@@ -33,13 +33,7 @@ def theirs(args: argparse.Namespace, operation: str) -> dict[Key, float]:
     """Microseconds by operation, size and placement, as nccl-tests prints them."""
     flags = ["-b", args.begin, "-e", args.end, "-f", args.factor, "-n", "20", "-w", "5", "-a", "3"]
     text, _ = run(mpirun(args.ranks, args.nccl_tests / f"{operation}_perf", flags))
-    times: dict[Key, float] = {}
-    for line in text.splitlines():
-        cells = line.split()
-        if len(cells) == 13 and cells[0].isdigit():
-            for column, in_place in ((5, False), (9, True)):
-                times.setdefault((operation, int(cells[0]), in_place), float(cells[column]))
-    return times
+    return {(operation, *place): time_us for place, time_us in times_in(text).items()}
 
 
 def ours(args: argparse.Namespace, operation: str) -> dict[Key, float]:

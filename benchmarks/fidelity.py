@@ -58,11 +58,8 @@ def mpirun(ranks: int, program: Path, flags: list[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def theirs(args: argparse.Namespace, operation: str) -> dict[tuple[int, bool], float]:
-    """Microseconds by size and placement, as nccl-tests prints them."""
-    flags = ["-b", args.begin, "-e", args.end, "-f", args.factor, "-n", "20", "-w", "5", "-c", "0"]
-    flags += ["-a", "3"]  # the slowest rank's time, as cclmark reports
-    text, _ = run(mpirun(args.ranks, args.nccl_tests / f"{operation}_perf", flags))
+def times_in(text: str) -> dict[tuple[int, bool], float]:
+    """Microseconds by size and placement (in place or not) in the output of nccl-tests."""
     times: dict[tuple[int, bool], float] = {}
     for line in text.splitlines():
         cells = line.split()
@@ -70,6 +67,14 @@ def theirs(args: argparse.Namespace, operation: str) -> dict[tuple[int, bool], f
             times.setdefault((int(cells[0]), False), float(cells[5]))
             times.setdefault((int(cells[0]), True), float(cells[9]))
     return times
+
+
+def theirs(args: argparse.Namespace, operation: str) -> dict[tuple[int, bool], float]:
+    """Microseconds by size and placement, as nccl-tests prints them."""
+    flags = ["-b", args.begin, "-e", args.end, "-f", args.factor, "-n", "20", "-w", "5", "-c", "0"]
+    flags += ["-a", "3"]  # the slowest rank's time, as cclmark reports
+    text, _ = run(mpirun(args.ranks, args.nccl_tests / f"{operation}_perf", flags))
+    return times_in(text)
 
 
 def ours(args: argparse.Namespace, operation: str) -> dict[tuple[int, bool], float]:

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from fidelity import mpirun, run
+from fidelity import mpirun, run, times_in
 
 OPERATIONS = "all_gather,all_reduce,reduce_scatter,broadcast,alltoall,sendrecv"
 Key = tuple[str, int]
@@ -31,10 +31,9 @@ def theirs(args: argparse.Namespace) -> dict[Key, float]:
     times: dict[Key, float] = {}
     for operation in args.operations.split(","):
         text, _ = run(mpirun(args.ranks, args.nccl_tests / f"{operation}_perf", flags))
-        for line in text.splitlines():
-            cells = line.split()
-            if len(cells) == 13 and cells[0].isdigit() and int(cells[0]) > 0:
-                times.setdefault((operation, int(cells[0])), float(cells[5]))
+        for (size, in_place), time_us in times_in(text).items():
+            if size > 0 and not in_place:
+                times[operation, size] = time_us
     return times
 
 

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from statistics import median, stdev
 
-from fidelity import OUT_OF_PLACE_ONLY, mpirun, run
+from fidelity import OUT_OF_PLACE_ONLY, mpirun, run, times_in
 
 from cclmark.results.journal import read_journal
 
@@ -52,15 +52,11 @@ def theirs(args: argparse.Namespace, operation: str) -> dict[Key, float]:
     flags = ["-b", args.begin, "-e", args.end, "-f", args.factor, "-n", "20", "-w", "5", "-c", "0"]
     flags += ["-a", "3", "-G", str(args.launches)]
     text, _ = run(mpirun(args.ranks, args.nccl_tests / f"{operation}_perf", flags))
-    times: dict[Key, float] = {}
-    for line in text.splitlines():
-        cells = line.split()
-        if len(cells) == 13 and cells[0].isdigit():
-            for column, in_place in ((5, False), (9, True)):
-                if not (in_place and operation in OUT_OF_PLACE_ONLY):
-                    key = (operation, int(cells[0]), in_place)
-                    times.setdefault(key, float(cells[column]) * 1e-6)
-    return times
+    return {
+        (operation, size, in_place): time_us * 1e-6
+        for (size, in_place), time_us in times_in(text).items()
+        if not (in_place and operation in OUT_OF_PLACE_ONLY)
+    }
 
 
 def variation(values: list[float]) -> float:
