@@ -78,6 +78,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("flags", nargs="*", help="more flags for cclmark, after --")
     args = parser.parse_args()
+    if args.keep:
+        args.keep.mkdir(parents=True, exist_ok=True)
     found: dict[Key, dict[str, list[float]]] = {}
     for number in range(args.runs):
         keep = args.keep / f"run-{number + 1}.jsonl" if args.keep else None

@@ -120,9 +120,7 @@ class Background:
     def workers(self) -> list[int]:
         """The processes of the ranks that exist by now, in the order of their start."""
         return sorted(
-            pid
-            for pid, words in tagged_processes(self.tag).items()
-            if "cclmark.run.worker" in words
+            pid for pid, words in tagged_processes(self.tag).items() if "cclmark.run" in words
         )
 
     def wait_for_workers(self, count: int) -> list[int]:

@@ -1,6 +1,6 @@
 """Forks the ranks of a forked program.
 
-A forked rank runs the code of ``python -m cclmark.run.worker`` in a separate process, with the
+A forked rank runs the code of ``python -m cclmark.run`` in a separate process, with the
 job, environment, descriptors, session and parent of a started rank. Modules, torch among them, are
 then imported once for all ranks.
 
@@ -30,7 +30,7 @@ _CLONE_PARENT = 0x8000
 _CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220}  # of the system call
 _MOST_BYTES = 1 << 20
 _HIGH = 500  # no descriptor of a job has such a number
-_WORKER = [sys.executable, "-m", "cclmark.run.worker"]
+_WORKER = [sys.executable, "-m", "cclmark.run"]
 
 
 def are_possible() -> bool:
@@ -60,8 +60,8 @@ def fork_ranks_of_this_program() -> None:
         start_new_session: bool,
         env: Mapping[str, str],
     ) -> subprocess.Popen[bytes]:
-        assert (list(command), stdout, start_new_session) == (_WORKER, 2, True)
-        words = (dict(env), [*pass_fds], str(Path.cwd()), os.sched_getaffinity(0))
+        assert (list(command[:3]), stdout, start_new_session) == (_WORKER, 2, True)
+        words = (list(command), dict(env), [*pass_fds], str(Path.cwd()), os.sched_getaffinity(0))
         socket.send_fds(ours, [pickle.dumps(words)], [stdin.fileno(), 2, *pass_fds])
         return _as_popen(command, int(ours.recv(32)))
 
@@ -118,10 +118,10 @@ def _sibling() -> int:
 
 
 def _become(
-    job: tuple[dict[str, str], list[int], str, set[int]], descriptors: Sequence[int]
+    job: tuple[list[str], dict[str, str], list[int], str, set[int]], descriptors: Sequence[int]
 ) -> NoReturn:
     """Runs the rank."""
-    environment, numbers, directory, processors = job
+    command, environment, numbers, directory, processors = job
     os.setsid()
     # Moved to high numbers first, so that none is overwritten before it has its own number.
     moved = [os.dup2(one, _HIGH + place) for place, one in enumerate(descriptors)]
@@ -139,10 +139,10 @@ def _become(
     sys.stdin = os.fdopen(0, closefd=False)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(write_through=True)
-    sys.argv = ["cclmark.run.worker"]
-    sys.orig_argv = list(_WORKER)
+    sys.argv = command[2:]
+    sys.orig_argv = command
 
-    from cclmark.run import worker
+    from cclmark.run.__main__ import main
 
-    worker.main()
+    main()
     os._exit(0)

@@ -444,6 +444,7 @@ NB_MODULE(_engine, m) {
                      field("group"_a = batch.group, &Batch::group),
                      field("graph_launches"_a = batch.graph_launches, &Batch::graph_launches),
                      field("lead_launches"_a = batch.lead_launches, &Batch::lead_launches),
+                     field("graph"_a = batch.graph, &Batch::graph),
                      field("delay_s"_a = batch.delay_s, &Batch::delay_s),
                      field("warm"_a = batch.warm, &Batch::warm),
                      field("library_barrier"_a = batch.library_barrier, &Batch::library_barrier),

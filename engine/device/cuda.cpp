@@ -525,7 +525,9 @@ class CudaDevice final : public Device {
   /// Apart, since each takes its time to compile: the pattern is needed in every run, copies only
   /// where devices are measured in pairs, reductions only between islands.
   static const char* source_of(std::string_view kernel) {
-    if (kernel == "cclmark_fill" || kernel == "cclmark_verify") return "pattern";
+    if (kernel == "cclmark_fill" || kernel == "cclmark_verify" || kernel == "cclmark_space") {
+      return "pattern";
+    }
     if (kernel == "cclmark_reduce" || kernel == "cclmark_take") return "reduce";
     if (kernel == "cclmark_clock" || kernel == "cclmark_pause" || kernel == "cclmark_traffic") {
       return "clock";

@@ -114,3 +114,12 @@ CCLMARK_KERNEL(cclmark_verify, PatternArguments) {
     }
   }
 }
+
+/// Takes as much of a graph's memory as the kernels of libraries, and does nothing.
+struct SpaceArguments {
+  unsigned long long unused[480];
+};
+
+CCLMARK_KERNEL(cclmark_space, SpaceArguments) {
+  (void)a;
+}

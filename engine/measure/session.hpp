@@ -34,6 +34,7 @@ struct Batch {
   size_t group = 1;              ///< operations that the library launches as one
   size_t graph_launches = 1;     ///< graph only
   size_t lead_launches = 0;      ///< graph only: launches before the first event
+  size_t graph = 0;              ///< graph only: which of several graphs with the same operations
   double delay_s = 0;            ///< this rank waits so long before its first operation
   bool warm = false;             ///< every operation takes the same place of the buffers
   bool library_barrier = false;  ///< ranks meet in the library's barrier, else in the rank group's
@@ -102,8 +103,8 @@ class Session {
   /// other.
   ConcurrentTimes run_beside(const Spans& operations, const Spans& products, Compute& compute);
 
-  /// Captures the operations of a batch that is to be replayed, unless they are already. Local to
-  /// this rank: nothing is executed. Raises UnsupportedError when that cannot be done.
+  /// Captures the operations of a batch that is to be replayed, unless its graph has them already.
+  /// Local to this rank: nothing is executed. Raises UnsupportedError when that cannot be done.
   void capture(const Batch& batch);
 
   /// Runs the operation once and checks its output. See Verification.
@@ -150,7 +151,8 @@ class Session {
   double elapsed_s(const Event& from, const Event& to);
   Concurrency& concurrency();
   void begin(const Batch& batch);
-  void upload_graph(const Batch& batch);
+  CapturedGraph& upload_graph(const Batch& batch);
+  void space_graphs();
 
   Device& device_;
   RankGroup& rank_group_;
@@ -170,9 +172,9 @@ class Session {
   size_t readied_ = 0;             ///< slots that the call was prepared for
   bool is_accepted_ = false;       ///< whether a call of the prepared operation returned
 
-  // Members are destroyed from the last to the first: the graph, the buffers, then the calls.
+  // Members are destroyed from the last to the first: the graphs, the buffers, then the calls.
   MessageBuffers buffers_;
-  CapturedGraph graph_;
+  std::vector<std::unique_ptr<CapturedGraph>> graphs_, spaces_;  ///< by turns
   std::unique_ptr<Concurrency> concurrency_;  ///< once a compute was measured
 };
 

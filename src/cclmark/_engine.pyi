@@ -279,6 +279,7 @@ class Batch:
         group: int = 1,
         graph_launches: int = 1,
         lead_launches: int = 0,
+        graph: int = 0,
         delay_s: float = 0.0,
         warm: bool = False,
         library_barrier: bool = False,

@@ -134,6 +134,39 @@ class Dividing final : public Communicator {
   const void *first_sent = nullptr, *first_received = nullptr;
 };
 
+/// Captures graphs: their numbers of kernels that the engine launches itself, in the order in which
+/// they are instantiated and launched.
+class GraphDevice final : public LazyDevice {
+ public:
+  explicit GraphDevice(bool has_kernels) : LazyDevice(0, 1, -1), has_kernels_(has_kernels) {}
+  void begin_capture(void*) override { kernels_ = 0; }
+  void* end_capture(void*) override {
+    made.push_back(kernels_);
+    ++alive;
+    return new size_t(made.size() - 1);
+  }
+  void launch_graph(void* graph, void*) override {
+    launched.push_back(*static_cast<size_t*>(graph));
+  }
+  void destroy_graph(void* graph) noexcept override {
+    --alive;
+    delete static_cast<size_t*>(graph);
+  }
+  const Kernel& kernel(const char* name) override {
+    if (std::string_view(name) != "cclmark_space") return LazyDevice::kernel(name);
+    if (!has_kernels_) throw MissingError("no compiler");
+    return reinterpret_cast<const Kernel&>(kernels_);
+  }
+  void launch_grid(const Kernel&, void*, const Grid&, void*) override { ++kernels_; }
+
+  std::vector<size_t> made, launched;
+  int alive = 0;
+
+ private:
+  bool has_kernels_;
+  size_t kernels_ = 0;
+};
+
 Operation all_reduce() {
   Operation operation;
   operation.count = 16;
@@ -175,6 +208,42 @@ TEST_CASE("ranks meet in the library's barrier where they are to, right before w
     CHECK(calls({.timing = throughput, .iterations = 20}) == times(21, one));
     CHECK(calls({.timing = throughput, .iterations = 20, .library_barrier = true}) ==
           one + met + times(20, one));
+  });
+}
+
+TEST_CASE("several graphs of the same operations have memory of the driver between them") {
+  run_ranks(1, [&](RankGroup& rank_group) {
+    for (bool has_kernels : {true, false}) {
+      GraphDevice device(has_kernels);
+      Noting communicator;
+      Session session(device, rank_group, communicator);
+      session.reserve(4096, 4096, {});
+      session.prepare(all_reduce(), false, 1);
+      auto batch_of = [](size_t graph) {
+        return Batch{
+            .timing = Timing::graph, .iterations = 20, .graph_launches = 2, .graph = graph};
+      };
+      for (size_t graph : {0, 1, 2, 1}) session.capture(batch_of(graph));
+      CHECK(communicator.calls == times(3 * 20, "all_reduce "));
+      std::vector<size_t> numbers{0, 2, 4};
+      if (has_kernels) {
+        REQUIRE(device.made.size() == 5);
+        CHECK(device.made[0] == 0);
+        CHECK(device.made[1] >= 200);
+        CHECK(device.made[3] == device.made[1]);
+      } else {
+        CHECK(device.made == std::vector<size_t>{0, 0, 0});
+        numbers = {0, 1, 2};
+      }
+      session.run(batch_of(2));
+      session.run(batch_of(0));
+      session.run(batch_of(2));
+      // The first launch of each one uploads it.
+      CHECK(device.launched == std::vector{numbers[2], numbers[2], numbers[2], numbers[0],
+                                           numbers[0], numbers[0], numbers[2], numbers[2]});
+      session.prepare(all_reduce(), false, 1);
+      CHECK(device.alive == 0);
+    }
   });
 }
 

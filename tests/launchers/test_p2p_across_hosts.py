@@ -294,11 +294,14 @@ def killed_while(begun, hosts, condition, what):
     """Kills a rank of the second host as soon as the journal meets a condition; the run's end."""
     begun.wait_for_ranks(1)
     wait_until(lambda: begun.ended() or condition(begun.read()), what)
-    victims = [pid for pid, line in hosts.second.processes().items() if "run.worker" in line]
+    victims = [
+        pid for pid, line in hosts.second.processes().items() if "cclmark.run" in line.split()
+    ]
     os.kill(victims[0], signal.SIGKILL)
     run = begun.finish(PATIENCE_S)
     wait_until(
-        lambda: not any("run.worker" in line for line in hosts.processes().values()), "all end"
+        lambda: not any("cclmark.run" in line.split() for line in hosts.processes().values()),
+        "all end",
     )
     return run
 

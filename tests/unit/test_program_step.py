@@ -30,7 +30,7 @@ def operation(name, group=0, ranks=2, count=256, dtype="float32", is_range=False
     return ProfiledOperation(name, "nccl", group, ranks, dtype, count, count * 4, is_range)
 
 
-def journal_of(operations, windows, groups=None, step_s=None, steps=5):
+def journal_of(operations, windows, groups=None, step_s=None, steps=5, source="plug-in"):
     """A profile without a header, which the step does not need."""
     ranks = len(windows)
     groups = groups or [list(range(ranks))]
@@ -39,7 +39,7 @@ def journal_of(operations, windows, groups=None, step_s=None, steps=5):
         for number, one in enumerate(operations)
     ]
     profile = Profile(
-        "plug-in",
+        source,
         groups=[ProfileGroup("", str(number), list(own)) for number, own in enumerate(groups)],
         processes=[
             ProfileProcess(
@@ -314,15 +314,22 @@ def test_calls_that_ranks_share_have_the_time_of_the_rank_that_waits_least():
             (3, 300 * US, 30 * US, 0, 0),
         ],
     ]
-    step = step_of(journal_of(parts, windows), "p").step
+    step = step_of(journal_of(parts, windows, source="kineto"), "p").step
     # What a root has sent it does not wait for: the time of a broadcast is not known to be shared.
     assert [[one.number for one in own] for own in step.calls] == [[0, -1, 1], [0, -1, 1]]
     assert step.own_s == pytest.approx((70 * US, 20 * US))
     # Without knowledge of other kernels, they may run beside all of a call.
     assert [one.beside_s for one in step.calls[0]] == pytest.approx([100 * US, 50 * US, 20 * US])
+    assert not any(one.is_partial for one in step.calls[0])
     (part, _) = step.by_rank([3, 0])
     assert (part.own_s, part.traffic) == (step.own_s, (3, 0))
     assert step.by_rank()[0].traffic is None
+    # NCCL reports messages to the plug-in without the end of their kernels.
+    found = step_of(journal_of(parts, windows), "p")
+    assert [[one.number for one in own] for own in found.step.calls] == [[0, -1, -1], [0, -1, -1]]
+    assert found.step.own_s == pytest.approx((70 * US,))
+    assert [one.is_partial for one in found.step.calls[0]] == [False, False, True]
+    assert any("sends and receives are not compared" in one for one in found.remarks)
 
 
 def test_a_call_beside_which_nothing_runs_is_not_slowed_down():

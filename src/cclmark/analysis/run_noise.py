@@ -26,9 +26,8 @@ LAUNCHES_UP_TO_S = 16e-6  # launches determine shorter times: operations follow 
 LAUNCHES_OF_SENDS_UP_TO_S = 24e-6
 TORCH_LAUNCHES_UP_TO_S = 64e-6
 # Of device times up to LAUNCHES_UP_TO_S, which contain no launch. Measured over 8 runs on 2 × H200:
-# 0.5 to 1.4 %, and 0.9 to 2.0 % for operations with a root.
+# 0.4 to 1.3 %.
 SHARE_OF_DEVICE_TIMES = 0.01
-SHARE_OF_DEVICE_TIMES_WITH_ROOT = 0.015
 SHARE = 0.006  # of any other time: measured up to 0.6 % from 20 us on
 # Of operations composed of sends and receives, whose ranks get out of step: up to 2.5 %, once
 # 4.1 %.
@@ -125,10 +124,9 @@ def run_noise(
     of_sends = info_of(thing.operation).of_sends
     of_torch = thing.ccl.startswith("torch:")
     if device:
-        rooted = info_of(thing.operation).rooted
         return RunNoise(
             SHARE_OF_SENDS if of_sends else SHARE,
-            short_share=SHARE_OF_DEVICE_TIMES_WITH_ROOT if rooted else SHARE_OF_DEVICE_TIMES,
+            short_share=SHARE_OF_DEVICE_TIMES,
             short_up_to_s=LAUNCHES_UP_TO_S,
         )
     if timing in _ONE_BY_ONE:
@@ -148,7 +146,6 @@ def noise_in_words() -> str:
     return (
         f"{LAUNCH_SHARE:.0%} of times that launches set (up to {LAUNCHES_UP_TO_S * 1e6:g} µs, "
         f"{LAUNCHES_OF_SENDS_UP_TO_S * 1e6:g} µs of operations made of sends), "
-        f"{SHARE_OF_DEVICE_TIMES:.0%} of device times as short as that "
-        f"({SHARE_OF_DEVICE_TIMES_WITH_ROOT:.1%} of operations with a root), "
+        f"{SHARE_OF_DEVICE_TIMES:.0%} of device times as short as that, "
         f"else {SHARE:.1%}, or {SHARE_OF_SENDS:.1%} of operations made of sends, as seen on H200"
     )

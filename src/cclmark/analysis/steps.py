@@ -8,9 +8,10 @@ from statistics import fmean
 
 from cclmark.analysis.statistics import median, median_interval
 from cclmark.analysis.training_summaries import TrainingSummary, limiting_rank, slowest_of
+from cclmark.plan.profiled import PLUG_IN
 from cclmark.results.schema import ProcessTimeline, Profile, ProfileProcess
 
-_PLUG_IN, _KINETO, _EXECUTION_TRACE = "plug-in", "kineto", "execution-trace"
+_KINETO, _EXECUTION_TRACE = "kineto", "execution-trace"
 _IMPORT_A_TRACE = "imported traces of torch.profiler contain all kernels"
 
 
@@ -181,6 +182,6 @@ def _why_unknown(profile: Profile, parts: ProcessTimeline | None) -> str:
     if _has_parts(parts):
         return ""
     unknown = "compute, exposed, idle and hidden are unknown: "
-    if profile.source == _PLUG_IN:
+    if profile.source == PLUG_IN:
         return f"{unknown}the plug-in sees the kernels of communication only; {_IMPORT_A_TRACE}"
     return f"{unknown}the source contains no compute; {_IMPORT_A_TRACE}"

@@ -69,7 +69,7 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
         former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "cclmark.run.worker"],
+                [sys.executable, "-m", "cclmark.run", *_early_runtime(job)],
                 stdin=file,
                 stdout=2,  # output of libraries; standard output is reserved for results
                 pass_fds=(*_of_job(job), *_of_launcher(job)),
@@ -79,6 +79,14 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, former)
     ranks.append(RankProcess(job.rank, process))
+
+
+def _early_runtime(job: Job) -> list[str]:
+    """The runtime that the rank may load before it reads its job, as arguments.
+
+    Not with variables of its own, which a driver may read when it is initialised.
+    """
+    return [] if job.environment or job.runtime == "host" else ["--runtime", job.runtime]
 
 
 def _of_job(job: Job) -> list[int]:

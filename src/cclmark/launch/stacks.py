@@ -192,7 +192,8 @@ def _python(lines: Sequence[str]) -> list[str]:
 
 
 def _starts_a_rank(path: str, name: str) -> bool:
-    own = path.endswith("cclmark/run/worker.py") and name in ("main", "<module>")
+    entries = ("run_rank", "main", "<module>")
+    own = path.endswith(("cclmark/run/worker.py", "cclmark/run/__main__.py")) and name in entries
     return own or path.startswith("<frozen")
 
 

@@ -10,6 +10,8 @@ from cclmark.plan.counts import Count
 from cclmark.plan.items import PROFILE
 from cclmark.plan.sizes import format_size
 
+#: The source of a profile that our plug-in recorded.
+PLUG_IN = "plug-in"
 #: Of a group, and more than any machine has.
 MOST_RANKS = 1 << 20
 

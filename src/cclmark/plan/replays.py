@@ -26,7 +26,8 @@ class ReplayedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     far as this rank has to know them. ``begin_s``: after the start of the step; ``time_s``: of its
     kernel in the program, 0 if unknown. ``number``: of the call in the step of all ranks, the same
     one for all that take part in it; -1 if their waiting for each other is unknown.
-    ``beside_s``: how long other kernels ran meanwhile, at most ``time_s``.
+    ``beside_s``: how long other kernels ran meanwhile, at most ``time_s``. ``is_partial``: whether
+    ``time_s`` is only a part of the kernel's, so that nothing is compared with it.
     """
 
     group: Count
@@ -40,6 +41,7 @@ class ReplayedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     matrix: tuple[int, ...] = ()
     number: int = -1
     beside_s: float = 0.0
+    is_partial: bool = False
 
 
 class RankStep(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
-from cclmark.plan.profiled import ProfiledOperation
+from cclmark.plan.profiled import PLUG_IN, ProfiledOperation
 from cclmark.plan.replays import EXCHANGE, OriginalStep, ProgramStep, ReplayedCall
 from cclmark.profile.deadlocks import Launch, join_deadlocked
 from cclmark.profile.intervals import length_of, union_of
@@ -116,9 +116,12 @@ def step_of(journal: Journal, name: str) -> FoundStep:
         )
     shifts_s = _shifts(steps, operations, groups)
     matrices = _matrices(steps, operations, groups)
-    shared, own_s = _shared(steps, operations, groups)
+    # NCCL stamps the end of a kernel when its first thread has finished, which in a kernel of
+    # messages works on one of them only.
+    has_partial = profile.source == PLUG_IN
+    shared, own_s = _shared(steps, operations, groups, messages=not has_partial)
     calls = tuple(
-        tuple(_calls(one, operations, numbers, matrices, shared, shifts_s[one.number]))
+        tuple(_calls(one, operations, numbers, matrices, shared, shifts_s[one.number], has_partial))
         for one in steps
     )
     remarks = [*_remarks(profile, windows, operations)]
@@ -420,12 +423,15 @@ def _shared(
     steps: Sequence[_Rank],
     operations: Sequence[ProfiledOperation],
     groups: Sequence[tuple[int, ...]],
+    *,
+    messages: bool,
 ) -> tuple[dict[tuple[int, int], int], tuple[float, ...]]:
     """The number of each launch that ranks share, by rank and place, and its own time.
 
     Its kernels end together, so that the rank that came last, and waited least, shows the time that
     the operation takes. That is so for operations in which every rank needs data of all others, and
-    for messages between the two ranks of a group.
+    for messages between the two ranks of a group. ``messages``: whether the times of messages are
+    those of their kernels.
     """
     by_key: dict[tuple[int, bool, int], list[tuple[int, int]]] = {}
     for one in steps:
@@ -435,7 +441,7 @@ def _shared(
             is_message = own.operation in MESSAGES
             key = own.group, is_message
             counts[key] = counts.get(key, 0) + 1
-            is_pair = is_message and len(groups[own.group]) == _PAIR
+            is_pair = messages and is_message and len(groups[own.group]) == _PAIR
             if is_pair or own.operation in SYNCHRONIZING:
                 by_key.setdefault((*key, counts[key]), []).append((one.number, place))
     found: dict[tuple[int, int], int] = {}
@@ -465,6 +471,7 @@ def _calls(
     matrices: dict[tuple[int, int], tuple[int, ...]],
     shared: dict[tuple[int, int], int],
     shift_s: float,
+    has_partial: bool,
 ) -> Iterator[ReplayedCall]:
     streams: dict[int, int] = {}
     for number, launch in enumerate(one.launches):
@@ -486,6 +493,7 @@ def _calls(
             matrix=matrix,
             number=shared.get((one.number, number), -1),
             beside_s=_beside_s(launch) if one.is_timed else 0.0,
+            is_partial=has_partial and bool(matrix),
         )
 
 
@@ -598,6 +606,11 @@ def _remarks(
     if any(not profile.groups[operations[index].group].ranks for index in used):
         yield "the profile does not name the ranks of a group that all ranks use: all are assumed"
     rooted = {operations[index].operation for index in used if _is_rooted(operations[index])}
+    if profile.source == PLUG_IN and any(operations[one].operation in MESSAGES for one in used):
+        yield (
+            "the times of sends and receives are not compared: NCCL reports them to the plug-in "
+            "without the end of their kernels"
+        )
     if rooted:
         names = ", ".join(sorted(rooted))
         yield f"the profile does not contain the roots of {names}: rank 0 is taken"

@@ -22,6 +22,7 @@ from cclmark.explain.chaining import VARIABLES, chained
 from cclmark.explain.plugin_log import open_plugin_log, plugin_path
 from cclmark.launch.descendants import Descendants, SeenProcess
 from cclmark.launch.program import ProgramEnd, run_program
+from cclmark.plan.profiled import PLUG_IN
 from cclmark.printable import plain, plain_lines, printable
 from cclmark.profile.profile_assembly import Assembled, assemble
 from cclmark.profile.profile_gaps import (
@@ -141,7 +142,7 @@ def _assembled(
     )
     complete_groups(processes)
     numbered = number_by_process(processes)
-    assembled = assemble("plug-in", processes)
+    assembled = assemble(PLUG_IN, processes)
     code = run.end.exit_code if run.end is not None else EXIT_OK
     problems = [*run.unreadable, *losses_of(run.logs)]
     if not assembled.results:

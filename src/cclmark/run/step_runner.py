@@ -329,7 +329,7 @@ class _Times:
         own_calls = [[one for one in self._step.calls if one.operation == n] for n in operations]
         ratios: list[list[float]] = [[] for _ in operations]
         for call, values in zip(self._step.calls, self._by_call, strict=True):
-            if call.time_s > 0:
+            if call.time_s > 0 and not call.is_partial:
                 ratios[call.operation].append(max(0.0, median(values)) / call.time_s)
         told = self._rank.rank_group.gather(
             [
@@ -337,7 +337,7 @@ class _Times:
                 for calls, own, values in zip(own_calls, ratios, self._by_operation, strict=True)
                 for value in (
                     len(calls),
-                    sum(one.time_s for one in calls),
+                    sum(one.time_s for one in calls if not one.is_partial),
                     median(values),
                     min(own, default=math.inf),
                     max(own, default=0.0),

@@ -1,7 +1,7 @@
 """One rank: opens its device, joins the communicator, measures the cases and reports results.
 
-Started by the launcher as ``python -m cclmark.run.worker`` with its job on standard input, or by an
-mpirun with the file that contains the jobs of all ranks.
+Started by the launcher as ``python -m cclmark.run`` with its job on standard input, or by an mpirun
+with the file that contains the jobs of all ranks.
 """
 
 from __future__ import annotations
@@ -161,14 +161,17 @@ def _descends_from(ancestor: int) -> bool:
     return False
 
 
-def main() -> None:
-    """Runs the job of this rank. Exits without teardown, since vendors' exit handlers may hang."""
+def run_rank(jobs: str) -> None:
+    """Runs the job of this rank: from the file ``jobs`` of an mpirun, or from standard input.
+
+    Exits without teardown, since vendors' exit handlers may hang.
+    """
     # The supervisor reports the signal. An exception in the middle of a call would be less clear.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by start_rank
     try:
-        job = _job_of_mpirun(sys.argv[1]) if len(sys.argv) > 1 else _job_on_standard_input()
+        job = _job_of_mpirun(jobs) if jobs else _job_on_standard_input()
     except msgspec.DecodeError:
         os._exit(1)  # the launcher exited while it wrote the job, and reports the reason itself
     except OSError as error:
@@ -178,7 +181,7 @@ def main() -> None:
         _answer_with_stacks(job.stack_fd)
     client = Client(job)  # one for each rank: the server refuses a second one
     try:
-        worker = Worker(job, client, under_mpirun=len(sys.argv) > 1 or job.mpi)
+        worker = Worker(job, client, under_mpirun=bool(jobs) or job.mpi)
     except (engine.EngineError, MemoryError, OSError) as error:
         client.send(Failed(job.rank, job.token, "error", str(error), "start-up", -1))
         client.close()
@@ -195,7 +198,3 @@ def main() -> None:
 
         worker.fail(RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
         worker.leave(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,7 @@ from pathlib import Path
 from cclmark import signals
 from cclmark.run import worker
 
-_run_module, _main = runpy.run_module, worker.main
+_run_module, _rank = runpy.run_module, worker.run_rank
 
 
 def _customize():
@@ -25,9 +25,9 @@ def _run_program(*arguments, **options):
     return _run_module(*arguments, **options)
 
 
-def _run_rank():
+def _run_rank(jobs):
     _customize()
-    _main()
+    _rank(jobs)
 
 
-runpy.run_module, worker.main = _run_program, _run_rank
+runpy.run_module, worker.run_rank = _run_program, _run_rank
