@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path
-from cclmark.tune.table_file import Rule, Table, written
+from cclmark.tune.table_file import Rule, RuleTable, written
 from commands import wait_until
 from patience import scaled
 
@@ -235,7 +235,7 @@ def test_a_shared_proxy_thread_outlives_the_communicator(
 def test_a_tuner_leaves_the_log_to_the_calls(cclmark, job, tmp_path):
     rule = Rule("all_reduce", 2, 1, 1 << 20, 1 << 20, "tree", "ll128", 7)
     table = tmp_path / "tuner.table"
-    table.write_text(written(Table("nccl", "2.28.9", "CCLMark Fake GPU", None, [rule])))
+    table.write_text(written(RuleTable("nccl", "2.28.9", "CCLMark Fake GPU", None, [rule])))
     tuner = {"NCCL_TUNER_PLUGIN": str(plugin_path()), "CCLMARK_TUNER_TABLE": str(table)}
     words, env = job(steps=12, **tuner)
     run = cclmark("profile", "--logs", "logs", "--", *words, env=env)

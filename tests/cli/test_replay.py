@@ -11,7 +11,7 @@ from statistics import median
 
 import pytest
 
-from cclmark.analysis.replay_summaries import summaries_of_replays
+from cclmark.kinds.replay.figures import summaries_of_replays
 from cclmark.recording.replay_fit import chosen_of
 from cclmark.results.journal import read_journal
 from commands import wait_until
@@ -428,7 +428,8 @@ def test_variants_rounds_and_formats(cclmark, fake_cuda, profiled):
         "NCCL_PROTO=LL",
         "NCCL_PROTO=Simple",
     }
-    assert run.out.count("NCCL_PROTO=") == 2
+    assert run.out.count("\n  NCCL_PROTO=") == 2  # rows
+    assert run.out.count("\n  with NCCL_PROTO=") == 2  # the same ratios in words
     assert "two rounds do not determine an interval: raise --rounds to 3 or more" in run.out
     assert not re.search(r"NCCL_PROTO=LL .* to [\d.]+\)", run.out)
     journal = str(run.journal_path)

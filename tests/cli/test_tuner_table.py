@@ -11,11 +11,11 @@ from test_explain import BY_SIZE, EAGER, VERSIONS, choices, sampled
 from test_fake_vendors import RCCL, env_of  # noqa: F401 - a fixture
 
 from cclmark.explain.plugin_log import plugin_path, read_plugin_log
-from cclmark.tune.table_file import Rule, Table, written
+from cclmark.tune.table_file import Rule, RuleTable, written
 
 WITHOUT_PROFILERS = 22100  # the first version of the tuner's interface that is supported
 RING = Rule("all_reduce", 2, 1, 32768, 131072, "ring", "ll128", 7)
-TABLE = Table("nccl", "2.28.9", "CCLMark Fake GPU", None, [RING])
+TABLE = RuleTable("nccl", "2.28.9", "CCLMark Fake GPU", None, [RING])
 CHANGED = ("ring", "LL128", 7)
 LINE = 7  # of the first rule
 RING_SIMPLE_5 = "125"  # what another tuner chooses
@@ -390,7 +390,7 @@ def test_a_copy_of_the_plug_in_applies_the_table(bench, tmp_path):
 @pytest.mark.parametrize("library", ["rccl", "nccl"])
 def test_rccl_has_tables_of_its_own(cclmark, env_of, tmp_path, library):  # noqa: F811
     path = tmp_path / "table"
-    path.write_text(written(Table(library, "2.28.3", "CCLMark Fake MI", None, [RING])))
+    path.write_text(written(RuleTable(library, "2.28.3", "CCLMark Fake MI", None, [RING])))
     names = {"NCCL_TUNER_PLUGIN": str(plugin_path()), "CCLMARK_TUNER_TABLE": str(path)}
     run = cclmark(
         *("all_reduce", *EAGER, "--explain", "--devices", "hip:0-1", "--ccl", "rccl"),

@@ -13,7 +13,7 @@ from cclmark.report.overview import measured_words
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.schema import Explanation, Finding, Footer, Imported, Trace, Verification
+from cclmark.results.schema import Explanation, Footer, Imported, Trace, Verification, WrongOutput
 from reports import headline_of, insights_on
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -82,7 +82,7 @@ def test_of_a_good_machine_nothing_stands_out():
 
 
 def test_wrong_data_comes_first():
-    wrong = Verification(wrong=3, findings=[Finding(1, 3, 0, "1", "2")])
+    wrong = Verification(wrong=3, findings=[WrongOutput(1, 3, 0, "1", "2")])
     journal = changed(COLLECTIVES, 5, status="wrong", verification=wrong)
     first = insights_on(journal)[0]
     assert first.kind == "bad"
@@ -195,7 +195,7 @@ def test_blocks_that_were_swept_are_no_slow_pairs():
 
 def test_wrong_data_is_no_peak():
     at = place_of("all_reduce", 512 << 20)
-    wrong = Verification(wrong=1, findings=[Finding(3, 1, 7, "1", "2")])
+    wrong = Verification(wrong=1, findings=[WrongOutput(3, 1, 7, "1", "2")])
     summary = replace(COLLECTIVES.results[at].summary, busbw_bytes_per_s=9e11)
     journal = changed(COLLECTIVES, at, status="wrong", verification=wrong, summary=summary)
     assert "900" not in headline_of(journal)

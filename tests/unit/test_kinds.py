@@ -161,7 +161,7 @@ BRANCH = re.compile(
     r"\.(transfers|checks|memories|trials|overlaps|trainings|replays|profiled|objects|pieces)\b"
 )
 OF_ONE_KIND = re.compile(
-    r"^(plan/|results/kinds\.py|results/journal\.py|profile/|references/copy_"
+    r"^(kinds/|plan/|results/kinds\.py|results/journal\.py|profile/|references/copy_"
     r"|run/(kinds/|pair_|transfer|torch_|measure|variant_)|recording/(trial|overlap|replay)_"
     r"|report/(kinds|charts)/|cli/(collective|trace|pairs|p2p|torch|memory|tune)/"
     r"|report/insights/(by_kind|headline|standing_out)\.py)"

@@ -27,7 +27,6 @@ from cclmark.report.wording.memory_words import memory_sentences, signed_size
 from cclmark.results.kinds import MemoryResult
 from cclmark.results.schema import (
     DeviceDescription,
-    Finding,
     Footer,
     Header,
     LibraryChannels,
@@ -37,6 +36,7 @@ from cclmark.results.schema import (
     MemoryReading,
     MemoryStage,
     Verification,
+    WrongOutput,
 )
 from cclmark.run.channel_log import channels_in
 from cclmark.run.process_memory import memory_in, process_memory
@@ -380,7 +380,7 @@ def test_a_table_of_many_different_ranks_ends():
 
 
 def test_skipped_and_wrong_ranks_are_listed():
-    wrong = Verification(3, [Finding(1, 3, 7, "1", "2")])
+    wrong = Verification(3, [WrongOutput(1, 3, 7, "1", "2")])
     results = [
         result_of(0, status="skipped", reason="no \x1b room", buffers=[]),
         result_of(1, status="wrong", verification=wrong),

@@ -27,7 +27,7 @@ from cclmark.plan.piece_cases import (
 from cclmark.report.kinds.pieces_table import PieceTable
 from cclmark.report.wording.piece_words import remarks_of, sentences_of, wrong_lines
 from cclmark.results.kinds import PieceResult
-from cclmark.results.schema import Finding, Samples, Verification
+from cclmark.results.schema import Samples, Verification, WrongOutput
 from samples import usual_job
 
 CASE = Case("all_reduce", "shm", 2, "float32", 4 << 20, 1 << 20, False, reduction="sum")
@@ -186,7 +186,7 @@ def measured(ccl, index=0):
         for own, division in zip((one, many), divisions, strict=True)
     ]
     rows[1].launch_bound = True
-    rows[1].verification = Verification(1, [Finding(1, 1, 3, "1", "2")])
+    rows[1].verification = Verification(1, [WrongOutput(1, 1, 3, "1", "2")])
     return PieceResult(index, PieceCase(case, divisions), "wrong", rows=rows, converged=False)
 
 

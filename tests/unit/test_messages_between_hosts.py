@@ -18,7 +18,7 @@ from cclmark.report.kinds.matrix import MatrixCollector
 from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult, TransferResult
-from cclmark.results.schema import Finding, Relation, TransferSummary, Verification
+from cclmark.results.schema import Relation, TransferSummary, Verification, WrongOutput
 from cclmark.run.measure import CaseRunner, batches_of, least_batch_s
 from cclmark.run.messages_between_hosts import MessageCases
 from reports import insights_on
@@ -41,7 +41,7 @@ def result_with_wrong_data(measure, flow, rank):
         for place in range(len(cases.of_two))
         if cases.index_of(pair, place) == index
     )
-    found = Verification(1, [Finding(rank, 1, 7, "1", "2")])
+    found = Verification(1, [WrongOutput(rank, 1, 7, "1", "2")])
     return cases.result_of(CaseResult(index, case, "wrong", verification=found))
 
 

@@ -21,7 +21,7 @@ from cclmark.report.wording.overlap_words import (
     wrong_lines,
 )
 from cclmark.results.kinds import OverlapResult, TrialResult, failed
-from cclmark.results.schema import Finding, OverlapFigures, OverlapTimes, Verification
+from cclmark.results.schema import OverlapFigures, OverlapTimes, Verification, WrongOutput
 
 SMALL = Case("all_reduce", "nccl", 2, "float32", 1 << 20, 1 << 18, False, reduction="sum")
 LARGE = Case("all_reduce", "nccl", 2, "float32", 1 << 30, 1 << 28, False, reduction="sum")
@@ -247,8 +247,8 @@ def test_figures_of_no_time_are_rejected():
 def test_wrong_data_is_attributed_to_the_collective_or_to_the_compute():
     wrong = result(0, 0)
     wrong.status = "wrong"
-    wrong.verification = Verification(3, [Finding(1, 3, 7, "2", "9")])
-    wrong.compute_findings = [Finding(0, 1, 5, "3", "-3")]
+    wrong.verification = Verification(3, [WrongOutput(1, 3, 7, "2", "9")])
+    wrong.compute_findings = [WrongOutput(0, 1, 5, "3", "-3")]
     lines = wrong_lines([wrong])
     assert len(lines) == 2
     assert lines[0].startswith("wrong data of the collective in all_reduce")

@@ -40,7 +40,6 @@ from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import CaseResult
 from cclmark.results.schema import (
     DeviceDescription,
-    Finding,
     Header,
     LibraryDescription,
     Machine,
@@ -48,6 +47,7 @@ from cclmark.results.schema import (
     Samples,
     Summary,
     Verification,
+    WrongOutput,
 )
 from patience import scaled
 from samples import usual_settings
@@ -365,7 +365,7 @@ class TestReport:
         results[0] = result(
             results[0].case, status="skipped", reason="too large \x1b[2J", summary=None
         )
-        wrong = Verification(3, [Finding(2, 3, 7, "1", "2")])
+        wrong = Verification(3, [WrongOutput(2, 3, 7, "1", "2")])
         results[7] = result(results[7].case, status="wrong", verification=wrong, beside=1)
         text = table(results)
         assert "n/a" in text
@@ -432,7 +432,7 @@ class TestReport:
         assert "### Algorithm bandwidth against size" in text
 
     def test_a_sweep_that_is_all_wrong_shows_it(self):
-        wrong = Verification(3, [Finding(1, 3, 7, "1", "2")])
+        wrong = Verification(3, [WrongOutput(1, 3, 7, "1", "2")])
         text = table([result(case(), status="wrong", verification=wrong)], devices=2)
         assert text.count("WRONG") == 4, "two cells of two matrices"
         assert "every pair was wrong" in text

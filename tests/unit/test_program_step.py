@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.kinds.replay.document import change_text, ms, ratio_text
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.replays import EXCHANGE
 from cclmark.profile.deadlocks import Launch, join_deadlocked
 from cclmark.profile.program_step import step_of
-from cclmark.report.wording.replay_words import change_text, ms, ratio_text
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import ProfileResult
 from cclmark.results.schema import (

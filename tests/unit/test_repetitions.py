@@ -8,10 +8,11 @@ from collections import Counter
 import msgspec
 import pytest
 
-from cclmark.analysis.replay_summaries import summaries_of_replays
 from cclmark.errors import UsageError
 from cclmark.importing.header import Origin
 from cclmark.importing.traces import TraceFile, import_traces
+from cclmark.kinds.replay.document import error_lines, table_of_replays
+from cclmark.kinds.replay.figures import summaries_of_replays
 from cclmark.plan.replays import OriginalStep, Replay
 from cclmark.plan.variants import DEFAULT
 from cclmark.profile.observed import (
@@ -22,7 +23,6 @@ from cclmark.profile.observed import (
 )
 from cclmark.profile.profile_assembly import assemble
 from cclmark.profile.program_step import step_of
-from cclmark.report.wording.replay_words import error_lines, program_cells
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import ReplayResult
 from cclmark.results.schema import Profile
@@ -281,7 +281,7 @@ def test_the_printed_error_is_that_of_the_medians():
     spans_s, communication_s = [[500e-6] * 3] * 2, [[406e-6] * 3] * 2
     result = ReplayResult(0, replay, "ok", span_s=spans_s, communication_s=communication_s)
     (summary,) = summaries_of_replays([result])
-    (row, first, *_) = [program_cells([summary]), *error_lines([summary])]
+    row, first = table_of_replays([summary]).rows[0], error_lines([summary])[0]
     assert row == ["the program (median of 9 steps)", "0.305", "0.405", "", "1.000"]
     assert first == (
         "replay against program: communication +33.1 %, step +9.5 % (medians of 9 steps of the "
@@ -290,7 +290,7 @@ def test_the_printed_error_is_that_of_the_medians():
     alone = OriginalStep((4e-4,), (3e-4,), (1e-3,))
     one = msgspec.structs.replace(replay, original=alone)
     (summary,) = summaries_of_replays([msgspec.structs.replace(result, replay=one)])
-    assert program_cells([summary])[0] == "the program"
+    assert table_of_replays([summary]).rows[0][0] == "the program"
     assert "median" not in error_lines([summary])[0]
 
 

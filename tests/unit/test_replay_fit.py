@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cclmark.analysis.replay_summaries import ReplaySummary
+from cclmark.kinds.replay.document import fit_notice, gaps_line
+from cclmark.kinds.replay.figures import ReplaySummary
 from cclmark.plan.overlaps import Compute
 from cclmark.plan.replays import OriginalStep, Replay
 from cclmark.plan.variants import DEFAULT
 from cclmark.recording.replay_fit import chosen_of, computes_for, fit_plan, others_of
-from cclmark.report.wording.replay_words import fit_notice, gaps_line
 
 SMALL, LARGE = Compute("matmul", "bfloat16", 1024), Compute("matmul", "bfloat16", 4096)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.analysis.replay_summaries import ReplaySummary
+from cclmark.kinds.replay.figures import ReplaySummary
+from cclmark.kinds.replay.references import reference_lines
 from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.replays import Replay
 from cclmark.plan.variants import DEFAULT
 from cclmark.references.reference import Reference, Source
 from cclmark.report.wording.reference_notes import ReferenceNotes
-from cclmark.report.wording.replay_references import reference_lines
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import ReplayedOperation
 

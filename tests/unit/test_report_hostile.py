@@ -18,7 +18,7 @@ from cclmark.report.journal_text import exporter_of, replayed
 from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.wording.text import token
 from cclmark.results.journal import parse_journal, read_journal
-from cclmark.results.schema import Finding
+from cclmark.results.schema import WrongOutput
 from examples import examples
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
@@ -59,7 +59,7 @@ def results(draw):
     base = msgspec.structs.replace(base, case=case, route=draw(hostile), reason=draw(hostile))
     if base.status != "wrong":
         return base
-    finding = Finding(1, 1, 0, draw(hostile), draw(hostile))
+    finding = WrongOutput(1, 1, 0, draw(hostile), draw(hostile))
     verification = msgspec.structs.replace(base.verification, findings=[finding])
     return msgspec.structs.replace(base, verification=verification)
 

@@ -12,7 +12,7 @@ from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.kinds.soak_table import SoakTable
 from cclmark.report.wording.paint import unpainted
 from cclmark.results.journal import read_journal
-from cclmark.results.schema import Condition, Finding, Verification
+from cclmark.results.schema import Condition, Verification, WrongOutput
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 OK = SAMPLE.results[0]
@@ -110,7 +110,7 @@ def test_many_cases_of_few_cycles_have_one_line():
 
 
 def test_wrong_data_is_told_at_once_and_safely():
-    finding = Finding(1, 3, 5, "2\x1b[2J", "7")
+    finding = WrongOutput(1, 3, 5, "2\x1b[2J", "7")
     wrong = result(4, status="wrong", verification=Verification(3, [finding]))
     text, end = soak([result(0), wrong])
     assert "cycle 4, all_reduce 1 KiB" in text

@@ -20,7 +20,7 @@ from cclmark.tune.table_file import (
     OPERATIONS,
     PROTOCOLS,
     Rule,
-    Table,
+    RuleTable,
     read,
     written,
 )
@@ -98,7 +98,7 @@ RULES = (
     Rule("all_reduce", 16, 2, 1024, 1024, "collnet_chain", "simple", 256),
     Rule("reduce_scatter", 8, 1, 64, 128, "nvls", "simple", 1),
 )
-TABLE = Table("nccl", "2.28.9", "NVIDIA H200", 18, RULES)
+TABLE = RuleTable("nccl", "2.28.9", "NVIDIA H200", 18, RULES)
 TEXT = written(TABLE, comments=["proven on two hosts"])
 
 

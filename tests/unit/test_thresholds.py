@@ -24,7 +24,6 @@ from cclmark.results.kinds import CaseResult, CheckResult, TransferResult
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     DeviceTime,
-    Finding,
     Footer,
     Header,
     Link,
@@ -34,12 +33,13 @@ from cclmark.results.schema import (
     Summary,
     TransferSummary,
     Verification,
+    WrongOutput,
 )
 from samples import usual_settings
 
 CASE = Case("all_reduce", "nccl", 2, "float32", 1 << 20, 1 << 18, False, "sum")
 RIGHT = Verification(wrong=0)
-WRONG = Verification(1, [Finding(1, 1, 5, "2", "3")])
+WRONG = Verification(1, [WrongOutput(1, 1, 5, "2", "3")])
 
 
 def command(threshold="", run="all_reduce", repeats=1, optional=False):

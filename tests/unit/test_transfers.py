@@ -19,7 +19,13 @@ from cclmark.plan.inject import Injection
 from cclmark.plan.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
 from cclmark.report.kinds.matrix import note_of_flow
 from cclmark.results.kinds import TransferResult
-from cclmark.results.schema import Finding, Relation, TransferSamples, TransferSummary, Verification
+from cclmark.results.schema import (
+    Relation,
+    TransferSamples,
+    TransferSummary,
+    Verification,
+    WrongOutput,
+)
 from cclmark.results.topology import with_hops
 
 
@@ -308,7 +314,7 @@ class TestOneFlowOfARound:
         return TransferResult(0, transfer(**self.ROUND), **{**values, **changes})
 
     def test_wrong_data_of_one_takes_only_its_own_figure(self):
-        found = Verification(1, [Finding(0, 1, 5, "1", "2")])
+        found = Verification(1, [WrongOutput(0, 1, 5, "1", "2")])
         one = self.round_of(status="wrong", verification=found)
         assert figures(one) == [((2, 3), 20.0)]
         assert [note_of_flow(one, flow) for flow in one.transfer.flows] == ["WRONG", ""]

@@ -23,7 +23,7 @@ from cclmark.plan.thresholds import Threshold
 from cclmark.results.figures import AUTO
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import KINDS, CaseResult, Result, TransferResult
-from cclmark.results.schema import Finding
+from cclmark.results.schema import WrongOutput
 
 PASS, FAIL, SKIPPED, ERROR = "pass", "fail", "skipped", "error"
 _MOST_FINDINGS = 3
@@ -220,7 +220,7 @@ def _mistake(result: Result) -> str:
     return ", ".join([result.item.describe(), *found])
 
 
-def _found(finding: Finding, place: str) -> str:
+def _found(finding: WrongOutput, place: str) -> str:
     return (
         f"{place} {finding.rank}: {finding.wrong} wrong, the first at element "
         f"{finding.first_element}, expected {finding.expected}, actual {finding.actual}"

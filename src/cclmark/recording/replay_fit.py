@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.analysis.replay_summaries import ReplaySummary, summaries_of_replays
 from cclmark.errors import EXIT_OK
+from cclmark.kinds.replay.figures import ReplaySummary, summaries_of_replays
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.overlaps import Compute
 from cclmark.plan.replay_choices import (

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cclmark.errors import UsageError
+from cclmark.report.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.report.formats.csv_format import CsvExporter
 from cclmark.report.formats.exporter import (
     Connects,
@@ -22,10 +23,14 @@ from cclmark.report.wording.reference_notes import Load, ReferenceNotes, no_refe
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import KINDS
 
+_OF_DOCUMENTS = {"table": DocumentText, "markdown": DocumentMarkdown}
+
 
 def formats_of(kind: str) -> list[str]:
     """Returns the formats in which one journal with results of ``kind`` can be written."""
-    return list(dict.fromkeys(("table", "json", "csv", *report_kind(kind).formats)))
+    own = report_kind(kind)
+    others = own.formats if own.document is None else _OF_DOCUMENTS
+    return list(dict.fromkeys(("table", "json", "csv", *others)))
 
 
 _WHILE_RUNNING = View()
@@ -38,9 +43,12 @@ def exporter_of(kind: str, format: str, view: View = _WHILE_RUNNING) -> Exporter
     """
     if format == "json":
         return JsonExporter(KINDS[kind].listed_as)
+    own = report_kind(kind)
     if format == "csv":
-        return CsvExporter(report_kind(kind).csv)
-    return report_kind(kind).formats[format](view)
+        return CsvExporter(own.csv)
+    if own.document is not None:
+        return _OF_DOCUMENTS[format](own.document, view)
+    return own.formats[format](view)
 
 
 def replayed(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from cclmark.report.charts.naming import Run
-from cclmark.report.insights.insight_words import Insight, InsightKind, amount, listed
+from cclmark.report.document.document_text import Compose, document_of
+from cclmark.report.insights.insight_words import Insight, InsightKind, amount, listed, sentence
+from cclmark.report.insights.soundness import of_completeness
 from cclmark.report.kinds import report_kind
 from cclmark.report.wording.head import origin_of
 from cclmark.results.journal import Journal
@@ -15,8 +17,16 @@ _ORDER: dict[InsightKind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
 
 def insights(run: Run) -> list[Insight]:
     """Returns the findings, the most severe first, then positive ones, then notes."""
-    found = report_kind(run.journal.kind).insights(run)
+    kind = report_kind(run.journal.kind)
+    found = kind.insights(run) if kind.document is None else _of_document(kind.document, run)
     return sorted(found, key=lambda one: _ORDER[one.kind])
+
+
+def _of_document(compose: Compose, run: Run) -> list[Insight]:
+    """Returns the findings of a document, and what is missing in the journal."""
+    findings = document_of(compose, run).findings
+    found = [Insight(one.severity, sentence(one.sentence)) for one in findings]
+    return [*found, *of_completeness(run.journal, [])]
 
 
 def headline(run: Run) -> str:

@@ -43,7 +43,6 @@ from cclmark.results.schema import (
     Condition,
     DeviceTime,
     Explanation,
-    Finding,
     Footer,
     Header,
     LibraryChannels,
@@ -68,6 +67,7 @@ from cclmark.results.schema import (
     TransferSamples,
     TransferSummary,
     Verification,
+    WrongOutput,
 )
 
 ItemType = TypeVar("ItemType")
@@ -373,7 +373,7 @@ class OverlapResult(ExplainedResult[Overlap], tag="overlap", omit_defaults=True)
     attempts: Count = 1
     figures: OverlapFigures | None = None
     verification: Verification | None = None
-    compute_findings: list[Finding] = []
+    compute_findings: list[WrongOutput] = []
     report: str = ""
     explanation: Explanation | None = None
 

@@ -290,7 +290,7 @@ class Summary(msgspec.Struct, omit_defaults=True):
     late_rank: int | None = None
 
 
-class Finding(msgspec.Struct):
+class WrongOutput(msgspec.Struct):
     """A wrong element that the check found on one rank, with human-readable values."""
 
     rank: int
@@ -308,7 +308,7 @@ class Verification(msgspec.Struct, omit_defaults=True):
     """
 
     wrong: Count
-    findings: list[Finding] = []
+    findings: list[WrongOutput] = []
     where: str = "device"
     time_s: float = 0.0
     compare_s: float = 0.0

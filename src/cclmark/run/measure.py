@@ -27,7 +27,7 @@ from cclmark.plan.inject import Injection
 from cclmark.plan.operations import info_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.kinds import CaseResult
-from cclmark.results.schema import DeviceTime, Finding, Samples, Settings, Verification
+from cclmark.results.schema import DeviceTime, Samples, Settings, Verification, WrongOutput
 from cclmark.run.all_or_none import in_step
 from cclmark.run.engine_operation import operation_of
 
@@ -350,7 +350,7 @@ class CaseRunner:
     def _verify(self, case: Case) -> Verification:
         self._enter("verification", 0)
         begin_s = time.monotonic()
-        findings: list[Finding] = []
+        findings: list[WrongOutput] = []
         wrong = 0
         compare_s = 0.0
         for _ in range(self._settings.check):
@@ -364,10 +364,10 @@ class CaseRunner:
         return Verification(wrong, findings, where, time.monotonic() - begin_s, compare_s)
 
 
-def findings_of(checked: engine.VerificationResult, dtype: str) -> list[Finding]:
+def findings_of(checked: engine.VerificationResult, dtype: str) -> list[WrongOutput]:
     """The wrong outputs of a check, by rank."""
     return [
-        Finding(
+        WrongOutput(
             rank=rank,
             wrong=entry.wrong,
             first_element=entry.first_element,

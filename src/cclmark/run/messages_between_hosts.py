@@ -16,7 +16,7 @@ from cclmark.plan.pair_cases import Pair
 from cclmark.plan.transfers import ELEMENT_BYTES, Transfer
 from cclmark.rendezvous.messages import Job
 from cclmark.results.kinds import CaseResult, TransferResult
-from cclmark.results.schema import Finding, Settings, TransferSamples
+from cclmark.results.schema import Settings, TransferSamples, WrongOutput
 from cclmark.run.measure import Batches
 
 _DTYPE = "int32"  # of ELEMENT_BYTES, and supported by every library
@@ -115,7 +115,7 @@ def _case_of(transfer: Transfer) -> tuple[Pair, Case]:
     return (min(start, end), max(start, end)), case
 
 
-def _of_flow(finding: Finding, transfer: Transfer) -> Finding:
+def _of_flow(finding: WrongOutput, transfer: Transfer) -> WrongOutput:
     """A finding of a rank as one of the flow that ends there, its values in bits as of copies.
 
     A round trip has one flow, and wrong data on either rank belong to it.

@@ -20,7 +20,7 @@ from cclmark.analysis.overlap_intervals import (
 from cclmark.analysis.stopping import WarmUp
 from cclmark.plan.overlaps import Overlap
 from cclmark.results.kinds import OverlapResult
-from cclmark.results.schema import Finding, OverlapTimes, Settings, Verification
+from cclmark.results.schema import OverlapTimes, Settings, Verification, WrongOutput
 from cclmark.run.all_or_none import in_step
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.rank import Rank
@@ -167,16 +167,16 @@ class OverlapRunner:
             found[place] = self._run(plans[place])
         return found[0], found[1], found[2]
 
-    def _verify(self, dtype: str) -> tuple[Verification, list[Finding]]:
+    def _verify(self, dtype: str) -> tuple[Verification, list[WrongOutput]]:
         """Checks the output of a collective that runs beside products, and of the last product."""
         self._rank.enter("verification")
         begin_s = time.monotonic()
-        findings: list[Finding] = []
+        findings: list[WrongOutput] = []
         compare_s = 0.0
         for _ in range(self._settings.check):
             checked = self._session.verify_beside(_spans((1, _CHECKED_BESIDE)), self._compute, None)
             findings = [
-                Finding(
+                WrongOutput(
                     rank=rank,
                     wrong=entry.wrong,
                     first_element=entry.first_element,
@@ -194,7 +194,7 @@ class OverlapRunner:
         verification = Verification(wrong, findings, where, time.monotonic() - begin_s, compare_s)
         return verification, self._check_compute()
 
-    def _check_compute(self) -> list[Finding]:
+    def _check_compute(self) -> list[WrongOutput]:
         own = self._session.check_compute(self._compute)
         figures = [float(own.wrong), float(own.first_element), own.expected, own.actual]
         gathered = self._rank.rank_group.gather(figures)
@@ -202,7 +202,9 @@ class OverlapRunner:
         for rank in range(self._rank.job.ranks):
             wrong, first, expected, actual = gathered[4 * rank : 4 * rank + 4]
             if wrong:
-                found.append(Finding(rank, int(wrong), int(first), f"{expected:g}", f"{actual:g}"))
+                found.append(
+                    WrongOutput(rank, int(wrong), int(first), f"{expected:g}", f"{actual:g}")
+                )
         return found
 
 

@@ -14,7 +14,7 @@ from cclmark.analysis.summary import chosen_times, clock_of, combine
 from cclmark.plan.inject import Injection
 from cclmark.plan.piece_cases import GROUPED, Division, PieceCase, piece_counts
 from cclmark.results.kinds import PieceResult
-from cclmark.results.schema import Finding, PieceRow, Samples, Verification
+from cclmark.results.schema import PieceRow, Samples, Verification, WrongOutput
 from cclmark.run.all_or_none import in_step
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.measure import findings_of, least_batch_s, samples_of
@@ -206,7 +206,7 @@ class PieceRunner:
         self._rank.enter("verification")
         begin_s = time.monotonic()
         self._prepare(item, way)
-        findings: list[Finding] = []
+        findings: list[WrongOutput] = []
         compare_s = 0.0
         for _ in range(self._settings.check):
             checked = self._session.verify(self._corrupt)

@@ -24,7 +24,7 @@ from cclmark.plan.replay_choices import (
 from cclmark.plan.replays import RankStep, Replay, ReplayedCall
 from cclmark.profile.intervals import length_of, union_of
 from cclmark.results.kinds import ReplayResult
-from cclmark.results.schema import Finding, ReplayedOperation, Verification
+from cclmark.results.schema import ReplayedOperation, Verification, WrongOutput
 from cclmark.run.all_or_none import in_step
 from cclmark.run.rank import Rank
 
@@ -268,7 +268,7 @@ class StepRunner:
             number, element, call, called = (int(one) for one in told[4 * rank : 4 * rank + 4])
             if number:
                 name = self._step.operations[called].describe()
-                findings.append(Finding(rank, number, element, "", f"call {call + 1}: {name}"))
+                findings.append(WrongOutput(rank, number, element, "", f"call {call + 1}: {name}"))
         return Verification(
             wrong=sum(one.wrong for one in findings),
             findings=findings,

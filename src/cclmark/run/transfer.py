@@ -16,7 +16,13 @@ from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.results.host_processors import far_processors, processors_near
 from cclmark.results.kinds import TransferResult
-from cclmark.results.schema import Finding, Settings, TransferSamples, TransferSummary, Verification
+from cclmark.results.schema import (
+    Settings,
+    TransferSamples,
+    TransferSummary,
+    Verification,
+    WrongOutput,
+)
 
 _ENGINES = {
     "": engine.Engine.copy_engine,
@@ -301,7 +307,7 @@ class TransferRunner:
         corrupt, flow = struck[0] if struck else (None, 0)
         found = self._transfers.verify(corrupt, flow)
         findings = [
-            Finding(
+            WrongOutput(
                 rank=number,
                 wrong=entry.wrong,
                 first_element=entry.first_element,

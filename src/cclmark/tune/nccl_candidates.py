@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from cclmark.plan.library_fields import find_version, parse_version
 from cclmark.tune.choices import Candidates, Choice
 from cclmark.tune.space import Space
-from cclmark.tune.table_file import MOST_BYTES, Rule, Table
+from cclmark.tune.table_file import MOST_BYTES, Rule, RuleTable
 
 #: The operations for which NCCL asks a tuner.
 TUNED_OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
@@ -98,7 +98,7 @@ def candidates_of(
     return Candidates(found, first, Space(coordinates, (False, False, True)))
 
 
-def table_of(choice: Choice, operations: Iterable[str], ranks: int, library: str) -> Table:
+def table_of(choice: Choice, operations: Iterable[str], ranks: int, library: str) -> RuleTable:
     """A table with one choice for all sizes of the operations that can have it.
 
     Its conditions are not those of this machine: it requires CCLMARK_TUNER_ANYWHERE.
@@ -109,4 +109,4 @@ def table_of(choice: Choice, operations: Iterable[str], ranks: int, library: str
         if operation in TUNED_OPERATIONS
         and choice.algorithm in _ALGORITHMS.get(operation, _USUAL_ALGORITHMS)
     ]
-    return Table(library, "0.0.1", "candidate of a search", None, rules)
+    return RuleTable(library, "0.0.1", "candidate of a search", None, rules)

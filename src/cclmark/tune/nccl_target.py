@@ -18,7 +18,7 @@ from cclmark.tune.nccl_candidates import (
     wide_options,
 )
 from cclmark.tune.nccl_deployment import deployment_of, is_wide
-from cclmark.tune.table_file import Table, written
+from cclmark.tune.table_file import RuleTable, written
 from cclmark.tune.target import Artifact, assigned_options
 
 TABLE_FILE = "tuner.table"
@@ -100,7 +100,7 @@ class NcclTarget:
         path = str((directory / TABLE_FILE).absolute())
         wide = self._wide_variables if deployment.wide else {}
         variables = {PLUG_IN: self.plug_in, TABLE: path, **wide}
-        table = Table(self.library, self.version, self.device, self.nvlinks, deployment.rules)
+        table = RuleTable(self.library, self.version, self.device, self.nvlinks, deployment.rules)
         files = {TABLE_FILE: written(table, comments=comments)}
         options = self._wide_options if deployment.wide else {}
         return Artifact(files, variables, options=options)

@@ -67,7 +67,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Table:
+class RuleTable:
     """Rules and the conditions under which they were proven.
 
     ``library``: nccl or rccl. ``library_version``: for example 2.28.9. ``device``: its name as the
@@ -81,7 +81,7 @@ class Table:
     rules: Sequence[Rule]
 
 
-def written(table: Table, *, comments: Sequence[str] = ()) -> str:
+def written(table: RuleTable, *, comments: Sequence[str] = ()) -> str:
     """The text of a table, its rules ordered by operation, ranks, nodes and size.
 
     Raises UsageError for a table or a comment that cannot be written.
@@ -113,7 +113,7 @@ def _order(rule: Rule) -> tuple[str, int, int, int]:
     return rule.operation, rule.ranks, rule.nodes, rule.smallest_bytes
 
 
-def read(text: str, source: str) -> Table:
+def read(text: str, source: str) -> RuleTable:
     """Reads a table. ``source`` is for messages.
 
     Raises UsageError with the line and the field. Nothing of an invalid table is used.
@@ -145,14 +145,14 @@ class _Reader:
         self._lines: dict[tuple[str, int, int], list[tuple[Rule, int]]] = {}
         self._has_ended = False
 
-    def table(self) -> Table:
+    def table(self) -> RuleTable:
         """The table, behind the last line."""
         if not self._number:
             self._number = 1
             self._fail(_FIRST_LINE)
         if not self._has_ended:
             self._fail("the file ends without a line 'end': it is incomplete")
-        return Table(*self._library, self._device, self._nvlinks, tuple(self._rules))
+        return RuleTable(*self._library, self._device, self._nvlinks, tuple(self._rules))
 
     def line(self, text: str) -> None:
         """Reads the next line."""

@@ -10,6 +10,7 @@ import msgspec
 
 from cclmark.cli.replay.replay_options import ReplayFlags
 from cclmark.errors import EXIT_MISSING, EXIT_OK, CclmarkError, UsageError
+from cclmark.kinds.replay.document import fit_notice
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.plan.replay_choices import DROP, FIXED, KEEP
@@ -17,7 +18,6 @@ from cclmark.plan.replays import Replay, in_ways
 from cclmark.profile.program_step import FoundStep
 from cclmark.recording.part import measure_part, unused
 from cclmark.recording.replay_fit import fit, fit_plan
-from cclmark.report.wording.replay_words import fit_notice
 from cclmark.results.journal import read_journal
 
 

@@ -46,7 +46,7 @@ from cclmark.recording.recorder import record
 from cclmark.recording.run_files import new_journal
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
-from cclmark.report.kinds.replay_table import ReplayTable
+from cclmark.report.kinds.kind import View
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.report.wording.text import clock_text
@@ -307,9 +307,6 @@ def _check_faults(flags: ReplayFlags, ranks: int) -> None:
 
 
 def _exporter(flags: ReplayFlags, output: Output) -> Exporter[ReplayResult]:
-    if flags.format != "table":
-        return exporter_of(REPLAY, flags.format)
-    return ReplayTable(
-        paint=ansi if output.takes_colours else unpainted,
-        references=ReferenceNotes(usual_references),
-    )
+    paint = ansi if output.takes_colours else unpainted
+    view = View(paint=paint, references=ReferenceNotes(usual_references))
+    return exporter_of(REPLAY, flags.format, view)

@@ -1,6 +1,7 @@
 """Columns, texts and charts of each kind of work, with a module for each, named after the kind.
 
 Each module defines ``KIND``. Tables and charts of a kind are imported when they are first used.
+Kinds with a room (cclmark.kinds) define it in ``document.py`` there.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from importlib import import_module
 
 from cclmark.report.kinds.kind import ReportKind
 
+_ROOMS = frozenset({"replay"})
+
 
 def report_kind(name: str) -> ReportKind:
     """Returns the report definition of the kind ``name``, a key of results.kinds.KINDS."""
-    kind: ReportKind = import_module(f"{__name__}.{name}").KIND
+    module = f"cclmark.kinds.{name}.document" if name in _ROOMS else f"{__name__}.{name}"
+    kind: ReportKind = import_module(module).KIND
     return kind

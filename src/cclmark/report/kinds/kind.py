@@ -18,6 +18,7 @@ from cclmark.results.schema import Header
 if TYPE_CHECKING:
     from cclmark.analysis.steps import StepRun
     from cclmark.report.charts.naming import Run
+    from cclmark.report.document.blocks import Document, RunContent
     from cclmark.report.insights.insight_words import Insight
     from cclmark.report.page.page import Section
 
@@ -76,6 +77,10 @@ def _no_headline(run: Run) -> str:
     return ""
 
 
+def _no_insights(run: Run) -> list[Insight]:
+    return []
+
+
 @dataclass(frozen=True)
 class ReportKind:
     """The report definition of one kind of results.
@@ -83,8 +88,9 @@ class ReportKind:
     ``noun``: the results in messages, for example cases. ``title``: the kind in messages and
     headings. ``has_times``: whether results can be compared with each other and with references.
     ``csv``, ``exported`` and ``samples``: the machine-readable tables of a run, and of files with
-    several runs; ``samples`` is None if the kind has none. ``formats``: the other formats by name,
-    besides JSON, which all kinds have.
+    several runs; ``samples`` is None if the kind has none. ``document``: composes everything that a
+    run says; from it the terminal, Markdown and pages are rendered. For a kind without one,
+    ``formats``: the other formats by name, besides JSON, which all kinds have.
 
     ``metrics``: the gauges for Prometheus, which ``measure`` sets for one result. ``counted``: the
     number of results, in words. ``headline``: the main figure, empty for none. ``insights``: the
@@ -102,15 +108,16 @@ class ReportKind:
     has_times: bool
     csv: Layout
     exported: Layout
-    formats: Mapping[str, Callable[[View], Exporter[Any]]]
     metrics: Sequence[Metric]
     measure: Callable[[Series, Any, RunLabels], None]
     counted: Callable[[Journal], str]
-    insights: Callable[[Run], list[Insight]]
     titled: Callable[[Sequence[Run]], str]
     method: Callable[[Header], str]
     page_columns: Sequence[str]
     page_cells: Callable[[Run, Any], Mapping[str, Cell]]
+    document: Callable[[RunContent], Document] | None = None
+    formats: Mapping[str, Callable[[View], Exporter[Any]]] = field(default_factory=dict)
+    insights: Callable[[Run], list[Insight]] = _no_insights
     samples: Layout | None = None
     headline: Callable[[Run], str] = _no_headline
     sections: Callable[[Sequence[Run]], list[Section]] = _no_sections

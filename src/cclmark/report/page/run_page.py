@@ -10,6 +10,7 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.cells import key_of
 from cclmark.report.charts.naming import Run
+from cclmark.report.document.document_page import sections_of
 from cclmark.report.insights.insight_words import amount, listed
 from cclmark.report.insights.several_runs import of_definitions, of_methods, together
 from cclmark.report.kinds import report_kind
@@ -100,8 +101,13 @@ def chart_sections(runs: Sequence[Run]) -> list[Section]:
         section
         for name in KINDS
         if name in present
-        for section in report_kind(name).sections([run for run in runs if run.journal.kind == name])
+        for section in _sections_of(name, [run for run in runs if run.journal.kind == name])
     ]
+
+
+def _sections_of(name: str, runs: Sequence[Run]) -> list[Section]:
+    kind = report_kind(name)
+    return kind.sections(runs) if kind.document is None else sections_of(kind.document, name, runs)
 
 
 def _title(runs: Sequence[Run]) -> str:

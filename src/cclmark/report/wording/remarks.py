@@ -14,7 +14,7 @@ from cclmark.report.wording.staging import staged_mark
 from cclmark.report.wording.text import counted, half_width_text
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import CaseResult
-from cclmark.results.schema import Finding, Footer, Header, Settings
+from cclmark.results.schema import Footer, Header, Settings, WrongOutput
 
 _MOST_WORDS = 3
 _MOST_UNSETTLED = 3
@@ -160,7 +160,7 @@ def convergence_text(result: CaseResult) -> str:
     return f" ({words}, ±{half_width_text(summary.half_width)} %)"
 
 
-def _describe(finding: Finding) -> str:
+def _describe(finding: WrongOutput) -> str:
     return (
         f"wrong: rank {finding.rank}, {finding.wrong} in all, the first at element "
         f"{finding.first_element}: expected {finding.expected}, actual {finding.actual}"

@@ -12,12 +12,12 @@ from cclmark.plan.items import items_of
 from cclmark.plan.rank_memory import RankMemory
 from cclmark.results.kinds import MemoryResult
 from cclmark.results.schema import (
-    Finding,
     LibraryChannels,
     MemoryBuffer,
     MemoryReading,
     MemoryStage,
     Verification,
+    WrongOutput,
 )
 from cclmark.run.all_or_none import in_step
 from cclmark.run.channel_log import ChannelLog
@@ -195,7 +195,7 @@ class _Runner:
         findings = []
         if own.wrong:
             findings.append(
-                Finding(
+                WrongOutput(
                     rank=self._job.rank,
                     wrong=own.wrong,
                     first_element=own.first_element,

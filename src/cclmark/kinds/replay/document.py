@@ -1,17 +1,35 @@
-"""Sentences and cells on replays, shared by all formats."""
+"""What a run of replays says, and the fields of its results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import compress
+from typing import cast
 
 from cclmark.analysis.ratio import LEAST_RUNS
-from cclmark.analysis.replay_summaries import ReplaySummary, way_of
+from cclmark.analysis.statistics import median_interval
+from cclmark.kinds.replay.figures import (
+    ReplaySummary,
+    communication_of,
+    slowest_of,
+    span_of,
+    step_of_result,
+    summaries_of_replays,
+    way_of,
+)
+from cclmark.kinds.replay.references import reference_lines
 from cclmark.plan.replay_choices import DROP, FITTED, FIXED, KEEP, LARGE_ERROR, NEAREST
 from cclmark.plan.replays import OriginalStep, Replay
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
+from cclmark.report.charts.naming import Run
+from cclmark.report.document.blocks import Bars, Block, Document, Finding, RunContent, Table
+from cclmark.report.document.fields import Field, Fields
+from cclmark.report.insights.insight_words import amount
+from cclmark.report.kinds.kind import ReportKind
 from cclmark.report.wording.text import TWO_ROUNDS, counted
+from cclmark.results.journal import Journal
 from cclmark.results.kinds import ReplayResult
 from cclmark.results.schema import Header
 
@@ -27,7 +45,140 @@ _LARGE_CHANGE = 9.0  # ten times as long
 _LARGE_RATIO = 100
 _MOST_TRIED = 3
 _LEAST_OF_MEDIAN = 2
+_HEAD = (
+    *("variant", "communication ms", "first to last ms", "95 % interval", "step ms"),
+    "to default",
+)
+_HEAD_OF_OPERATIONS = (
+    *("group", "operation", "type", "size", "calls", "program ms", "replay ms", "ratio"),
+    "of single calls",
+)
 _FITS = {FITTED: "fitted to", NEAREST: "nothing fits; this is nearest to"}
+
+
+def _program_communication_s(result: ReplayResult) -> float | None:
+    own_s = result.replay.original.communication_s
+    return sum(own_s) / len(own_s) if own_s else None
+
+
+def _program_span_s(result: ReplayResult) -> float | None:
+    original = result.replay.original
+    return max(original.span_s) if original.communication_s else None
+
+
+def _span_interval_s(result: ReplayResult, end: int) -> float | None:
+    interval = median_interval(slowest_of(result.span_s)) if result.is_measured else None
+    return None if interval is None else interval[end]
+
+
+FIELDS = Fields(
+    [
+        Field("variant", lambda one: one.replay.variant.describe(), "text", label=True),
+        Field("round", lambda one: one.replay.round + 1, "int", label=True),
+        Field("ccl", lambda one: one.replay.ccl, "text", label=True),
+        Field("ranks", lambda one: one.replay.ranks, "int", label=True),
+        Field("program", lambda one: one.replay.program, "text", label=True),
+        Field("calls", lambda one: one.replay.calls, "int"),
+        Field("groups", lambda one: one.replay.groups, "int"),
+        Field("gaps", lambda one: one.replay.gaps, "text", label=True),
+        Field("compute", lambda one: one.replay.beside, "text", on_page=False),
+        Field("fit", lambda one: one.replay.fit, "text", on_page=False),
+        Field("status", lambda one: one.status, "text"),
+        Field("reason", lambda one: one.reason, "text"),
+        Field(
+            "communication_ms",
+            lambda one: communication_of(one) if one.is_measured else None,
+            gauge="Time of one step of a program in which at least one call runs.",
+        ),
+        Field("program_communication_ms", _program_communication_s),
+        Field(
+            "span_ms",
+            lambda one: span_of(one) if one.is_measured else None,
+            gauge="Time from the first call of a step to the end of the last one.",
+        ),
+        Field("span_low_ms", lambda one: _span_interval_s(one, 0), on_page=False),
+        Field("span_high_ms", lambda one: _span_interval_s(one, 1), on_page=False),
+        Field("program_span_ms", _program_span_s),
+        Field(
+            "step_ms",
+            lambda one: step_of_result(one) if one.is_measured else None,
+            gauge="Time of one step of a program.",
+        ),
+        Field("program_step_ms", lambda one: max(one.replay.original.step_s, default=None)),
+        Field("enqueue_ms", lambda one: one.enqueue_s if one.is_measured else None, on_page=False),
+        Field("steps", lambda one: len(one.span_s[0]) if one.is_measured else None, "int"),
+        Field(
+            "wrong",
+            lambda one: None if one.verification is None else one.verification.wrong,
+            "int",
+            on_page=False,
+        ),
+    ],
+    gauges="cclmark_replay",
+    noun="replay",
+)
+
+
+def document_of_replays(run: RunContent) -> Document:
+    """Composes everything that a run says."""
+    results = cast("Sequence[ReplayResult]", run.results)
+    summaries = summaries_of_replays(results)
+    lines = (
+        *error_lines(summaries),
+        *range_lines(summaries),
+        *reference_lines(summaries, run.header, run.references),
+    )
+    return Document(
+        "Replay",
+        method_of_replays(run.header),
+        [*_blocks(summaries)] if summaries else [],
+        [
+            *(Finding("bad", line) for line in wrong_replay_lines(results)),
+            *(Finding("note", line) for line in (*_ratio_lines(summaries), *lines)),
+            *(Finding("look", line) for line in remarks_of_replays(summaries)),
+        ],
+        outcome_of_replays(results),
+        any(one.status == "wrong" for one in results),
+    )
+
+
+def _blocks(summaries: Sequence[ReplaySummary]) -> Iterator[Block]:
+    yield table_of_replays(summaries)
+    if summaries[0].operations:
+        yield _operations(summaries[0])
+    if bars := [*_bars(summaries)]:
+        yield Bars("From the first call of a step to the last", "variant", bars)
+
+
+def _bars(
+    summaries: Sequence[ReplaySummary],
+) -> Iterator[tuple[str, list[tuple[str, float]]]]:
+    """Communication and the rest between the first and the last call, of each variant."""
+    one = summaries[0]
+    if one.program_communication_s is not None:
+        yield "the program", _parts(one.program_communication_s, max(one.replay.original.span_s))
+    for each in summaries:
+        if each.communication_s is not None and each.span_s is not None:
+            yield name_of_replay(each), _parts(each.communication_s, each.span_s)
+
+
+def _parts(communication_s: float, span_s: float) -> list[tuple[str, float]]:
+    found = [("communication", communication_s)]
+    if span_s > communication_s:
+        found.append(("gaps", span_s - communication_s))
+    return found
+
+
+def _ratio_lines(summaries: Sequence[ReplaySummary]) -> Iterator[str]:
+    """How much longer a step takes with each variant than with its default."""
+    for one in summaries:
+        if one.ratio is not None:
+            own = (each for each in summaries if each.variant.is_default and each.way == one.way)
+            default = next(own, summaries[0])
+            yield (
+                f"with {name_of_replay(one)} a step takes {ratio_of(one)} times as long as with "
+                f"{name_of_replay(default)}"
+            )
 
 
 def method_of_replays(header: Header) -> str:
@@ -142,30 +293,27 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:.3f}" if ratio < _LARGE_RATIO else f"{ratio:,.0f}"
 
 
-def head_of_replays(summaries: Sequence[ReplaySummary]) -> list[str]:
-    """The heads of the columns."""
-    found = ["variant", "communication ms", "first to last ms", "95 % interval"]
-    if any(one.step_s is not None for one in summaries):
-        found.append("step ms")
-    if len(summaries) > 1:
-        found.append("to default")
-    return found
+def table_of_replays(summaries: Sequence[ReplaySummary]) -> Table:
+    """A row for the program, if its times are known, and for each variant."""
+    one, rows = summaries[0], [_cells(each) for each in summaries]
+    if one.program_communication_s is not None:
+        original = one.replay.original
+        times_s = (one.program_communication_s, max(original.span_s), one.program_step_s)
+        communication, span, step = map(ms, times_s)
+        rows.insert(0, [_program_name(original), communication, span, "", step, ""])
+    shown = [True] * 4 + [any(each.step_s is not None for each in summaries), len(summaries) > 1]
+    head, *rows = ([*compress(row, shown)] for row in (_HEAD, *rows))
+    sides = "<" + ">" * (len(head) - 1)
+    return Table(title_of_replay(one.replay), head, rows, sides, gaps_lines(summaries))
 
 
-def cells_of_replay(one: ReplaySummary, summaries: Sequence[ReplaySummary]) -> list[str]:
-    """The cells of a variant."""
+def _cells(one: ReplaySummary) -> list[str]:
     name = name_of_replay(one)
     if len(name) > _LONGEST_NAME:
         name = name[: _LONGEST_NAME - 1] + "…"
-    interval = "-"
-    if one.interval_s is not None:
-        interval = f"{ms(one.interval_s[0])} to {ms(one.interval_s[1])}"
-    cells = [name, ms(one.communication_s), ms(one.span_s), interval]
-    if any(each.step_s is not None for each in summaries):
-        cells.append(ms(one.step_s))
-    if len(summaries) > 1:
-        cells.append(ratio_of(one))
-    return cells
+    interval = "-" if one.interval_s is None else " to ".join(map(ms, one.interval_s))
+    times = (ms(one.communication_s), ms(one.span_s), interval, ms(one.step_s))
+    return [name, *times, ratio_of(one)]
 
 
 def ratio_of(one: ReplaySummary) -> str:
@@ -175,20 +323,6 @@ def ratio_of(one: ReplaySummary) -> str:
     if one.ratio.runs < LEAST_RUNS:
         return f"{one.ratio.ratio:.3f}"
     return f"{one.ratio.ratio:.3f} ({one.ratio.low:.3f} to {one.ratio.high:.3f})"
-
-
-def program_cells(summaries: Sequence[ReplaySummary]) -> list[str]:
-    """The row of the program itself; empty if its times are unknown."""
-    one = summaries[0]
-    if one.program_communication_s is None:
-        return []
-    span_s = max(one.replay.original.span_s)
-    cells = [_program_name(one.replay.original), ms(one.program_communication_s), ms(span_s), ""]
-    if any(each.step_s is not None for each in summaries):
-        cells.append(ms(one.program_step_s))
-    if len(summaries) > 1:
-        cells.append("")
-    return cells
 
 
 def _program_name(original: OriginalStep) -> str:
@@ -203,34 +337,20 @@ def _steps_text(original: OriginalStep) -> str:
     return counted(original.steps, "step" if original.step_s else "repetition")
 
 
-def operation_head() -> list[str]:
-    """The heads of the table of operations."""
-    return [
-        *("group", "operation", "type", "size", "calls", "program ms", "replay ms", "ratio"),
-        "of single calls",
-    ]
-
-
-def operation_rows(one: ReplaySummary) -> list[list[str]]:
+def _operations(one: ReplaySummary) -> Table:
     """A row for each operation of the step with the default."""
     rows = []
     for part in one.operations:
-        own = part.operation
-        known = part.program_s > 0
+        own, known = part.operation, part.program_s > 0
         rows.append(
             [
-                str(own.group),
-                own.operation,
-                own.dtype,
-                format_size(own.size_bytes),
-                str(part.calls),
-                ms(part.program_s) if known else "-",
-                ms(part.time_s),
+                *(str(own.group), own.operation, own.dtype, format_size(own.size_bytes)),
+                *(str(part.calls), ms(part.program_s) if known else "-", ms(part.time_s)),
                 ratio_text(part.time_s / part.program_s) if known else "-",
                 " to ".join(map(ratio_text, part.ratios)) if part.ratios else "-",
             ]
         )
-    return rows
+    return Table("calls of a rank in a step", _HEAD_OF_OPERATIONS, rows, "><<<>>>>>")
 
 
 def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
@@ -329,3 +449,45 @@ def outcome_of_replays(results: Sequence[ReplayResult]) -> str:
     if not checked:
         return f"{counted(len(measured), 'replay')} measured, no data checked"
     return f"{checked} of {counted(len(measured), 'replay')} checked, all right"
+
+
+def _headline(run: Run) -> str:
+    """The communication of the default; empty if it was not measured."""
+    summaries = summaries_of_replays(run.journal.replays)
+    if not summaries or summaries[0].communication_s is None:
+        return ""
+    one = summaries[0]
+    text = f"communication {ms(one.communication_s)} ms per step"
+    if one.program_communication_s is not None:
+        text += f", {ms(one.program_communication_s)} in the program"
+    return text
+
+
+def _titled(runs: Sequence[Run]) -> str:
+    """The names of the programs."""
+    results = [result for run in runs for result in run.journal.replays]
+    return f"replay of {', '.join(dict.fromkeys(one.replay.program for one in results))}"
+
+
+def _counted(journal: Journal) -> str:
+    variants = {result.replay.variant for result in journal.replays}
+    return f"{amount(len(journal.results), 'replay')} of {amount(len(variants), 'variant')}"
+
+
+KIND = ReportKind(
+    noun="replays",
+    title="replays",
+    has_times=False,
+    csv=FIELDS.layout(),
+    exported=FIELDS.layout(),
+    metrics=FIELDS.metrics(),
+    measure=FIELDS.measure,
+    counted=_counted,
+    headline=_headline,
+    document=document_of_replays,
+    titled=_titled,
+    method=method_of_replays,
+    by_session=False,
+    page_columns=FIELDS.page_columns(),
+    page_cells=FIELDS.page_cells,
+)

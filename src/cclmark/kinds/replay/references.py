@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.analysis.replay_summaries import ReplaySummary
+from cclmark.kinds.replay.figures import ReplaySummary
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import OPERATIONS, info_of
 from cclmark.references.match import Match

@@ -1,0 +1,52 @@
+"""Documents on a page: a section for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.report.charts.naming import Run
+from cclmark.report.document.blocks import Bars, Table, unhandled
+from cclmark.report.document.document_text import Compose, document_of
+from cclmark.report.page.page import PageTable, Section
+from cclmark.report.page.stage_bars import StageBars, stage_bars
+from cclmark.results.schema import TracedStage
+
+
+def sections_of(compose: Compose, key: str, runs: Sequence[Run]) -> list[Section]:
+    """Returns a section with the blocks of every run that has some."""
+    found = []
+    for number, run in enumerate(runs):
+        document = document_of(compose, run)
+        tables: list[PageTable] = []
+        bars: list[StageBars] = []
+        for block in document.blocks:
+            match block:
+                case Table():
+                    tables.append(_table(block))
+                case Bars():
+                    bars.append(_bars(block))
+                case _:
+                    unhandled(block)
+        if document.blocks:
+            several = len(runs) > 1
+            anchor = f"{key}-{number}" if several else key
+            title = f"{document.title} ({run.name})" if several else document.title
+            found.append(Section(anchor, title, tables=tables, bars=bars))
+    return found
+
+
+def _table(table: Table) -> PageTable:
+    numeric = len(table.sides) - len(table.sides.rstrip(">"))
+    title = f"{table.title[0].upper()}{table.title[1:]}"
+    return PageTable(title, table.head, table.rows, numeric, table.notes)
+
+
+def _bars(bars: Bars) -> StageBars:
+    stages: dict[int, list[TracedStage]] = {}
+    for number, (_, parts) in enumerate(bars.rows):
+        begin_s = 0.0
+        stages[number] = []
+        for name, time_s in parts:
+            stages[number].append(TracedStage(name, begin_s, time_s))
+            begin_s += time_s
+    return stage_bars(bars.title, bars.noun, stages, dict(enumerate(name for name, _ in bars.rows)))

@@ -1,0 +1,177 @@
+"""Every block in every renderer, and the fields of results in every table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from cclmark.report.charts.naming import Run
+from cclmark.report.document.blocks import Bars, Document, Finding, Table
+from cclmark.report.document.document_page import sections_of
+from cclmark.report.document.document_text import DocumentMarkdown, DocumentText
+from cclmark.report.document.fields import Field, Fields
+from cclmark.report.formats.openmetrics import Series, lines_of
+from cclmark.report.kinds.kind import RunLabels, View
+from cclmark.results.journal import read_journal
+
+JOURNAL = read_journal(Path(__file__).parent / "journals" / "replay.jsonl")
+GALLERY = Document(
+    "Gallery",
+    "3 timed steps",
+    [
+        Table("times of <a>", ("name", "ms"), [("a|b", "1.5"), ("c", "10.25")], "<>", ["a note"]),
+        Bars("From first to last", "variant", [("one", [("work", 0.25), ("rest", 0.75)])]),
+    ],
+    [Finding("bad", "rank 1 is wrong"), Finding("look", "nccl is late"), Finding("note", "all 2")],
+    "1 of 2 checked",
+    is_wrong=True,
+)
+
+
+def painted(text, style):
+    return f"<{style}>{text}</{style}>" if style else text
+
+
+def written(renderer, document=GALLERY, footer=JOURNAL.footer, results=()):
+    seen = []
+
+    def compose(run):
+        seen.append([*run.results])
+        return document
+
+    exporter = renderer(compose, View(paint=painted))
+    head = exporter.begin(JOURNAL.header)
+    assert [exporter.add(one) for one in results] == [""] * len(results)
+    body = exporter.end(footer)
+    assert seen[-1] == [*results]
+    return head, body
+
+
+def test_text_has_the_blocks_in_order_and_paints_what_is_bad():
+    head, body = written(DocumentText)
+    assert "method     3 timed steps" in head
+    assert body.splitlines() == [
+        "",
+        "<bold>  times of <a></bold>",
+        "<dim>  name     ms</dim>",
+        "  a|b     1.5",
+        "  c     10.25",
+        "",
+        "  a note",
+        "<red>  rank 1 is wrong</red>",
+        "  nccl is late",
+        "  all 2",
+        "<red>  1 of 2 checked</red>",
+    ]
+
+
+def test_markdown_escapes_and_aligns_by_the_sides():
+    head, body = written(DocumentMarkdown)
+    assert head.startswith("# Gallery\n\n```text\n")
+    assert "<bold>" not in head
+    assert body.splitlines() == [
+        "## times of &#60;a&#62;",
+        "",
+        "| name | ms |",
+        "|---|---:|",
+        "| a&#124;b | 1.5 |",
+        "| c | 10.25 |",
+        "",
+        "- a note",
+        "- rank 1 is wrong",
+        "- nccl is late",
+        "- all 2",
+        "- 1 of 2 checked",
+    ]
+
+
+@pytest.mark.parametrize("renderer", [DocumentText, DocumentMarkdown])
+def test_the_end_of_a_run_that_is_missing_is_named(renderer):
+    _, whole = written(renderer)
+    _, cut = written(renderer, footer=None, results=JOURNAL.results)
+    assert "ended early" not in whole.lower()
+    assert "the end of the run is missing" in cut.splitlines()[-1]
+
+
+@pytest.mark.parametrize("renderer", [DocumentText, DocumentMarkdown])
+def test_a_run_without_anything_has_its_outcome_only(renderer):
+    _, body = written(renderer, Document("Gallery", "", outcome="0 replays measured"))
+    assert body.strip() in ("0 replays measured", "- 0 replays measured")
+
+
+def test_a_page_has_a_section_for_each_run_with_blocks():
+    runs = [Run(name, JOURNAL) for name in ("a", "b")]
+    one, two = sections_of(lambda _: GALLERY, "gallery", runs)
+    assert (one.key, one.title, two.key, two.title) == (
+        *("gallery-0", "Gallery (a)"),
+        *("gallery-1", "Gallery (b)"),
+    )
+    (table,) = one.tables
+    assert (table.title, table.numeric) == ("Times of <a>", 1)
+    assert [*table.rows] == [("a|b", "1.5"), ("c", "10.25")]
+    assert [*table.notes] == ["a note"]
+    (bars,) = one.bars
+    work, rest = bars.bars
+    assert rest.x == pytest.approx(work.x + work.width)
+    assert rest.width == pytest.approx(3 * work.width)
+    assert [name for _, name in bars.rows] == ["one"]
+    (alone,) = sections_of(lambda _: GALLERY, "gallery", runs[:1])
+    assert (alone.key, alone.title) == ("gallery", "Gallery")
+    assert sections_of(lambda _: Document("Gallery", ""), "gallery", runs) == []
+
+
+FIELDS = Fields(
+    [
+        Field("name", lambda one: one.name, "text", label=True),
+        Field("step_ms", lambda one: one.step_s, gauge="Time of one step."),
+        Field("steps", lambda one: one.steps, "int", on_page=False),
+    ],
+    gauges="cclmark_example",
+    noun="sample",
+)
+MEASURED = SimpleNamespace(name="a", step_s=0.5, steps=3, status="ok", is_measured=True)
+
+
+def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
+    layout = FIELDS.layout()
+    assert [(one.name, one.kind) for one in layout.columns] == [
+        *(("name", "text"), ("step_ms", "float"), ("steps", "int")),
+    ]
+    rows = layout.rows_in(JOURNAL.header)
+    assert [*rows(MEASURED)] == [["a", 500.0, 3]]
+    unknown = SimpleNamespace(**vars(MEASURED) | {"step_s": None})
+    assert [*rows(unknown)] == [["a", None, 3]]
+    assert FIELDS.page_columns() == ["name", "step_ms"]
+    assert FIELDS.page_cells(None, MEASURED) == {"name": "a", "step_ms": 500.0}
+
+
+def test_gauges_are_in_seconds_and_only_of_what_was_measured():
+    series = Series(FIELDS.metrics())
+    run = RunLabels([("host", "h")], [], [])
+    FIELDS.measure(series, MEASURED, run)
+    wrong = SimpleNamespace(**vars(MEASURED) | {"name": "b", "status": "wrong"})
+    FIELDS.measure(series, wrong, run)
+    died = SimpleNamespace(name="c", step_s=None, steps=0, status="died", is_measured=False)
+    FIELDS.measure(series, died, run)
+    assert "".join(lines_of(series)).splitlines() == [
+        "# HELP cclmark_example_step_seconds Time of one step.",
+        "# TYPE cclmark_example_step_seconds gauge",
+        "# UNIT cclmark_example_step_seconds seconds",
+        'cclmark_example_step_seconds{name="a",host="h"} 0.5',
+        'cclmark_example_step_seconds{name="b",host="h"} 0.5',
+        "# HELP cclmark_example_ok 1 for a sample that was measured and not wrong, else 0.",
+        "# TYPE cclmark_example_ok gauge",
+        'cclmark_example_ok{name="a",host="h"} 1',
+        'cclmark_example_ok{name="b",host="h"} 0',
+        'cclmark_example_ok{name="c",host="h"} 0',
+        "# EOF",
+    ]
+
+
+def test_a_footer_with_a_message_is_shown():
+    footer = msgspec.structs.replace(JOURNAL.footer, message="rank 1 died", exit_code=4)
+    _, body = written(DocumentText, footer=footer)
+    assert "ended early: rank 1 died" in body.splitlines()[-1]
