@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from cclmark.report.charts.chart_model import ChartCurve, Lines
 from cclmark.report.charts.naming import Run
-from cclmark.report.document.blocks import Bars, Document, Finding, Table
+from cclmark.report.document.blocks import Bars, Document, Facts, Finding, Table
 from cclmark.report.document.document_page import sections_of
 from cclmark.report.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.report.document.fields import Field, Fields
@@ -23,6 +24,9 @@ GALLERY = Document(
     "3 timed steps",
     [
         Table("times of <a>", ("name", "ms"), [("a|b", "1.5"), ("c", "10.25")], "<>", ["a note"]),
+        Table("in per cent", ("name", "%"), [("c", "100")], "<>", belongs=True),
+        Facts([("compute", "by <b>")]),
+        Lines("curve", "Curve", "Says.", "x", "y", [ChartCurve("one", [1.0], [2.0])]),
         Bars("From first to last", "variant", [("one", [("work", 0.25), ("rest", 0.75)])]),
     ],
     [Finding("bad", "rank 1 is wrong"), Finding("look", "nccl is late"), Finding("note", "all 2")],
@@ -59,10 +63,14 @@ def test_text_has_the_blocks_in_order_and_paints_what_is_bad():
         "<dim>  name     ms</dim>",
         "  a|b     1.5",
         "  c     10.25",
+        "<dim>  in per cent</dim>",
+        "  name    %",
+        "  c     100",
+        "  compute    by <b>",
         "",
         "  a note",
         "<red>  rank 1 is wrong</red>",
-        "  nccl is late",
+        "<yellow>  nccl is late</yellow>",
         "  all 2",
         "<red>  1 of 2 checked</red>",
     ]
@@ -79,6 +87,14 @@ def test_markdown_escapes_and_aligns_by_the_sides():
         "|---|---:|",
         "| a&#124;b | 1.5 |",
         "| c | 10.25 |",
+        "",
+        "## in per cent",
+        "",
+        "| name | % |",
+        "|---|---:|",
+        "| c | 100 |",
+        "",
+        "- compute: by &#60;b&#62;",
         "",
         "- a note",
         "- rank 1 is wrong",
@@ -109,7 +125,10 @@ def test_a_page_has_a_section_for_each_run_with_blocks():
         *("gallery-0", "Gallery (a)"),
         *("gallery-1", "Gallery (b)"),
     )
-    (table,) = one.tables
+    table, other = one.tables
+    assert other.title == "In per cent"
+    assert [chart.key for chart in (*one.charts, *two.charts)] == ["curve-0", "curve-1"]
+    assert [fact.rows for fact in one.facts] == [[("compute", "by <b>")]]
     assert (table.title, table.numeric) == ("Times of <a>", 1)
     assert [*table.rows] == [("a|b", "1.5"), ("c", "10.25")]
     assert [*table.notes] == ["a note"]

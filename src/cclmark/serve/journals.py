@@ -18,7 +18,7 @@ from cclmark.report.exports.exports import EXPORTS
 from cclmark.report.held_together import comparison_of, require_figures
 from cclmark.report.lists.history_lists import SHORT_ID
 from cclmark.report.page.comparison_page import comparison_page
-from cclmark.report.page.page import Facts, Page, Section
+from cclmark.report.page.page import Page, PageFacts, Section
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal
@@ -50,7 +50,7 @@ def run_page(one: Stored, load: Load) -> Page:
             for format in EXPORTED
         ),
     ]
-    known = Section("history", "History", facts=[Facts("In the history", _known(run))])
+    known = Section("history", "History", facts=[PageFacts("In the history", _known(run))])
     return replace(page, sections=[*page.sections, known], links=links)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeAlias
 
+from cclmark.report.charts.chart_model import Chart
 from cclmark.report.wording.reference_notes import ReferenceNotes
 from cclmark.results.schema import Footer, Header
 
@@ -27,7 +28,7 @@ class RunContent:
 class Table:
     """Rows of text under a title. ``sides``: ``<`` or ``>`` for each column, ``>`` for numbers.
 
-    ``notes``: how to read the table.
+    ``notes``: what it shows. ``belongs``: to the table before it, as the same rows in another view.
     """
 
     title: str
@@ -35,6 +36,7 @@ class Table:
     rows: Sequence[Sequence[str]]
     sides: str
     notes: Sequence[str] = ()
+    belongs: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,14 @@ class Bars:
     rows: Sequence[tuple[str, Sequence[tuple[str, float]]]]
 
 
-Block: TypeAlias = Table | Bars
+@dataclass(frozen=True)
+class Facts:
+    """Names and what is known of each, for example ``compute`` and what computes."""
+
+    rows: Sequence[tuple[str, str]]
+
+
+Block: TypeAlias = Facts | Table | Bars | Chart
 
 
 def unhandled(block: NoReturn) -> NoReturn:

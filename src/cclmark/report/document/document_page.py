@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cclmark.report.charts.chart_model import Chart, marked
 from cclmark.report.charts.naming import Run
-from cclmark.report.document.blocks import Bars, Table, unhandled
+from cclmark.report.document.blocks import Bars, Facts, Table, unhandled
 from cclmark.report.document.document_text import Compose, document_of
-from cclmark.report.page.page import PageTable, Section
+from cclmark.report.page.page import PageFacts, PageTable, Section
 from cclmark.report.page.stage_bars import StageBars, stage_bars
 from cclmark.results.schema import TracedStage
 
@@ -19,19 +20,34 @@ def sections_of(compose: Compose, key: str, runs: Sequence[Run]) -> list[Section
         document = document_of(compose, run)
         tables: list[PageTable] = []
         bars: list[StageBars] = []
+        charts: list[Chart] = []
+        facts: list[tuple[str, str]] = []
         for block in document.blocks:
             match block:
                 case Table():
                     tables.append(_table(block))
                 case Bars():
                     bars.append(_bars(block))
+                case Chart():
+                    charts.append(block)
+                case Facts():
+                    facts += block.rows
                 case _:
                     unhandled(block)
         if document.blocks:
             several = len(runs) > 1
-            anchor = f"{key}-{number}" if several else key
+            mark = f"-{number}" if several else ""
             title = f"{document.title} ({run.name})" if several else document.title
-            found.append(Section(anchor, title, tables=tables, bars=bars))
+            found.append(
+                Section(
+                    f"{key}{mark}",
+                    title,
+                    charts=marked(charts, mark),
+                    tables=tables,
+                    facts=[PageFacts("", facts)] if facts else [],
+                    bars=bars,
+                )
+            )
     return found
 
 

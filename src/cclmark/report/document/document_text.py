@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from cclmark.printable import plain
+from cclmark.report.charts.chart_model import Chart
 from cclmark.report.charts.naming import Run
-from cclmark.report.document.blocks import Bars, Document, RunContent, Table, unhandled
+from cclmark.report.document.blocks import Bars, Document, Facts, RunContent, Table, unhandled
 from cclmark.report.formats.markdown import escape
 from cclmark.report.kinds.kind import View
-from cclmark.report.wording.head import opening_lines
+from cclmark.report.wording.head import labelled, opening_lines
 from cclmark.report.wording.paint import Paint, unpainted
 from cclmark.report.wording.remarks import ending_line
 from cclmark.report.wording.text import aligned
-from cclmark.results.schema import Footer, Header
+from cclmark.results.schema import Explanation, Footer, Header
 
 Compose = Callable[[RunContent], Document]
+_STYLES: Mapping[str, str] = {"bad": "red", "look": "yellow"}
 
 
 def document_of(compose: Compose, run: Run) -> Document:
@@ -45,6 +48,12 @@ class DocumentText:
         self._results.append(result)
         return ""
 
+    def explain(self, explanation: Explanation) -> None:
+        """Adds what ran to the result of the item, if results of the kind have it."""
+        for result in self._results:
+            if result.index == explanation.index and hasattr(result, "explanation"):
+                result.explanation = explanation
+
     def end(self, footer: Footer | None) -> str:
         """Returns the document."""
         lines = self._lines(self._document(footer))
@@ -69,17 +78,25 @@ class DocumentText:
             match block:
                 case Table():
                     rows = aligned([block.head, *block.rows], block.sides)
-                    found += ["", self._paint(f"  {block.title}", "bold")]
-                    found += [self._paint(rows[0], "dim"), *rows[1:]]
-                case Bars():
-                    pass  # the table has its times
+                    title = f"  {plain(block.title)}"
+                    if block.belongs:
+                        found += [self._paint(title, "dim"), *rows]
+                    else:
+                        found += ["", self._paint(title, "bold"), self._paint(rows[0], "dim")]
+                        found += rows[1:]
+                case Facts():
+                    for label, text in block.rows:
+                        found += labelled(label, [text])
+                case Bars() | Chart():
+                    pass  # tables have their figures
                 case _:
                     unhandled(block)
         found += [""] if found else []
         found += [f"  {note}" for note in _notes(document)]
         for one in document.findings:
             line = f"  {one.sentence}"
-            found.append(self._paint(line, "red") if one.severity == "bad" else line)
+            style = _STYLES.get(one.severity)
+            found.append(line if style is None else self._paint(line, style))
         if document.outcome:
             line = f"  {document.outcome}"
             found.append(self._paint(line, "red") if document.is_wrong else line)
@@ -105,7 +122,12 @@ class DocumentMarkdown(DocumentText):
             match block:
                 case Table():
                     found += [f"## {escape(block.title)}", "", *_table(block), ""]
-                case Bars():
+                case Facts():
+                    found += [
+                        *(f"- {escape(f'{label}: {text}')}" for label, text in block.rows),
+                        "",
+                    ]
+                case Bars() | Chart():
                     pass
                 case _:
                     unhandled(block)

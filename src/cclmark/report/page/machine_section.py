@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts.naming import Run
 from cclmark.report.kinds import report_kind
-from cclmark.report.page.page import Facts, Section
+from cclmark.report.page.page import PageFacts, Section
 from cclmark.report.wording.head import (
     binding_lines,
     buffer_lines,
@@ -52,15 +52,15 @@ def machine_sections(runs: Sequence[Run]) -> list[Section]:
             for one in header.hosts[1:]
         ]
         rows += [("notice", text) for text in header.notices]
-        facts.append(Facts(f"Machine and libraries{name}", rows))
+        facts.append(PageFacts(f"Machine and libraries{name}", rows))
         if header.environment:
             environment.append(
-                Facts(
+                PageFacts(
                     run.name if len(runs) > 1 else "",
                     [(key, _cut(value)) for key, value in sorted(header.environment.items())],
                 )
             )
-        method.append(Facts(run.name if len(runs) > 1 else "", _method_rows(run)))
+        method.append(PageFacts(run.name if len(runs) > 1 else "", _method_rows(run)))
     sections = [Section("machine", "Machine", facts=facts)]
     if environment:
         sections.append(Section("environment", "Environment", facts=environment))

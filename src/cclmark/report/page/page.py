@@ -29,7 +29,7 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True)
-class Facts:
+class PageFacts:
     """A list of names and their descriptions. ``title``: empty for the title of the section."""
 
     title: str
@@ -62,7 +62,7 @@ class Section:
     words: Sequence[str] = ()
     charts: Sequence[Chart] = ()
     tables: Sequence[PageTable] = ()
-    facts: Sequence[Facts] = ()
+    facts: Sequence[PageFacts] = ()
     diagrams: Sequence[Diagram] = ()
     bars: Sequence[StageBars] = ()
     listing: str = ""

@@ -9,7 +9,7 @@ from cclmark.analysis.experiments import experiment_of
 from cclmark.report.charts.cells import device_names
 from cclmark.report.charts.naming import Run
 from cclmark.report.page.diagram import Diagram, DiagramLayout, DiagramLine
-from cclmark.report.page.page import Facts, PageTable, Section
+from cclmark.report.page.page import PageFacts, PageTable, Section
 from cclmark.report.wording.connection_words import (
     connections_of,
     ring_text,
@@ -120,7 +120,7 @@ def _prediction_tables(journal: Journal) -> list[PageTable]:
     ]
 
 
-def _connections(journal: Journal) -> tuple[list[Facts], list[Diagram]]:
+def _connections(journal: Journal) -> tuple[list[PageFacts], list[Diagram]]:
     facts, diagrams = [], []
     for paths in journal.paths:
         found = connections_of(journal.header, paths)
@@ -128,7 +128,7 @@ def _connections(journal: Journal) -> tuple[list[Facts], list[Diagram]]:
         rows = [("unknown", found.reason)] if found.reason else list(found.parts)
         rows += [("warning", text) for text in found.warnings]
         if rows:
-            facts.append(Facts(title, rows))
+            facts.append(PageFacts(title, rows))
         if not found.reason:
             diagrams += diagrams_of(journal.header, paths)
     return facts, diagrams
