@@ -13,8 +13,7 @@ from cclmark.analysis.compare import Side, compare
 from cclmark.errors import MissingError
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts import pictures
-from cclmark.report.charts.cells import key_of
-from cclmark.report.charts.chart_model import Boxes, Chart, ChartCurve, Heat, Lines
+from cclmark.report.charts.chart_model import Boxes, Chart, ChartCurve, Heat, Lines, key_of
 from cclmark.report.charts.collective_charts import collective_charts
 from cclmark.report.charts.comparison_charts import ratio_charts
 from cclmark.report.charts.naming import Run, group_titles, groups_of

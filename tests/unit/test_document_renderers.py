@@ -144,14 +144,15 @@ def test_a_page_has_a_section_for_each_run_with_blocks():
 
 FIELDS = Fields(
     [
-        Field("name", lambda one: one.name, "text", label=True),
+        Field("name", lambda one: one.name, "text"),
         Field("step_ms", lambda one: one.step_s, gauge="Time of one step."),
         Field("steps", lambda one: one.steps, "int", on_page=False),
     ],
     gauges="cclmark_example",
-    noun="sample",
+    labels=("name",),
+    noun="a sample",
 )
-MEASURED = SimpleNamespace(name="a", step_s=0.5, steps=3, status="ok", is_measured=True)
+MEASURED = SimpleNamespace(name="a", step_s=0.5, steps=3, status="ok")
 
 
 def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
@@ -173,7 +174,7 @@ def test_gauges_are_in_seconds_and_only_of_what_was_measured():
     FIELDS.measure(series, MEASURED, run)
     wrong = SimpleNamespace(**vars(MEASURED) | {"name": "b", "status": "wrong"})
     FIELDS.measure(series, wrong, run)
-    died = SimpleNamespace(name="c", step_s=None, steps=0, status="died", is_measured=False)
+    died = SimpleNamespace(name="c", step_s=None, steps=0, status="died")
     FIELDS.measure(series, died, run)
     assert "".join(lines_of(series)).splitlines() == [
         "# HELP cclmark_example_step_seconds Time of one step.",

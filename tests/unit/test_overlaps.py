@@ -6,20 +6,20 @@ import msgspec
 import pytest
 
 from cclmark.analysis.overlap_summaries import summaries_of
-from cclmark.plan.cases import Case
-from cclmark.plan.overlaps import Compute, Overlap, overlaps_of
-from cclmark.plan.variants import DEFAULT, PLACEMENT, Assignment, Variant
-from cclmark.report.kinds.overlap_columns import OVERLAPS, overlap_cells
-from cclmark.report.wording.overlap_words import (
+from cclmark.kinds.overlap.document import (
+    FIELDS,
     against_rows,
     against_title,
     alone_text,
     cells_of,
     remarks_of,
     share_text,
-    slow_down_text,
     wrong_lines,
 )
+from cclmark.plan.cases import Case
+from cclmark.plan.overlaps import Compute, Overlap, overlaps_of
+from cclmark.plan.variants import DEFAULT, PLACEMENT, Assignment, Variant
+from cclmark.report.wording.slow_downs import slow_down_text
 from cclmark.results.kinds import OverlapResult, TrialResult, failed
 from cclmark.results.schema import OverlapFigures, OverlapTimes, Verification, WrongOutput
 
@@ -254,7 +254,7 @@ def test_wrong_data_is_attributed_to_the_collective_or_to_the_compute():
     assert lines[0].startswith("wrong data of the collective in all_reduce")
     assert lines[0].endswith("rank 1: 3 wrong elements, the first is 7: expected 2, actual 9")
     assert lines[1].startswith("wrong data of the compute in all_reduce")
-    row = dict(zip([one.name for one in OVERLAPS.columns], overlap_cells(wrong), strict=True))
+    row = {one.key: one.cell(wrong) for one in FIELDS.all}
     assert (row["wrong"], row["compute_wrong"]) == (3, 1)
     assert row["slow_down"] == pytest.approx(1.25)
     assert row["compute_beside_per_s"] == pytest.approx(2 * 8192**3 / 2e-3)

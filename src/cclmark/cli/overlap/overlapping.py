@@ -24,7 +24,7 @@ from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
-from cclmark.report.kinds.overlap_table import OverlapTable
+from cclmark.report.kinds.kind import View
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import OverlapResult
 
@@ -98,6 +98,5 @@ def _measure(
 
 
 def _exporter(flags: OverlapFlags, output: Output) -> Exporter[OverlapResult]:
-    if flags.format != "table":
-        return exporter_of(OVERLAP, flags.format)
-    return OverlapTable(paint=ansi if output.takes_colours else unpainted)
+    view = View(paint=ansi if output.takes_colours else unpainted)
+    return exporter_of(OVERLAP, flags.format, view)

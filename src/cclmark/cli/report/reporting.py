@@ -11,7 +11,7 @@ from cclmark.cli.usual_references import usual_references
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
-from cclmark.report.charts.cells import key_of
+from cclmark.report.charts.chart_model import key_of
 from cclmark.report.charts.naming import Run
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import chart_sections, page_of

@@ -73,14 +73,14 @@ def _span_interval_s(result: ReplayResult, end: int) -> float | None:
 
 FIELDS = Fields(
     [
-        Field("variant", lambda one: one.replay.variant.describe(), "text", label=True),
-        Field("round", lambda one: one.replay.round + 1, "int", label=True),
-        Field("ccl", lambda one: one.replay.ccl, "text", label=True),
-        Field("ranks", lambda one: one.replay.ranks, "int", label=True),
-        Field("program", lambda one: one.replay.program, "text", label=True),
+        Field("variant", lambda one: one.replay.variant.describe(), "text"),
+        Field("round", lambda one: one.replay.round + 1, "int"),
+        Field("ccl", lambda one: one.replay.ccl, "text"),
+        Field("ranks", lambda one: one.replay.ranks, "int"),
+        Field("program", lambda one: one.replay.program, "text"),
         Field("calls", lambda one: one.replay.calls, "int"),
         Field("groups", lambda one: one.replay.groups, "int"),
-        Field("gaps", lambda one: one.replay.gaps, "text", label=True),
+        Field("gaps", lambda one: one.replay.gaps, "text"),
         Field("compute", lambda one: one.replay.beside, "text", on_page=False),
         Field("fit", lambda one: one.replay.fit, "text", on_page=False),
         Field("status", lambda one: one.status, "text"),
@@ -115,7 +115,8 @@ FIELDS = Fields(
         ),
     ],
     gauges="cclmark_replay",
-    noun="replay",
+    labels=("variant", "round", "ccl", "ranks", "program", "gaps"),
+    noun="a replay",
 )
 
 

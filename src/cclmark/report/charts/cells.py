@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from cclmark.report.kinds.matrix import figure
 from cclmark.report.wording.device_labels import labels
 from cclmark.results.schema import Header
 
-_LONGEST_KEY = 100
 _LEAST_SPAN = 0.20  # of the median: a narrower scale would turn noise into a pattern
-
-
-def key_of(title: str, taken: set[str]) -> str:
-    """Returns a chart's key, valid as a file name, from its title; unique among ``taken``."""
-    words = re.sub(r"[^a-z0-9_]+", "-", title.lower()).strip("-")[:_LONGEST_KEY]
-    key, number = words, 1
-    while key in taken:
-        number += 1
-        key = f"{words}-{number}"
-    taken.add(key)
-    return key
 
 
 def device_names(header: Header) -> list[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+
+_LONGEST_KEY = 100
 
 
 @dataclass(frozen=True)
@@ -126,3 +129,14 @@ class Heat(Chart):
 def marked(charts: Sequence[Chart], mark: str) -> list[Chart]:
     """Returns the charts with ``mark`` in their keys, which makes them unique among runs."""
     return [replace(chart, key=f"{chart.key}{mark}") for chart in charts]
+
+
+def key_of(title: str, taken: set[str]) -> str:
+    """Returns a chart's key, valid as a file name, from its title; unique among ``taken``."""
+    words = re.sub(r"[^a-z0-9_]+", "-", title.lower()).strip("-")[:_LONGEST_KEY]
+    key, number = words, 1
+    while key in taken:
+        number += 1
+        key = f"{words}-{number}"
+    taken.add(key)
+    return key

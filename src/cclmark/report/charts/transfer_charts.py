@@ -12,8 +12,8 @@ from cclmark.analysis.transfer_results import Deviation, figures
 from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.report.charts.cells import extremes, key_of, least_span
-from cclmark.report.charts.chart_model import Chart, ChartCurve, Heat, Lines
+from cclmark.report.charts.cells import extremes, least_span
+from cclmark.report.charts.chart_model import Chart, ChartCurve, Heat, Lines, key_of
 from cclmark.report.kinds.matrix import Matrix, MatrixCell, MatrixCollector, figure
 from cclmark.report.wording.deviations import relative
 from cclmark.report.wording.text import BYTES_PER_GB

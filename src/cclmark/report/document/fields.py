@@ -11,7 +11,7 @@ from cclmark.report.formats.openmetrics import Metric, Series, labels_of
 from cclmark.report.kinds.kind import RunLabels
 
 # A value is in seconds; the end of the key is the unit of its column.
-_UNITS = {"ms": 1e3}
+_UNITS = {"ms": 1e3, "us": 1e6}
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,14 @@ class Field:
     """A quantity of a result.
 
     ``key``: the name of its column, with its unit at the end. ``of``: its value, times in seconds;
-    None if it is unknown. ``gauge``: its help for Prometheus, empty if it is no gauge; ``label``:
-    whether it distinguishes series there. ``on_page``: whether the table of a page has it.
+    None if it is unknown. ``gauge``: its help for Prometheus, empty if it is no gauge.
+    ``on_page``: whether the table of a page has it.
     """
 
     key: str
     of: Callable[[Any], Cell]
     kind: ColumnKind = "float"
     gauge: str = ""
-    label: bool = False
     on_page: bool = True
 
     def cell(self, result: Any) -> Cell:
@@ -41,11 +40,13 @@ class Field:
 class Fields:
     """The fields of a kind, in the order of the columns.
 
-    ``gauges``: the beginning of the names of gauges; ``noun``: a result of the kind.
+    ``gauges``: the beginning of the names of gauges; ``labels``: the keys of the fields that
+    distinguish their series; ``noun``: a result of the kind, with its article.
     """
 
     all: Sequence[Field]
     gauges: str
+    labels: Sequence[str]
     noun: str
 
     def layout(self) -> Layout:
@@ -66,18 +67,18 @@ class Fields:
     def metrics(self) -> list[Metric]:
         """The gauges: those of fields, and whether a result is right."""
         found = [Metric(self._name(one), "seconds", one.gauge) for one in self.all if one.gauge]
-        help = f"1 for a {self.noun} that was measured and not wrong, else 0."
+        help = f"1 for {self.noun} that was measured and not wrong, else 0."
         return [*found, Metric(f"{self.gauges}_ok", "", help)]
 
     def measure(self, series: Series, result: Any, run: RunLabels) -> None:
-        """Sets the gauges of one result; those of an unmeasured one are left out."""
+        """Sets the gauges of one result; unknown values are left out."""
+        by_key = {one.key: one for one in self.all}
+        values = ((key, by_key[key].cell(result)) for key in self.labels)
         labels = labels_of(
-            [*((one.key, str(one.of(result))) for one in self.all if one.label), *run.where]
+            [*((key, "" if value is None else str(value)) for key, value in values), *run.where]
         )
         series.begin(labels)
         series.set(f"{self.gauges}_ok", labels, float(result.status == "ok"))
-        if not result.is_measured:
-            return
         for one in self.all:
             if one.gauge and isinstance(value := one.of(result), (int, float)):
                 series.set(self._name(one), labels, value)

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from cclmark.analysis.experiments import Experiment, VariantResult, experiment_of
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import Variant
-from cclmark.report.charts.cells import key_of
-from cclmark.report.charts.chart_model import Heat, marked
+from cclmark.report.charts.chart_model import Heat, key_of, marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
 from cclmark.report.insights.insight_words import Insight, sentence

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cclmark.plan.object_calls import FLAG
-from cclmark.report.charts.cells import key_of
-from cclmark.report.charts.chart_model import Chart, ChartCurve, Level, Lines, marked
+from cclmark.report.charts.chart_model import Chart, ChartCurve, Level, Lines, key_of, marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
 from cclmark.report.insights.insight_words import Insight

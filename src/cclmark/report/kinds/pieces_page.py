@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cclmark.plan.piece_cases import BUCKETS, GROUPED, ONE, SEPARATE, Division
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.cells import key_of
-from cclmark.report.charts.chart_model import Chart, ChartCurve, Lines, marked
+from cclmark.report.charts.chart_model import Chart, ChartCurve, Lines, key_of, marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell
 from cclmark.report.insights.insight_words import Insight

@@ -8,7 +8,7 @@ from cclmark import __version__
 from cclmark.analysis.limits import link_limit
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.cells import key_of
+from cclmark.report.charts.chart_model import key_of
 from cclmark.report.charts.naming import Run
 from cclmark.report.document.document_page import sections_of
 from cclmark.report.insights.insight_words import amount, listed

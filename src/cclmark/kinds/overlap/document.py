@@ -1,0 +1,515 @@
+"""What a run of overlaps says, and the fields of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import cast
+
+from cclmark.analysis.overlap_summaries import OverlapSummary, SlowDown, summaries_of
+from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
+from cclmark.plan.work_beside import MATMUL
+from cclmark.printable import plain
+from cclmark.report.charts.chart_model import Chart, ChartCurve, Level, Lines, key_of
+from cclmark.report.charts.naming import Run
+from cclmark.report.document.blocks import Block, Document, Facts, Finding, RunContent, Table
+from cclmark.report.document.case_fields import CASE_LABELS, case_fields, explained_fields
+from cclmark.report.document.fields import Field, Fields
+from cclmark.report.insights.insight_words import amount
+from cclmark.report.kinds.kind import ReportKind
+from cclmark.report.wording.slow_downs import ratio_text, size_text, slow_down_text
+from cclmark.report.wording.text import BYTES_PER_GB, counted, format_time_us
+from cclmark.results.journal import Journal
+from cclmark.results.kinds import OverlapResult
+from cclmark.results.schema import Header, OverlapFigures
+
+_PERCENT = 100
+_TERA = 1e12
+_PRECISE = 100.0  # smaller rates are printed with three digits
+_IN_TURNS = 1.05  # a smaller sum of the remaining rates is no gain over executing in turns
+_FEW = 0.5  # a smaller share of the operations that count is reported
+_MOST_WRONG = 8
+
+
+def _figure(of: Callable[[OverlapFigures], float]) -> Callable[[OverlapResult], float | None]:
+    """Of the figures of the round, None without them."""
+    return lambda one: None if one.figures is None else of(one.figures)
+
+
+def _flag(name: str) -> Field:
+    return Field(name, _figure(lambda own: int(getattr(own, name))), "bool", on_page=False)
+
+
+def _busbw_gbps(name: str) -> Callable[[OverlapResult], float | None]:
+    """The bus bandwidth of the collective in the time with this name."""
+
+    def busbw(one: OverlapResult) -> float | None:
+        if one.figures is None:
+            return None
+        case = one.overlap.case
+        factor = bus_factor(case) / BYTES_PER_GB
+        return algorithm_bandwidth(case.size_bytes, getattr(one.figures, name)) * factor
+
+    return busbw
+
+
+def _rate(name: str) -> Callable[[OverlapResult], float | None]:
+    """The work of the compute over the time with this name."""
+    return lambda one: (
+        None if one.figures is None else one.overlap.compute.work / getattr(one.figures, name)
+    )
+
+
+FIELDS = Fields(
+    [
+        Field("variant", lambda one: one.overlap.variant.describe(), "text"),
+        Field("round", lambda one: one.overlap.round + 1, "int"),
+        *case_fields("overlap.case"),
+        Field("compute", attrgetter("overlap.compute.name"), "text"),
+        Field("compute_dtype", attrgetter("overlap.compute.dtype"), "text", on_page=False),
+        Field("extent", attrgetter("overlap.compute.extent"), "int"),
+        Field("status", attrgetter("status"), "text"),
+        Field("reason", attrgetter("reason"), "text"),
+        Field(
+            "alone_us",
+            _figure(attrgetter("communication_alone_s")),
+            gauge="Time of one collective alone.",
+        ),
+        Field(
+            "beside_us",
+            _figure(attrgetter("communication_s")),
+            gauge="Time of one collective beside the compute.",
+        ),
+        Field("slow_down", _figure(lambda own: own.communication_s / own.communication_alone_s)),
+        Field("alone_busbw_gbps", _busbw_gbps("communication_alone_s"), on_page=False),
+        Field("beside_busbw_gbps", _busbw_gbps("communication_s")),
+        Field(
+            "compute_alone_us",
+            _figure(attrgetter("compute_alone_s")),
+            gauge="Time of one compute alone.",
+        ),
+        Field(
+            "compute_beside_us",
+            _figure(attrgetter("compute_s")),
+            gauge="Time of one compute beside the collective.",
+        ),
+        Field("compute_slow_down", _figure(lambda own: own.compute_s / own.compute_alone_s)),
+        Field("compute_alone_per_s", _rate("compute_alone_s"), on_page=False),
+        Field("compute_beside_per_s", _rate("compute_s"), on_page=False),
+        Field("evaluated", _figure(attrgetter("communication_evaluated"))),
+        Field("compute_evaluated", _figure(attrgetter("compute_evaluated"))),
+        _flag("launch_bound"),
+        Field(
+            "compute_launch_bound",
+            _figure(lambda own: int(own.compute_launch_bound)),
+            "bool",
+            on_page=False,
+        ),
+        Field(
+            "together_launch_bound",
+            _figure(lambda own: int(own.together_launch_bound)),
+            "bool",
+            on_page=False,
+        ),
+        Field(
+            "attempts",
+            lambda one: None if one.together is None else one.attempts,
+            "int",
+            on_page=False,
+        ),
+        Field(
+            "wrong", lambda one: None if one.verification is None else one.verification.wrong, "int"
+        ),
+        Field(
+            "compute_wrong",
+            lambda one: (
+                None
+                if one.verification is None
+                else sum(found.wrong for found in one.compute_findings)
+            ),
+            "int",
+            on_page=False,
+        ),
+        Field("implementation", attrgetter("implementation"), "text", on_page=False),
+        *explained_fields(),
+    ],
+    gauges="cclmark_overlap",
+    labels=("variant", "round", *CASE_LABELS, "compute", "extent"),
+    noun="an overlap",
+)
+
+
+def document_of_overlaps(run: RunContent) -> Document:
+    """Composes everything that a run says."""
+    results = cast("Sequence[OverlapResult]", run.results)
+    summaries = summaries_of(results)
+    wrong = wrong_lines(results)
+    return Document(
+        "Collectives beside compute",
+        method_of_overlaps(run.header),
+        [*_blocks(summaries)],
+        [
+            *(Finding("bad", line) for line in wrong[:_MOST_WRONG]),
+            *(Finding("look", line) for line in remarks_of(summaries)),
+            *(Finding("note", line) for line in _of_largest(summaries)),
+        ],
+        _outcome(results),
+        is_wrong=bool(wrong) or any(one.status == "wrong" for one in results),
+    )
+
+
+def _outcome(results: Sequence[OverlapResult]) -> str:
+    """The numbers of rounds and of checked results."""
+    measured = [one for one in results if one.is_measured]
+    checked = sum(one.is_checked for one in measured)
+    wrong = sum(one.status == "wrong" for one in results)
+    rounds = counted(len({one.overlap.round for one in results}), "round")
+    return f"{rounds}; {checked} of {len(measured)} results checked, {wrong} wrong"
+
+
+def _blocks(summaries: Sequence[OverlapSummary]) -> Iterator[Block]:
+    if computed := computed_by(summaries):
+        yield Facts([("compute", text) for text in computed])
+    keys: set[str] = set()
+    for group in grouped(summaries):
+        title = plain(group_title(group[0]))
+        ran = dict.fromkeys(f"{one.variant.describe()}: {one.ran}" for one in group if one.ran)
+        notes = [
+            *(f"ran with {plain(text)}" for text in ran),
+            *filter(None, (share_text(group), alone_text(group))),
+        ]
+        rows = [cells_of(one) for one in group]
+        yield Table(title, _head(group[0]), rows, "><" + ">" * 6, notes)
+        if compared := against_rows(group):
+            head = ("size", "variant", "collective", "compute")
+            yield Table(against_title(group), head, compared, "><>>", belongs=True)
+        yield from _charts(group, keys)
+
+
+def _of_largest(summaries: Sequence[OverlapSummary]) -> Iterator[str]:
+    """The slow-downs of the largest messages."""
+    for group in grouped(summaries):
+        largest = max(one.case.size_bytes for one in group)
+        for one in group:
+            if one.case.size_bytes == largest and one.communication is not None:
+                yield _sentence(one)
+
+
+def method_of_overlaps(header: Header) -> str:
+    """Describes in a line how overlaps were measured."""
+    check = "outputs of both checked" if header.settings.check else "outputs not checked"
+    return (
+        "each alone and both at once in every round, operations that ran entirely beside the other "
+        f"work, slowest rank, {check}"
+    )
+
+
+def grouped(summaries: Iterable[OverlapSummary]) -> list[list[OverlapSummary]]:
+    """The summaries of each series of cases."""
+    groups: dict[str, list[OverlapSummary]] = {}
+    for one in summaries:
+        groups.setdefault(group_title(one), []).append(one)
+    return list(groups.values())
+
+
+def group_title(one: OverlapSummary) -> str:
+    """The collective and the work beside it: the title of a group."""
+    return f"{one.case.series().group_words()}, beside {one.work.describe()}"
+
+
+def computed_by(summaries: Iterable[OverlapSummary]) -> list[str]:
+    """The software that computes, with its file."""
+    found = (f"{one.implementation}  {one.implementation_path}".rstrip() for one in summaries)
+    return [plain(text) for text in dict.fromkeys(found) if text]
+
+
+def rate_unit(one: OverlapSummary) -> str:
+    """The unit of the compute's rate."""
+    return "TFLOP/s" if one.work.name == MATMUL else "GB/s"
+
+
+def rate_text(rate: float | None, one: OverlapSummary) -> str:
+    """The rate of the compute in its unit."""
+    if rate is None:
+        return "-"
+    value = rate / (_TERA if one.work.name == MATMUL else BYTES_PER_GB)
+    return f"{value:.3g}" if value < _PRECISE else f"{value:.1f}"
+
+
+def bandwidth_text(bytes_per_s: float | None) -> str:
+    """A bus bandwidth in GB/s."""
+    return "-" if bytes_per_s is None else f"{bytes_per_s / BYTES_PER_GB:.2f}"
+
+
+def time_text(slow_down: SlowDown | None) -> str:
+    """The time alone in microseconds."""
+    return "-" if slow_down is None else format_time_us(slow_down.alone_s)
+
+
+def _head(one: OverlapSummary) -> list[str]:
+    return [
+        *("size", "variant", "alone µs", "busbw", "beside busbw", "slow-down (95 %)"),
+        *(f"compute {rate_unit(one)}", "slow-down (95 %)"),
+    ]
+
+
+def cells_of(one: OverlapSummary) -> list[str]:
+    """The cells of a row."""
+    if one.communication is None:
+        what = "WRONG" if one.status == "wrong" else one.status
+        return [size_text(one.case), plain(one.variant.describe()), what, *["-"] * 5]
+    return [
+        size_text(one.case),
+        plain(one.variant.describe()),
+        time_text(one.communication),
+        bandwidth_text(one.busbw_alone),
+        bandwidth_text(one.busbw_beside),
+        slow_down_text(one.communication),
+        rate_text(one.rate_alone, one),
+        slow_down_text(one.compute),
+    ]
+
+
+def against_title(group: Sequence[OverlapSummary]) -> str:
+    """The title of the table of ``against_rows``."""
+    usual = next((one.usual for one in group if one.usual is not None), group[0].variant)
+    return f"both at once: times over those of {plain(usual.describe())} in the same rounds (95 %)"
+
+
+def against_rows(group: Sequence[OverlapSummary]) -> list[list[str]]:
+    """The cells of the variants that are compared with the default; empty without any."""
+    return [
+        [
+            size_text(one.case),
+            plain(one.variant.describe()),
+            ratio_text(one.communication.against_usual),
+            ratio_text(one.compute.against_usual),
+        ]
+        for one in group
+        if one.communication is not None
+        and one.compute is not None
+        and one.communication.against_usual is not None
+    ]
+
+
+def remarks_of(summaries: Sequence[OverlapSummary]) -> list[str]:
+    """What was wrong, failed or skipped, is bound by launches, or is based on few operations."""
+    found: dict[str, list[str]] = {}
+    for one in summaries:
+        place = f"{one.variant.describe()} {size_text(one.case)}"
+        for text in _remarks(one):
+            found.setdefault(text, []).append(place)
+    return [plain(f"{text}: {', '.join(dict.fromkeys(places))}") for text, places in found.items()]
+
+
+def _remarks(one: OverlapSummary) -> list[str]:
+    texts = []
+    if one.status not in ("ok", "wrong"):
+        texts.append(f"{one.status}: {one.reason}")
+    if one.left_out:
+        texts.append(
+            f"in {one.left_out} of {counted(one.rounds, 'round')} no operation ran entirely beside "
+            "the other work: these rounds are left out"
+        )
+    if one.launch_bound:
+        texts.append(
+            "launches set the time of the collective alone, so that its slow-down is a lower limit"
+        )
+    if one.compute_launch_bound:
+        texts.append(
+            "launches set the time of the compute alone, so that its slow-down is a lower limit"
+        )
+    if one.together_launch_bound:
+        texts.append(
+            "launches set the times of both at once, so that the slow-downs contain the cost of "
+            "launches on the host"
+        )
+    if one.communication is not None and min(one.evaluated) < _FEW:
+        texts.append("less than half of the operations ran entirely beside the other work")
+    if one.combined_rate is not None and one.combined_rate < _IN_TURNS:
+        texts.append("together they took as long as one after the other: executed in turns")
+    return texts
+
+
+def share_text(summaries: Sequence[OverlapSummary]) -> str:
+    """The share of the operations that counts; empty without figures."""
+    known = [one.evaluated for one in summaries if one.communication is not None]
+    if not known:
+        return ""
+    sent, computed = min(one[0] for one in known), min(one[1] for one in known)
+    return (
+        f"at least {sent:.0%} of the collectives and {computed:.0%} of the compute operations ran "
+        "entirely beside the other work and count"
+    )
+
+
+def alone_text(summaries: Sequence[OverlapSummary]) -> str:
+    """Explains the time alone, which is not that of a sweep; empty without figures."""
+    known = [one.alone_operations for one in summaries if one.alone_operations]
+    if not known:
+        return ""
+    numbers = " to ".join(str(one) for one in dict.fromkeys((min(known), max(known))))
+    return (
+        f"alone: the mean of {numbers} collectives in a row, as many as beside the compute, of the "
+        "slowest rank; a sweep reports the median of longer batches, in which a small message may "
+        "take less time"
+    )
+
+
+def wrong_lines(results: Iterable[OverlapResult]) -> list[str]:
+    """A line for each rank with wrong data: of the collective, or of the compute."""
+    lines = []
+    for result in results:
+        checked = result.verification.findings if result.verification is not None else []
+        for name, findings in (
+            ("the collective", checked),
+            ("the compute", result.compute_findings),
+        ):
+            for one in findings:
+                lines.append(
+                    f"wrong data of {name} in {result.overlap.describe()}: rank {one.rank}: "
+                    f"{one.wrong} wrong elements, the first is {one.first_element}: expected "
+                    f"{one.expected}, actual {one.actual}"
+                )
+    return [plain(line) for line in lines]
+
+
+def _sentence(one: OverlapSummary) -> str:
+    return (
+        f"{one.case.operation} of {size_text(one.case)} with {one.variant.describe()} takes "
+        f"{slow_down_text(one.communication)} times as long beside {one.work.describe()}, which "
+        f"takes {slow_down_text(one.compute)} times as long"
+    )
+
+
+def _charts(group: Sequence[OverlapSummary], keys: set[str]) -> list[Chart]:
+    measured = [one for one in group if one.communication is not None and one.compute is not None]
+    if not measured:
+        return []
+    return [
+        _trade_off(measured, keys),
+        _by_size(measured, keys, "collective", lambda one: one.communication),
+        _by_size(measured, keys, "compute", lambda one: one.compute),
+    ]
+
+
+def _name(group: Sequence[OverlapSummary]) -> str:
+    case = group[0].case
+    return f"{case.operation} {case.placement}"
+
+
+def _trade_off(group: Sequence[OverlapSummary], keys: set[str]) -> Lines:
+    """The bandwidth of the collective against the compute that remains, a curve for each size."""
+    title = f"{_name(group)}: bandwidth against remaining compute"
+    series = []
+    for number, case in enumerate(dict.fromkeys(one.case for one in group)):
+        own = sorted(
+            (one for one in group if one.case == case), key=lambda one: one.remaining_compute or 0
+        )
+        intervals = [one.busbw_interval for one in own]
+        series.append(
+            ChartCurve(
+                name=size_text(case),
+                x=[(one.remaining_compute or 0) * _PERCENT for one in own],
+                y=[(one.busbw_beside or 0) / BYTES_PER_GB for one in own],
+                low=[None if one is None else one[0] / BYTES_PER_GB for one in intervals],
+                high=[None if one is None else one[1] / BYTES_PER_GB for one in intervals],
+                colour=number,
+                hover=[
+                    f"{one.variant.describe()}: collective {slow_down_text(one.communication)}, "
+                    f"compute {slow_down_text(one.compute)}"
+                    for one in own
+                ],
+            )
+        )
+    return Lines(
+        key=key_of(f"overlap {group[0].case.series().group_words()}", keys),
+        title=title,
+        says=f"{group_title(group[0])}: bandwidth against the compute that remains, a curve for "
+        "each message size and a point for each variant, with 95 % intervals of the bandwidth.",
+        x_title="compute that remains beside the collective, % of its rate alone",
+        y_title="bus bandwidth beside the compute, GB/s",
+        series=series,
+        x_kind="number",
+    )
+
+
+def _by_size(
+    group: Sequence[OverlapSummary],
+    keys: set[str],
+    name: str,
+    of: Callable[[OverlapSummary], SlowDown | None],
+) -> Lines:
+    """The slow-down of the collective or the compute by message size, a curve for each variant."""
+    title = f"{_name(group)}: slow-down of the {name}"
+    series = []
+    for number, variant in enumerate(dict.fromkeys(one.variant for one in group)):
+        own = [
+            (one.case.size_bytes, found)
+            for one in group
+            if one.variant == variant and (found := of(one)) is not None
+        ]
+        bounds = [found.estimate for _, found in own]
+        series.append(
+            ChartCurve(
+                name=variant.describe(),
+                x=[size for size, _ in own],
+                y=[found.ratio for _, found in own],
+                low=[None if one is None else one.low for one in bounds],
+                high=[None if one is None else one.high for one in bounds],
+                colour=number,
+            )
+        )
+    return Lines(
+        key=key_of(f"overlap {name} {group[0].case.series().group_words()}", keys),
+        title=title,
+        says=f"{group_title(group[0])}: the time of the {name} beside the other work over its time "
+        "alone, by message size.",
+        x_title="message size",
+        y_title="time beside the other work / time alone",
+        series=series,
+        levels=[Level("alone", 1.0)],
+        zero_based=False,
+    )
+
+
+def _headline(run: Run) -> str:
+    """The slow-downs of the largest message by default; empty if it was not measured."""
+    known = [
+        one
+        for one in summaries_of(run.journal.overlaps)
+        if one.variant.is_default and one.communication is not None
+    ]
+    return _sentence(max(known, key=lambda one: one.case.size_bytes)) if known else ""
+
+
+def _titled(runs: Sequence[Run]) -> str:
+    """The operations and the work beside them."""
+    results = [result for run in runs for result in run.journal.overlaps]
+    operations = dict.fromkeys(one.overlap.case.operation for one in results)
+    works = dict.fromkeys(one.overlap.compute.describe() for one in results)
+    return f"{', '.join(operations)} beside {' and '.join(works)}"
+
+
+def _counted(journal: Journal) -> str:
+    variants = {result.overlap.variant for result in journal.overlaps}
+    return f"{amount(len(journal.results), 'overlap')} of {amount(len(variants), 'variant')}"
+
+
+KIND = ReportKind(
+    noun="overlaps",
+    title="overlaps",
+    has_times=False,
+    csv=FIELDS.layout(),
+    exported=FIELDS.layout(),
+    document=document_of_overlaps,
+    metrics=FIELDS.metrics(),
+    measure=FIELDS.measure,
+    counted=_counted,
+    headline=_headline,
+    titled=_titled,
+    method=method_of_overlaps,
+    by_session=False,
+    page_columns=FIELDS.page_columns(),
+    page_cells=FIELDS.page_cells,
+)
