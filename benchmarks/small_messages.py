@@ -34,6 +34,7 @@ def ours(args: argparse.Namespace, keep: Path | None) -> dict[Key, tuple[float, 
     """Seconds of a call and of the device by operation, size and placement."""
     with tempfile.TemporaryDirectory() as directory:
         journal = Path(directory) / "run.jsonl" if keep is None else keep
+        journal.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "cclmark", "collectives", "-b", args.begin, "-e", args.end]
         command += ["-f", args.factor, "-g", str(args.ranks), "-c", "0", "--journal", str(journal)]
         run([*command, "--timing", "auto", *args.flags])
@@ -78,8 +79,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("flags", nargs="*", help="more flags for cclmark, after --")
     args = parser.parse_args()
-    if args.keep:
-        args.keep.mkdir(parents=True, exist_ok=True)
     found: dict[Key, dict[str, list[float]]] = {}
     for number in range(args.runs):
         keep = args.keep / f"run-{number + 1}.jsonl" if args.keep else None

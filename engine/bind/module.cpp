@@ -536,6 +536,7 @@ NB_MODULE(_engine, m) {
       .def("check_compute", &Session::check_compute, "compute"_a,
            nb::call_guard<nb::gil_scoped_release>())
       .def("capture", &Session::capture, "batch"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("spaces_graphs", &Session::spaces_graphs, nb::call_guard<nb::gil_scoped_release>())
       .def("verify", &Session::verify, "corrupt"_a.none(), nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("no_graphs", &Session::no_graphs)
       .def_prop_ro("checked_on_host", &Session::checked_on_host)

@@ -126,6 +126,8 @@ class Session {
   /// Why operations of this library on this device cannot be replayed from graphs; empty when they
   /// can.
   std::string no_graphs() const;
+  /// Whether graphs of one operation can be placed apart, for which the device needs kernels.
+  bool spaces_graphs();
   /// Why checks run on the host; empty when they run on the device.
   const std::string& checked_on_host() const { return verification_.on_host(); }
 
@@ -152,7 +154,7 @@ class Session {
   Concurrency& concurrency();
   void begin(const Batch& batch);
   CapturedGraph& upload_graph(const Batch& batch);
-  void space_graphs();
+  void place_apart();
 
   Device& device_;
   RankGroup& rank_group_;
@@ -174,7 +176,8 @@ class Session {
 
   // Members are destroyed from the last to the first: the graphs, the buffers, then the calls.
   MessageBuffers buffers_;
-  std::vector<std::unique_ptr<CapturedGraph>> graphs_, spaces_;  ///< by turns
+  /// Graphs, and the unused ones that were captured before each of them but the first.
+  std::vector<std::unique_ptr<CapturedGraph>> graphs_, spaces_;
   std::unique_ptr<Concurrency> concurrency_;  ///< once a compute was measured
 };
 

@@ -10,7 +10,6 @@
 #include "collective/table.hpp"
 #include "core/clock.hpp"
 #include "core/waiting.hpp"
-#include "measure/captured_graph.hpp"
 #include "measure/message_buffers.hpp"
 
 namespace cclmark {
@@ -36,8 +35,6 @@ constexpr size_t kMostAhead = 16;
 constexpr size_t kLaunches = 15;
 constexpr double kLaunchPauseS = 20e-6, kLaunchLeadS = 400e-6;
 constexpr double kMostLaunchS = 20e-6;
-// Of the graphs that show the time of a call without its launch: the median of so many.
-constexpr size_t kGraphs = 5, kGraphOperations = 32, kGraphLaunches = 2;
 // As the kernels of libraries, whose blocks start and end one after the other.
 constexpr Grid kCallGrid{.blocks = 24, .threads = 512, .shared_bytes = 40 << 10};
 // How far the hosts are ahead of the devices at the begin of a step: by their time to enqueue a
@@ -291,67 +288,6 @@ void StepReplay::measure_launches() {
   launch_s_ = std::clamp(median_of(launches_s), 0.0, kMostLaunchS);
   pause_launch_s_ = std::clamp(median_of(pauses_s), 0.0, kMostLaunchS);
   crossing_s_ = std::clamp(median_of(crossings_s), pause_launch_s_, kMostLaunchS);
-  measure_call_launch();
-}
-
-/// Measures what a library adds to the time between events around the kernel of a call, which waits
-/// for streams of the library besides: the time of a call alone, less its time in a graph of many.
-/// Between the kernels of a graph a short time passes too, which pauses of a known time show.
-void StepReplay::measure_call_launch() {
-  if (meeting_ == nullptr) return;
-  void* stream = streams_.front().get();
-  CapturedGraph calls(device_, stream, counter_), pauses(device_, stream, counter_);
-  double fails = 1;
-  if (meeting_->communicator.no_graphs().empty() && device_.no_graphs().empty()) {
-    try {
-      calls.capture(kGraphOperations, [this] {
-        for (size_t i = 0; i < kGraphOperations; ++i) meet_on_device();
-      });
-      pauses.capture(kGraphOperations, [&] {
-        for (size_t i = 0; i < kGraphOperations; ++i) pause(kLaunchPauseS, stream);
-      });
-      fails = 0;
-    } catch (const UnsupportedError&) {  // on this rank: the others must not wait for its calls
-    }
-  }
-  if (std::ranges::max(rank_group_.gather(std::span(&fails, 1))) > 0) return;
-  Event begin(device_), end(device_);
-  auto time_between = [&](auto enqueue) {
-    device_.record(begin.get(), stream);
-    enqueue();
-    device_.record(end.get(), stream);
-    wait_for_stream(stream);
-    return device_.elapsed_s(begin.get(), end.get());
-  };
-  auto time_within = [&](CapturedGraph& graph) {
-    std::vector<double> times_s;
-    for (size_t i = 0; i <= kGraphs; ++i) {
-      graph.launch();  // while it runs, the host enqueues what is timed
-      double time_s = time_between([&] {
-        for (size_t launch = 0; launch < kGraphLaunches; ++launch) graph.launch();
-      });
-      if (i > 0) times_s.push_back(time_s / (kGraphLaunches * kGraphOperations));
-    }
-    return median_of(times_s);
-  };
-  double between_s = time_within(pauses) - kLaunchPauseS;
-  double call_s = time_within(calls) - std::max(0.0, between_s);
-  std::vector<double> alone_s;
-  double lead_s = kLaunchLeadS;
-  for (size_t i = 0; i <= kLaunches; ++i) {
-    auto leads_s = rank_group_.gather(std::span(&lead_s, 1));
-    auto enqueue_begin = Clock::now();
-    pause(std::ranges::max(leads_s), stream);
-    meet_on_device();
-    double enqueue_s = 0;
-    double time_s = time_between([&] {
-      meet_on_device();
-      enqueue_s = seconds_between(enqueue_begin, Clock::now());
-    });
-    lead_s = std::clamp(kLeadRatio * enqueue_s + kLeadMarginS, lead_s, kMostLeadS);
-    if (i > 0) alone_s.push_back(time_s);  // before the first, the time of the host is not known
-  }
-  launch_s_ = std::clamp(median_of(alone_s) - call_s, launch_s_, kMostLaunchS);
 }
 
 /// Meets the other ranks. Returns by how much the hosts are to be ahead of the devices.
@@ -375,11 +311,7 @@ void StepReplay::pause(double time_s, void* stream) {
 void StepReplay::begin_together(double lead_s) {
   if (pause_ == nullptr) return;
   pause(lead_s, streams_.front().get());
-  if (meeting_ != nullptr) meet_on_device();
-}
-
-/// Lets the devices of all ranks wait for each other.
-void StepReplay::meet_on_device() {
+  if (meeting_ == nullptr) return;
   try {
     meeting_->bound.front().second->enqueue(meeting_->send, meeting_->receive);
   } catch (const RefusedError& error) {

@@ -122,11 +122,9 @@ class StepReplay {
   void bind(StepCall call);
   void bind_meeting();
   void measure_launches();
-  void measure_call_launch();
   double meet_on_host();
   void pause(double time_s, void* stream);
   void begin_together(double lead_s);
-  void meet_on_device();
   void begin_step(bool computes);
   void keep_order(const Bound& bound);
   void pass_gap(size_t place);
@@ -150,8 +148,8 @@ class StepReplay {
   OperationCounter& counter_;
   const Kernel* pause_ = nullptr;  ///< nullptr on a device that works inside the call
   Buffer origin_;
-  /// The time from one event to the next around a kernel, beyond its own: that of a call, one of
-  /// one thread, and this if its stream waits for the first event. Below 0: not measured yet.
+  /// The time from one event to the next around a kernel, beyond its own: one of many blocks, one
+  /// of one thread, and this if its stream waits for the first event. Below 0: not measured yet.
   double launch_s_ = -1, pause_launch_s_ = -1, crossing_s_ = -1;
   double enqueue_s_;      ///< of the last step
   int64_t begun_ns_ = 0;  ///< of the step, on a device that works inside the call

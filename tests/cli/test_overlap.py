@@ -136,7 +136,7 @@ def test_formats_and_the_report(cclmark, tmp_path):
     assert len(again["overlaps"]) == 4
     assert "cclmark_overlap_alone_seconds{" in cclmark("export", path, "--format", "prometheus").out
     text = "".join(replayed(run.journal, "markdown"))
-    assert text.startswith("# Overlap")
+    assert text.startswith("# Collectives beside compute")
     assert "| 64 KiB | placement=in-place |" in text
     assert "beside busbw" in "".join(replayed(run.journal, "table"))
     page = tmp_path / "page.html"

@@ -213,37 +213,36 @@ TEST_CASE("ranks meet in the library's barrier where they are to, right before w
 
 TEST_CASE("several graphs of the same operations have memory of the driver between them") {
   run_ranks(1, [&](RankGroup& rank_group) {
-    for (bool has_kernels : {true, false}) {
-      GraphDevice device(has_kernels);
-      Noting communicator;
-      Session session(device, rank_group, communicator);
-      session.reserve(4096, 4096, {});
-      session.prepare(all_reduce(), false, 1);
-      auto batch_of = [](size_t graph) {
-        return Batch{
-            .timing = Timing::graph, .iterations = 20, .graph_launches = 2, .graph = graph};
-      };
-      for (size_t graph : {0, 1, 2, 1}) session.capture(batch_of(graph));
-      CHECK(communicator.calls == times(3 * 20, "all_reduce "));
-      std::vector<size_t> numbers{0, 2, 4};
-      if (has_kernels) {
-        REQUIRE(device.made.size() == 5);
-        CHECK(device.made[0] == 0);
-        CHECK(device.made[1] >= 200);
-        CHECK(device.made[3] == device.made[1]);
-      } else {
-        CHECK(device.made == std::vector<size_t>{0, 0, 0});
-        numbers = {0, 1, 2};
-      }
-      session.run(batch_of(2));
-      session.run(batch_of(0));
-      session.run(batch_of(2));
-      // The first launch of each one uploads it.
-      CHECK(device.launched == std::vector{numbers[2], numbers[2], numbers[2], numbers[0],
-                                           numbers[0], numbers[0], numbers[2], numbers[2]});
-      session.prepare(all_reduce(), false, 1);
-      CHECK(device.alive == 0);
-    }
+    GraphDevice device(true);
+    Noting communicator;
+    Session session(device, rank_group, communicator);
+    CHECK(session.spaces_graphs());
+    session.reserve(4096, 4096, {});
+    session.prepare(all_reduce(), false, 1);
+    auto batch_of = [](size_t graph) {
+      return Batch{.timing = Timing::graph, .iterations = 20, .graph_launches = 2, .graph = graph};
+    };
+    for (size_t graph : {0, 1, 2, 1}) session.capture(batch_of(graph));
+    CHECK(communicator.calls == times(3 * 20, "all_reduce "));
+    REQUIRE(device.made.size() == 5);
+    CHECK(device.made[0] == 0);
+    CHECK(device.made[1] >= 200);
+    CHECK(device.made[3] == device.made[1]);
+    session.run(batch_of(2));
+    session.run(batch_of(0));
+    session.run(batch_of(2));
+    // The first launch of each one uploads it.
+    CHECK(device.launched == std::vector<size_t>{4, 4, 4, 0, 0, 0, 4, 4});
+    session.prepare(all_reduce(), false, 1);
+    CHECK(device.alive == 0);
+  });
+}
+
+TEST_CASE("without kernels graphs are not placed apart") {
+  run_ranks(1, [&](RankGroup& rank_group) {
+    GraphDevice device(false);
+    Noting communicator;
+    CHECK(!Session(device, rank_group, communicator).spaces_graphs());
   });
 }
 

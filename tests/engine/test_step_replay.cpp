@@ -60,7 +60,7 @@ constexpr double kUs = 1e-6;
 /// `keep_host`, and in waits for streams.
 class TimedDevice final : public LazyDevice {
  public:
-  static constexpr double kLaunchS = 3 * kUs, kCrossingS = 2 * kUs, kWithinGraphS = 1 * kUs;
+  static constexpr double kLaunchS = 3 * kUs, kCrossingS = 2 * kUs;
 
   struct Launch {
     double begin_s;
@@ -134,31 +134,7 @@ class TimedDevice final : public LazyDevice {
       from_s = static_cast<double>(*pause.origin) * 1e-9;
     }
     double time_s = static_cast<double>(pause.wait_ns) * 1e-9;
-    if (capture(time_s)) return;
     set_end(stream, std::max(begin_s, pause.mode == 1 ? begin_s : from_s + time_s));
-  }
-  void begin_capture(void*) override {
-    if (refuses_graphs) throw UnsupportedError("this device has no graphs");
-    captured_.emplace();
-  }
-  void* end_capture(void*) override {
-    auto* graph = new std::vector<double>(*captured_);
-    captured_.reset();
-    return graph;
-  }
-  void abandon_capture(void*) noexcept override { captured_.reset(); }
-  void launch_graph(void* graph, void* stream) override {
-    double end_s = meet(begin_of(stream) + kLaunchS);
-    for (double time_s : *static_cast<std::vector<double>*>(graph)) end_s += time_s + kWithinGraphS;
-    set_end(stream, end_s);
-  }
-  void destroy_graph(void* graph) noexcept override {
-    delete static_cast<std::vector<double>*>(graph);
-  }
-  /// Whether a kernel of so long is part of a graph, and does not run now.
-  bool capture(double time_s) {
-    if (captured_) captured_->push_back(time_s);
-    return captured_.has_value();
   }
   double begin_of(void* stream) const { return std::max(host_s_, *static_cast<double*>(stream)); }
   static void set_end(void* stream, double end_s) { *static_cast<double*>(stream) = end_s; }
@@ -175,12 +151,8 @@ class TimedDevice final : public LazyDevice {
   /// The host's clock also advances by the real time before each launch, which is at least that of
   /// a delay.
   bool is_delayed = false;
-  bool refuses_graphs = false;
-  /// The begin of what all ranks begin together, by that of this rank.
-  std::function<double(double)> meet = [](double own_s) { return own_s; };
 
  private:
-  std::optional<std::vector<double>> captured_;
   double host_s_ = 0;
   int64_t enqueued_ns_ = now_ns();
   // The places of which stand for the kernels.
@@ -192,16 +164,11 @@ class TimedDevice final : public LazyDevice {
 };
 
 /// Calls of such devices, each as long as its count is in microseconds. They end together on all
-/// ranks, and keep the host for `host_us`. Outside graphs their launches take `launch_s`.
+/// ranks, and keep the host for `host_us`.
 class TimedCommunicator final : public Communicator {
  public:
-  TimedCommunicator(TimedDevice& device, RankGroup& rank_group, unsigned host_us = 0,
-                    double launch_s = TimedDevice::kLaunchS)
-      : device_(device), host_us_(host_us), launch_s_(launch_s) {
-    device_.meet = [&rank_group](double own_s) {
-      return std::ranges::max(rank_group.gather(std::span(&own_s, 1)));
-    };
-  }
+  TimedCommunicator(TimedDevice& device, RankGroup& rank_group, unsigned host_us = 0)
+      : device_(device), rank_group_(rank_group), host_us_(host_us) {}
   std::unique_ptr<Call> bind(const Operation& operation, void* stream) override {
     return std::make_unique<TimedCall>(*this, operation, stream);
   }
@@ -213,10 +180,10 @@ class TimedCommunicator final : public Communicator {
     TimedCall(TimedCommunicator& owner, const Operation& operation, void* stream)
         : owner_(owner), time_s_(static_cast<double>(operation.count) * kUs), stream_(stream) {}
     void enqueue(const void*, void*) override {
-      if (owner_.device_.capture(time_s_)) return;
       owner_.device_.keep_host(owner_.host_us_);
-      const double own_s = owner_.device_.begin_of(stream_) + owner_.launch_s_;
-      TimedDevice::set_end(stream_, owner_.device_.meet(own_s) + time_s_);
+      const double own_s = owner_.device_.begin_of(stream_) + TimedDevice::kLaunchS;
+      const double last_s = std::ranges::max(owner_.rank_group_.gather(std::span(&own_s, 1)));
+      TimedDevice::set_end(stream_, last_s + time_s_);
     }
 
    private:
@@ -226,8 +193,8 @@ class TimedCommunicator final : public Communicator {
   };
 
   TimedDevice& device_;
+  RankGroup& rank_group_;
   unsigned host_us_;
-  double launch_s_;
 };
 
 bool is_about(double value_s, double expected_us) {
@@ -471,28 +438,6 @@ TEST_CASE("gaps and calls are as long as kernels see them, without the time of l
     CHECK(is_about(times.begin_s[1] - times.end_s[0], 110));
     CHECK(is_about(times.begin_s[2] - times.end_s[1], 15));
   });
-}
-
-TEST_CASE("what a library adds to the launch of a call is not part of its time") {
-  for (bool refused : {false, true}) {
-    CAPTURE(refused);
-    run_ranks(2, [&](RankGroup& rank_group) {
-      TimedDevice device;
-      // Without graphs on one of the ranks, only the launch of a kernel is known.
-      device.refuses_graphs = refused && rank_group.rank() == 1;
-      const double library_s = 5 * kUs;
-      TimedCommunicator communicator(device, rank_group, 0, TimedDevice::kLaunchS + library_s);
-      std::vector<StepCall> calls(3, call_of(0, 0, Collective::all_reduce, 50));
-      calls[1].gap = calls[2].gap = Gap::after_previous;
-      calls[1].gap_s = calls[2].gap_s = 100 * kUs;
-      StepReplay step(device, rank_group, {{&communicator, rank_group.rank(), 2}}, calls, 1);
-      StepTimes times = step.run(0);
-      for (size_t i = 0; i < calls.size(); ++i) {
-        CHECK(is_about(times.end_s[i] - times.begin_s[i], refused ? 55 : 50));
-        if (i > 0) CHECK(is_about(times.begin_s[i] - times.end_s[i - 1], 100));
-      }
-    });
-  }
 }
 
 TEST_CASE("memory traffic begins with its call, and only with those that have some") {

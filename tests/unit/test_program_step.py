@@ -330,6 +330,10 @@ def test_calls_that_ranks_share_have_the_time_of_the_rank_that_waits_least():
     assert found.step.own_s == pytest.approx((70 * US,))
     assert [one.is_partial for one in found.step.calls[0]] == [False, False, True]
     assert any("sends and receives are not compared" in one for one in found.remarks)
+    assert found.original.communication_s == pytest.approx((150 * US, 120 * US))
+    messages = [[one for one in window if one[0] > 1] for window in windows]
+    alone = step_of(journal_of(parts, messages), "p").original
+    assert (alone.communication_s, alone.span_s) == ((), pytest.approx((20 * US, 30 * US)))
 
 
 def test_a_call_beside_which_nothing_runs_is_not_slowed_down():

@@ -84,9 +84,10 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
 def _early_runtime(job: Job) -> list[str]:
     """The runtime that the rank may load before it reads its job, as arguments.
 
-    Not with variables of its own, which a driver may read when it is initialised.
+    Not where the rank sets variables before, which a driver may read when it is initialised.
     """
-    return [] if job.environment or job.runtime == "host" else ["--runtime", job.runtime]
+    sets = job.environment or job.explain or job.traced_operations
+    return [] if sets or job.runtime == "host" else ["--runtime", job.runtime]
 
 
 def _of_job(job: Job) -> list[int]:

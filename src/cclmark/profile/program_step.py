@@ -126,7 +126,7 @@ def step_of(journal: Journal, name: str) -> FoundStep:
     )
     remarks = [*_remarks(profile, windows, operations)]
     step = ProgramStep(tuple(groups[group] for group in used), operations, calls, own_s)
-    return FoundStep(step, _original(profile), remarks)
+    return FoundStep(step, _original(profile, operations), remarks)
 
 
 class _Rank:
@@ -497,8 +497,36 @@ def _calls(
         )
 
 
-def _original(profile: Profile) -> OriginalStep:
-    """The figures of the program: medians of its steps where they are known."""
+def _original(profile: Profile, operations: Sequence[ProfiledOperation]) -> OriginalStep:
+    """The figures of the program: medians of its steps where they are known.
+
+    Messages whose times are only a part of their kernels' are left out of the communication, by
+    their share of it in the listed step. If there is nothing else, it is unknown.
+    """
+    found = _all_of_original(profile)
+    if profile.source != PLUG_IN or not found.communication_s:
+        return found
+    collectives = [
+        [one for one in window if operations[one.index].operation not in MESSAGES]
+        for window in profile.window
+    ]
+    if sum(map(len, collectives)) == sum(map(len, profile.window)):
+        return found
+    if not any(collectives):
+        return msgspec.structs.replace(found, communication_s=(), quartiles_s=())
+    whole_s, own_s = _communication(profile.window), _communication(collectives)
+    shares = [own / whole for own, whole in zip(own_s, whole_s, strict=True)]
+    share = sum(own_s) / sum(whole_s)
+    return msgspec.structs.replace(
+        found,
+        communication_s=tuple(
+            time_s * own for time_s, own in zip(found.communication_s, shares, strict=True)
+        ),
+        quartiles_s=tuple(time_s * share for time_s in found.quartiles_s),
+    )
+
+
+def _all_of_original(profile: Profile) -> OriginalStep:
     if not all(window and all(one.time_s > 0 for one in window) for window in profile.window):
         return OriginalStep()
     steps = [one.step_s for one in profile.processes if one.step_s is not None]
@@ -512,7 +540,7 @@ def _original(profile: Profile) -> OriginalStep:
             known.compared,
             tuple(known.communication_quartiles_s),
         )
-    own = OriginalStep(_spans(profile), _communication(profile), step_s)
+    own = OriginalStep(_spans(profile), _communication(profile.window), step_s)
     if median_s := _earlier_medians(profile):
         number = min(one.steps for one in profile.processes)
         return msgspec.structs.replace(own, communication_s=median_s, steps=number)
@@ -533,8 +561,8 @@ def _spans(profile: Profile) -> tuple[float, ...]:
     )
 
 
-def _communication(profile: Profile) -> tuple[float, ...]:
-    """In which at least one call of the listed step ran, by rank."""
+def _communication(windows: Sequence[Sequence[ProfiledCall]]) -> tuple[float, ...]:
+    """In which at least one of the calls of a step ran, by rank."""
     return tuple(
         length_of(
             union_of(
@@ -543,7 +571,7 @@ def _communication(profile: Profile) -> tuple[float, ...]:
             )
         )
         / _NS
-        for window in profile.window
+        for window in windows
     )
 
 
@@ -571,14 +599,14 @@ def _untypical(profile: Profile) -> Iterator[str]:
                 f"{known.step_deviation * 100:.0f} % in its length"
             )
         return
-    original = _original(profile)
+    original = _all_of_original(profile)
     if not original.steps or not sum(original.communication_s):
         return
     yield (
         "the profile does not contain the first to last of all steps: that of the program is of "
         "the replayed step. Profile or import again to have it"
     )
-    pairs = zip(_communication(profile), original.communication_s, strict=True)
+    pairs = zip(_communication(profile.window), original.communication_s, strict=True)
     deviation = sum(abs(own - usual) for own, usual in pairs) / sum(original.communication_s)
     is_longer = max(original.span_s) > (1 + _LARGE_DEVIATION) * max(original.step_s, default=0.0)
     if deviation > _LARGE_DEVIATION or (original.step_s and is_longer):
@@ -608,8 +636,9 @@ def _remarks(
     rooted = {operations[index].operation for index in used if _is_rooted(operations[index])}
     if profile.source == PLUG_IN and any(operations[one].operation in MESSAGES for one in used):
         yield (
-            "the times of sends and receives are not compared: NCCL reports them to the plug-in "
-            "without the end of their kernels"
+            "the times of sends and receives are not compared, nor part of the communication "
+            "beside other operations: NCCL reports them to the plug-in without the end of their "
+            "kernels"
         )
     if rooted:
         names = ", ".join(sorted(rooted))

@@ -587,8 +587,9 @@ class ReplayResult(ItemResult[Replay], tag="replay", omit_defaults=True):
     """A replay and its outcome. ``status`` and ``reason``: as those of TrialResult.
 
     ``span_s``: by rank, of every step, from the start of its first call to the end of the last one;
-    ``communication_s``: in which at least one call ran. ``enqueue_s``: the median time in which the
-    host enqueued a step, of the slowest rank; 0 on the host. ``operations``: the times of calls by
+    ``communication_s``: in which at least one call ran whose time in the program is known as a
+    whole, or at least one of all if there is none. ``enqueue_s``: the median time in which the host
+    enqueued a step, of the slowest rank; 0 on the host. ``operations``: the times of calls by
     operation. ``traffic``: the blocks of the memory traffic beside each numbered call of the step;
     empty without any. ``verification``: of a step before the timed ones; the first element of a
     finding is of the call that it names.

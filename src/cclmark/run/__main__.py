@@ -19,14 +19,15 @@ def _load(runtime: str) -> None:
 
 def main() -> None:
     """Runs the job of this rank and exits."""
-    jobs = ""
+    jobs, loading = "", None
     if sys.argv[1:2] == ["--runtime"]:
-        threading.Thread(target=_load, args=(sys.argv[2],), daemon=True).start()
+        loading = threading.Thread(target=_load, args=(sys.argv[2],), daemon=True)
+        loading.start()
     elif len(sys.argv) > 1:
         jobs = sys.argv[1]
     from cclmark.run.worker import run_rank
 
-    run_rank(jobs)
+    run_rank(jobs, loading)
 
 
 if __name__ == "__main__":

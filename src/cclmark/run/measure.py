@@ -45,9 +45,10 @@ _GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others 
 # the host enqueues the timed ones.
 _REPLAYS = 3
 _LEAD_REPLAYS = 1  # launches before the timed ones
-# Of operations with a root, replayed in turn: the time of a graph depends on where the driver puts
-# it, by 1 to 2 % where data pass in one direction, and a case would differ by that from run to run.
-_GRAPHS_WITH_ROOT = 6
+# The time of a graph depends on where the driver puts it, by 1 to 2 %. Samples of operations with a
+# root, which differed most from run to run, are each of another graph, up to so many: then the
+# interval of the median contains the places. More samples are of the same graphs.
+_MOST_GRAPHS = 32
 _LEAST_CAPTURED = 20  # operations in a graph
 _MOST_OF_DEADLINE = 0.25  # for the repeated operations that the user requests in a batch
 
@@ -207,12 +208,9 @@ class CaseRunner:
             self._enter("replaying", 0)
             # The time of a short graph would include the time of its launches.
             iterations = max(iterations, _LEAST_CAPTURED)
-            is_rooted = info_of(case.operation).rooted and not self._fixed
-            graphs = _GRAPHS_WITH_ROOT if is_rooted else 1
-            in_step(self._agreement, partial(self._capture, iterations, graphs))
-            turns = itertools.cycle(range(graphs))
+            numbers = itertools.cycle(range(self._graphs_of(case)))
             replayed, converged = self._sample(
-                lambda: self._replay(iterations, next(turns)),
+                lambda: self._replay(iterations, next(numbers)),
                 _by_itself,
                 phase="replaying",
                 clock="device",
@@ -223,12 +221,20 @@ class CaseRunner:
         settings = msgspec.structs.replace(self._settings, clock="device")
         return DeviceTime(replayed, summarise(case, replayed, settings), converged), ""
 
-    def _capture(self, iterations: int, graphs: int) -> None:
-        for graph in range(graphs):
-            self._session.capture(self._replayed(iterations, graph))
+    def _graphs_of(self, case: Case) -> int:
+        """From how many graphs the device time of a case is replayed; all ranks decide alike."""
+        if self._fixed or not info_of(case.operation).rooted:
+            return 1
+        spaced = self._agreement.gather([float(self._session.spaces_graphs())])
+        return _MOST_GRAPHS if min(spaced) > 0 else 1
 
     def _replay(self, iterations: int, graph: int) -> Samples:
-        """A sample of device time from graph replays, without individual launches."""
+        """A sample of device time from graph replays, without individual launches.
+
+        Raises UnsupportedError on all ranks if one of them cannot capture the graph.
+        """
+        capture = partial(self._session.capture, self._replayed(iterations, graph))
+        in_step(self._agreement, capture)
         measured = self._session.run(self._replayed(iterations, graph))
         return samples_of(measured, iterations * self._settings.group * _REPLAYS)
 

@@ -297,11 +297,17 @@ class _Times:
         self.enqueue_s: list[list[float]] = []
         self._by_operation: list[list[float]] = [[] for _ in step.operations]
         self._by_call: list[list[float]] = [[] for _ in step.calls]
+        # Without calls whose times are known as a whole, nothing is compared with the program.
+        self._only_partial = all(one.is_partial for one in step.calls)
 
     def add(self, own: engine.StepTimes) -> float:
         """Shares the times of a step with all ranks. Returns its time on the slowest host."""
         pairs = list(zip(own.begin_s, own.end_s, strict=True))
-        union = union_of((round(begin * _NS), round(end * _NS)) for begin, end in pairs)
+        union = union_of(
+            (round(begin_s * _NS), round(end_s * _NS))
+            for call, (begin_s, end_s) in zip(self._step.calls, pairs, strict=True)
+            if self._only_partial or not call.is_partial
+        )
         span_s = max(own.end_s) - min(own.begin_s) if pairs else 0.0
         told = self._rank.rank_group.gather(
             [span_s, length_of(union) / _NS, own.enqueue_s, own.host_s]

@@ -28,6 +28,8 @@ from cclmark.run.rank_binding import RankBinding
 from cclmark.signals import STACK_SIGNAL
 
 if TYPE_CHECKING:
+    from threading import Thread
+
     from cclmark.run.instruments import Instruments
 
 _LINGERING_S = 10.0
@@ -46,8 +48,12 @@ def _instruments(job: Job) -> Instruments:
 class Worker:
     """The life of one rank."""
 
-    def __init__(self, job: Job, client: Client, *, under_mpirun: bool) -> None:
+    def __init__(
+        self, job: Job, client: Client, loading: Thread | None, *, under_mpirun: bool
+    ) -> None:
+        """``loading``: a thread that loads the runtime of the device."""
         self.job = job
+        self._loading = loading
         os.environ.update(job.environment)
         add_libraries(job.libraries)
         self._under_mpirun = under_mpirun
@@ -59,6 +65,7 @@ class Worker:
         """Opens the devices and does all the work of the rank. Raises the errors of every step."""
         job = self.job
         self.rank.enter("opening the device")
+        self._wait_for_runtime()
         self._binding.bind_early()
         if self._binding.is_default:
             keep_to(set(job.processors))
@@ -69,6 +76,17 @@ class Worker:
         self._binding.bind_to_devices([device.info.pci_bus_id for device in devices])
         context = RankContext(self.rank, devices, self._binding, self._instruments)
         runner_of(job.kind)(context)
+
+    def _wait_for_runtime(self) -> None:
+        """Waits for the runtime, before variables are set: a driver reads them in its thread.
+
+        Meanwhile that thread receives the request for stacks, since it may hang. The deadline of
+        the phase ends the wait.
+        """
+        if self._loading is not None:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {STACK_SIGNAL})
+            self._loading.join()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {STACK_SIGNAL})
 
     def fail(self, error: BaseException) -> None:
         """Reports the error to the launcher and ends the other ranks' waits."""
@@ -161,8 +179,10 @@ def _descends_from(ancestor: int) -> bool:
     return False
 
 
-def run_rank(jobs: str) -> None:
+def run_rank(jobs: str, loading: Thread | None) -> None:
     """Runs the job of this rank: from the file ``jobs`` of an mpirun, or from standard input.
+
+    ``loading``: see Worker.
 
     Exits without teardown, since vendors' exit handlers may hang.
     """
@@ -181,7 +201,7 @@ def run_rank(jobs: str) -> None:
         _answer_with_stacks(job.stack_fd)
     client = Client(job)  # one for each rank: the server refuses a second one
     try:
-        worker = Worker(job, client, under_mpirun=bool(jobs) or job.mpi)
+        worker = Worker(job, client, loading, under_mpirun=bool(jobs) or job.mpi)
     except (engine.EngineError, MemoryError, OSError) as error:
         client.send(Failed(job.rank, job.token, "error", str(error), "start-up", -1))
         client.close()

@@ -25,9 +25,9 @@ def _run_program(*arguments, **options):
     return _run_module(*arguments, **options)
 
 
-def _run_rank(jobs):
+def _run_rank(jobs, loading):
     _customize()
-    _rank(jobs)
+    _rank(jobs, loading)
 
 
 runpy.run_module, worker.run_rank = _run_program, _run_rank

@@ -364,8 +364,15 @@ def error_lines(summaries: Sequence[ReplaySummary]) -> list[str]:
     if one.communication_error is None:
         if one.span_s is None:
             return []
+        if not one.replay.original.span_s:
+            return [
+                "the profile has no times of kernels: the replay cannot be compared with the "
+                "program"
+            ]
+        step = "" if one.step_error is None else f": step {change_text(one.step_error)}"
         return [
-            "the profile has no times of kernels: the replay cannot be compared with the program"
+            "the step consists of messages, whose whole times the profile does not contain: the "
+            f"communication cannot be compared with the program's{step}"
         ]
     found = []
     if one.traffic:
