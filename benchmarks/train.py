@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from cclmark.analysis.training_summaries import summaries_of
+from cclmark.kinds.train.figures import figures_of, summaries_of
 from cclmark.results.journal import read_journal
 
 _PLAIN = Path(__file__).parent / "torch" / "train_plain.py"
@@ -78,22 +78,25 @@ def of_cclmark(args: argparse.Namespace, way: str, journal: Path) -> dict[str, f
     if not run(command, _WAYS[way]):
         return {}
     held = read_journal(journal)
-    (one,) = summaries_of(held.trainings, held.header.devices)
+    (result,) = held.trainings
+    (one,) = summaries_of([result], held.header.devices)
+    figures = figures_of(result)
+    assert figures is not None
     parts = {
-        "step_ms": one.step_s,
-        "alone_ms": one.alone_s,
-        "profiled_ms": one.profiled_s,
-        "compute_ms": one.compute_s,
-        "exposed_ms": one.exposed_s,
-        "idle_ms": one.idle_s,
-        "hidden_ms": one.hidden_s,
-        "slow_down_ms": one.slow_down_s,
+        "step_ms": figures.step_s,
+        "alone_ms": figures.alone_s,
+        "profiled_ms": figures.profiled_s,
+        "compute_ms": figures.compute_s,
+        "exposed_ms": figures.exposed_s,
+        "idle_ms": figures.idle_s,
+        "hidden_ms": figures.hidden_s,
+        "slow_down_ms": figures.slow_down_s,
     }
     found = {name: time_s * _MS_PER_S for name, time_s in parts.items() if time_s is not None}
     found["mfu"] = one.share_of_peak or 0.0
     found["tokens_per_s"] = one.tokens_per_s or 0.0
     found["allocated_bytes"] = one.allocated_bytes or 0
-    found["estimated_bytes"] = one.estimated_bytes
+    found["estimated_bytes"] = result.estimated_bytes
     found["first_loss"], found["last_loss"] = one.losses[0], one.losses[-1]
     return found
 

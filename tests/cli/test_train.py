@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.analysis.statistics import median
-from cclmark.analysis.training_summaries import figures_of
+from cclmark.kinds.train.figures import figures_of
 from cclmark.report.journal_text import replayed
 from fake_backends import find_fakes
 from patience import waits

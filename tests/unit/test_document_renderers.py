@@ -195,3 +195,30 @@ def test_a_footer_with_a_message_is_shown():
     footer = msgspec.structs.replace(JOURNAL.footer, message="rank 1 died", exit_code=4)
     _, body = written(DocumentText, footer=footer)
     assert "ended early: rank 1 died" in body.splitlines()[-1]
+
+
+def test_gauges_with_a_name_of_their_own_follow_those_of_times():
+    fields = Fields(
+        [
+            Field("bytes_per_s", lambda one: one.rate, gauge="Rate.", gauge_name="rate"),
+            Field("step_ms", lambda one: one.step_s, gauge="Time of one step."),
+        ],
+        gauges="cclmark_example",
+        labels=(),
+        noun="a sample",
+    )
+    series = Series(fields.metrics())
+    result = SimpleNamespace(rate=2.0, step_s=0.5, status="ok", is_measured=True)
+    fields.measure(series, result, RunLabels([("host", "h")], [], []))
+    lines = [line for line in "".join(lines_of(series)).splitlines() if not line.startswith("#")]
+    assert lines == [
+        'cclmark_example_step_seconds{host="h"} 0.5',
+        'cclmark_example_rate{host="h"} 2',
+        'cclmark_example_ok{host="h"} 1',
+    ]
+
+
+def test_the_title_of_a_table_keeps_a_name_on_a_page():
+    document = Document("Gallery", "", [Table("gpt2-254m: 2 ranks", ("a",), [("b",)], "<")])
+    (section,) = sections_of(lambda _: document, "gallery", [Run("a", JOURNAL)])
+    assert [table.title for table in section.tables] == ["gpt2-254m: 2 ranks"]

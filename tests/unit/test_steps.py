@@ -15,6 +15,7 @@ from cclmark.errors import UsageError
 from cclmark.importing.header import Origin
 from cclmark.importing.kineto import read_kineto
 from cclmark.importing.traces import TraceFile, import_traces
+from cclmark.kinds.train.document import FIELDS, head_of
 from cclmark.plan.models import MODELS
 from cclmark.plan.trainings import Training
 from cclmark.plan.variants import DEFAULT
@@ -23,12 +24,10 @@ from cclmark.report.exports.exports import EXPORTS
 from cclmark.report.journal_text import replayed
 from cclmark.report.kinds.profile_columns import PROFILES
 from cclmark.report.kinds.step_columns import STEP_NAMES
-from cclmark.report.kinds.train_columns import TRAININGS
 from cclmark.report.page.page import render
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.profile_words import program_of
 from cclmark.report.wording.step_words import PARTS, STEP, STEPS_HEAD
-from cclmark.report.wording.training_words import head_of
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import ProcessTimeline, Profile, ProfileProcess, StepTimeline
@@ -228,7 +227,7 @@ def test_lists_of_different_lengths_are_unknown():
 
 def test_both_kinds_have_the_same_columns():
     names = STEP_NAMES.split()
-    for layout in (TRAININGS, PROFILES):
+    for layout in (FIELDS.layout(), PROFILES):
         found = [column.name for column in layout.columns if column.name in names]
         assert found == names
     head = head_of([])

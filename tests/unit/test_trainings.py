@@ -11,9 +11,20 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.peaks import peak_of, total_peak
 from cclmark.analysis.step_timeline import length, merged, outside
-from cclmark.analysis.training_summaries import figures_of, summaries_of
 from cclmark.cli.train.train_options import MODEL_NAMES
 from cclmark.errors import UsageError
+from cclmark.kinds.train.document import (
+    cells_of,
+    device_lines,
+    document_of_trainings,
+    headline_of_trainings,
+    loss_lines,
+    method_of_trainings,
+    peak_lines,
+    remarks_of,
+    title_of_training,
+)
+from cclmark.kinds.train.figures import figures_of, summaries_of
 from cclmark.plan.models import MODELS, find_model
 from cclmark.plan.outline import outline_of
 from cclmark.plan.training_choices import PARALLELISMS
@@ -22,17 +33,8 @@ from cclmark.plan.training_remedies import shortage, what_fits
 from cclmark.plan.trainings import Training, check_training, dtype_called, trainings_of
 from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
 from cclmark.report.charts.naming import Run
-from cclmark.report.kinds.train_page import headline_of_trainings, training_sections
-from cclmark.report.kinds.train_table import TrainingTable
-from cclmark.report.wording.training_words import (
-    cells_of,
-    device_line,
-    loss_lines,
-    method_of_trainings,
-    peak_line,
-    remarks_of,
-    title_of_training,
-)
+from cclmark.report.document.document_page import sections_of
+from cclmark.report.journal_text import replayed
 from cclmark.results.journal import Journal
 from cclmark.results.kinds import TrainingResult
 from cclmark.results.schema import (
@@ -440,7 +442,7 @@ class TestFigures:
         given = result(training=training(peak_flops=2 * 989.4e12))
         (one,) = summaries_of([given], [device(0), device(1, "Unheard Of 9000")])
         assert one.share_of_peak == pytest.approx(expected / 2)
-        text = peak_line([one])
+        (text,) = peak_lines([one])
         assert text == "MFU of the peak, 1978.8 TFLOP/s for each device (given by --peak)"
 
     def test_the_title_states_the_types_of_all_tensors(self):
@@ -483,8 +485,8 @@ class TestFigures:
             for number, (all_s, own, out) in enumerate(parts)
         ]
         (one,) = summaries_of(rounds, [])
-        assert (one.profiled_s, one.compute_s, one.exposed_s) == parts[1]
-        assert one.idle_s == pytest.approx(11e-3)
+        assert (one.figures.profiled_s, one.figures.compute_s, one.figures.exposed_s) == parts[1]
+        assert one.figures.idle_s == pytest.approx(11e-3)
 
     @pytest.mark.parametrize(
         ("changes", "present", "absent"),
@@ -513,10 +515,10 @@ class TestFigures:
             results.append(result(number, step_ms=1.5 * step_ms, training=other))
         default, other = summaries_of(results, [])
         assert default.ratio is None
-        assert default.interval_s is not None
+        assert default.figures.interval_s is not None
         assert other.ratio is not None
         assert other.ratio.ratio == pytest.approx(1.5)
-        assert other.step_s == pytest.approx(30e-3)
+        assert other.figures.step_s == pytest.approx(30e-3)
 
     def test_losses_side_by_side_and_in_repetitions(self):
         variant = training(variant=LIBRARY_VARIANT, ccl="torch:flagcx")
@@ -587,8 +589,8 @@ class TestFigures:
         assert ("(" in cells[2]) == (rounds == 3)
 
     def test_unequal_devices_are_reported(self):
-        assert device_line([device(0), device(1)]) == ""
-        text = device_line([device(0), device(1, "NVIDIA H100 PCIe")])
+        assert device_lines([device(0), device(1)]) == []
+        (text,) = device_lines([device(0), device(1, "NVIDIA H100 PCIe")])
         assert text.startswith("the devices differ (NVIDIA H100 80GB HBM3, NVIDIA H100 PCIe): the")
 
     def test_a_failed_variant_has_the_words_of_the_rank(self):
@@ -618,12 +620,71 @@ def test_the_method_names_what_is_compared(parallel, check, text):
     assert method_of_trainings(header).endswith(f"slowest rank, {text}")
 
 
+def run_of(results) -> Run:
+    machine = Machine("h", "6", "x86_64", "", 8, 1 << 30, "3.12")
+    devices = [device(0), device(1)]
+    header = Header(1, "0", "", [], machine, devices, [], [], {}, usual_settings())
+    return Run("a", Journal(header=header, results=results))
+
+
 def test_a_long_name_of_a_variant_is_explained():
     long = Variant(tuple(Assignment(f"NCCL_{name}", "x" * 30, PROCESS) for name in "AB"))
-    table = TrainingTable()
-    for one in (result(0), result(0, training=training(variant=long))):
-        table.add(one)
-    text = table.end(None)
+    run = run_of([result(0), result(0, training=training(variant=long))])
+    text = "".join(replayed(run.journal, "table"))
     assert "NCCL_A and 1 more  " in text
     assert f"NCCL_A and 1 more: {long.describe()}" in text
-    assert training_sections([]) == []
+
+
+def test_a_page_has_the_parts_of_steps_and_the_losses():
+    other = training(variant=LIBRARY_VARIANT, ccl="torch:flagcx")
+    run = run_of([result(0), result(1, training=other, timeline=None, losses=[])])
+    (section,) = sections_of(document_of_trainings, "train", [run])
+    (bars,) = section.bars
+    assert bars.title == "Parts of a profiled step (1: torch:nccl; 2: torch:flagcx)"
+    assert [name for _, name in bars.rows] == ["step 1", "hidden 1"]
+    assert [name for _, name in bars.legend] == [
+        *("compute", "exposed communication", "idle", "hidden communication"),
+    ]
+    (losses,) = section.charts
+    assert [(curve.name, curve.x, curve.y) for curve in losses.series] == [
+        ("torch:nccl", [1, 2, 3], [10.8, 9.0, 8.0]),
+    ]
+    (table,) = section.tables
+    assert table.title.startswith("gpt2-254m, ")
+    assert sections_of(document_of_trainings, "train", [run_of([])]) == []
+
+
+def test_a_part_of_less_than_nothing_has_no_bar():
+    # Compute and exposed communication together are longer than the profiled step.
+    timeline = StepTimeline(3, [18e-3] * 2, [2e-3] * 2, [2e-3] * 2, [17e-3] * 2)
+    (section,) = sections_of(document_of_trainings, "train", [run_of([result(timeline=timeline)])])
+    (bars,) = section.bars
+    assert [name for _, name in bars.rows] == ["step 1"]
+    assert [name for _, name in bars.legend] == ["compute", "exposed communication"]
+
+
+@pytest.mark.parametrize("format", ["table", "markdown"])
+def test_what_is_wrong_comes_before_the_ratios_and_the_remarks(format):
+    other = {"variant": LIBRARY_VARIANT, "ccl": "torch:flagcx"}
+    results = [
+        one
+        for number in range(2)
+        for one in (
+            result(number, step_ms=10.0),
+            result(number, step_ms=15.0, training=training(round=number, **other)),
+        )
+    ]
+    results[0] = msgspec.structs.replace(results[0], status="wrong", reason="ranks differ")
+    lines = "".join(replayed(run_of(results).journal, format)).splitlines()
+    found = [
+        next(number for number, line in enumerate(lines) if text in line)
+        for text in (
+            "MFU of the dense bfloat16 peak, ",
+            "WRONG in gpt2-254m with ddp, batch 4 x 512, torch:nccl, default (round 1): ranks",
+            "with torch:flagcx a step takes 1.500 times as long as with torch:nccl",
+            "losses of torch:flagcx and torch:nccl over 3 steps: ",
+            "two rounds do not determine an interval",
+            "12 training steps, 1 wrong of 4 trainings",
+        )
+    ]
+    assert found == sorted(found)

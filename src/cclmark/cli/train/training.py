@@ -25,7 +25,7 @@ from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
-from cclmark.report.kinds.train_table import TrainingTable
+from cclmark.report.kinds.kind import View
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import TrainingResult
 from cclmark.run import locate
@@ -190,6 +190,5 @@ def _check_faults(flags: TrainFlags, training: Training) -> None:
 
 
 def _exporter(flags: TrainFlags, output: Output) -> Exporter[TrainingResult]:
-    if flags.format != "table":
-        return exporter_of(TRAIN, flags.format)
-    return TrainingTable(paint=ansi if output.takes_colours else unpainted)
+    view = View(paint=ansi if output.takes_colours else unpainted)
+    return exporter_of(TRAIN, flags.format, view)

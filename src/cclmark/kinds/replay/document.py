@@ -8,10 +8,10 @@ from typing import cast
 
 from cclmark.analysis.ratio import LEAST_RUNS
 from cclmark.analysis.statistics import median_interval
+from cclmark.analysis.steps import slowest_of
 from cclmark.kinds.replay.figures import (
     ReplaySummary,
     communication_of,
-    slowest_of,
     span_of,
     step_of_result,
     summaries_of_replays,

@@ -10,6 +10,7 @@ from statistics import mean, median
 from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
 from cclmark.analysis.statistics import median_interval
+from cclmark.analysis.steps import slowest_of
 from cclmark.plan.overlaps import Compute
 from cclmark.plan.replay_choices import DROP
 from cclmark.plan.replays import Replay
@@ -62,11 +63,6 @@ class ReplaySummary:
 def span_of(result: ReplayResult) -> float:
     """The median span of a step, of the slowest rank."""
     return median(slowest_of(result.span_s))
-
-
-def slowest_of(by_rank: Sequence[Sequence[float]]) -> list[float]:
-    """The time of the slowest rank in each step."""
-    return [max(column) for column in zip(*by_rank, strict=True)]
 
 
 def communication_of(result: ReplayResult) -> float:

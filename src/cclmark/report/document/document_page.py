@@ -8,7 +8,7 @@ from cclmark.report.charts.chart_model import Chart, marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.document.blocks import Bars, Facts, Table, unhandled
 from cclmark.report.document.document_text import Compose, document_of
-from cclmark.report.insights.insight_words import capital
+from cclmark.report.insights.insight_words import capitalised
 from cclmark.report.page.page import PageFacts, PageTable, Section
 from cclmark.report.page.stage_bars import StageBars, stage_bars
 from cclmark.results.schema import TracedStage
@@ -54,7 +54,7 @@ def sections_of(compose: Compose, key: str, runs: Sequence[Run]) -> list[Section
 
 def _table(table: Table) -> PageTable:
     numeric = len(table.sides) - len(table.sides.rstrip(">"))
-    return PageTable(capital(table.title), table.head, table.rows, numeric, table.notes)
+    return PageTable(capitalised(table.title), table.head, table.rows, numeric, table.notes)
 
 
 def _bars(bars: Bars) -> StageBars:

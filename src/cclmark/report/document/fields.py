@@ -20,7 +20,8 @@ class Field:
 
     ``key``: the name of its column, with its unit at the end. ``of``: its value, times in seconds;
     None if it is unknown. ``gauge``: its help for Prometheus, empty if it is no gauge.
-    ``on_page``: whether the table of a page has it.
+    ``gauge_name``: the end of the gauge's name if it is not the key of a time. ``on_page``: whether
+    the table of a page has it.
     """
 
     key: str
@@ -28,6 +29,7 @@ class Field:
     kind: ColumnKind = "float"
     gauge: str = ""
     on_page: bool = True
+    gauge_name: str = ""
 
     def cell(self, result: Any) -> Cell:
         """The value in the unit of the key."""
@@ -65,8 +67,14 @@ class Fields:
         return {one.key: one.cell(result) for one in self.all if one.on_page}
 
     def metrics(self) -> list[Metric]:
-        """The gauges: those of fields, and whether a result is right."""
-        found = [Metric(self._name(one), "seconds", one.gauge) for one in self.all if one.gauge]
+        """The gauges: times, then other fields, and whether a result is right."""
+        gauges = sorted(
+            (one for one in self.all if one.gauge), key=lambda one: one.gauge_name != ""
+        )
+        found = [
+            Metric(self._name(one), "" if one.gauge_name else "seconds", one.gauge)
+            for one in gauges
+        ]
         help = f"1 for {self.noun} that was measured and not wrong, else 0."
         return [*found, Metric(f"{self.gauges}_ok", "", help)]
 
@@ -84,4 +92,5 @@ class Fields:
                 series.set(self._name(one), labels, value)
 
     def _name(self, one: Field) -> str:
-        return f"{self.gauges}_{one.key.rpartition('_')[0]}_seconds"
+        own = one.gauge_name or f"{one.key.rpartition('_')[0]}_seconds"
+        return f"{self.gauges}_{own}"

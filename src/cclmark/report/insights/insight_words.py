@@ -66,16 +66,16 @@ def listed(words: Sequence[str], of: int | None = None) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
 
 
-def capital(text: str) -> str:
-    """Returns the text with a capital letter. Libraries and operations keep their names."""
+def capitalised(text: str) -> str:
+    """Returns the text with a capital letter. Libraries and other names keep theirs."""
     word = text.split(" ", 1)[0].rstrip(":,")
     is_word = word.isalpha() and word.islower() and word not in all_libraries()
     return text[0].upper() + text[1:] if is_word else text
 
 
 def sentence(text: str) -> str:
-    """Returns the text with a capital letter and a full stop."""
-    begun = capital(text)
+    """Returns the text with a capital letter, see capitalised, and a full stop."""
+    begun = capitalised(text)
     return begun if begun.endswith((".", "!", "?")) else f"{begun}."
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from cclmark.report.kinds.kind import ReportKind
 
-_ROOMS = frozenset({"overlap", "replay"})
+_ROOMS = frozenset({"overlap", "replay", "train"})
 
 
 def report_kind(name: str) -> ReportKind:

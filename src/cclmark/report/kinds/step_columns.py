@@ -1,12 +1,10 @@
-"""The step columns of trainings and profiles, and one table of the steps of several runs."""
+"""The step columns of profiles, as of trainings, and a table of the steps of several runs."""
 
 from __future__ import annotations
 
-from cclmark.analysis.steps import StepFigures, StepRun, steps_of_profile, steps_of_training
-from cclmark.analysis.training_summaries import summaries_of
+from cclmark.analysis.steps import StepFigures, StepRun, steps_of_profile
 from cclmark.report.columns import Cell, columns
 from cclmark.report.wording.profile_words import program_of
-from cclmark.report.wording.training_words import name_of
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Profile
 
@@ -53,22 +51,6 @@ def step_run_cells(kind: str, one: StepRun) -> list[Cell]:
         figures.reason,
     ]
     return [*of_run, *step_cells(figures)]
-
-
-def step_runs_of_trainings(journal: Journal) -> list[StepRun]:
-    """Returns the steps of each variant."""
-    summaries = summaries_of(journal.trainings, journal.header.devices)
-    return [
-        StepRun(
-            variant=name_of(one) if len(summaries) > 1 else "",
-            work=f"{one.training.model.name} with {one.training.parallel}",
-            ccl=one.training.ccl,
-            ranks=one.training.ranks,
-            status=one.status,
-            figures=steps_of_training(one),
-        )
-        for one in summaries
-    ]
 
 
 def step_runs_of_profile(journal: Journal) -> list[StepRun]:

@@ -10,6 +10,7 @@ from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.peaks import total_peak
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
 from cclmark.analysis.statistics import median, median_interval
+from cclmark.analysis.steps import StepFigures, limiting_rank, slowest_of
 from cclmark.plan.training_choices import PRODUCT_BYTES
 from cclmark.plan.trainings import Training
 from cclmark.plan.variants import Variant
@@ -19,7 +20,6 @@ from cclmark.results.schema import DeviceDescription
 _LEAST_ROUNDS = 2
 _PEAK_DTYPE = "bfloat16"
 _TERA = 1e12
-_CLEARLY_MORE = 1.1  # ranks with equal work differed by less than 1 % in compute on 4 × H200
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,8 @@ class RoundFigures:
 
     ``step_s``: the median over the steps of the slowest rank's time. ``alone_s``: the same of steps
     without communication. ``rank``: the rank that takes longest without communication, or if that
-    is unknown, see limiting_rank. The following are its figures, from profiled steps.
-    ``profiled_s``: a
-    step, which consists of ``compute_s`` (something computes), ``exposed_s`` (something
-    communicates and nothing computes) and ``idle_s`` (nothing runs). ``hidden_s``: something
-    communicates beside compute. ``slow_down_s``: how much more something computes than in a step
+    is unknown, see limiting_rank. The others are its figures of a profiled step, see
+    analysis.steps.StepFigures. ``slow_down_s``: how much more something computes than in a step
     without communication. None: unknown.
     """
 
@@ -90,23 +87,6 @@ def figures_of(result: TrainingResult) -> RoundFigures | None:
     )
 
 
-def limiting_rank(exposed_s: Sequence[float], compute_s: Sequence[float]) -> int:
-    """The rank for which the others wait, by the seconds of its parts of a step.
-
-    The one with the least exposed communication. Where another one computes clearly more, for
-    example the stage of a pipeline with the output head, the one that computes most: less exposed
-    communication of a stage that computes little only shows in what it waits.
-    """
-    least = min(range(len(exposed_s)), key=exposed_s.__getitem__)
-    most = max(range(len(compute_s)), key=compute_s.__getitem__)
-    return most if compute_s[most] > _CLEARLY_MORE * compute_s[least] else least
-
-
-def slowest_of(by_rank: Sequence[Sequence[float]]) -> list[float]:
-    """The time of the slowest rank in each step."""
-    return [max(column) for column in zip(*by_rank, strict=True)]
-
-
 @dataclass(frozen=True)
 class LossComparison:
     """The losses of a variant beside those of the default with the same data and seed.
@@ -126,33 +106,24 @@ class LossComparison:
 class TrainingSummary:
     """All rounds of a variant.
 
-    ``step_s``, ``alone_s``, ``cost_s``: medians over the rounds, None without figures, for
-    ``reason``. The parts of a profiled step are those of the round with the median profiled step,
-    so that they add up; see RoundFigures. ``on_host``: without accelerators.
-    ``interval_s``: the 95 % interval of ``step_s``: with one round, that of the median of its
-    steps; with several, from the medians of the rounds; None with too few, as are two rounds.
-    ``share_of_peak``: the model FLOPs utilization, None for ``peak_reason``, which otherwise names
-    the sources. ``ratio``: the time of a step over the default's, from the ratios of the rounds;
-    see has_interval_of_ratio. ``losses``: of the first round; ``repetition``: the largest
-    difference to the same step of another round, None with one round.
+    ``figures``, ``alone_s``, ``cost_s``: medians over the rounds, unknown for ``reason``. The parts
+    of a profiled step are those of the round with the median profiled step, so that they add up;
+    see RoundFigures. The 95 % interval of the step: with one round, that of the median of its
+    steps; with several, from the medians of the rounds; None with two. ``on_host``: without
+    accelerators. ``share_of_peak``: the model FLOPs utilization, None for ``peak_reason``, which
+    otherwise names the sources. ``ratio``: the time of a step over the default's, from the ratios
+    of the rounds. ``losses``: of the first round; ``repetition``: the largest difference to the
+    same step of another round, None with one round.
     """
 
     variant: Variant
     training: Training
     status: str
     reason: str
+    figures: StepFigures
     rounds: int = 0
-    steps: int = 0
-    step_s: float | None = None
-    interval_s: tuple[float, float] | None = None
     alone_s: float | None = None
     cost_s: float | None = None
-    profiled_s: float | None = None
-    compute_s: float | None = None
-    exposed_s: float | None = None
-    idle_s: float | None = None
-    hidden_s: float | None = None
-    slow_down_s: float | None = None
     on_host: bool = False
     share_of_peak: float | None = None
     peak_reason: str = ""
@@ -162,10 +133,7 @@ class TrainingSummary:
     repetition: float | None = None
     beside_default: LossComparison | None = None
     allocated_bytes: int | None = None
-    reserved_bytes: int | None = None
-    estimated_bytes: int = 0
     converged: bool = True
-    compared_elements: int = 0
 
     @property
     def has_interval_of_ratio(self) -> bool:
@@ -181,21 +149,14 @@ class TrainingSummary:
     @property
     def idle_share(self) -> float | None:
         """The share of a profiled step in which nothing runs."""
-        if self.idle_s is None or not self.profiled_s:
+        if self.figures.idle_s is None or not self.figures.profiled_s:
             return None
-        return self.idle_s / self.profiled_s
-
-    @property
-    def profile_difference(self) -> float | None:
-        """How much longer a profiled step takes than a timed one, as a share of the latter."""
-        if self.profiled_s is None or self.step_s is None:
-            return None
-        return self.profiled_s / self.step_s - 1
+        return self.figures.idle_s / self.figures.profiled_s
 
     @property
     def tokens_per_s(self) -> float | None:
         """The tokens of all ranks in a second."""
-        return None if self.step_s is None else self.training.tokens / self.step_s
+        return None if self.figures.step_s is None else self.training.tokens / self.figures.step_s
 
 
 def summaries_of(
@@ -226,42 +187,45 @@ def _summary(
     status, reason = ("ok", "") if bad is None else (bad.status, _reason_of(bad))
     measured = [(one, found) for one in results if (found := figures_of(one)) is not None]
     if not measured:
-        return TrainingSummary(training.variant, training, status, reason)
-    figures = [found for _, found in measured]
-    step_s = median([one.step_s for one in figures])
-    parts = _median_round(figures)
+        figures = StepFigures(reason=reason)
+        return TrainingSummary(training.variant, training, status, reason, figures)
+    runs, rounds = [one for one, _ in measured], [found for _, found in measured]
+    step_s, parts = median([one.step_s for one in rounds]), _median_round(rounds)
     share, peak_reason = _share_of_peak(training, step_s, devices)
-    runs = [one for one, _ in measured]
-    return TrainingSummary(
-        training.variant,
-        training,
-        status,
-        reason,
-        rounds=len(measured),
+    unknown = next((one.timeline_reason for one in runs if one.timeline is None), "")
+    figures = StepFigures(
         steps=sum(len(one.step_s[0]) for one in runs),
         step_s=step_s,
-        interval_s=_interval(runs, figures),
-        alone_s=_median_of([one.alone_s for one in figures]),
-        cost_s=_median_of([one.cost_s for one in figures]),
+        interval_s=_interval(runs, rounds),
         profiled_s=parts.profiled_s,
         compute_s=parts.compute_s,
         exposed_s=parts.exposed_s,
         idle_s=parts.idle_s,
         hidden_s=parts.hidden_s,
-        slow_down_s=parts.slow_down_s,
+        communication_s=parts.communication_s,
+        reason=f"communication and compute are unknown: {unknown}" if unknown else "",
+    )
+    return TrainingSummary(
+        training.variant,
+        training,
+        status,
+        reason,
+        figures,
+        rounds=len(measured),
+        alone_s=_median_of([one.alone_s for one in rounds]),
+        cost_s=_median_of([one.cost_s for one in rounds]),
         on_host=any(device.runtime == "host" for device in devices),
         share_of_peak=share,
         peak_reason=peak_reason,
-        timeline_reason=next((one.timeline_reason for one in runs if one.timeline is None), ""),
+        timeline_reason=unknown,
         ratio=None if is_default else _ratio(runs, default),
         losses=runs[0].losses,
         repetition=_repetition(runs),
         beside_default=None if is_default else _beside(runs, default),
-        allocated_bytes=_largest([one.peak_allocated_bytes for one in runs]),
-        reserved_bytes=_largest([one.peak_reserved_bytes for one in runs]),
-        estimated_bytes=runs[0].estimated_bytes,
+        allocated_bytes=max(
+            (peak for one in runs for peak in one.peak_allocated_bytes), default=None
+        ),
         converged=all(one.converged for one in runs),
-        compared_elements=next((one.check.elements for one in runs if one.check is not None), 0),
     )
 
 
@@ -280,11 +244,6 @@ def _median_round(figures: Sequence[RoundFigures]) -> RoundFigures:
 def _median_of(values: Sequence[float | None]) -> float | None:
     known = [one for one in values if one is not None]
     return median(known) if known else None
-
-
-def _largest(by_round: Sequence[Sequence[int]]) -> int | None:
-    found = [one for values in by_round for one in values]
-    return max(found) if found else None
 
 
 def _interval(

@@ -1,0 +1,531 @@
+"""What a run of trainings says, and the fields of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+from cclmark.analysis.statistics import median_interval
+from cclmark.analysis.steps import StepRun, slowest_of
+from cclmark.kinds.train.figures import RoundFigures, TrainingSummary, figures_of, summaries_of
+from cclmark.plan.sizes import format_size
+from cclmark.plan.training_choices import (
+    COMPILABLE,
+    DDP,
+    EXPERT,
+    MIXED,
+    PARALLELISMS,
+    PIPELINE,
+    ZERO1,
+)
+from cclmark.plan.trainings import Training
+from cclmark.plan.variants import LIBRARY
+from cclmark.printable import plain
+from cclmark.report.charts.chart_model import ChartCurve, Lines
+from cclmark.report.charts.naming import Run
+from cclmark.report.document.blocks import Bars, Block, Document, Finding, RunContent, Table
+from cclmark.report.document.fields import Field, Fields
+from cclmark.report.insights.insight_words import amount
+from cclmark.report.kinds.kind import ReportKind
+from cclmark.report.wording.step_words import PARTS, STEP, interval_text, ms_text, part_texts
+from cclmark.report.wording.text import TWO_ROUNDS
+from cclmark.results.journal import Journal
+from cclmark.results.kinds import TrainingResult
+from cclmark.results.schema import DeviceDescription, Header
+
+_LONGEST_NAME = 48
+# What is compared after a training. Others hold no parameter on several ranks that must be equal.
+_COMPARED = {
+    DDP: "parameters of all ranks",
+    ZERO1: "parameters of all ranks",
+    EXPERT: "parameters of all ranks outside the experts",
+    PIPELINE: "a tied embedding of the first and the last rank",
+}
+_TYPES = {
+    "bfloat16": "all in bfloat16",
+    "float32": "all in float32",
+    MIXED: "mixed (float32, products in bfloat16)",
+}
+_LARGE_DIFFERENCE = 0.05  # of a profiled step to a timed one
+_MUCH_IDLE = 0.05  # of a step
+
+
+def _figure(
+    of: Callable[[RoundFigures], float | None],
+) -> Callable[[TrainingResult], float | None]:
+    """The value of a field that is a figure of its round."""
+
+    def value(result: TrainingResult) -> float | None:
+        figures = figures_of(result)
+        return None if figures is None else of(figures)
+
+    return value
+
+
+def _interval_s(result: TrainingResult, end: int) -> float | None:
+    interval = median_interval(slowest_of(result.step_s)) if result.is_measured else None
+    return None if interval is None else interval[end]
+
+
+def _rate(result: TrainingResult, of_step: float) -> float | None:
+    figures = figures_of(result)
+    return None if figures is None else of_step / figures.step_s
+
+
+FIELDS = Fields(
+    [
+        Field("variant", lambda one: one.training.variant.describe(), "text"),
+        Field("round", lambda one: one.training.round + 1, "int"),
+        Field("ccl", lambda one: one.training.ccl, "text"),
+        Field("ranks", lambda one: one.training.ranks, "int"),
+        Field("model", lambda one: one.training.model.name, "text"),
+        Field("layers", lambda one: one.training.model.layers, "int"),
+        Field("parameters", lambda one: one.training.model.parameters, "int", on_page=False),
+        Field("parallel", lambda one: one.training.parallel, "text"),
+        Field("batch", lambda one: one.training.batch, "int"),
+        Field("sequence", lambda one: one.training.sequence, "int"),
+        Field("dtype", lambda one: one.training.dtype, "text"),
+        Field("optimizer", lambda one: one.training.optimizer, "text", on_page=False),
+        Field("microbatches", lambda one: one.training.microbatches, "int", on_page=False),
+        Field("status", lambda one: one.status, "text"),
+        Field("reason", lambda one: one.reason, "text"),
+        Field("step_ms", _figure(lambda one: one.step_s), gauge="Time of one training step."),
+        Field("step_low_ms", lambda one: _interval_s(one, 0), on_page=False),
+        Field("step_high_ms", lambda one: _interval_s(one, 1), on_page=False),
+        Field(
+            "tokens_per_s",
+            lambda one: _rate(one, one.training.tokens),
+            gauge="Tokens of all ranks in a second.",
+            gauge_name="tokens_per_second",
+        ),
+        Field("flops_per_s", lambda one: _rate(one, one.training.operations), on_page=False),
+        Field(
+            "alone_ms",
+            _figure(lambda one: one.alone_s),
+            gauge="Time of one training step without communication.",
+        ),
+        Field("cost_ms", _figure(lambda one: one.cost_s)),
+        Field("profiled_ms", _figure(lambda one: one.profiled_s)),
+        Field(
+            "compute_ms",
+            _figure(lambda one: one.compute_s),
+            gauge="Time of one training step in which something computes.",
+        ),
+        Field(
+            "exposed_ms",
+            _figure(lambda one: one.exposed_s),
+            gauge="Communication of one training step beside which nothing computes.",
+        ),
+        Field(
+            "idle_ms",
+            _figure(lambda one: one.idle_s),
+            gauge="Time of one training step in which the device does nothing.",
+        ),
+        Field("hidden_ms", _figure(lambda one: one.hidden_s)),
+        Field("communication_ms", _figure(lambda one: one.communication_s)),
+        Field("slow_down_ms", _figure(lambda one: one.slow_down_s)),
+        Field("timed_steps", lambda one: len(one.step_s[0]) if one.is_measured else None, "int"),
+        Field("steps", lambda one: len(one.losses) or None, "int", on_page=False),
+        Field("first_loss", lambda one: one.losses[0] if one.losses else None),
+        Field(
+            "last_loss",
+            lambda one: one.losses[-1] if one.losses else None,
+            gauge="Loss of the last training step.",
+            gauge_name="loss",
+        ),
+        Field(
+            "different_ranks",
+            lambda one: None if one.check is None else len(one.check.differences),
+            "int",
+        ),
+        Field(
+            "peak_allocated_bytes",
+            lambda one: max(one.peak_allocated_bytes, default=None),
+            "int",
+        ),
+        Field(
+            "peak_reserved_bytes",
+            lambda one: max(one.peak_reserved_bytes, default=None),
+            "int",
+            on_page=False,
+        ),
+        Field("estimated_bytes", lambda one: one.estimated_bytes or None, "int"),
+    ],
+    gauges="cclmark_training",
+    labels=(
+        *("variant", "round", "ccl", "ranks", "model", "layers", "parallel", "batch", "sequence"),
+        "dtype",
+    ),
+    noun="a training",
+)
+
+
+def document_of_trainings(run: RunContent) -> Document:
+    """Composes everything that a run says."""
+    results = cast("Sequence[TrainingResult]", run.results)
+    devices = run.header.devices
+    summaries = summaries_of(results, devices)
+    notes = (*_ratio_lines(summaries), *loss_lines(summaries))
+    looks = (*remarks_of(summaries), *device_lines(devices))
+    return Document(
+        "Training",
+        method_of_trainings(run.header),
+        [*_blocks(summaries)] if summaries else [],
+        [
+            *(Finding("bad", line) for line in wrong_lines(results)),
+            *(Finding("note", line) for line in notes),
+            *(Finding("look", line) for line in looks),
+        ],
+        outcome_line(results),
+        any(one.status == "wrong" for one in results),
+    )
+
+
+def _blocks(summaries: Sequence[TrainingSummary]) -> Iterator[Block]:
+    head = head_of(summaries)
+    yield Table(
+        title_of_training(summaries[0].training),
+        head,
+        [cells_of(one, summaries) for one in summaries],
+        "<" + ">" * (len(head) - 1),
+        [*variant_lines(summaries), *peak_lines(summaries)],
+    )
+    if bars := [*_bars(summaries)]:
+        names = (f"{number}: {name_of(one)}" for number, one in enumerate(summaries, start=1))
+        yield Bars(f"Parts of a profiled step ({'; '.join(names)})", "step", bars)
+    if losses := [*_losses(summaries)]:
+        yield Lines(
+            key="train-losses",
+            title="Loss by step",
+            says="The loss of each step, a curve for each variant with the same data and seed.",
+            x_title="step",
+            y_title="loss (cross entropy)",
+            series=losses,
+            x_kind="number",
+            zero_based=False,
+        )
+
+
+def _bars(
+    summaries: Sequence[TrainingSummary],
+) -> Iterator[tuple[str, list[tuple[str, float]]]]:
+    """The parts of a step one after the other, and the hidden communication below it."""
+    for number, summary in enumerate(summaries, start=1):
+        one = summary.figures
+        if one.exposed_s is None:
+            continue
+        parts = (
+            ("compute", one.compute_s),
+            ("exposed communication", one.exposed_s),
+            ("idle", one.idle_s),
+        )
+        yield f"step {number}", [(name, time_s) for name, time_s in parts if time_s and time_s > 0]
+        if one.hidden_s and one.hidden_s > 0:
+            yield f"hidden {number}", [("hidden communication", one.hidden_s)]
+
+
+def _losses(summaries: Sequence[TrainingSummary]) -> Iterator[ChartCurve]:
+    for number, one in enumerate(summaries):
+        if one.losses:
+            steps = range(1, len(one.losses) + 1)
+            yield ChartCurve(name_of(one), [*steps], [*one.losses], colour=number)
+
+
+def _ratio_lines(summaries: Sequence[TrainingSummary]) -> Iterator[str]:
+    """How much longer a step takes with each variant than with the default."""
+    for one in summaries:
+        if one.ratio is not None:
+            yield plain(
+                f"with {name_of(one)} a step takes {ratio_text(one)} times as long as with "
+                f"{name_of(summaries[0])}"
+            )
+
+
+def method_of_trainings(header: Header) -> str:
+    """Describes in a line how trainings were measured."""
+    settings = header.settings
+    if settings.iterations is not None:
+        length = f"{settings.iterations} timed steps"
+    else:
+        length = f"steps until the median is known to ±{settings.precision * 100:g} % (95 %)"
+    compared = {
+        what: None
+        for name in (header.plan.values.get("parallel", []) if header.plan is not None else [])
+        if (what := _COMPARED.get(str(name)))
+    }
+    check = "no parameters compared"
+    if settings.check and compared:
+        check = f"{', '.join(compared)} compared afterwards"
+    return f"{length}, slowest rank, {check}"
+
+
+def title_of_training(one: Training) -> str:
+    """Describes the training in a line."""
+    pipeline = f", {one.microbatches} microbatches" if one.parallel == PIPELINE else ""
+    balanced = f", balance loss {one.balance_weight:g}" if one.balance_weight else ""
+    compiled = ", compiled" if one.compiled else ""
+    return (
+        f"{one.model.describe()}: {PARALLELISMS[one.parallel]}, {one.ranks} "
+        f"rank{'s' * (one.ranks > 1)}, batch {one.batch} x {one.sequence}{pipeline}, "
+        f"{_TYPES[one.dtype]}, {one.optimizer}{balanced}{compiled}"
+    )
+
+
+def name_of(one: TrainingSummary) -> str:
+    """The variant in words, by its library if that is what differs."""
+    if one.variant.is_default or one.variant.value_of(LIBRARY):
+        return one.training.ccl
+    text = one.variant.describe()
+    first = one.variant.assignments[0].name
+    more = len(one.variant.assignments) - 1
+    return text if len(text) <= _LONGEST_NAME or not more else f"{first} and {more} more"
+
+
+def ratio_text(one: TrainingSummary) -> str:
+    """The time of a step over the default's, with its interval if it is known."""
+    if one.ratio is None:
+        return "-"
+    if not one.has_interval_of_ratio:
+        return f"{one.ratio.ratio:.3f}"
+    return f"{one.ratio.ratio:.3f} ({one.ratio.low:.3f} to {one.ratio.high:.3f})"
+
+
+def tokens_text(one: TrainingSummary) -> str:
+    """The tokens of all ranks per second."""
+    return "-" if one.tokens_per_s is None else f"{one.tokens_per_s:,.0f}"
+
+
+def share_text(one: TrainingSummary) -> str:
+    """The share of the peak in per cent; hosts have none without a given peak."""
+    if one.share_of_peak is None:
+        return "-" if one.on_host else "unknown"
+    return f"{one.share_of_peak * 100:.1f} %"
+
+
+def differs_when_profiled(one: TrainingSummary) -> bool:
+    """Whether the parts of a profiled step do not describe a timed one."""
+    difference = one.figures.profile_difference
+    return difference is not None and abs(difference) > _LARGE_DIFFERENCE
+
+
+def head_of(summaries: Sequence[TrainingSummary]) -> list[str]:
+    """The titles of the columns of ``cells_of``."""
+    compared = ["x default (95 %)"] if len(summaries) > 1 else []
+    return [
+        *("variant", STEP, *compared, "tokens/s", "MFU", "alone ms", "cost"),
+        *(*PARTS, "profile", "memory", "loss"),
+    ]
+
+
+def cells_of(one: TrainingSummary, summaries: Sequence[TrainingSummary]) -> list[str]:
+    """The cells of a line."""
+    name, figures, losses = plain(name_of(one)), one.figures, one.losses
+    if figures.step_s is None:
+        return [name, one.status, *["-"] * (len(head_of(summaries)) - 2)]
+    compared = [ratio_text(one)] if len(summaries) > 1 else []
+    difference = figures.profile_difference
+    return [
+        *(name, interval_text(figures.step_s, figures.interval_s), *compared),
+        *(tokens_text(one), share_text(one), ms_text(one.alone_s), ms_text(one.cost_s)),
+        *part_texts(figures),
+        "-" if difference is None else f"{difference * 100:+.1f} %",
+        "-" if one.allocated_bytes is None else format_size(one.allocated_bytes),
+        f"{losses[0]:.4f} to {losses[-1]:.4f}" if losses else "-",
+    ]
+
+
+def loss_lines(summaries: Sequence[TrainingSummary]) -> list[str]:
+    """The losses of variants beside those of the default, and of rounds beside the first one."""
+    lines = []
+    for one in summaries:
+        found = one.beside_default
+        if found is not None:
+            lines.append(
+                f"losses of {name_of(one)} and {name_of(summaries[0])} over {found.steps} steps: "
+                f"largest difference {found.largest:.3g}, at step {found.at}; last "
+                f"{found.last:.6f} and {found.default_last:.6f}"
+            )
+        if one.repetition is not None:
+            lines.append(
+                f"losses of {name_of(one)} in {one.rounds} rounds: largest difference "
+                f"{one.repetition:.3g}"
+            )
+    return [plain(line) for line in lines]
+
+
+def remarks_of(summaries: Sequence[TrainingSummary]) -> list[str]:
+    """What failed, is unknown, or was not measured precisely."""
+    found: dict[str, list[str]] = {}
+    for one in summaries:
+        for text in _remarks(one):
+            found.setdefault(text, []).append(name_of(one))
+    lines = []
+    for text, names in found.items():
+        where = f": {', '.join(names)}" if len(names) < len(summaries) else ""
+        lines.append(plain(f"{text}{where}"))
+    return lines
+
+
+def _remarks(one: TrainingSummary) -> list[str]:
+    texts = []
+    if one.status not in ("ok", "wrong"):
+        texts.append(f"{one.status}: {one.reason}")
+    if one.figures.step_s is None:
+        return texts
+    if one.share_of_peak is None and not one.on_host:
+        texts.append(f"MFU is unknown: {one.peak_reason}")
+    if one.timeline_reason and one.training.ranks > 1:
+        texts.append(f"communication is unknown: {one.timeline_reason}")
+    if one.idle_share is not None and one.idle_share > _MUCH_IDLE and not one.on_host:
+        texts.append(
+            f"the devices are idle for {one.idle_share:.0%} of a step: {_why_idle(one.training)}"
+        )
+    difference = one.figures.profile_difference
+    if difference is not None and differs_when_profiled(one):
+        texts.append(
+            "compute, exposed and idle describe profiled steps, which take "
+            f"{difference * 100:+.0f} % compared with timed ones"
+        )
+    if one.lacks_rounds:
+        texts.append(TWO_ROUNDS)
+    if not one.converged:
+        texts.append("the precision was not reached: raise --max-time")
+    return texts
+
+
+def _why_idle(one: Training) -> str:
+    if one.parallel == EXPERT:
+        return (
+            "in each layer the host waits for the number of rows of each expert, so that it cannot "
+            "launch ahead, and a faster interconnect changes little; raise --batch"
+        )
+    if one.parallel == PIPELINE:
+        return (
+            "stages wait for each other (the pipeline's bubbles) or for the host's launches; raise "
+            "--batch with --microbatches"
+        )
+    more = ", add --compile" if one.parallel in COMPILABLE and not one.compiled else ""
+    return (
+        "the host's launches determine it, so that a faster interconnect changes little; raise "
+        f"--batch{more}, or use CUDA graphs in the program"
+    )
+
+
+def device_lines(devices: Sequence[DeviceDescription]) -> list[str]:
+    """A remark on unequal devices; none if they are alike."""
+    names = list(dict.fromkeys(device.name for device in devices))
+    if len(names) < 2:
+        return []
+    text = (
+        f"the devices differ ({', '.join(names)}): the slowest one determines the step, and the "
+        "MFU relates to the sum of their peaks"
+    )
+    return [plain(text)]
+
+
+def variant_lines(summaries: Sequence[TrainingSummary]) -> list[str]:
+    """The settings of variants whose names in the table are shortened."""
+    return [
+        plain(f"{name}: {one.variant.describe()}")
+        for one in summaries
+        if not one.variant.is_default
+        and (name := name_of(one)) not in (one.variant.describe(), one.training.ccl)
+    ]
+
+
+def peak_lines(summaries: Sequence[TrainingSummary]) -> list[str]:
+    """The peak rates behind the MFU; none if it is unknown."""
+    known = next((one.peak_reason for one in summaries if one.share_of_peak is not None), "")
+    given = any(one.training.peak_flops for one in summaries)
+    text = plain(f"MFU of the {'' if given else 'dense bfloat16 '}peak, {known}")
+    return [text] if known else []
+
+
+def wrong_lines(results: Sequence[TrainingResult]) -> list[str]:
+    """A line for each wrong training."""
+    return [
+        plain(f"WRONG in {one.training.describe()}: {one.reason}")
+        for one in results
+        if one.status == "wrong"
+    ]
+
+
+def outcome_line(results: Sequence[TrainingResult]) -> str:
+    """Describes the checks in a line."""
+    measured = [one for one in results if one.is_measured]
+    wrong = sum(one.status == "wrong" for one in results)
+    steps = sum(len(one.losses) for one in measured)
+    checked = [one for one in measured if one.check is not None]
+    text = f"{steps} training steps, {wrong} wrong of {len(measured)} trainings"
+    if checked and checked[0].check is not None:
+        text += (
+            f"; after {len(checked)} of them {checked[0].check.elements:,} parameters were "
+            "compared across ranks"
+        )
+    return text
+
+
+def headline_of_trainings(run: Run) -> str:
+    """The rate of the default; empty if it was not measured."""
+    summaries = summaries_of(run.journal.trainings, run.journal.header.devices)
+    if not summaries or summaries[0].figures.step_s is None:
+        return ""
+    one = summaries[0]
+    text = f"{tokens_text(one)} tokens/s, {ms_text(one.figures.step_s)} ms per step"
+    if one.share_of_peak is not None:
+        text += f", MFU {share_text(one)}"
+    if one.figures.exposed_s is not None:
+        profiled = " of profiled steps" if differs_when_profiled(one) else ""
+        text += f", exposed communication{profiled} {ms_text(one.figures.exposed_s)} ms"
+    return text
+
+
+def _work(one: Training) -> str:
+    return f"{one.model.name} with {one.parallel}"
+
+
+def _titled(runs: Sequence[Run]) -> str:
+    """The models and their parallelism."""
+    results = [result for run in runs for result in run.journal.trainings]
+    return f"training of {', '.join(dict.fromkeys(_work(one.training) for one in results))}"
+
+
+def _counted(journal: Journal) -> str:
+    variants = {result.training.variant for result in journal.trainings}
+    return f"{amount(len(journal.results), 'training')} of {amount(len(variants), 'variant')}"
+
+
+def _step_runs(journal: Journal) -> list[StepRun]:
+    """The steps of each variant."""
+    summaries = summaries_of(journal.trainings, journal.header.devices)
+    return [
+        StepRun(
+            variant=name_of(one) if len(summaries) > 1 else "",
+            work=_work(one.training),
+            ccl=one.training.ccl,
+            ranks=one.training.ranks,
+            status=one.status,
+            figures=one.figures,
+        )
+        for one in summaries
+    ]
+
+
+KIND = ReportKind(
+    noun="trainings",
+    title="trainings",
+    has_times=False,
+    csv=FIELDS.layout(),
+    exported=FIELDS.layout(),
+    metrics=FIELDS.metrics(),
+    measure=FIELDS.measure,
+    counted=_counted,
+    headline=headline_of_trainings,
+    document=document_of_trainings,
+    titled=_titled,
+    method=method_of_trainings,
+    by_session=False,
+    step_runs=_step_runs,
+    page_columns=FIELDS.page_columns(),
+    page_cells=FIELDS.page_cells,
+)
