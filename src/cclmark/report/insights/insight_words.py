@@ -71,7 +71,12 @@ def sentence(text: str) -> str:
     word = text.split(" ", 1)[0].rstrip(":,")
     is_word = word.isalpha() and word.islower() and word not in all_libraries()
     begun = text[0].upper() + text[1:] if is_word else text
-    return begun if begun.endswith((".", "!", "?")) else f"{begun}."
+    return ended(begun)
+
+
+def ended(text: str) -> str:
+    """Returns the text with a full stop."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def first_line(text: str) -> str:
