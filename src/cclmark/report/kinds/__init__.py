@@ -10,7 +10,7 @@ from importlib import import_module
 
 from cclmark.report.kinds.kind import ReportKind
 
-_ROOMS = frozenset({"replay"})
+_ROOMS = frozenset({"memory", "replay"})
 
 
 def report_kind(name: str) -> ReportKind:
