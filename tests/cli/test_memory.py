@@ -10,7 +10,7 @@ import signal
 
 import pytest
 
-from cclmark.analysis.memory_use import changed_meanwhile, listed_bytes, taken_in
+from cclmark.kinds.memory.figures import changed_meanwhile, listed_bytes, taken_in
 from cclmark.results.journal import read_journal
 from holding import held
 from patience import waits
@@ -193,8 +193,8 @@ def test_a_library_that_refuses_to_report_is_measured_nevertheless(cclmark, fake
     assert first.not_stated == ""
     assert "ncclCommMemStats" in second.not_stated
     assert (first.status, second.status) == ("ok", "ok")
-    assert "rank 0 " in run.out
-    assert "rank 1 " in run.out
+    assert "stages of rank 0: all_reduce" in run.out
+    assert "stages of rank 1: all_reduce" in run.out
 
 
 def test_settings_of_the_library_are_compared(cclmark, fake_cuda):
@@ -438,7 +438,7 @@ def test_other_formats_and_pages_contain_the_figures(cclmark_in, measured):
     assert len(created) >= 2
     assert cells[created[0] + 1 : created[0] + 3] == ["library", "+100 MiB"]
     assert cells.count("begins with") == 2
-    assert "stages of ranks 0-1" in page
+    assert "Stages of ranks 0-1: all_reduce" in page
     # Nothing is sampled.
     assert "of the median" not in page
     assert "Times are medians" not in page

@@ -8,13 +8,18 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from cclmark.plan.cases import Case
+from cclmark.report import overview
 from cclmark.report.charts.chart_model import ChartCurve, Lines
 from cclmark.report.charts.naming import Run
 from cclmark.report.document.blocks import Bars, Document, Facts, Finding, Table
+from cclmark.report.document.case_fields import case_fields
 from cclmark.report.document.document_page import sections_of
 from cclmark.report.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.report.document.fields import Field, Fields
 from cclmark.report.formats.openmetrics import Series, lines_of
+from cclmark.report.insights.insight_words import sentence
+from cclmark.report.kinds.case_columns import what_cells
 from cclmark.report.kinds.kind import RunLabels, View
 from cclmark.results.journal import read_journal
 
@@ -81,6 +86,7 @@ def test_markdown_escapes_and_aligns_by_the_sides():
     assert head.startswith("# Gallery\n\n```text\n")
     assert "<bold>" not in head
     assert body.splitlines() == [
+        "",
         "## times of &#60;a&#62;",
         "",
         "| name | ms |",
@@ -110,6 +116,73 @@ def test_the_end_of_a_run_that_is_missing_is_named(renderer):
     _, cut = written(renderer, footer=None, results=JOURNAL.results)
     assert "ended early" not in whole.lower()
     assert "the end of the run is missing" in cut.splitlines()[-1]
+
+
+NOTICES = [sentence(text) for text in JOURNAL.header.notices]
+ABOUT = [
+    Finding("bad", "rank 1 is wrong", "64 KiB"),
+    Finding("note", "it takes 1 MiB.", "64 KiB"),
+    Finding("note", "it takes 2 MiB", "64 KiB"),
+    Finding("note", "it takes 3 MiB", "128 KiB"),
+    Finding("note", "all <2>"),
+]
+
+
+def test_findings_on_a_subject_are_below_it():
+    document = Document("Gallery", "", findings=ABOUT, notes=["sizes are <sums>"])
+    assert written(DocumentText, document)[1].splitlines() == [
+        "",
+        "  64 KiB:",
+        "<red>    rank 1 is wrong</red>",
+        "    it takes 1 MiB.",
+        "    it takes 2 MiB",
+        "  128 KiB:",
+        "    it takes 3 MiB",
+        "  all <2>",
+        "<dim>  sizes are <sums></dim>",
+    ]
+    assert written(DocumentMarkdown, document)[1].splitlines() == [
+        "",
+        "- 64 KiB:",
+        "  - rank 1 is wrong",
+        "  - it takes 1 MiB.",
+        "  - it takes 2 MiB",
+        "- 128 KiB:",
+        "  - it takes 3 MiB",
+        "- all &#60;2&#62;",
+        "- sizes are &#60;sums&#62;",
+    ]
+
+
+def test_findings_on_a_subject_are_one_insight_for_each_severity(monkeypatch):
+    document = Document("Gallery", "", findings=ABOUT)
+    kind = SimpleNamespace(document=lambda _: document)
+    monkeypatch.setattr(overview, "report_kind", lambda _: kind)
+    found = overview.insights(Run("a", JOURNAL))
+    assert [(one.kind, one.text) for one in found if one.text not in NOTICES] == [
+        ("bad", "64 KiB: rank 1 is wrong."),
+        ("note", "64 KiB: it takes 1 MiB. it takes 2 MiB."),
+        ("note", "128 KiB: it takes 3 MiB."),
+        ("note", "All <2>."),
+    ]
+
+
+@pytest.mark.parametrize(("renderer", "head"), [(DocumentText, "  "), (DocumentMarkdown, "## ")])
+def test_parts_are_written_once_when_they_are_complete(renderer, head):
+    def compose(run):
+        tables = [Table(one, ["n"], [["1"]], ">", [f"note on {one}"]) for one, _ in run.results]
+        return Document("Gallery", "", tables, [Finding("note", f"{len(run.results)} in all")])
+
+    exporter = renderer(compose, View(), lambda one: one)
+    exporter.begin(JOURNAL.header)
+    texts = [exporter.add(one) for one in (("a", 2), ("b", 1), ("c", 2), ("a", 2))]
+    texts.append(exporter.end(JOURNAL.footer))
+    for text, parts in zip(texts, ["", "b", "", "aa", "c"], strict=True):
+        titles = [line for line in text.splitlines() if line in [f"{head}{one}" for one in "abc"]]
+        assert titles == [f"{head}{one}" for one in parts]
+        assert [text.count(f"note on {one}") for one in "abc"] == [*map(parts.count, "abc")]
+        assert ("4 in all" in text) == (parts == "c")
+        assert "1 in all" not in text
 
 
 @pytest.mark.parametrize("renderer", [DocumentText, DocumentMarkdown])
@@ -165,7 +238,30 @@ def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
     unknown = SimpleNamespace(**vars(MEASURED) | {"step_s": None})
     assert [*rows(unknown)] == [["a", None, 3]]
     assert FIELDS.page_columns() == ["name", "step_ms"]
-    assert FIELDS.page_cells(None, MEASURED) == {"name": "a", "step_ms": 500.0}
+    assert FIELDS.page_cells(Run("a", JOURNAL), MEASURED) == {"name": "a", "step_ms": 500.0}
+
+
+def test_a_result_may_have_several_rows_of_which_pages_have_the_first():
+    def rows(header, one):
+        return [(header.run_id, name) for name in one]
+
+    several = Fields(
+        [Field("run", lambda row: row[0], "text"), Field("x", lambda row: row[1])], rows=rows
+    )
+    of = several.layout().rows_in(JOURNAL.header)
+    run = JOURNAL.header.run_id
+    assert [*of("ab")] == [[run, "a"], [run, "b"]]
+    assert several.page_cells(Run("a", JOURNAL), "ab") == {"run": run, "x": "a"}
+
+
+def test_fields_of_a_case_are_in_the_order_of_all_tables():
+    fields = case_fields("replay.case")
+    case = Case("reduce", "nccl", 4, "float32", 64, 16, True, reduction="sum", root=1)
+    found = {
+        one.key: one.cell(SimpleNamespace(replay=SimpleNamespace(case=case))) for one in fields
+    }
+    assert [*found.values()] == what_cells(case)
+    assert [*found][-2:] == ["size_bytes", "count"]
 
 
 def test_gauges_are_in_seconds_and_only_of_what_was_measured():

@@ -7,7 +7,8 @@ import re
 import msgspec
 import pytest
 
-from cclmark.analysis.memory_use import (
+from cclmark.kinds.memory.document import memory_sentences, signed_size
+from cclmark.kinds.memory.figures import (
     alike,
     changed_meanwhile,
     expected_of,
@@ -18,12 +19,10 @@ from cclmark.analysis.memory_use import (
     taken_in,
 )
 from cclmark.plan.cases import Case
+from cclmark.plan.items import MEMORY
 from cclmark.plan.outline import differences, outline_of
 from cclmark.plan.rank_memory import RankMemories, RankMemory
-from cclmark.report.formats.csv_format import CsvExporter
-from cclmark.report.kinds.memory_columns import MEMORY_LAYOUT
-from cclmark.report.kinds.memory_table import MemoryMarkdown, MemoryTable
-from cclmark.report.wording.memory_words import memory_sentences, signed_size
+from cclmark.report.journal_text import exporter_of
 from cclmark.results.kinds import MemoryResult
 from cclmark.results.schema import (
     DeviceDescription,
@@ -302,17 +301,15 @@ def test_ranks_of_different_runs_may_have_different_stages():
     sentence = memory_sentences([result_of(1), first], header_of())[1]
     assert sentence.startswith("nccl takes 111 MiB to 118 MiB of device memory per rank")
     assert "earlier sizes +7 MiB, first operations +10 MiB" in sentence
-    printed(MemoryTable(), header_of(), [first, result_of(1), result_of(2), result_of(3)])
+    printed("table", header_of(), [first, result_of(1), result_of(2), result_of(3)])
 
 
 def test_results_without_stages_are_printed():
     bare = [result_of(rank, stages=[], buffers=[]) for rank in range(4)]
     header = header_of()
-    assert "nccl takes 0 B of device memory per rank (measured)." in printed(
-        MemoryTable(), header, bare
-    )
+    assert "nccl takes 0 B of device memory per rank (measured)." in printed("table", header, bare)
     header.devices.clear()
-    printed(MemoryMarkdown(), header, bare)
+    printed("markdown", header, bare)
 
 
 def test_what_cannot_be_separated_is_said():
@@ -332,7 +329,8 @@ def test_a_run_without_an_end_claims_nothing_about_it():
     assert memory_sentences([result_of(0, status="skipped")], header_of()) == []
 
 
-def printed(table, header, results, footer=None):
+def printed(format, header, results, footer=None):
+    table = exporter_of(MEMORY, format)
     return (
         table.begin(header)
         + "".join(map(table.add, results))
@@ -341,24 +339,28 @@ def printed(table, header, results, footer=None):
 
 
 def test_a_case_is_printed_when_its_last_rank_has_reported():
-    table = MemoryTable()
+    table = exporter_of(MEMORY, "table")
     table.begin(header_of())
     assert [table.add(result_of(rank)) for rank in (2, 0, 3)] == ["", "", ""]
     text = table.add(result_of(1))
-    assert "all_reduce 1 MiB float32 sum out-of-place · nccl, 4 ranks" in text
+    title = "all_reduce 1 MiB float32 sum out-of-place · nccl, 4 ranks"
+    assert f"stages of ranks 0-3: {title}" in text
+    assert f"buffers: {title}" in text
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "ranks 0-3 memory of device RSS shared PSS" in lines
+    assert "stage memory of device RSS shared PSS" in lines
     assert "communicator created library +100 MiB 0 B 0 B 0 B" in lines
     assert "buffers released cclmark -8 MiB 0 B 0 B 0 B" in lines
     assert "0-3 input cclmark device 4 MiB 1 MiB 262,144 float32 1 2 differs" in lines
     assert "0-3 output cclmark device 4 MiB 1 MiB 262,144 float32 differs 0x9000" in lines
     assert "0-3 slots of another rank (mapped) library device 2 × 1 MiB differs" in lines
-    assert "all_reduce" not in table.end(Footer("", 0, 1.0))
+    rest = table.end(Footer("", 0, 1.0))
+    assert title not in rest
+    assert rest.count("nccl takes 111 MiB of device memory per rank") == 1
 
 
 def test_ranks_of_two_cases_may_arrive_mixed():
     larger = msgspec.structs.replace(CASE, size_bytes=2 * MIB, count=MIB // 2)
-    table = MemoryTable()
+    table = exporter_of(MEMORY, "table")
     table.begin(header_of())
     texts = [
         table.add(result_of(rank, case=case))
@@ -366,7 +368,9 @@ def test_ranks_of_two_cases_may_arrive_mixed():
     ]
     assert [bool(text) for text in texts] == [False] * 4 + [True]
     rest = table.end(Footer("", 4, 1.0, "rank 1 died\nand more"))
-    assert "all_reduce 2 MiB" in rest
+    assert "stages of rank 0: all_reduce 2 MiB" in rest
+    assert "buffers: all_reduce 1 MiB" not in rest
+    assert "all_reduce 1 MiB float32 sum out-of-place:\n    Before the library" in rest
     assert "ranks 1-3 reported nothing" in rest
     assert "ended early: rank 1 died" in rest
 
@@ -374,7 +378,7 @@ def test_ranks_of_two_cases_may_arrive_mixed():
 def test_a_table_of_many_different_ranks_ends():
     case = msgspec.structs.replace(CASE, ranks=40)
     results = [result_of(rank, case=case, created=rank) for rank in range(40)]
-    text = printed(MemoryTable(), header_of(devices=40), results)
+    text = printed("table", header_of(devices=40), results)
     assert text.count("communicator destroyed") == 8
     assert "32 more ranks, each different: see the journal" in text
 
@@ -387,20 +391,21 @@ def test_skipped_and_wrong_ranks_are_listed():
         result_of(2),
         result_of(3, status="skipped", reason="no \x1b room", buffers=[]),
     ]
-    text = printed(MemoryTable(), header_of(), results)
+    text = printed("table", header_of(), results)
     assert "ranks 0,3: skipped: no \\x1b room" in text
     assert "rank 1: 3 wrong elements in the output" in text
 
 
 def test_markdown_has_the_same_rows():
-    text = printed(MemoryMarkdown(), header_of(), [result_of(rank) for rank in range(4)])
-    assert "| ranks 0-3 | memory of | device | RSS | shared | PSS |\n|---|---|---:" in text
+    text = printed("markdown", header_of(), [result_of(rank) for rank in range(4)])
+    assert "| stage | memory of | device | RSS | shared | PSS |\n|---|---|---:" in text
     assert "| communicator created | library | +100 MiB | 0 B | 0 B | 0 B |" in text
-    assert "- nccl takes 111 MiB of device memory per rank" in text
+    assert "- all_reduce 1 MiB float32 sum out-of-place:\n  - Before the library" in text
+    assert "  - nccl takes 111 MiB of device memory per rank" in text
 
 
 def test_csv_has_a_row_for_each_stage_and_buffer():
-    text = printed(CsvExporter(MEMORY_LAYOUT), header_of(), [result_of(0)])
+    text = printed("csv", header_of(), [result_of(0)])
     rows = text.splitlines()
     assert len(rows) == 1 + 6 + 4
     names = rows[0].split(",")

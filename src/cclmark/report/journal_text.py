@@ -47,7 +47,7 @@ def exporter_of(kind: str, format: str, view: View = _WHILE_RUNNING) -> Exporter
     if format == "csv":
         return CsvExporter(own.csv)
     if own.document is not None:
-        return _OF_DOCUMENTS[format](own.document, view)
+        return _OF_DOCUMENTS[format](own.document, view, own.part)
     return own.formats[format](view)
 
 

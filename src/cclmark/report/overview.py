@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
 
 from cclmark.report.charts.naming import Run
 from cclmark.report.document.document_text import Compose, document_of
-from cclmark.report.insights.insight_words import Insight, InsightKind, amount, listed, sentence
+from cclmark.report.insights.insight_words import (
+    Insight,
+    InsightKind,
+    amount,
+    ended,
+    listed,
+    sentence,
+)
 from cclmark.report.insights.soundness import of_completeness
 from cclmark.report.kinds import report_kind
 from cclmark.report.wording.head import origin_of
@@ -22,11 +31,16 @@ def insights(run: Run) -> list[Insight]:
     return sorted(found, key=lambda one: _ORDER[one.kind])
 
 
-def _of_document(compose: Compose, run: Run) -> list[Insight]:
-    """Returns the findings of a document, and what is missing in the journal."""
+def _of_document(compose: Compose, run: Run) -> Iterator[Insight]:
+    """Yields the findings of a document, those on a subject as one, and what is missing."""
     findings = document_of(compose, run).findings
-    found = [Insight(one.severity, sentence(one.sentence)) for one in findings]
-    return [*found, *of_completeness(run.journal, [])]
+    for (severity, subject), group in groupby(findings, lambda one: (one.severity, one.subject)):
+        sentences = [one.sentence for one in group]
+        if subject:
+            yield Insight(severity, f"{subject}: {' '.join(map(ended, sentences))}")
+        else:
+            yield from (Insight(severity, sentence(text)) for text in sentences)
+    yield from of_completeness(run.journal, [])
 
 
 def headline(run: Run) -> str:

@@ -17,7 +17,7 @@ from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
-from cclmark.report.kinds.memory_table import MemoryTable
+from cclmark.report.kinds.kind import View
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import MemoryResult
 
@@ -56,6 +56,4 @@ def _read(flags: MemoryFlags, coordinator: Coordinator, began_s: float) -> int:
 
 
 def _exporter(format_name: str, output: Output) -> Exporter[MemoryResult]:
-    if format_name == "table":
-        return MemoryTable(paint=ansi if output.takes_colours else unpainted)
-    return exporter_of(MEMORY, format_name)
+    return exporter_of(MEMORY, format_name, View(paint=ansi if output.takes_colours else unpainted))

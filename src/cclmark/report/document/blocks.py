@@ -71,10 +71,14 @@ Severity = Literal["bad", "look", "note", "good"]
 
 @dataclass(frozen=True)
 class Finding:
-    """An observation: a sentence without capital letter and full stop."""
+    """An observation: a sentence without capital letter and full stop.
+
+    ``subject``: what it is about, for example a case, if several findings are about it.
+    """
 
     severity: Severity
     sentence: str
+    subject: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class Document:
     """Everything that a run of a kind says besides its machine.
 
     ``method``: how it was measured. ``outcome``: the last line of texts, about checks;
-    ``is_wrong``: whether some failed.
+    ``is_wrong``: whether some failed. ``notes``: how all figures are to be read.
     """
 
     title: str
@@ -91,3 +95,4 @@ class Document:
     findings: Sequence[Finding] = ()
     outcome: str = ""
     is_wrong: bool = False
+    notes: Sequence[str] = ()

@@ -43,6 +43,7 @@ def sections_of(compose: Compose, key: str, runs: Sequence[Run]) -> list[Section
                 Section(
                     f"{key}{mark}",
                     title,
+                    document.notes,
                     charts=marked(charts, mark),
                     tables=tables,
                     facts=[PageFacts("", facts)] if facts else [],

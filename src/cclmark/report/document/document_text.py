@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cclmark.printable import plain
@@ -18,6 +18,7 @@ from cclmark.report.wording.text import aligned
 from cclmark.results.schema import Explanation, Footer, Header
 
 Compose = Callable[[RunContent], Document]
+Part = Callable[[Any], tuple[Hashable, int]]
 _STYLES: Mapping[str, str] = {"bad": "red", "look": "yellow"}
 
 
@@ -28,25 +29,40 @@ def document_of(compose: Compose, run: Run) -> Document:
 
 
 class DocumentText:
-    """Gathers the results of a run and writes its document at the end, after the head."""
+    """Writes the head, then the blocks of each part that is complete, then the rest at the end.
 
-    def __init__(self, compose: Compose, view: View) -> None:
+    ``part``: as that of ReportKind. A document without parts is written at the end.
+    """
+
+    def __init__(self, compose: Compose, view: View, part: Part | None = None) -> None:
         self._compose = compose
         self._view = view
+        self._part = part
         self._header: Header | None = None
         self._results: list[Any] = []
+        self._unwritten: list[Any] = []
 
     def begin(self, header: Header) -> str:
         """Returns the head: devices, links, libraries, the method."""
         self._header = header
-        document = self._document(None)
+        document = self._document([], None)
         lines = opening_lines(header, "rank", document.method, self._paint)
         return "\n".join(self._head(document, lines)) + "\n"
 
     def add(self, result: Any) -> str:
-        """Keeps the result."""
+        """Returns the blocks of the part that the result completes; empty if it completes none."""
         self._results.append(result)
-        return ""
+        self._unwritten.append(result)
+        if self._part is None:
+            return ""
+        key, number = self._part(result)
+        parts = [(self._part(one)[0] == key, one) for one in self._unwritten]
+        own = [one for is_own, one in parts if is_own]
+        if len(own) < number:
+            return ""
+        self._unwritten = [one for is_own, one in parts if not is_own]
+        document = self._document(own, None)
+        return "".join(f"{line}\n" for line in (*self._blocks(document), *self._notes(document)))
 
     def explain(self, explanation: Explanation) -> None:
         """Adds what ran to the result of the item, if results of the kind have it."""
@@ -55,15 +71,39 @@ class DocumentText:
                 result.explanation = explanation
 
     def end(self, footer: Footer | None) -> str:
-        """Returns the document."""
-        lines = self._lines(self._document(footer))
+        """Returns the rest of the document."""
+        whole = self._document(self._results, footer)
+        is_begun = len(self._unwritten) < len(self._results)
+        rest = self._document(self._unwritten, footer) if is_begun else whole
+        lines = [*self._blocks(rest), "", *self._notes(rest), *self._statements(whole)]
         if footer is None or footer.message:
             lines += self._early(ending_line(footer))
         return "\n".join(lines) + "\n"
 
-    def _document(self, footer: Footer | None) -> Document:
+    def _document(self, results: Sequence[Any], footer: Footer | None) -> Document:
         assert self._header is not None
-        return self._compose(RunContent(self._header, self._results, footer, self._view.references))
+        return self._compose(RunContent(self._header, results, footer, self._view.references))
+
+    def _notes(self, document: Document) -> Iterator[str]:
+        for block in document.blocks:
+            if isinstance(block, Table):
+                yield from map(self._line, block.notes)
+
+    def _statements(self, document: Document) -> Iterator[str]:
+        subject = ""
+        for one in document.findings:
+            if one.subject not in ("", subject):
+                yield self._line(f"{one.subject}:")
+            subject = one.subject
+            yield self._line(one.sentence, _STYLES.get(one.severity, ""), 1 if subject else 0)
+        for note in document.notes:
+            yield self._line(note, "dim")
+        if document.outcome:
+            yield self._line(document.outcome, "red" if document.is_wrong else "")
+
+    def _line(self, text: str, style: str = "", depth: int = 0) -> str:
+        line = f"  {'  ' * depth}{text}"
+        return self._paint(line, style) if style else line
 
     @property
     def _paint(self) -> Paint:
@@ -72,7 +112,7 @@ class DocumentText:
     def _head(self, document: Document, lines: list[str]) -> list[str]:
         return lines
 
-    def _lines(self, document: Document) -> list[str]:
+    def _blocks(self, document: Document) -> list[str]:
         found: list[str] = []
         for block in document.blocks:
             match block:
@@ -91,15 +131,6 @@ class DocumentText:
                     pass  # tables have their figures
                 case _:
                     unhandled(block)
-        found += [""] if found else []
-        found += [f"  {note}" for note in _notes(document)]
-        for one in document.findings:
-            line = f"  {one.sentence}"
-            style = _STYLES.get(one.severity)
-            found.append(line if style is None else self._paint(line, style))
-        if document.outcome:
-            line = f"  {document.outcome}"
-            found.append(self._paint(line, "red") if document.is_wrong else line)
         return found
 
     def _early(self, reason: str) -> list[str]:
@@ -114,35 +145,27 @@ class DocumentMarkdown(DocumentText):
         return unpainted
 
     def _head(self, document: Document, lines: list[str]) -> list[str]:
-        return [f"# {document.title}", "", "```text", *lines, "```", ""]
+        return [f"# {document.title}", "", "```text", *lines, "```"]
 
-    def _lines(self, document: Document) -> list[str]:
+    def _line(self, text: str, style: str = "", depth: int = 0) -> str:
+        return f"{'  ' * depth}- {escape(text)}"
+
+    def _blocks(self, document: Document) -> list[str]:
         found: list[str] = []
         for block in document.blocks:
             match block:
                 case Table():
-                    found += [f"## {escape(block.title)}", "", *_table(block), ""]
+                    found += ["", f"## {escape(block.title)}", "", *_table(block)]
                 case Facts():
-                    found += [
-                        *(f"- {escape(f'{label}: {text}')}" for label, text in block.rows),
-                        "",
-                    ]
+                    found += ["", *(self._line(f"{label}: {text}") for label, text in block.rows)]
                 case Bars() | Chart():
                     pass
                 case _:
                     unhandled(block)
-        sentences = [one.sentence for one in document.findings]
-        lines = (*_notes(document), *sentences, document.outcome)
-        return [*found, *(f"- {escape(line)}" for line in lines)]
+        return found
 
     def _early(self, reason: str) -> list[str]:
         return ["", f"Ended early: {reason}"]
-
-
-def _notes(document: Document) -> Iterator[str]:
-    for block in document.blocks:
-        if isinstance(block, Table):
-            yield from block.notes
 
 
 def _table(table: Table) -> Iterator[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cclmark.report.charts.naming import Run
 from cclmark.report.columns import Cell, Column, ColumnKind, Layout
 from cclmark.report.formats.openmetrics import Metric, Series, labels_of
 from cclmark.report.kinds.kind import RunLabels
+from cclmark.results.schema import Header
 
 # A value is in seconds; the end of the key is the unit of its column.
 _UNITS = {"ms": 1e3, "us": 1e6}
@@ -38,33 +40,44 @@ class Field:
         return value * factor if factor is not None and isinstance(value, float) else value
 
 
+def _itself(header: Header, result: Any) -> Iterable[Any]:
+    return [result]
+
+
 @dataclass(frozen=True)
 class Fields:
     """The fields of a kind, in the order of the columns.
 
     ``gauges``: the beginning of the names of gauges; ``labels``: the keys of the fields that
-    distinguish their series; ``noun``: a result of the kind, with its article.
+    distinguish their series; ``noun``: a result of the kind, with its article. ``rows``: what has
+    the fields, one for each row of a table; pages have the first.
     """
 
     all: Sequence[Field]
-    gauges: str
-    labels: Sequence[str]
-    noun: str
+    gauges: str = ""
+    labels: Sequence[str] = ()
+    noun: str = ""
+    rows: Callable[[Header, Any], Iterable[Any]] = _itself
 
     def layout(self) -> Layout:
         """The columns of machine-readable tables."""
         return Layout(
             [Column(one.key, one.kind) for one in self.all],
-            lambda _: lambda result: [[one.cell(result) for one in self.all]],
+            lambda header: (
+                lambda result: [
+                    [one.cell(row) for one in self.all] for row in self.rows(header, result)
+                ]
+            ),
         )
 
     def page_columns(self) -> list[str]:
         """The columns of a page's table."""
         return [one.key for one in self.all if one.on_page]
 
-    def page_cells(self, run: object, result: Any) -> Mapping[str, Cell]:
+    def page_cells(self, run: Run, result: Any) -> Mapping[str, Cell]:
         """The cells of a page's table."""
-        return {one.key: one.cell(result) for one in self.all if one.on_page}
+        row = next(iter(self.rows(run.journal.header, result)))
+        return {one.key: one.cell(row) for one in self.all if one.on_page}
 
     def metrics(self) -> list[Metric]:
         """The gauges: times, then other fields, and whether a result is right."""

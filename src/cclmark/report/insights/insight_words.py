@@ -75,8 +75,12 @@ def capitalised(text: str) -> str:
 
 def sentence(text: str) -> str:
     """Returns the text with a capital letter, see capitalised, and a full stop."""
-    begun = capitalised(text)
-    return begun if begun.endswith((".", "!", "?")) else f"{begun}."
+    return ended(capitalised(text))
+
+
+def ended(text: str) -> str:
+    """Returns the text with a full stop."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def first_line(text: str) -> str:

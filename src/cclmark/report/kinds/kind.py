@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -89,7 +89,9 @@ class ReportKind:
     headings. ``has_times``: whether results can be compared with each other and with references.
     ``csv``, ``exported`` and ``samples``: the machine-readable tables of a run, and of files with
     several runs; ``samples`` is None if the kind has none. ``document``: composes everything that a
-    run says; from it the terminal, Markdown and pages are rendered. For a kind without one,
+    run says; from it the terminal, Markdown and pages are rendered. ``part``: the key of a result's
+    part of the document, and how many results the part has: texts write the blocks of a part as
+    soon as it is complete; None if they write all at the end. For a kind without a document,
     ``formats``: the other formats by name, besides JSON, which all kinds have.
 
     ``metrics``: the gauges for Prometheus, which ``measure`` sets for one result. ``counted``: the
@@ -116,6 +118,7 @@ class ReportKind:
     page_columns: Sequence[str]
     page_cells: Callable[[Run, Any], Mapping[str, Cell]]
     document: Callable[[RunContent], Document] | None = None
+    part: Callable[[Any], tuple[Hashable, int]] | None = None
     formats: Mapping[str, Callable[[View], Exporter[Any]]] = field(default_factory=dict)
     insights: Callable[[Run], list[Insight]] = _no_insights
     samples: Layout | None = None

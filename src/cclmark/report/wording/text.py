@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from cclmark.plan.ranges import in_ranges
 
 US_PER_S = 1e6
 #: A remark where a command measured in two rounds.
@@ -13,6 +15,12 @@ BYTES_PER_GB = 1e9
 def counted(number: int, noun: str) -> str:
     """Returns ``1 rank``, ``2 ranks``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """Returns ``rank 3`` or ``ranks 0-3,7``."""
+    ordered = sorted(ranks)
+    return f"rank {ordered[0]}" if len(ordered) == 1 else f"ranks {in_ranges(ordered)}"
 
 
 def token(text: str) -> str:

@@ -1,0 +1,583 @@
+"""What a run of memory says, and the fields of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from operator import attrgetter
+from typing import cast
+
+from cclmark.kinds.memory.figures import (
+    ALLOCATED,
+    GIVEN_BACK,
+    LIBRARY_STAGES,
+    alike,
+    changed_meanwhile,
+    expected_of,
+    listed_bytes,
+    on_host,
+    same_buffers,
+    sharing_devices,
+    stage_called,
+    stated_total,
+    taken_by_library,
+    taken_in,
+)
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import DTYPE_BYTES
+from cclmark.plan.ranges import in_ranges
+from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
+from cclmark.report.charts.naming import Run
+from cclmark.report.columns import Cell, ColumnKind
+from cclmark.report.document.blocks import Document, Finding, RunContent, Table
+from cclmark.report.document.case_fields import case_fields
+from cclmark.report.document.fields import Field, Fields
+from cclmark.report.formats.openmetrics import Metric, Series, labels_of
+from cclmark.report.insights.insight_words import amount, listed
+from cclmark.report.kinds.case_labels import case_labels
+from cclmark.report.kinds.kind import ReportKind, RunLabels
+from cclmark.report.wording.remarks import ending
+from cclmark.report.wording.text import counted, ranks_text
+from cclmark.results.journal import Journal
+from cclmark.results.kinds import MemoryResult
+from cclmark.results.schema import Header, MemoryBuffer, MemoryStage
+
+_PAGES_NOTE = (
+    "Host memory of a process: RSS counts every resident page in full, PSS divides a page by the "
+    "number of processes that share it. Sums over ranks are sums of PSS."
+)
+_DEVICE_NOTE = (
+    "Device memory is the change of the device's free memory, so it contains changes that other "
+    "processes cause during a stage."
+)
+_MOST_GROUPS = 8
+_MOST_BUFFERS = 64
+_HOST_PLACES = ("host", "shared host", "pinned host")
+# The columns with the side on which they are aligned.
+_STAGES = {
+    **{"stage": "<", "memory of": "<", "device": ">", "RSS": ">", "shared": ">", "PSS": ">"},
+    "library reports": ">",
+}
+_BUFFERS = {
+    **{"ranks": "<", "buffer": "<", "memory of": "<", "place": "<", "allocated": ">", "used": ">"},
+    **{"elements": ">", "begins with": "<", "address": "<"},
+}
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A result, or a stage or a buffer of it. ``on_host``: whether its rank computes there.
+
+    A rank of the host has no memory of a device: the free memory is that of the whole host.
+    """
+
+    result: MemoryResult
+    on_host: bool
+    stage: MemoryStage | None = None
+    buffer: MemoryBuffer | None = None
+
+
+def _entries(header: Header, result: MemoryResult) -> Iterator[_Entry]:
+    host = on_host(result, header.devices)
+    yield from (_Entry(result, host, stage=stage) for stage in result.stages)
+    yield from (_Entry(result, host, buffer=buffer) for buffer in result.buffers)
+
+
+def _name(entry: _Entry) -> Cell:
+    if entry.stage is not None:
+        return entry.stage.name
+    return None if entry.buffer is None else entry.buffer.purpose
+
+
+def _of_stage(
+    key: str, of: Callable[[MemoryStage], int | None], *, on_device: bool = False
+) -> Field:
+    def value(entry: _Entry) -> Cell:
+        if entry.stage is None or (on_device and entry.on_host):
+            return None
+        return of(entry.stage)
+
+    return Field(key, value, "int")
+
+
+def _of_buffer(key: str, kind: ColumnKind, name: str = "") -> Field:
+    of = attrgetter(name or key)
+    return Field(key, lambda one: None if one.buffer is None else of(one.buffer), kind)
+
+
+def _of_library(result: MemoryResult, name: str) -> int:
+    return sum(getattr(one, name) for one in taken_by_library(result).values())
+
+
+def _on_device(key: str, of: Callable[[MemoryResult], int | None]) -> Field:
+    return Field(key, lambda one: None if one.on_host else of(one.result), "int")
+
+
+def _given_back_bytes(result: MemoryResult) -> int | None:
+    end = stage_called(result, GIVEN_BACK)
+    return None if end is None else -taken_in(end).device_bytes
+
+
+def _stated_bytes(entry: _Entry) -> int | None:
+    stated = (stated_total(stage) for stage in entry.result.stages)
+    return max((one for one in stated if one is not None), default=None)
+
+
+_OF_RESULT = (
+    *case_fields("result.memory.case"),
+    Field("rank", attrgetter("result.memory.rank"), "int"),
+    Field("status", attrgetter("result.status"), "text"),
+    Field("reason", attrgetter("result.reason"), "text"),
+)
+# A row for each stage, then one for each buffer.
+FIELDS = Fields(
+    [
+        *_OF_RESULT,
+        Field("entry", lambda one: "buffer" if one.stage is None else "stage", "text"),
+        Field("name", _name, "text"),
+        Field("owner", lambda one: (one.stage or one.buffer).owner, "text"),
+        _of_stage("device_bytes", lambda one: taken_in(one).device_bytes, on_device=True),
+        _of_stage("device_free_bytes", attrgetter("after.device_free_bytes"), on_device=True),
+        _of_stage("rss_bytes", lambda one: taken_in(one).rss_bytes),
+        _of_stage("shared_bytes", lambda one: taken_in(one).shared_bytes),
+        _of_stage("pss_bytes", lambda one: taken_in(one).pss_bytes),
+        _of_stage("stated_bytes", stated_total),
+        _of_buffer("place", "text"),
+        _of_buffer("allocated_bytes", "int", "size_bytes"),
+        _of_buffer("used_bytes", "int"),
+        _of_buffer("first_values", "text"),
+        _of_buffer("address", "text"),
+        _of_buffer("mapped", "bool"),
+    ],
+    rows=_entries,
+)
+# On pages, a row for each rank and case.
+_OF_PAGE = Fields(
+    [
+        *_OF_RESULT,
+        _on_device("library_device_bytes", lambda one: _of_library(one, "device_bytes")),
+        Field("library_rss_bytes", lambda one: _of_library(one.result, "rss_bytes"), "int"),
+        _on_device("given_back_device_bytes", _given_back_bytes),
+        Field("stated_bytes", _stated_bytes, "int"),
+        _on_device("buffers_device_bytes", lambda one: listed_bytes(one.buffers, "device")),
+        Field(
+            "buffers_host_bytes",
+            lambda one: sum(listed_bytes(one.result.buffers, place) for place in _HOST_PLACES),
+            "int",
+        ),
+    ],
+    rows=lambda header, result: [_Entry(result, on_host(result, header.devices))],
+)
+_DEVICE_TAKEN = Metric(
+    "cclmark_memory_device_taken_bytes",
+    "bytes",
+    "Decrease of the device's free memory in a stage; negative where memory became free.",
+)
+_RESIDENT_TAKEN = Metric(
+    "cclmark_memory_resident_taken_bytes",
+    "bytes",
+    "Growth of the resident memory of the rank's process in a stage.",
+)
+_STATED = Metric(
+    "cclmark_memory_stated_bytes",
+    "bytes",
+    "Device memory that the library itself reports after a stage.",
+)
+
+
+def _measure(series: Series, result: MemoryResult, run: RunLabels) -> None:
+    """Sets the gauges of one rank and case, for each stage."""
+    own = [*case_labels(result.memory.case), ("rank", str(result.memory.rank))]
+    for stage in result.stages:
+        labels = labels_of([*own, ("stage", stage.name), ("owner", stage.owner), *run.where])
+        series.begin(labels)
+        taken = taken_in(stage)
+        if result.memory.rank not in run.host_ranks:
+            series.set(_DEVICE_TAKEN.name, labels, taken.device_bytes)
+        series.set(_RESIDENT_TAKEN.name, labels, taken.rss_bytes)
+        series.set(_STATED.name, labels, stated_total(stage))
+
+
+def document_of_memory(run: RunContent) -> Document:
+    """Composes everything that a run says."""
+    results = cast("Sequence[MemoryResult]", run.results)
+    header, footer = run.header, run.footer
+    cases = _cases_of(results)
+    wrong = dict.fromkeys(one.memory.case for one in results if one.status == "wrong")
+    on_devices = not all(on_host(one, header.devices) for one in results)
+    return Document(
+        "Memory",
+        method_of_memory(header),
+        [table for case in cases for table in _tables(case, header)],
+        [
+            *(Finding("bad", f"wrong data in {case.describe()}") for case in wrong),
+            *(finding for case in cases for finding in _findings(case, header)),
+        ],
+        "" if footer is None or footer.message else ending(footer),
+        bool(footer and footer.exit_code),
+        [_DEVICE_NOTE] * on_devices + [_PAGES_NOTE] * bool(results),
+    )
+
+
+def method_of_memory(header: Header) -> str:
+    """Describes in a line how the memory was read."""
+    check = "outputs checked" if header.settings.check else "outputs not checked"
+    return f"free memory and the process's memory before and after each stage, {check}"
+
+
+def _cases_of(results: Iterable[MemoryResult]) -> list[list[MemoryResult]]:
+    """Returns the results of each case, by rank."""
+    cases: dict[Case, list[MemoryResult]] = {}
+    for one in results:
+        cases.setdefault(one.memory.case, []).append(one)
+    return [sorted(some, key=lambda one: one.memory.rank) for some in cases.values()]
+
+
+def _tables(results: Sequence[MemoryResult], header: Header) -> Iterator[Table]:
+    """The stages of each group of equal ranks of a case, then the buffers of all."""
+    case = results[0].memory.case
+    title = f"{case.describe()} · {plain(case.ccl)}, {counted(case.ranks, 'rank')}"
+    groups = [group for group in alike(results, header.devices) if group[0].stages]
+    shown = groups[:_MOST_GROUPS]
+    more = sum(len(group) for group in groups[_MOST_GROUPS:])
+    for number, group in enumerate(shown, start=1):
+        ranks = ranks_text(one.memory.rank for one in group)
+        notes = [f"{more} more ranks, each different: see the journal"] if more else []
+        rows = _stage_rows(group, header)
+        yield _table(f"stages of {ranks}: {title}", _STAGES, rows, notes * (number == len(shown)))
+    if rows := _buffer_rows(results):
+        more = len(rows) - _MOST_BUFFERS
+        notes = [f"{more} more buffers: see the journal"] if more > 0 else []
+        yield _table(f"buffers: {title}", _BUFFERS, rows[:_MOST_BUFFERS], notes)
+
+
+def _table(
+    title: str, columns: Mapping[str, str], rows: Sequence[Sequence[str]], notes: Sequence[str]
+) -> Table:
+    """A table of the columns with any content."""
+    shown = [any(cells) for cells in zip(*rows, strict=True)]
+    head, *rows = ([*compress(row, shown)] for row in ([*columns], *rows))
+    return Table(title, head, rows, "".join(compress(columns.values(), shown)), notes)
+
+
+def _stage_rows(group: Sequence[MemoryResult], header: Header) -> list[list[str]]:
+    """The stages of equal ranks. Host memory is given as a range."""
+    host = on_host(group[0], header.devices)
+    rows = []
+    for stages in zip(*(one.stages for one in group), strict=True):
+        taken = [taken_in(stage) for stage in stages]
+        pss = [one.pss_bytes for one in taken if one.pss_bytes is not None]
+        total = stated_total(stages[0])
+        rows.append(
+            [
+                stages[0].name,
+                stages[0].owner,
+                "" if host else signed_size(taken[0].device_bytes),
+                _span((one.rss_bytes for one in taken), signed_size),
+                _span((one.shared_bytes for one in taken), signed_size),
+                _span(pss, signed_size) if len(pss) == len(taken) else "-",
+                "" if total is None else format_size(total),
+            ]
+        )
+    return rows
+
+
+def _buffer_rows(results: Sequence[MemoryResult]) -> list[list[str]]:
+    dtype = results[0].memory.case.dtype
+    rows = []
+    for same in same_buffers(results):
+        one = same.buffer
+        number = f"{same.number} × " if same.number > 1 else ""
+        rows.append(
+            [
+                in_ranges(sorted(same.ranks)),
+                plain(one.purpose) + (" (mapped)" if one.mapped else ""),
+                one.owner,
+                one.place,
+                number + format_size(one.size_bytes),
+                format_size(one.used_bytes) if one.used_bytes else "",
+                f"{one.used_bytes // DTYPE_BYTES[dtype]:,} {dtype}" if one.used_bytes else "",
+                _common(same.first_values),
+                _common(same.address) or "-",
+            ]
+        )
+    return rows
+
+
+def _common(text: str | None) -> str:
+    return "differs" if text is None else plain(text)
+
+
+def _findings(results: Sequence[MemoryResult], header: Header) -> Iterator[Finding]:
+    """What there is to say about a case."""
+    case = results[0].memory.case
+    subject = case.describe()
+    for one in results:
+        if one.status == "wrong" and one.verification is not None:
+            wrong = f"{one.verification.wrong} wrong elements in the output"
+            yield Finding("bad", f"rank {one.memory.rank}: {wrong}", subject)
+    reasons: dict[str, list[int]] = {}
+    for one in results:
+        if not one.is_measured:
+            reasons.setdefault(f"{one.status}: {one.reason}", []).append(one.memory.rank)
+    for reason, ranks in reasons.items():
+        yield Finding("look", f"{ranks_text(ranks)}: {plain(reason)}", subject)
+    if absent := {*range(case.ranks)} - {one.memory.rank for one in results}:
+        yield Finding("look", f"{ranks_text(absent)} reported nothing", subject)
+    for sentence in memory_sentences(results, header):
+        yield Finding("note", sentence, subject)
+
+
+def signed_size(size_bytes: int) -> str:
+    """Formats a change: +4 MiB, -4 MiB, 0 B."""
+    sign = "+" if size_bytes > 0 else "-" if size_bytes < 0 else ""
+    return sign + format_size(abs(size_bytes))
+
+
+def _span(sizes_bytes: Iterable[int], text: Callable[[int], str] = format_size) -> str:
+    """Formats sizes of several ranks: one size, or the smallest to the largest."""
+    ordered = sorted(sizes_bytes)
+    texts = list(dict.fromkeys(map(text, (ordered[0], ordered[-1]))))
+    return " to ".join(texts)
+
+
+def memory_sentences(results: Sequence[MemoryResult], header: Header) -> list[str]:
+    """Returns sentences on the ranks of one case. Safe to print."""
+    devices = header.devices
+    measured = [one for one in results if one.is_measured]
+    if not measured:
+        return []
+    on_devices = [one for one in measured if not on_host(one, devices)]
+    ccl = plain(measured[0].memory.ccl)
+    lines = []
+    if on_devices:
+        lines += _at_first(on_devices, header)
+        lines.append(_of_devices(on_devices, ccl))
+        lines += _of_expectation(on_devices, header, ccl)
+        lines += _given_back(on_devices, ccl)
+        lines += _of_buffers(on_devices)
+    if hosts := [one for one in measured if on_host(one, devices)]:
+        lines.append(_of_host(hosts, ccl))
+    lines += _of_statement(measured)
+    lines += _of_others(on_devices, header)
+    return lines
+
+
+def _at_first(results: Sequence[MemoryResult], header: Header) -> list[str]:
+    own = {it.memory.rank for it in results}
+    whole = [device.memory_bytes for device in header.devices if device.rank in own]
+    free = [it.stages[0].before.device_free_bytes for it in results if it.stages]
+    if not whole or not free:
+        return []
+    text = (
+        f"Before the library is loaded, {_span(free)} of {_span(whole)} of device memory are free"
+    )
+    if min(free) < max(whole):
+        text += ": the runtime's context and other processes use the rest"
+    return [f"{text}."]
+
+
+def _of_devices(results: Sequence[MemoryResult], ccl: str) -> str:
+    every = [taken_by_library(it) for it in results]
+    whole = [sum(one.device_bytes for one in taken.values()) for taken in every]
+    stages = []
+    for name in LIBRARY_STAGES:
+        taken = [one[name].device_bytes for one in every if name in one]
+        stages += [f"{name} {_span(taken, signed_size)}"] if taken else []
+    taken_text = _change_text(
+        whole,
+        lambda sizes: f"{ccl} takes {sizes} of device memory per rank",
+        lambda sizes: f"with {ccl}, the free device memory grows by {sizes} per rank",
+        lambda sizes: f"with {ccl}, the used device memory changes by {sizes} per rank",
+    )
+    return f"{taken_text} (measured{': ' if stages else ''}{', '.join(stages)})."
+
+
+def _change_text(
+    sizes_bytes: Iterable[int],
+    growing: Callable[[str], str],
+    shrinking: Callable[[str], str],
+    mixed: Callable[[str], str],
+) -> str:
+    """Describes changes of several ranks, without negative sizes if all have one direction."""
+    sizes = list(sizes_bytes)
+    if min(sizes) >= 0:
+        return growing(_span(sizes))
+    if max(sizes) <= 0:
+        return shrinking(_span([-one for one in sizes]))
+    return mixed(_span(sizes, signed_size))
+
+
+def _of_host(results: Sequence[MemoryResult], ccl: str) -> str:
+    """The growth of the process: PSS, or RSS if PSS is unknown."""
+    totals = [taken_by_library(one).values() for one in results]
+    pss = [[one.pss_bytes for one in taken if one.pss_bytes is not None] for taken in totals]
+    if all(len(known) == len(taken) for known, taken in zip(pss, totals, strict=True)):
+        changes, figure = [sum(known) for known in pss], "PSS"
+    else:
+        changes = [sum(one.rss_bytes for one in taken) for taken in totals]
+        figure = "RSS"
+    text = _change_text(
+        changes,
+        lambda sizes: f"grows by {sizes}",
+        lambda sizes: f"shrinks by {sizes}",
+        lambda sizes: f"changes by {sizes}",
+    )
+    return (
+        f"With {ccl}, a rank's process {text} ({figure}, measured) from the loading of "
+        "the library to its first operations, without the stage in which cclmark allocates."
+    )
+
+
+def _of_expectation(results: Sequence[MemoryResult], header: Header, ccl: str) -> list[str]:
+    expected = expected_of(results[0], header.environment)
+    if expected is None:
+        return []
+    origin = "set" if expected.is_set else "the default"
+    setting = f"{expected.variable} is {format_size(expected.value_bytes)} ({origin})"
+    if expected.unit_bytes is None:
+        return [
+            f"{setting}: {ccl} has a buffer of this size for each channel of a connection. The "
+            "number of channels is unknown: the library's log does not contain it."
+        ]
+    explained = f"{setting}; computed: {format_size(expected.unit_bytes)} for {expected.unit}"
+    ratios = [
+        sum(one.device_bytes for one in taken_by_library(it).values()) / expected.unit_bytes
+        for it in results
+    ]
+    ends = list(dict.fromkeys(f"{ratio:.1f}" for ratio in (min(ratios), max(ratios))))
+    return [f"{explained}. The measured figure is {' to '.join(ends)} times that."]
+
+
+def _given_back(results: Sequence[MemoryResult], ccl: str) -> list[str]:
+    ends = [stage for it in results if (stage := stage_called(it, GIVEN_BACK)) is not None]
+    if len(ends) < len(results):
+        return []
+    back = [-taken_in(stage).device_bytes for stage in ends]
+    held = [
+        sum(one.device_bytes for one in taken_by_library(it).values()) - returned
+        for it, returned in zip(results, back, strict=True)
+    ]
+    rest = "nothing remains"
+    if any(held):
+        rest = _change_text(
+            held,
+            lambda sizes: f"{sizes} remain until the process exits",
+            lambda sizes: f"{sizes} more than before are free",
+            lambda sizes: f"the used memory remains changed by {sizes}",
+        )
+    given = _change_text(
+        back,
+        lambda sizes: f"gives {sizes} back",
+        lambda sizes: f"takes {sizes} more",
+        lambda sizes: f"changes the free memory by {sizes}",
+    )
+    return [f"The end of the communicator {given}; {rest}."]
+
+
+def _of_buffers(results: Sequence[MemoryResult]) -> list[str]:
+    """Compares the listed buffers with the change of free memory when they were allocated."""
+    stages = [stage for it in results if (stage := stage_called(it, ALLOCATED)) is not None]
+    if len(stages) < len(results):
+        return []
+    listed = [
+        listed_bytes((one for one in it.buffers if one.owner == "cclmark"), "device")
+        for it in results
+    ]
+    measured = [taken_in(stage).device_bytes for stage in stages]
+    text = f"cclmark allocates {_span(listed)} of device memory for buffers and checks"
+    if any(0 < one.used_bytes < one.size_bytes for it in results for one in it.buffers):
+        text += (
+            " (more than one operation uses: consecutive operations use different parts, so that "
+            "small messages do not stay in the cache)"
+        )
+    if listed == measured:
+        return [f"{text}, as much as the free memory decreases."]
+    change = _change_text(
+        measured,
+        lambda sizes: f"decreases by {sizes}",
+        lambda sizes: f"increases by {sizes}",
+        lambda sizes: f"decreases by {sizes}",
+    )
+    return [f"{text}; the free memory {change}, with streams, kernels and the runtime's rounding."]
+
+
+def _of_statement(results: Sequence[MemoryResult]) -> list[str]:
+    if known := [stated for it in results if (stated := _last_statement(it.stages))]:
+        total, kept, released = (
+            _span(stated.get(name, 0) for stated in known)
+            for name in ("GpuMemTotal", "GpuMemPersist", "GpuMemSuspend")
+        )
+        return [
+            f"The library itself reports {total} that it tracks ({kept} persistent, {released} "
+            "that ncclCommSuspend releases)."
+        ]
+    by_reason: dict[str, list[int]] = {}
+    for it in results:
+        by_reason.setdefault(it.not_stated, []).append(it.memory.rank)
+    silent = {reason: ranks for reason, ranks in by_reason.items() if reason}
+    if len(by_reason) == 1:
+        return [f"The library itself reports nothing: {plain(reason)}." for reason in silent]
+    return [
+        f"The library of {ranks_text(ranks)} reports nothing itself: {plain(reason)}."
+        for reason, ranks in silent.items()
+    ]
+
+
+def _last_statement(stages: Sequence[MemoryStage]) -> Mapping[str, int]:
+    """What the library reported last, empty if nothing."""
+    return next((stage.after.stated for stage in reversed(stages) if stage.after.stated), {})
+
+
+def _of_others(results: Sequence[MemoryResult], header: Header) -> list[str]:
+    lines = [
+        f"{ranks_text(ranks).capitalize()} share a device: the figures of each contain those of "
+        "the others."
+        for ranks in sharing_devices(header.devices)
+    ]
+    changed = {
+        it.memory.rank: sum(abs(one) for one in found.values())
+        for it in results
+        if (found := changed_meanwhile(it))
+    }
+    if changed:
+        lines.append(
+            f"The free memory of the device of {ranks_text(changed)} changed by "
+            f"{_span(changed.values())} while no rank worked: other processes use it, and the "
+            "figures of stages may contain such changes."
+        )
+    return lines
+
+
+def _titled(runs: Sequence[Run]) -> str:
+    """The operations whose memory was read."""
+    results = [result for run in runs for result in run.journal.memories]
+    return f"memory of {', '.join(dict.fromkeys(one.memory.case.operation for one in results))}"
+
+
+def _counted(journal: Journal) -> str:
+    cases = {result.memory.case for result in journal.memories}
+    operations = sorted({case.operation for case in cases})
+    return f"memory of {amount(len(cases), 'case')} of {listed(operations)}"
+
+
+KIND = ReportKind(
+    noun="memory",
+    title="memory",
+    has_times=False,
+    csv=FIELDS.layout(),
+    exported=FIELDS.layout(),
+    metrics=(_DEVICE_TAKEN, _RESIDENT_TAKEN, _STATED),
+    measure=_measure,
+    counted=_counted,
+    document=document_of_memory,
+    part=lambda result: (result.memory.case, result.memory.case.ranks),
+    titled=_titled,
+    method=method_of_memory,
+    by_session=False,
+    has_samples=False,
+    page_columns=_OF_PAGE.page_columns(),
+    page_cells=_OF_PAGE.page_cells,
+)
