@@ -29,7 +29,7 @@ GALLERY = Document(
     "3 timed steps",
     [
         Table("times of <a>", ("name", "ms"), [("a|b", "1.5"), ("c", "10.25")], "<>", ["a note"]),
-        Table("in per cent", ("name", "%"), [("c", "100")], "<>", belongs=True),
+        Table("in per cent", ("name", "%"), [("c", "100")], "<>", belongs=True, wrong=[0]),
         Facts([("compute", "by <b>")]),
         Lines("curve", "Curve", "Says.", "x", "y", [ChartCurve("one", [1.0], [2.0])]),
         Bars("From first to last", "variant", [("one", [("work", 0.25), ("rest", 0.75)])]),
@@ -70,7 +70,7 @@ def test_text_has_the_blocks_in_order_and_paints_what_is_bad():
         "  c     10.25",
         "<dim>  in per cent</dim>",
         "  name    %",
-        "  c     100",
+        "<red>  c     100</red>",
         "  compute    by <b>",
         "",
         "  a note",
@@ -201,6 +201,7 @@ def test_a_page_has_a_section_for_each_run_with_blocks():
     table, other = one.tables
     assert other.title == "In per cent"
     assert [chart.key for chart in (*one.charts, *two.charts)] == ["curve-0", "curve-1"]
+    assert [*one.words] == ["1 of 2 checked."]
     assert [fact.rows for fact in one.facts] == [[("compute", "by <b>")]]
     assert (table.title, table.numeric) == ("Times of <a>", 1)
     assert [*table.rows] == [("a|b", "1.5"), ("c", "10.25")]
@@ -315,6 +316,7 @@ def test_gauges_with_a_name_of_their_own_follow_those_of_times():
 
 
 def test_the_title_of_a_table_keeps_a_name_on_a_page():
-    document = Document("Gallery", "", [Table("gpt2-254m: 2 ranks", ("a",), [("b",)], "<")])
+    titles = ["gpt2-254m: 2 ranks", "sendrecv of 1 KiB", "all_reduce of 1 KiB"]
+    document = Document("Gallery", "", [Table(one, ("a",), [("b",)], "<") for one in titles])
     (section,) = sections_of(lambda _: document, "gallery", [Run("a", JOURNAL)])
-    assert [table.title for table in section.tables] == ["gpt2-254m: 2 ranks"]
+    assert [table.title for table in section.tables] == titles

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import example, given
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.piece_figures import row_of
 from cclmark.errors import UsageError
+from cclmark.kinds.pieces.document import remarks_of, sentences_of, wrong_lines
 from cclmark.plan.cases import Case
+from cclmark.plan.items import PIECES
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.plan.piece_cases import (
     BUCKETS,
@@ -24,14 +28,15 @@ from cclmark.plan.piece_cases import (
     piece_cases,
     piece_counts,
 )
-from cclmark.report.kinds.pieces_table import PieceTable
-from cclmark.report.wording.piece_words import remarks_of, sentences_of, wrong_lines
+from cclmark.report.journal_text import exporter_of
+from cclmark.results.journal import read_journal
 from cclmark.results.kinds import PieceResult
 from cclmark.results.schema import Samples, Verification, WrongOutput
 from samples import usual_job
 
 CASE = Case("all_reduce", "shm", 2, "float32", 4 << 20, 1 << 20, False, reduction="sum")
 MIB = 1 << 18  # elements of float32
+JOURNAL = read_journal(Path(__file__).parent / "journals" / "pieces.jsonl")
 
 
 def of(count, dtype="float32"):
@@ -192,10 +197,9 @@ def measured(ccl, index=0):
 
 def test_the_library_is_named_where_several_are_measured():
     found = [measured("torch:gloo"), measured("shm", 1)]
-    table = PieceTable()
-    for one in found:
-        table.add(one)
-    text = table.end(None)
+    table = exporter_of(PIECES, "table")
+    table.begin(JOURNAL.header)
+    text = "".join(map(table.add, found)) + table.end(None)
     for library in ("torch:gloo", "shm"):
         many = f"all_reduce 4 MiB float32 sum in-place with {library} in 100 calls"
         assert f"  {many} takes 2.000 (2.000 to 2.000) times as long as in one call\n" in text

@@ -15,7 +15,7 @@ from cclmark.plan.piece_cases import parse_pieces, piece_cases
 from cclmark.recording.output import Output
 from cclmark.report.formats.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
-from cclmark.report.kinds.pieces_table import PieceTable
+from cclmark.report.kinds.kind import View
 from cclmark.report.wording.paint import ansi, unpainted
 from cclmark.results.kinds import PieceResult
 
@@ -56,6 +56,5 @@ def pieces_request(request: Request, flags: Flags, pieces: str) -> Request:
 
 def piece_exporter(flags: Flags, output: Output) -> Exporter[PieceResult]:
     """Returns the exporter of ``--format``."""
-    if flags.format == "table":
-        return PieceTable(paint=ansi if output.takes_colours else unpainted)
-    return exporter_of(PIECES, flags.format)
+    view = View(paint=ansi if output.takes_colours else unpainted)
+    return exporter_of(PIECES, flags.format, view)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeAlias
 
@@ -29,6 +29,7 @@ class Table:
     """Rows of text under a title. ``sides``: ``<`` or ``>`` for each column, ``>`` for numbers.
 
     ``notes``: what it shows. ``belongs``: to the table before it, as the same rows in another view.
+    ``wrong``: the places of rows with wrong data.
     """
 
     title: str
@@ -37,6 +38,7 @@ class Table:
     sides: str
     notes: Sequence[str] = ()
     belongs: bool = False
+    wrong: Collection[int] = ()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from cclmark.report.columns import ColumnKind
 from cclmark.report.document.fields import Field
+from cclmark.report.wording.text import BYTES_PER_GB
 
 #: The labels of gauges of a case.
 CASE_LABELS = (
@@ -28,6 +29,30 @@ _CHANNELS = "channels"
 def case_fields(path: str) -> list[Field]:
     """The fields of a case, from its operation to its count. ``path``: the attribute with it."""
     return [Field(key, attrgetter(f"{path}.{key}"), kind) for key, kind in _OF_CASE.items()]
+
+
+def summary_fields(path: str) -> list[Field]:
+    """The fields of a summary, from its time to its clock. ``path``: the attribute with it, which
+    may be None.
+    """
+
+    def of(name: str, divisor: float = 1) -> Callable[[Any], Any]:
+        own = attrgetter(path)
+        return lambda one: None if own(one) is None else _over(getattr(own(one), name), divisor)
+
+    return [
+        *(Field(f"{name}_us", of(f"{name}_s")) for name in ("time", "min", "p95", "p99", "max")),
+        *(Field(name, of(name)) for name in ("cv", "half_width")),
+        Field("samples", of("samples"), "int"),
+        Field("algbw_gbps", of("algbw_bytes_per_s", BYTES_PER_GB)),
+        Field("busbw_gbps", of("busbw_bytes_per_s", BYTES_PER_GB)),
+        *(Field(name, of(name), "int") for name in ("slowest_rank", "late_rank")),
+        Field("clock", of("clock"), "text"),
+    ]
+
+
+def _over(value: Any, divisor: float) -> Any:
+    return value if divisor == 1 or value is None else value / divisor
 
 
 def explained_fields() -> list[Field]:

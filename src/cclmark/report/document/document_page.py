@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cclmark.plan.operations import OPERATIONS
 from cclmark.report.charts.chart_model import Chart, marked
 from cclmark.report.charts.naming import Run
 from cclmark.report.document.blocks import Bars, Facts, Table, unhandled
 from cclmark.report.document.document_text import Compose, document_of
-from cclmark.report.insights.insight_words import capitalised
+from cclmark.report.insights.insight_words import capitalised, sentence
 from cclmark.report.page.page import PageFacts, PageTable, Section
 from cclmark.report.page.stage_bars import StageBars, stage_bars
 from cclmark.results.schema import TracedStage
@@ -43,7 +44,7 @@ def sections_of(compose: Compose, key: str, runs: Sequence[Run]) -> list[Section
                 Section(
                     f"{key}{mark}",
                     title,
-                    document.notes,
+                    [*document.notes, *([sentence(document.outcome)] if document.outcome else [])],
                     charts=marked(charts, mark),
                     tables=tables,
                     facts=[PageFacts("", facts)] if facts else [],
@@ -55,7 +56,9 @@ def sections_of(compose: Compose, key: str, runs: Sequence[Run]) -> list[Section
 
 def _table(table: Table) -> PageTable:
     numeric = len(table.sides) - len(table.sides.rstrip(">"))
-    return PageTable(capitalised(table.title), table.head, table.rows, numeric, table.notes)
+    is_operation = table.title.split(" ", 1)[0] in OPERATIONS
+    title = table.title if is_operation else capitalised(table.title)
+    return PageTable(title, table.head, table.rows, numeric, table.notes)
 
 
 def _bars(bars: Bars) -> StageBars:

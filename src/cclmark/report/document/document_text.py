@@ -117,13 +117,16 @@ class DocumentText:
         for block in document.blocks:
             match block:
                 case Table():
-                    rows = aligned([block.head, *block.rows], block.sides)
+                    head, *rows = aligned([block.head, *block.rows], block.sides)
+                    rows = [
+                        self._paint(row, "red") if place in block.wrong else row
+                        for place, row in enumerate(rows)
+                    ]
                     title = f"  {plain(block.title)}"
                     if block.belongs:
-                        found += [self._paint(title, "dim"), *rows]
+                        found += [self._paint(title, "dim"), head, *rows]
                     else:
-                        found += ["", self._paint(title, "bold"), self._paint(rows[0], "dim")]
-                        found += rows[1:]
+                        found += ["", self._paint(title, "bold"), self._paint(head, "dim"), *rows]
                 case Facts():
                     for label, text in block.rows:
                         found += labelled(label, [text])

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from cclmark.report.kinds.kind import ReportKind
 
-_ROOMS = frozenset({"memory", "overlap", "replay", "train"})
+_ROOMS = frozenset({"memory", "overlap", "pieces", "replay", "train"})
 
 
 def report_kind(name: str) -> ReportKind:

@@ -1,0 +1,376 @@
+"""What a run of messages in pieces says, and the fields of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import NamedTuple, cast
+
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import DTYPE_BYTES
+from cclmark.plan.piece_cases import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
+from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
+from cclmark.report.charts.chart_model import ChartCurve, Lines, key_of
+from cclmark.report.charts.naming import Run
+from cclmark.report.columns import Cell
+from cclmark.report.document.blocks import Block, Document, Finding, RunContent, Table
+from cclmark.report.document.case_fields import case_fields, summary_fields
+from cclmark.report.document.fields import Field, Fields
+from cclmark.report.formats.openmetrics import Metric, Series, labels_of
+from cclmark.report.insights.insight_words import amount
+from cclmark.report.kinds.case_columns import method_cell
+from cclmark.report.kinds.case_labels import case_labels
+from cclmark.report.kinds.kind import ReportKind, RunLabels
+from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, half_width_text
+from cclmark.results.kinds import PieceResult
+from cclmark.results.schema import Header, PieceRow
+
+_HEAD = ("pieces", "as", "each", "time µs", "±%", "algbw", "busbw", "ratio (95 %)", "wrong")
+_SIDES = "><>>>>>>>"
+_FORMS = {ONE: "one call", SEPARATE: "calls", GROUPED: "one group", BUCKETS: "DDP buckets"}
+_MOST_NAMED = 6
+_MOST_WRONG = 8
+
+
+class _Row(NamedTuple):
+    """A division of a message, as a row of tables."""
+
+    result: PieceResult
+    row: PieceRow
+    method: str
+
+    @property
+    def known(self) -> PieceRow | None:
+        """The row if it has figures."""
+        return None if self.row.summary is None else self.row
+
+
+def _rows(header: Header, result: PieceResult) -> Iterator[_Row]:
+    pieces = result.pieces
+    listed = result.rows or [
+        PieceRow(division, result.status, result.reason) for division in pieces.divisions
+    ]
+    for row in listed:
+        yield _Row(result, row, method_cell(pieces.case, header))
+
+
+def _ratio(name: str) -> Field:
+    return Field(name, lambda one: None if one.known is None else getattr(one.known, name))
+
+
+FIELDS = Fields(
+    [
+        *case_fields("result.pieces.case"),
+        Field("pieces", attrgetter("row.division.pieces"), "int"),
+        Field("form", attrgetter("row.division.form"), "text"),
+        Field("status", attrgetter("row.status"), "text"),
+        Field("reason", attrgetter("row.reason"), "text"),
+        *summary_fields("row.summary"),
+        *map(_ratio, ("ratio", "ratio_low", "ratio_high")),
+        Field(
+            "launch_bound",
+            lambda one: None if one.known is None else int(one.known.launch_bound),
+            "bool",
+        ),
+        Field(
+            "operations",
+            lambda one: None if one.row.samples is None else one.row.samples.operations_per_sample,
+            "int",
+        ),
+        Field(
+            "wrong",
+            lambda one: None if one.row.verification is None else one.row.verification.wrong,
+            "int",
+        ),
+        Field("converged", lambda one: int(one.result.converged), "bool"),
+        Field("method", attrgetter("method"), "text"),
+    ],
+    rows=_rows,
+)
+_METRICS = (
+    Metric("cclmark_pieces_seconds", "seconds", "Time of a message in a division."),
+    Metric("cclmark_pieces_ratio", "", "The same over its time in one call."),
+    Metric("cclmark_pieces_ok", "", "1 for a division that was measured and not wrong, else 0."),
+)
+_PAGE_COLUMNS = (
+    *("operation", "ccl", "ranks", "dtype", "reduction", "placement", "size", "status", "reason"),
+    *("divisions", "slowest", "ratio"),
+)
+
+
+def _measure(series: Series, result: PieceResult, run: RunLabels) -> None:
+    """Sets the gauges of all divisions of one message."""
+    for row in result.rows:
+        division = [("form", row.division.form), ("pieces", str(row.division.pieces))]
+        labels = labels_of([*case_labels(result.pieces.case), *division, *run.where])
+        series.begin(labels)
+        series.set("cclmark_pieces_ok", labels, float(row.status == "ok"))
+        if row.summary is not None:
+            series.set("cclmark_pieces_seconds", labels, row.summary.time_s)
+            series.set("cclmark_pieces_ratio", labels, row.ratio)
+
+
+def document_of_pieces(run: RunContent) -> Document:
+    """Composes everything that a run says."""
+    results = cast("Sequence[PieceResult]", run.results)
+    wrong = wrong_lines(results)
+    is_right = not wrong and any(one.is_checked for one in results)
+    ratios = [line for result in results for line in sentences_of(result, results)]
+    return Document(
+        "Messages in pieces",
+        method_of_pieces(run.header),
+        [*_blocks(results)],
+        [
+            *(Finding("bad", line) for line in wrong[:_MOST_WRONG]),
+            *([Finding("good", "all outputs were correct")] if is_right else []),
+            *(Finding("note", line) for line in ratios),
+            *(Finding("look", line) for line in remarks_of(results)),
+        ],
+        outcome_of(results),
+        is_wrong=bool(wrong),
+    )
+
+
+def _blocks(results: Sequence[PieceResult]) -> Iterator[Block]:
+    keys: set[str] = set()
+    for one in results:
+        if one.rows:
+            wrong = [place for place, row in enumerate(one.rows) if row.status == "wrong"]
+            rows = [_cells(one.pieces.case, row) for row in one.rows]
+            yield Table(group_title(one), _HEAD, rows, _SIDES, wrong=wrong)
+            yield from _charts(one, keys)
+
+
+def method_of_pieces(header: Header) -> str:
+    """Describes in a line how pieces were measured."""
+    settings = header.settings
+    order = "each waited for" if settings.timing == "blocking" else "back to back"
+    check = "the output of each division checked" if settings.check else "outputs not checked"
+    return (
+        f"the same message in one call and in pieces in every round, operations {order}, "
+        f"{settings.across_ranks} over ranks, {check}"
+    )
+
+
+def group_title(result: PieceResult) -> str:
+    """The message: the title of a table."""
+    case = result.pieces.case
+    return f"{case.series().group_words()}: {format_size(case.size_bytes)}"
+
+
+def form_text(division: Division) -> str:
+    """The form of a division in words: ``one group``."""
+    return _FORMS.get(division.form, division.form)
+
+
+def each_text(case: Case, division: Division) -> str:
+    """The size of the largest piece."""
+    size_bytes = largest_piece_bytes(case, division)
+    return format_size(size_bytes) if size_bytes else "-"
+
+
+def largest_piece_bytes(case: Case, division: Division) -> int:
+    """The size of the largest piece; 0 for an unknown form or type."""
+    if division.form not in _FORMS or case.dtype not in DTYPE_BYTES:
+        return 0
+    largest = max(piece_counts(case, division), default=case.count)
+    return largest * DTYPE_BYTES[case.dtype]
+
+
+def ratio_text(row: PieceRow) -> str:
+    """The ratio with its interval: ``1.31 (1.29 to 1.33)``; empty for one call."""
+    if row.summary is None:
+        return "-"
+    if row.division.form == ONE:
+        return "1"
+    return f"{row.ratio:.3f} ({row.ratio_low:.3f} to {row.ratio_high:.3f})"
+
+
+def _cells(case: Case, row: PieceRow) -> list[str]:
+    """The cells of a line."""
+    lead = [str(row.division.pieces), form_text(row.division), each_text(case, row.division)]
+    summary, checked = row.summary, row.verification
+    if summary is None:
+        return [*lead, row.status, *["-"] * 5]
+    return [
+        *lead,
+        format_time_us(summary.time_s),
+        half_width_text(summary.half_width),
+        f"{summary.algbw_bytes_per_s / BYTES_PER_GB:.2f}",
+        f"{summary.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
+        ratio_text(row),
+        "-" if checked is None else str(checked.wrong),
+    ]
+
+
+def library_of(case: Case, results: Iterable[PieceResult]) -> str:
+    """`` with LIBRARY`` where several libraries are measured, else empty."""
+    several = len({one.pieces.case.ccl for one in results}) > 1
+    return f" with {case.ccl}" if several else ""
+
+
+def sentences_of(result: PieceResult, results: Sequence[PieceResult]) -> list[str]:
+    """What most pieces cost as calls, as one group, and as DDP's buckets.
+
+    ``results``: all of the run, whose libraries are named if there are several.
+    """
+    case = result.pieces.case
+    library = library_of(case, results)
+    lines = []
+    for form in (SEPARATE, GROUPED, BUCKETS):
+        rows = [one for one in result.rows if one.division.form == form and one.summary]
+        if rows:
+            row = max(rows, key=lambda one: one.division.pieces)
+            lines.append(
+                f"{case.describe()}{library} in {row.division.describe()} takes "
+                f"{ratio_text(row)} times as long as in one call"
+            )
+    return lines
+
+
+def remarks_of(results: Sequence[PieceResult]) -> list[str]:
+    """Skipped divisions with the reason, and what limits the figures."""
+    found: dict[str, list[str]] = {}
+    for result in results:
+        case = result.pieces.case
+        library = library_of(case, results)
+        size = f"{format_size(case.size_bytes)} {case.placement}{library}"
+        if not result.rows or result.status == "skipped":
+            text = f"{result.status}: {result.reason}"
+            found.setdefault(text, []).append(f"{case.describe()}{library}")
+        for row in result.rows:
+            name = f"{size} in {row.division.describe()}"
+            if row.status == "skipped":
+                found.setdefault(f"skipped: {row.reason}", []).append(name)
+            if row.launch_bound:
+                found.setdefault("launches by the host set the time", []).append(name)
+        if not result.converged:
+            text = "--max-time ended the rounds before all medians had the precision of --precision"
+            found.setdefault(text, []).append(size)
+    return [plain(f"{text}: {_named(names)}") for text, names in found.items()]
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def wrong_lines(results: Sequence[PieceResult]) -> list[str]:
+    """A line for each rank with wrong data."""
+    return [
+        plain(
+            f"wrong data of {result.pieces.case.describe()}"
+            f"{library_of(result.pieces.case, results)} in {row.division.describe()}: rank "
+            f"{one.rank}: {one.wrong} wrong elements, the first is {one.first_element}: expected "
+            f"{one.expected}, actual {one.actual}"
+        )
+        for result in results
+        for row in result.rows
+        for one in (row.verification.findings if row.verification is not None else [])
+    ]
+
+
+def outcome_of(results: Sequence[PieceResult]) -> str:
+    """The numbers of measured, checked and wrong divisions."""
+    rows = [row for result in results for row in result.rows]
+    measured = [row for row in rows if row.summary is not None]
+    checked = sum(row.verification is not None for row in measured)
+    wrong = sum(row.status == "wrong" for row in rows)
+    return f"{len(measured)} of {len(rows)} divisions measured; {checked} checked, {wrong} wrong"
+
+
+def _charts(result: PieceResult, keys: set[str]) -> list[Lines]:
+    case = result.pieces.case
+    series = []
+    for number, form in enumerate((SEPARATE, GROUPED, BUCKETS)):
+        # One call is the largest piece of each form.
+        points = [
+            (largest_piece_bytes(case, row.division), row.summary)
+            for row in reversed(result.rows)
+            if row.division.form in (form, ONE) and row.summary is not None
+        ]
+        if len(points) > 1:
+            series.append(
+                ChartCurve(
+                    name="separate calls" if form == SEPARATE else form_text(Division(form, 1)),
+                    x=[size_bytes for size_bytes, _ in points],
+                    y=[summary.busbw_bytes_per_s / BYTES_PER_GB for _, summary in points],
+                    colour=number,
+                )
+            )
+    if not series:
+        return []
+    title = group_title(result)
+    return [
+        Lines(
+            key=key_of(f"pieces {title}", keys),
+            title=title,
+            says=f"{title}: the bus bandwidth of the whole message by the size of its pieces.",
+            x_title="size of a piece",
+            y_title="bus bandwidth of the whole, GB/s",
+            series=series,
+        )
+    ]
+
+
+def _page_cells(run: Run, result: PieceResult) -> Mapping[str, Cell]:
+    """The cells of a message: its slowest division."""
+    case = result.pieces.case
+    measured = [row for row in result.rows if row.summary is not None]
+    slowest = max(measured, key=lambda row: row.ratio, default=None)
+    return {
+        "operation": case.operation,
+        "ccl": case.ccl,
+        "ranks": case.ranks,
+        "dtype": case.dtype,
+        "reduction": case.reduction,
+        "placement": case.placement,
+        "size": format_size(case.size_bytes),
+        "status": result.status,
+        "reason": result.reason,
+        "divisions": len(measured),
+        "slowest": ""
+        if slowest is None
+        else _name(slowest.division.pieces, form_text(slowest.division)),
+        "ratio": None if slowest is None else slowest.ratio,
+    }
+
+
+def _name(pieces: int, form: str) -> str:
+    return form if pieces == 1 else f"{pieces} as {form}"
+
+
+def _headline(run: Run) -> str:
+    """The first ratio of the largest message; empty without figures."""
+    results = run.journal.pieces
+    known = [one for one in results if sentences_of(one, results)]
+    if not known:
+        return ""
+    return sentences_of(max(known, key=lambda one: one.pieces.size_bytes), results)[0]
+
+
+def _titled(runs: Sequence[Run]) -> str:
+    """The operations."""
+    results = [result for run in runs for result in run.journal.pieces]
+    return f"{', '.join(dict.fromkeys(one.pieces.case.operation for one in results))} in pieces"
+
+
+KIND = ReportKind(
+    noun="messages in pieces",
+    title="messages in pieces",
+    has_times=False,
+    csv=FIELDS.layout(),
+    exported=FIELDS.layout(),
+    document=document_of_pieces,
+    part=lambda result: (result.index, 1),
+    metrics=_METRICS,
+    measure=_measure,
+    counted=lambda journal: f"{amount(len(journal.results), 'message')} in pieces",
+    headline=_headline,
+    titled=_titled,
+    method=method_of_pieces,
+    by_session=False,
+    page_columns=_PAGE_COLUMNS,
+    page_cells=_page_cells,
+)
