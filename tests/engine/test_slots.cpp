@@ -159,7 +159,8 @@ TEST_CASE("shm records which rank is read, and nothing is read before it is publ
 }
 
 TEST_CASE("shm records for which rank it waits, and why") {
-  constexpr int64_t kLateNs = 30'000'000;
+  // On a busy machine the first rank begins late, too, and waits for a part of this time only.
+  constexpr int64_t kLateNs = 200'000'000, kLeastNs = kLateNs / 10;
   auto second_is_late = [](int rank) {
     if (rank == 1) usleep(kLateNs / 1000);
   };
@@ -172,19 +173,19 @@ TEST_CASE("shm records for which rank it waits, and why") {
     return longest_ns;
   };
   std::vector<Events> found = on_shm(2, summed(16), 1, second_is_late);
-  CHECK(longest(found[0], SlotAction::wait_published) > kLateNs / 2);
+  CHECK(longest(found[0], SlotAction::wait_published) > kLeastNs);
 
   // The root sends to nobody who answers: it runs ahead until all announcements are taken.
   Operation op;
   op.collective = Collective::broadcast;
   op.count = 4;
   found = on_shm(2, op, 70, second_is_late);
-  CHECK(longest(found[0], SlotAction::wait_slot) > kLateNs / 2);
+  CHECK(longest(found[0], SlotAction::wait_slot) > kLeastNs);
 
   // With large messages it waits until its buffers are read.
   op.count = 50'000;
   found = on_shm(2, op, 1, second_is_late);
-  CHECK(longest(found[0], SlotAction::wait_buffers) > kLateNs / 2);
+  CHECK(longest(found[0], SlotAction::wait_buffers) > kLeastNs);
 }
 
 TEST_CASE("a bridge records what it takes from which publication, and the islands' libraries") {
