@@ -99,18 +99,8 @@ FIELDS = Fields(
         Field("evaluated", _figure(attrgetter("communication_evaluated"))),
         Field("compute_evaluated", _figure(attrgetter("compute_evaluated"))),
         _flag("launch_bound"),
-        Field(
-            "compute_launch_bound",
-            _figure(lambda own: int(own.compute_launch_bound)),
-            "bool",
-            on_page=False,
-        ),
-        Field(
-            "together_launch_bound",
-            _figure(lambda own: int(own.together_launch_bound)),
-            "bool",
-            on_page=False,
-        ),
+        _flag("compute_launch_bound"),
+        _flag("together_launch_bound"),
         Field(
             "attempts",
             lambda one: None if one.together is None else one.attempts,
