@@ -25,7 +25,7 @@ import msgspec
 from cclmark.history.store import History
 from cclmark.plan.cases import Case
 from cclmark.results.journal import read_journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Footer, Header, Summary
 
 HERE = Path(__file__).parent

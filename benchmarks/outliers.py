@@ -16,7 +16,7 @@ from itertools import permutations
 
 from cclmark.analysis.transfer_results import deviations
 from cclmark.plan.transfers import Transfer
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Relation, TransferSummary
 
 MATRICES = [

@@ -19,7 +19,7 @@ import msgspec
 from cclmark.analysis.bands import bands
 from cclmark.analysis.compare import Side, compare
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 
 
 def slower(result: CaseResult, factor: float) -> CaseResult:

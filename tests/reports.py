@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from cclmark.explain.paths import Route
-from cclmark.report.charts.naming import Run
-from cclmark.report.insights.insight_words import Insight
+from cclmark.document.naming import Run
+from cclmark.document.insight_words import Insight
 from cclmark.report.overview import headline, insights
-from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation, Paths, Relation, Ring, Tree
 
 _RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "h200x4"

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 from cclmark.analysis.overlap_intervals import figures_of, lengths_for
-from cclmark.results.schema import OverlapFigures, OverlapTimes
+from cclmark.kinds.overlap.result import OverlapFigures, OverlapTimes
 
 _LARGEST = 4  # of the numbers in the matrices, either sign: as cclmark's
 _DURATION_S = 0.04

@@ -11,11 +11,11 @@ import pytest
 
 from browsing import require_accessible
 from cclmark.analysis.compare import Side, compare
-from cclmark.report.charts.chart_model import ChartCurve, Heat, Lines
-from cclmark.report.charts.naming import Run
+from cclmark.document.chart_model import ChartCurve, Heat, Lines
+from cclmark.document.naming import Run
 from cclmark.report.comparison import Comparison
 from cclmark.report.page.comparison_page import comparison_page
-from cclmark.report.page.page import PageTable, Rows, Section, render
+from cclmark.document.page.page import PageTable, Rows, Section, render
 from cclmark.report.page.run_page import page_of
 from cclmark.results.journal import Journal, read_journal
 from patience import scaled

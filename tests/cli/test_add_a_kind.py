@@ -68,7 +68,7 @@ def test_the_page_names_few_files():
     paths = [path for path, _ in blocks_of(PAGE)]
     assert len(paths) == len(set(paths)) <= MOST_FILES
     existing = {path for path in paths if (REPOSITORY / path).exists()}
-    assert existing == {"src/cclmark/results/kinds.py", "src/cclmark/cli/commands.py"}
+    assert existing == {"src/cclmark/results/item_results.py", "src/cclmark/cli/commands.py"}
 
 
 def test_the_page_follows_the_rules_of_the_code(package):

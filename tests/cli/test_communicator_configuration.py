@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cclmark.plan.trials import SEARCH
+from cclmark.kinds.experiment.plan import SEARCH
 
 SMALL = ("-g", "2", "-b", "64K", "-e", "64K", "-n", "1", "-w", "1")
 ALL_OPTIONS = ("cgaClusterSize=2", "CTAPolicy=2", "nChannelsPerNetPeer=5", "collnetEnable=1",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.results.journal import read_journal
-from cclmark.results.kinds import Result
+from cclmark.results.item_results import Result
 from fake_libraries import fake_library
 
 TWO = ("nccl-tests", "pccl")  # formats that show both placements, or have none

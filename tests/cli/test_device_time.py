@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from cclmark.report.wording.text import format_time_us
+from cclmark.document.text import format_time_us
 
 # Each call of the fake library takes the host that long: many times what its devices need.
 LAUNCH_US = 40_000

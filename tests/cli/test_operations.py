@@ -9,7 +9,7 @@ import pytest
 
 from cclmark.analysis.summary import summarise
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS, REDUCTIONS
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Footer, Header
 from commands import REPOSITORY
 

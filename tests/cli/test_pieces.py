@@ -10,7 +10,7 @@ import signal
 
 import pytest
 
-from cclmark.plan.piece_cases import BUCKET_BYTES, FIRST_BUCKET_BYTES
+from cclmark.kinds.pieces.plan import BUCKET_BYTES, FIRST_BUCKET_BYTES
 from patience import waits
 
 QUICK = ("--max-time", "0.02")

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from cclmark.plan.checks import CHECKS, chosen_checks
+from cclmark.kinds.check.plan import CHECKS, chosen_checks
 from fake_backends import find_fakes
 from patience import waits
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.plan.trials import SEARCH
+from cclmark.kinds.experiment.plan import SEARCH
 from cclmark.results.journal import read_journal
 
 SMALL = ("-g", "2", "-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--budget", "1s")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.plan.trials import PROOF, SEARCH
+from cclmark.kinds.experiment.plan import PROOF, SEARCH
 from cclmark.results.journal import read_journal
 from fake_libraries import fake_library
 

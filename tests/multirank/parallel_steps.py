@@ -25,9 +25,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from cclmark.plan.models import find_model
-from cclmark.plan.training_choices import NONE, SAME_DATA
-from cclmark.plan.training_memory import memory_of
-from cclmark.plan.trainings import Training, check_training
+from cclmark.kinds.train.plan import NONE, SAME_DATA
+from cclmark.kinds.train.memory import memory_of
+from cclmark.kinds.train.plan import Training, check_training
 from cclmark.plan.variants import DEFAULT
 from cclmark.run.training.parallelisms import trainer_of
 from cclmark.run.training.tokens import token_batches

@@ -42,7 +42,7 @@ from cclmark.rendezvous.messages import (
     Want,
 )
 from cclmark.rendezvous.server import Server
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.machine import describe_host
 from cclmark.results.schema import Condition, DeviceDescription, LibraryDescription, Link
 from commands import wait_until

@@ -17,7 +17,7 @@ from cclmark.analysis.statistics import (
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch, operations_per_graph
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor, summarise
 from cclmark.plan.cases import Case
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import HostDescription, Link, Machine, Samples
 from samples import usual_settings
 

@@ -10,11 +10,11 @@ from cclmark.references.reference_files import parse_references
 from cclmark.references.reference_store import shipped_references
 from cclmark.references.reference_writing import references_text
 from cclmark.references.restrictions import restrictions
-from cclmark.report.charts.naming import Run
+from cclmark.document.naming import Run
 from cclmark.report.kinds.case_markdown import CaseMarkdown
 from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.page.run_page import page_of
-from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.schema import DeviceTime, HostDescription
 from reports import headline_of, insights_on

@@ -14,7 +14,7 @@ from cclmark.launch.run_surroundings import unbound_ranks
 from cclmark.plan.binding import Binding, mode_of
 from cclmark.plan.islands import Island
 from cclmark.rendezvous.messages import Hello
-from cclmark.report.wording.head import binding_lines
+from cclmark.document.head import binding_lines
 from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.resume import differing_settings
 from cclmark.results.schema import DeviceDescription, Header, Machine

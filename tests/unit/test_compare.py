@@ -26,7 +26,7 @@ from cclmark.report.comparison import (
     noise_said,
 )
 from cclmark.results.journal import read_journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation, HostDescription, Imported
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"

@@ -8,13 +8,13 @@ import pytest
 from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.meaning import TIMES_MEAN_LITTLE
 from cclmark.references.reference_store import shipped_references
-from cclmark.report.charts.naming import Run
+from cclmark.document.naming import Run
 from cclmark.report.kinds.pair_table import PairTable
 from cclmark.report.kinds.transfer_formats import TransferMarkdown, TransferPccl
 from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.report.page.run_page import page_of
-from cclmark.report.wording.deviations import deviation_text, relative
-from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.document.deviations import deviation_text, relative
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
 from reports import insights_on
 

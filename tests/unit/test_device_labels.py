@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.report.wording.device_labels import labels
+from cclmark.document.device_labels import labels
 from cclmark.results.schema import DeviceDescription
 
 

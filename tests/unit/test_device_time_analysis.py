@@ -20,8 +20,8 @@ from cclmark.analysis.findings import findings
 from cclmark.analysis.summary import summarise
 from cclmark.plan.cases import Case
 from cclmark.report.kinds.case_columns import COLUMNS, case_cells
-from cclmark.report.wording.remarks import convergence_text, unsettled_text
-from cclmark.results.kinds import CaseResult
+from cclmark.document.remarks import convergence_text, unsettled_text
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import DeviceTime, Samples, Settings
 from samples import header_of
 

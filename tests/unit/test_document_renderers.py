@@ -10,17 +10,17 @@ import pytest
 
 from cclmark.plan.cases import Case
 from cclmark.report import overview
-from cclmark.report.charts.chart_model import ChartCurve, Lines
-from cclmark.report.charts.naming import Run
-from cclmark.report.document.blocks import Bars, Document, Facts, Finding, Table
-from cclmark.report.document.case_fields import case_fields
-from cclmark.report.document.document_page import sections_of
-from cclmark.report.document.document_text import DocumentMarkdown, DocumentText
-from cclmark.report.document.fields import Field, Fields
-from cclmark.report.formats.openmetrics import Series, lines_of
-from cclmark.report.insights.insight_words import sentence
+from cclmark.document.chart_model import ChartCurve, Lines
+from cclmark.document.naming import Run
+from cclmark.document.blocks import Bars, Document, Facts, Finding, Table
+from cclmark.document.case_fields import case_fields
+from cclmark.document.document_page import sections_of
+from cclmark.document.document_text import DocumentMarkdown, DocumentText
+from cclmark.document.fields import Field, Fields
+from cclmark.document.openmetrics import Series, lines_of
+from cclmark.document.insight_words import sentence
 from cclmark.report.kinds.case_columns import what_cells
-from cclmark.report.kinds.kind import RunLabels, View
+from cclmark.document.kind import RunLabels, View
 from cclmark.results.journal import read_journal
 
 JOURNAL = read_journal(Path(__file__).parent / "journals" / "replay.jsonl")

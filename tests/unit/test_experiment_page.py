@@ -8,14 +8,14 @@ import pytest
 from cclmark.analysis.experiments import experiment_of
 from cclmark.analysis.paired import noise_floor
 from cclmark.plan.cases import Case
-from cclmark.plan.trials import PROOF, SEARCH, Trial
+from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
 from cclmark.plan.variants import CONTROL, DEFAULT, Assignment, Variant
-from cclmark.report.charts.naming import Run
+from cclmark.document.naming import Run
 from cclmark.report.kinds.experiment_table import ExperimentMarkdown, ExperimentTable
 from cclmark.report.page.run_page import page_of
-from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.kinds import TrialResult
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.results.schema import Explanation, Footer, Summary
 
 HEADER = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl").header

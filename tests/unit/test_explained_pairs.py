@@ -1,8 +1,8 @@
 """What ran between every two devices, as lines."""
 
 from cclmark.plan.cases import Case
-from cclmark.report.wording.explained_pairs import explained_pair_lines
-from cclmark.results.kinds import CaseResult
+from cclmark.document.explained_pairs import explained_pair_lines
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation
 
 

@@ -21,7 +21,7 @@ from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, size_for_count
 from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.nccl_tests import fit
 from cclmark.results.journal import read_journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Footer, Summary, Verification
 from examples import examples
 from patience import scaled

@@ -12,11 +12,11 @@ from cclmark.errors import UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.references.reference_store import shipped_references
-from cclmark.report.charts.chart_model import Lines
-from cclmark.report.charts.naming import Run
-from cclmark.report.page.page import render
+from cclmark.document.chart_model import Lines
+from cclmark.document.naming import Run
+from cclmark.document.page.page import render
 from cclmark.report.page.run_page import page_of
-from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.results.journal import read_journal
 
 FILES = Path(__file__).parents[1] / "foreign"

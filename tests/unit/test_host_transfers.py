@@ -8,7 +8,7 @@ import pytest
 
 from cclmark.plan.transfers import TransferPlan
 from cclmark.rendezvous.messages import Job
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 from cclmark.run import host_transfers
 from cclmark.run.host_transfers import HostTransfers
 from cclmark.run.measuring_transfers import open_transfers

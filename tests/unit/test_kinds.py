@@ -8,7 +8,7 @@ import pytest
 
 import cclmark
 from cclmark.plan.cases import Case
-from cclmark.plan.checks import Check
+from cclmark.kinds.check.plan import Check
 from cclmark.plan.items import (
     CHECK,
     COLLECTIVE,
@@ -25,18 +25,18 @@ from cclmark.plan.items import (
     items_of,
 )
 from cclmark.plan.models import MODELS
-from cclmark.plan.object_calls import ObjectCall
-from cclmark.plan.overlaps import Compute, Overlap
-from cclmark.plan.piece_cases import Division, PieceCase
+from cclmark.kinds.objects.plan import ObjectCall
+from cclmark.kinds.overlap.plan import Compute, Overlap
+from cclmark.kinds.pieces.plan import Division, PieceCase
 from cclmark.plan.profiled import ProfiledOperation
-from cclmark.plan.rank_memory import RankMemory
-from cclmark.plan.replays import OriginalStep, Replay
-from cclmark.plan.trainings import Training
+from cclmark.kinds.memory.plan import RankMemory
+from cclmark.kinds.replay.plan import OriginalStep, Replay
+from cclmark.kinds.train.plan import Training
 from cclmark.plan.transfers import Transfer
-from cclmark.plan.trials import Trial
+from cclmark.kinds.experiment.plan import Trial
 from cclmark.plan.variants import Assignment, Variant
 from cclmark.rendezvous.messages import Job, encoded_plan
-from cclmark.results.kinds import KINDS
+from cclmark.results.item_results import KINDS
 from cclmark.run.kinds import runner_of
 from samples import usual_job
 

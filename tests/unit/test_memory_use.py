@@ -21,22 +21,19 @@ from cclmark.kinds.memory.figures import (
 from cclmark.plan.cases import Case
 from cclmark.plan.items import MEMORY
 from cclmark.plan.outline import differences, outline_of
-from cclmark.plan.rank_memory import RankMemories, RankMemory
+from cclmark.kinds.memory.plan import RankMemories, RankMemory
 from cclmark.report.journal_text import exporter_of
-from cclmark.results.kinds import MemoryResult
+from cclmark.kinds.memory.result import MemoryResult
 from cclmark.results.schema import (
     DeviceDescription,
     Footer,
     Header,
-    LibraryChannels,
     LibraryDescription,
     Machine,
-    MemoryBuffer,
-    MemoryReading,
-    MemoryStage,
     Verification,
     WrongOutput,
 )
+from cclmark.kinds.memory.result import LibraryChannels, MemoryBuffer, MemoryReading, MemoryStage
 from cclmark.run.channel_log import channels_in
 from cclmark.run.process_memory import memory_in, process_memory
 from samples import usual_settings

@@ -15,7 +15,7 @@ from cclmark.kinds.pieces.document import remarks_of, sentences_of, wrong_lines
 from cclmark.plan.cases import Case
 from cclmark.plan.items import PIECES
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
-from cclmark.plan.piece_cases import (
+from cclmark.kinds.pieces.plan import (
     BUCKETS,
     DIVISIBLE,
     GROUPED,
@@ -30,7 +30,7 @@ from cclmark.plan.piece_cases import (
 )
 from cclmark.report.journal_text import exporter_of
 from cclmark.results.journal import read_journal
-from cclmark.results.kinds import PieceResult
+from cclmark.kinds.pieces.result import PieceResult
 from cclmark.results.schema import Samples, Verification, WrongOutput
 from samples import usual_job
 

@@ -17,7 +17,7 @@ from cclmark.report.charts.transfer_charts import transfer_charts
 from cclmark.report.kinds.matrix import MatrixCollector
 from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.schema import Relation, TransferSummary, Verification, WrongOutput
 from cclmark.run.measure import CaseRunner, batches_of, least_batch_s
 from cclmark.run.messages_between_hosts import MessageCases

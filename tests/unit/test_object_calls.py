@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.object_figures import figures_of
 from cclmark.errors import UsageError
-from cclmark.plan.object_calls import (
+from cclmark.kinds.objects.plan import (
     BYTES,
     CONTENTS,
     FLAG,
@@ -21,7 +21,7 @@ from cclmark.plan.object_calls import (
     chosen_calls,
     object_of,
 )
-from cclmark.results.schema import ObjectTimes
+from cclmark.kinds.objects.result import ObjectTimes
 
 
 @given(size=st.integers(24, 200_000), content=st.sampled_from(list(CONTENTS)))

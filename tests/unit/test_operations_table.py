@@ -23,10 +23,10 @@ COMPARED = re.compile(rf'(?:operation|name|collective)\S* (?:==|!=|in|not in) \(
 # What NCCL does for all_reduce alone; the figure that people know by heart; which of two devices is
 # the root, in words; what a foreign text may leave open; the only operation of DDP's buckets.
 COMPARING = {
-    "plan/piece_cases.py",
+    "kinds/pieces/plan.py",
     "references/matching.py",
     "report/insights/headline.py",
-    "report/wording/device_labels.py",
+    "document/device_labels.py",
     "report/charts/collective_charts.py",
 }
 SWITCH = re.compile(r"switch \([\w.\->]*collective\) \{")

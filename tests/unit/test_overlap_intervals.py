@@ -15,7 +15,7 @@ from cclmark.analysis.overlap_intervals import (
     longer,
     select,
 )
-from cclmark.results.schema import OverlapTimes
+from cclmark.kinds.overlap.result import OverlapTimes
 
 
 def evenly(begin_s, span_s, spans):

@@ -9,7 +9,7 @@ import pytest
 from cclmark import _engine as engine
 from cclmark.analysis.overlap_intervals import phase_order
 from cclmark.plan.cases import Case
-from cclmark.plan.overlaps import Compute, Overlap
+from cclmark.kinds.overlap.plan import Compute, Overlap
 from cclmark.plan.variants import DEFAULT
 from cclmark.run.overlap_runner import OverlapRunner
 

@@ -17,11 +17,14 @@ from cclmark.kinds.overlap.document import (
     wrong_lines,
 )
 from cclmark.plan.cases import Case
-from cclmark.plan.overlaps import Compute, Overlap, overlaps_of
+from cclmark.kinds.overlap.plan import Compute, Overlap, overlaps_of
 from cclmark.plan.variants import DEFAULT, PLACEMENT, Assignment, Variant
-from cclmark.report.wording.slow_downs import slow_down_text
-from cclmark.results.kinds import OverlapResult, TrialResult, failed
-from cclmark.results.schema import OverlapFigures, OverlapTimes, Verification, WrongOutput
+from cclmark.document.slow_downs import slow_down_text
+from cclmark.kinds.overlap.result import OverlapResult
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.results.item_results import failed
+from cclmark.kinds.overlap.result import OverlapFigures, OverlapTimes
+from cclmark.results.schema import Verification, WrongOutput
 
 SMALL = Case("all_reduce", "nccl", 2, "float32", 1 << 20, 1 << 18, False, reduction="sum")
 LARGE = Case("all_reduce", "nccl", 2, "float32", 1 << 30, 1 << 28, False, reduction="sum")
@@ -217,7 +220,7 @@ def test_failures_and_doubts_are_reported():
         "at least 80% of the collectives and 20% of the compute"
     )
     assert share_text(summaries[1:]) == ""
-    from cclmark.plan.trials import Trial
+    from cclmark.kinds.experiment.plan import Trial
 
     assert isinstance(failed(0, Trial(FEW, 0, LARGE), "died", ""), TrialResult)
 

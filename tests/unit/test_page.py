@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.compare import Side, compare
 from cclmark.errors import MissingError
-from cclmark.report.charts.naming import Run
+from cclmark.document.naming import Run
 from cclmark.report.comparison import Comparison
-from cclmark.report.page import page as page_module
+from cclmark.document.page import page as page_module
 from cclmark.report.page.comparison_page import comparison_page
-from cclmark.report.page.encode import for_script, shortened
-from cclmark.report.page.page import render
+from cclmark.document.page.encode import for_script, shortened
+from cclmark.document.page.page import render
 from cclmark.report.page.run_page import page_of, peaks_of
-from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal, read_journal
 from examples import examples
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cclmark.plan.models import MODELS
-from cclmark.plan.training_choices import PARALLELISMS
-from cclmark.results.schema import ReplicaDifference
+from cclmark.kinds.train.plan import PARALLELISMS
+from cclmark.kinds.train.result import ReplicaDifference
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -111,7 +111,7 @@ def test_memory_that_runs_out_in_a_step_is_reported_with_what_would_fit():
     import torch
 
     from cclmark import _engine as engine
-    from cclmark.plan.trainings import Training
+    from cclmark.kinds.train.plan import Training
     from cclmark.plan.variants import DEFAULT
     from cclmark.run.training.training_runner import within_memory
 

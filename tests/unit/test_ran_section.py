@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from cclmark.explain.paths import Route
-from cclmark.report.charts.chart_model import Lines
-from cclmark.report.charts.naming import Run
-from cclmark.report.page.diagram import DiagramLayout, DiagramLine
-from cclmark.report.page.page import render
+from cclmark.document.chart_model import Lines
+from cclmark.document.naming import Run
+from cclmark.document.page.diagram import DiagramLayout, DiagramLine
+from cclmark.document.page.page import render
 from cclmark.report.page.ran_section import diagrams_of, ran_sections
 from cclmark.report.page.run_page import page_of
 from cclmark.results.schema import DeviceDescription, Explanation, Paths, Ring

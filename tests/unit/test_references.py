@@ -24,7 +24,7 @@ from cclmark.references.reference import Reference, Source
 from cclmark.references.reference_files import parse_devices, parse_references
 from cclmark.references.reference_store import own_references, shipped_references
 from cclmark.references.reference_writing import references_text
-from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_of, verdict_text
+from cclmark.document.reference_notes import ReferenceNotes, verdict_of, verdict_text
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import HostDescription, Imported, Link
 from examples import examples

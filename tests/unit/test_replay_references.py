@@ -10,12 +10,12 @@ import pytest
 from cclmark.kinds.replay.figures import ReplaySummary
 from cclmark.kinds.replay.references import reference_lines
 from cclmark.plan.profiled import ProfiledOperation
-from cclmark.plan.replays import Replay
+from cclmark.kinds.replay.plan import Replay
 from cclmark.plan.variants import DEFAULT
 from cclmark.references.reference import Reference, Source
-from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.results.journal import read_journal
-from cclmark.results.schema import ReplayedOperation
+from cclmark.kinds.replay.result import ReplayedOperation
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 HEADER = read_journal(RESULTS / "h200x4" / "report" / "collectives.jsonl").header

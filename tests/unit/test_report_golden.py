@@ -10,7 +10,7 @@ import pytest
 from cclmark.plan.items import COLLECTIVE
 from cclmark.report.journal_text import exporter_of
 from cclmark.results.journal import read_journal
-from cclmark.results.kinds import KINDS
+from cclmark.results.item_results import KINDS
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.report.wording.head import device_lines, method_of
+from cclmark.document.head import device_lines, method_of
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import DeviceDescription
 

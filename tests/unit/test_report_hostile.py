@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from cclmark.plan.items import COLLECTIVE
 from cclmark.printable import plain, printable
-from cclmark.report.formats.markdown import escape
+from cclmark.document.markdown import escape
 from cclmark.report.journal_text import exporter_of, replayed
 from cclmark.report.kinds.case_table import TableExporter
-from cclmark.report.wording.text import token
+from cclmark.document.text import token
 from cclmark.results.journal import parse_journal, read_journal
 from cclmark.results.schema import WrongOutput
 from examples import examples

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.printable import printable
-from cclmark.report.formats.exporter import Observer
+from cclmark.document.exporter import Observer
 from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.kinds.soak_table import SoakTable
-from cclmark.report.wording.paint import unpainted
+from cclmark.document.paint import unpainted
 from cclmark.results.journal import read_journal
 from cclmark.results.schema import Condition, Verification, WrongOutput
 

@@ -12,7 +12,7 @@ from cclmark.report.formats.csv_format import CsvExporter
 from cclmark.report.formats.json_format import JsonExporter
 from cclmark.report.kinds.case_columns import CASES, COLUMNS
 from cclmark.results.journal import read_journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Header
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")

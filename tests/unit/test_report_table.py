@@ -10,7 +10,7 @@ from cclmark.report.kinds.case_markdown import CaseMarkdown
 from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.kinds.transfer_table import TransferTable
 from cclmark.results.journal import read_journal
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import TransferSummary, Verification
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")

@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 from cclmark.history.history_model import RunFilter
 from cclmark.history.store import History
 from cclmark.printable import plain
-from cclmark.report.wording.reference_notes import no_references
+from cclmark.document.reference_notes import no_references
 from cclmark.serve.app import make_app
 from cclmark.serve.guard import AccessRules
 from cclmark.serve.journals import names_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
-from cclmark.plan.overlaps import Compute, overlaps_of_pairs
+from cclmark.kinds.overlap.plan import Compute, overlaps_of_pairs
 from cclmark.plan.variants import DEFAULT
-from cclmark.plan.work_beside import MATMUL
+from cclmark.kinds.overlap.plan import MATMUL
 from cclmark.recording.sm_cost_measuring import measure_sm_cost
 from cclmark.tune.choices import Choice
 from cclmark.tune.prove import Proof, Proven

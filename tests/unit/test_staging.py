@@ -7,12 +7,12 @@ import pytest
 
 from cclmark.analysis.findings import findings
 from cclmark.plan.operations import OPERATIONS
-from cclmark.report.charts.naming import Run
+from cclmark.document.naming import Run
 from cclmark.report.kinds.case_markdown import CaseMarkdown
 from cclmark.report.kinds.case_table import TableExporter
-from cclmark.report.page.page import render
+from cclmark.document.page.page import render
 from cclmark.report.page.run_page import page_of
-from cclmark.report.wording.staging import staged_mark
+from cclmark.document.staging import staged_mark
 from cclmark.results.journal import Journal, read_journal
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from cclmark import _engine as engine
-from cclmark.plan.overlaps import Compute
+from cclmark.kinds.overlap.plan import Compute
 from cclmark.plan.profiled import ProfiledOperation
-from cclmark.plan.replay_choices import DROP, FIXED, KEEP, steps_of_round
-from cclmark.plan.replays import RankStep, Replay, ReplayedCall
+from cclmark.kinds.replay.plan import DROP, FIXED, KEEP, steps_of_round
+from cclmark.kinds.replay.plan import RankStep, Replay, ReplayedCall
 from cclmark.plan.variants import DEFAULT
 from cclmark.run import step_runner
 from cclmark.run.step_runner import StepRunner, corrected_s

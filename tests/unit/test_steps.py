@@ -17,20 +17,21 @@ from cclmark.importing.kineto import read_kineto
 from cclmark.importing.traces import TraceFile, import_traces
 from cclmark.kinds.train.document import FIELDS, head_of
 from cclmark.plan.models import MODELS
-from cclmark.plan.trainings import Training
+from cclmark.kinds.train.plan import Training
 from cclmark.plan.variants import DEFAULT
-from cclmark.report.charts.naming import Run
+from cclmark.document.naming import Run
 from cclmark.report.exports.exports import EXPORTS
 from cclmark.report.journal_text import replayed
 from cclmark.report.kinds.profile_columns import PROFILES
 from cclmark.report.kinds.step_columns import STEP_NAMES
-from cclmark.report.page.page import render
+from cclmark.document.page.page import render
 from cclmark.report.page.run_page import page_of
 from cclmark.report.wording.profile_words import program_of
-from cclmark.report.wording.step_words import PARTS, STEP, STEPS_HEAD
+from cclmark.document.step_words import PARTS, STEP, STEPS_HEAD
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import TrainingResult
-from cclmark.results.schema import ProcessTimeline, Profile, ProfileProcess, StepTimeline
+from cclmark.kinds.train.result import TrainingResult
+from cclmark.results.schema import ProcessTimeline, Profile, ProfileProcess
+from cclmark.kinds.train.result import StepTimeline
 from kineto_events import collective, kernel, trace
 
 MS = 1000  # microseconds

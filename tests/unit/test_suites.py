@@ -28,7 +28,7 @@ from cclmark.plan.suites import chosen_commands, parse_suite, with_baselines
 from cclmark.plan.thresholds import SizeRange
 from cclmark.plan.transfers import TransferPlan
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.schema import SCHEMA_VERSION, Header, Machine
 
 GOOD = """

@@ -16,11 +16,12 @@ from cclmark.analysis.threshold_checks import (
     suite_exit_code,
 )
 from cclmark.plan.cases import Case
-from cclmark.plan.checks import Check
+from cclmark.kinds.check.plan import Check
 from cclmark.plan.suites import parse_suite
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult, CheckResult, TransferResult
+from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.kinds.check.result import CheckResult
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     DeviceTime,

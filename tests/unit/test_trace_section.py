@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.report.charts.naming import Run
-from cclmark.report.page.page import render
+from cclmark.document.naming import Run
+from cclmark.document.page.page import render
 from cclmark.report.page.run_page import page_of
-from cclmark.report.page.stage_bars import stage_bars
+from cclmark.document.page.stage_bars import stage_bars
 from cclmark.report.page.trace_section import trace_sections
 from cclmark.results.journal import JournalWriter, read_journal
 from cclmark.results.schema import Trace, TracedStage

@@ -27,23 +27,18 @@ from cclmark.kinds.train.document import (
 from cclmark.kinds.train.figures import figures_of, summaries_of
 from cclmark.plan.models import MODELS, find_model
 from cclmark.plan.outline import outline_of
-from cclmark.plan.training_choices import PARALLELISMS
-from cclmark.plan.training_memory import memory_of
-from cclmark.plan.training_remedies import shortage, what_fits
-from cclmark.plan.trainings import Training, check_training, dtype_called, trainings_of
+from cclmark.kinds.train.plan import PARALLELISMS
+from cclmark.kinds.train.memory import memory_of
+from cclmark.kinds.train.memory import shortage, what_fits
+from cclmark.kinds.train.plan import Training, check_training, dtype_called, trainings_of
 from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
-from cclmark.report.charts.naming import Run
-from cclmark.report.document.document_page import sections_of
+from cclmark.document.naming import Run
+from cclmark.document.document_page import sections_of
 from cclmark.report.journal_text import replayed
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import TrainingResult
-from cclmark.results.schema import (
-    DeviceDescription,
-    Header,
-    Machine,
-    ReplicaCheck,
-    StepTimeline,
-)
+from cclmark.kinds.train.result import TrainingResult
+from cclmark.results.schema import DeviceDescription, Header, Machine
+from cclmark.kinds.train.result import ReplicaCheck, StepTimeline
 from samples import usual_settings
 
 GIB = 1 << 30

@@ -18,7 +18,7 @@ from cclmark.errors import UsageError
 from cclmark.plan.inject import Injection
 from cclmark.plan.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
 from cclmark.report.kinds.matrix import note_of_flow
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import (
     Relation,
     TransferSamples,

@@ -13,9 +13,9 @@ from cclmark.report.comparison import (
     comparison_lines,
     comparison_markdown,
 )
-from cclmark.report.wording.explained import explained_lines
-from cclmark.report.wording.paint import unpainted
-from cclmark.report.wording.why import why_lines
+from cclmark.document.explained import explained_lines
+from cclmark.document.paint import unpainted
+from cclmark.document.why import why_lines
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.schema import Explanation
 

@@ -36,7 +36,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.results.figures import device_summary
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.schema import Summary, TransferSummary
 
 _NO_NOISE = RunNoise(0.0)

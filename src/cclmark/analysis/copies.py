@@ -12,7 +12,7 @@ from cclmark.analysis.meaning import times_mean_little
 from cclmark.analysis.outliers import LEAST_VALUES
 from cclmark.analysis.transfer_results import Deviation, deviations, figures
 from cclmark.plan.transfers import Transfer
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Header
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.analysis.statistics import median
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Samples, Summary
 
 # Operations that wait for the host follow each other as fast as the host enqueues them. A batch

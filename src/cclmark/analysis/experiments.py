@@ -18,10 +18,10 @@ from cclmark.analysis.ratio import RatioEstimate, geometric_mean
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.plan.library_settings import find_setting, foreign_setting, is_listed
-from cclmark.plan.trials import PROOF
+from cclmark.kinds.experiment.plan import PROOF
 from cclmark.plan.variants import LIBRARY, PLACEMENT, Assignment, Variant
 from cclmark.results.figures import AUTO
-from cclmark.results.kinds import TrialResult
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.results.schema import Explanation
 
 MARGIN = 0.02  # a smaller difference does not matter

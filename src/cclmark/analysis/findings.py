@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from cclmark.analysis.device_time import largest_launch_bound
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import info_of
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Summary
 
 

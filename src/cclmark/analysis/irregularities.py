@@ -10,7 +10,7 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import info_of
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Summary
 
 _LEAST_DIP = 0.15  # of the bandwidth of a smaller message

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.irregularities import LEAST_DIP_BYTES, quiet_curves
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 
 # Relative to the time that the neighbours suggest. In benchmarks/results, messages near NCCL's
 # changes of protocol and algorithm, between 512 KiB and 8 MiB, take up to 1.46 times as long.

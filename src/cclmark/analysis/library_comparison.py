@@ -10,7 +10,7 @@ import msgspec
 
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.statistics import median, median_interval
-from cclmark.results.schema import ObjectFigures, ObjectTimes
+from cclmark.kinds.objects.result import ObjectFigures, ObjectTimes
 
 _LEAST_S = 1e-9  # the resolution of recorded times
 

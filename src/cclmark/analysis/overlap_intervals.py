@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.results.schema import OverlapFigures, OverlapTimes
+from cclmark.kinds.overlap.result import OverlapFigures, OverlapTimes
 
 # Operations that wait for the host follow each other as fast as the host enqueues them.
 _SHARE_OF_LAUNCHES = 0.85

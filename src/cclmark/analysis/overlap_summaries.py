@@ -13,10 +13,11 @@ from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
 from cclmark.plan.cases import Case
-from cclmark.plan.overlaps import Compute
+from cclmark.kinds.overlap.plan import Compute
 from cclmark.plan.variants import DEFAULT, Variant
-from cclmark.results.kinds import OverlapResult
-from cclmark.results.schema import Explanation, OverlapFigures
+from cclmark.kinds.overlap.result import OverlapResult
+from cclmark.results.schema import Explanation
+from cclmark.kinds.overlap.result import OverlapFigures
 
 _LEAST_ROUNDS = 2
 

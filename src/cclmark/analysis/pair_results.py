@@ -12,7 +12,7 @@ from cclmark.analysis.outliers import looked_at, outliers
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.plan.pair_cases import Pair
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Header, Relation, Summary
 
 MOST_DISTURBANCE = 0.02  # the share of a time by which simultaneous pairs may slow each other

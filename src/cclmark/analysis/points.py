@@ -17,7 +17,7 @@ from cclmark.plan.pair_cases import Pair
 from cclmark.plan.thresholds import Threshold
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.item_results import CaseResult, TransferResult
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cclmark.plan.profiled import ProfiledOperation
-from cclmark.results.kinds import ProfileResult
+from cclmark.results.item_results import ProfileResult
 from cclmark.results.schema import Profile, ProfiledChoice, ProfileFigures, ProfileProcess
 
 

@@ -22,7 +22,7 @@ from cclmark.plan.suites import SuiteCommand
 from cclmark.plan.thresholds import Threshold
 from cclmark.results.figures import AUTO
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import KINDS, CaseResult, Result, TransferResult
+from cclmark.results.item_results import KINDS, CaseResult, Result, TransferResult
 from cclmark.results.schema import WrongOutput
 
 PASS, FAIL, SKIPPED, ERROR = "pass", "fail", "skipped", "error"

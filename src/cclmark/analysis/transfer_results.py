@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from cclmark.analysis.outliers import looked_at, outliers
 from cclmark.analysis.statistics import median, median_half_width
 from cclmark.plan.transfers import Transfer
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Relation, TransferSamples, TransferSummary
 
 Pair = tuple[int, int]

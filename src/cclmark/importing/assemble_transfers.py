@@ -12,7 +12,7 @@ from cclmark.importing.run import ForeignRun, ImportedTransfer
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import TransferSummary
 
 

@@ -11,7 +11,7 @@ import msgspec
 from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import MOST_RANKS
 from cclmark.importing.run import ForeignRun, ToolSettings
-from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     DeviceDescription,

@@ -12,7 +12,7 @@ from cclmark.importing.header import how
 from cclmark.plan.cases import Case
 from cclmark.plan.items import Item
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import Result
+from cclmark.results.item_results import Result
 from cclmark.results.schema import Header
 
 

@@ -13,7 +13,7 @@ from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.variants import LIBRARY, Assignment, Variant
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.results.kinds import KINDS, Result, Varied, VariedResult, failed
+from cclmark.results.item_results import KINDS, Result, Varied, VariedResult, failed
 from cclmark.results.schema import Condition, Explanation, Paths
 
 _STATUS = {"timeout": "timeout", "missing": "skipped"}

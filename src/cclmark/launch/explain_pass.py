@@ -20,7 +20,7 @@ from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.plan.libraries import plug_ins_of
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.results.kinds import Result
+from cclmark.results.item_results import Result
 from cclmark.results.schema import Condition, Explanation, Paths
 
 

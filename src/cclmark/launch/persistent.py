@@ -12,7 +12,7 @@ from cclmark.errors import EXIT_DIED, EXIT_OK
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.rendezvous.messages import Failed, RankStatus
-from cclmark.results.kinds import Result, given_up
+from cclmark.results.item_results import Result, given_up
 from cclmark.results.schema import Condition, Explanation, Paths
 
 _STATUS = {"timeout": "timeout", "error": "died"}

@@ -12,7 +12,7 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.plan.items import COLLECTIVE, Item
 from cclmark.plan.libraries import BRIDGE
 from cclmark.rendezvous.messages import Failed, RankStatus
-from cclmark.results.kinds import KINDS, Kind, Result
+from cclmark.results.item_results import KINDS, Kind, Result
 from cclmark.results.schema import (
     Condition,
     DeviceDescription,

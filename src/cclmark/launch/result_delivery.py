@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from cclmark.launch.request import Listener, Surroundings
-from cclmark.results.kinds import Result
+from cclmark.results.item_results import Result
 from cclmark.results.schema import Condition, Explanation, Paths
 
 

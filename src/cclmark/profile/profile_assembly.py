@@ -22,7 +22,7 @@ from cclmark.profile.observed import (
 from cclmark.profile.periods import Period, period_of
 from cclmark.profile.repetitions import choose_repetition, moments_of
 from cclmark.profile.waits import Wait, waits_of
-from cclmark.results.kinds import ProfileResult
+from cclmark.results.item_results import ProfileResult
 from cclmark.results.schema import (
     ProcessTimeline,
     Profile,

@@ -8,7 +8,7 @@ from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.sizes import format_size
 from cclmark.profile.observed import MESSAGES
 from cclmark.profile.profile_log import ProfileLog
-from cclmark.results.kinds import ProfileResult
+from cclmark.results.item_results import ProfileResult
 from cclmark.results.schema import Profile, ProfileGroup
 
 _MOST_DIFFERENCES = 8

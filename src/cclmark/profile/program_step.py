@@ -18,7 +18,7 @@ import msgspec
 from cclmark.errors import UsageError
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.plan.profiled import PLUG_IN, ProfiledOperation
-from cclmark.plan.replays import EXCHANGE, OriginalStep, ProgramStep, ReplayedCall
+from cclmark.kinds.replay.plan import EXCHANGE, OriginalStep, ProgramStep, ReplayedCall
 from cclmark.profile.deadlocks import Launch, join_deadlocked
 from cclmark.profile.intervals import length_of, union_of
 from cclmark.profile.observed import MESSAGES, SEND, SYNCHRONIZING

@@ -12,7 +12,7 @@ from cclmark.errors import EXIT_OK
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.library_settings import find_setting, requires_new_processes
-from cclmark.plan.trials import PROOF, SEARCH, Trial
+from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
 from cclmark.plan.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant
 from cclmark.recording.artifact_files import remove_if_empty, write_files
 from cclmark.recording.trial_measuring import EndedError, Measuring, TrialTimes

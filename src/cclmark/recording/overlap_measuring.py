@@ -10,10 +10,10 @@ from cclmark.analysis.overlap_summaries import OverlapSummary, summaries_of
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import OVERLAP
-from cclmark.plan.overlaps import Compute, overlaps_of_pairs
+from cclmark.kinds.overlap.plan import Compute, overlaps_of_pairs
 from cclmark.plan.variants import Variant
 from cclmark.recording.part import measure_part
-from cclmark.results.kinds import OverlapResult
+from cclmark.kinds.overlap.result import OverlapResult
 
 
 def measure_beside(

@@ -10,7 +10,7 @@ from cclmark.launch.launching import launching_of
 from cclmark.launch.request import Outcome, Request
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import recording
-from cclmark.results.kinds import Result
+from cclmark.results.item_results import Result
 from cclmark.results.schema import Footer, Header
 
 

@@ -40,9 +40,9 @@ from cclmark.profile.profile_log import (
 )
 from cclmark.profile.run_header import unmeasured_settings
 from cclmark.profile.runs_of_logs import is_of, runs_of
-from cclmark.report.formats.exporter import Exporter, Profiles
+from cclmark.document.exporter import Exporter, Profiles
 from cclmark.results.journal import JournalWriter, is_readable
-from cclmark.results.kinds import Line
+from cclmark.results.item_results import Line
 from cclmark.results.machine import describe_machine, kept_environment, readable
 from cclmark.results.schema import (
     SCHEMA_VERSION,

@@ -35,10 +35,10 @@ from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.recording.run_files import new_journal
 from cclmark.recording.trial_resuming import EarlierTrials
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.report.formats.exporter import Connects, Explains, Exporter, HasNotices, Observer
-from cclmark.report.wording.text import counted
+from cclmark.document.exporter import Connects, Explains, Exporter, HasNotices, Observer
+from cclmark.document.text import counted
 from cclmark.results.journal import JournalWriter
-from cclmark.results.kinds import Result
+from cclmark.results.item_results import Result
 from cclmark.results.machine import kept_environment, readable
 from cclmark.results.schema import (
     SCHEMA_VERSION,

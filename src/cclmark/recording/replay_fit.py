@@ -12,18 +12,12 @@ import msgspec
 from cclmark.errors import EXIT_OK
 from cclmark.kinds.replay.figures import ReplaySummary, summaries_of_replays
 from cclmark.launch.request import Outcome, Request
-from cclmark.plan.overlaps import Compute
-from cclmark.plan.replay_choices import (
-    FITTED,
-    LARGE_ERROR,
-    NEAREST,
-    WAIT_ROUNDS,
-    steps_of_round,
-)
-from cclmark.plan.replays import Replay
-from cclmark.plan.work_beside import MATMUL, TRIAD
+from cclmark.kinds.overlap.plan import Compute
+from cclmark.kinds.replay.plan import FITTED, LARGE_ERROR, NEAREST, WAIT_ROUNDS, steps_of_round
+from cclmark.kinds.replay.plan import Replay
+from cclmark.kinds.overlap.plan import MATMUL, TRIAD
 from cclmark.recording.part import measure_part
-from cclmark.results.kinds import ReplayResult
+from cclmark.kinds.replay.result import ReplayResult
 
 # All candidates are measured in turn, several times: what drifts affects all alike.
 _PASSES = 3

@@ -29,7 +29,7 @@ from cclmark.recording.joining import devices_here
 from cclmark.recording.repetition import Repetition
 from cclmark.report.kinds import report_kind
 from cclmark.report.wording.repeat import repeat_lines
-from cclmark.report.wording.text import counted
+from cclmark.document.text import counted
 from cclmark.results.journal import read_journal
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import Header

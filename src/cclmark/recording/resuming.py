@@ -11,7 +11,7 @@ from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
 from cclmark.launch.request import Request
 from cclmark.plan.outline import outline_of
 from cclmark.results.journal import read_journal
-from cclmark.results.kinds import Result
+from cclmark.results.item_results import Result
 from cclmark.results.resume import Remainder, place_of, remainder_of
 from cclmark.results.schema import Footer, Header, Predecessor
 

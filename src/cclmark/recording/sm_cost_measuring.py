@@ -8,9 +8,9 @@ from pathlib import Path
 from cclmark.errors import EXIT_OK
 from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
-from cclmark.plan.overlaps import Compute
+from cclmark.kinds.overlap.plan import Compute
 from cclmark.plan.variants import DEFAULT
-from cclmark.plan.work_beside import MATMUL
+from cclmark.kinds.overlap.plan import MATMUL
 from cclmark.recording.overlap_measuring import measure_beside
 from cclmark.recording.part import unused
 from cclmark.tune.sm_cost import CaseCost, SmCost, deployed_variant, largest_tuned

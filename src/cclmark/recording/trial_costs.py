@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from cclmark.analysis.statistics import median
 from cclmark.launch.experiment_launch import Starts
 from cclmark.plan.cases import Case
-from cclmark.results.kinds import TrialResult
+from cclmark.kinds.experiment.result import TrialResult
 
 
 class TrialCosts:

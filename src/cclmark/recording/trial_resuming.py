@@ -10,10 +10,10 @@ from cclmark.errors import UsageError
 from cclmark.launch.experiment_launch import FAILED_BEFORE
 from cclmark.launch.request import Request
 from cclmark.plan.outline import differences, outline_of
-from cclmark.plan.trials import Trial
-from cclmark.report.wording.text import counted
+from cclmark.kinds.experiment.plan import Trial
+from cclmark.document.text import counted
 from cclmark.results.journal import read_journal
-from cclmark.results.kinds import TrialResult
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.results.resume import MEASURED, differing_settings
 from cclmark.results.schema import Header, Predecessor
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from cclmark.plan.cases import Case
-from cclmark.plan.trials import PROOF, Trial
+from cclmark.kinds.experiment.plan import PROOF, Trial
 from cclmark.plan.variants import CONTROL, DEFAULT, PROCESS, Assignment, Variant
 from cclmark.recording.trial_measuring import Measuring
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
-from cclmark.plan.trials import PROOF, Trial
+from cclmark.kinds.experiment.plan import PROOF, Trial
 from cclmark.plan.variants import (
     CONTROL,
     DEFAULT,

@@ -16,7 +16,7 @@ from cclmark.analysis.statistics import median
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.cases import Case
-from cclmark.plan.trials import PROOF, SEARCH, Trial
+from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
 from cclmark.plan.variants import (
     CONTROL,
     DEFAULT,

@@ -15,7 +15,7 @@ from cclmark.plan.transfers import Transfer
 from cclmark.references.match import Match, tool_difference
 from cclmark.references.reference import Reference
 from cclmark.references.reference_curves import SATURATED_BYTES
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Header, Relation, TransferSummary
 
 _HOSTS = "whether the two devices are on one host is unknown"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cclmark.references.match import Match
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 
 _MOST_TIMES_CALL = 2.0  # the reference's time, for the cost of a call
 _MOST_TIMES_DEVICE = 1.5  # for the device's own time beside the cost of a call

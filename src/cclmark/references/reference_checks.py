@@ -11,7 +11,7 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.references.match import LEAST_JUDGED_BYTES, Match
-from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.item_results import CaseResult, TransferResult
 
 _BAD = ("wrong", "timeout", "died")
 

@@ -12,7 +12,7 @@ from cclmark.explain.paths import RankPaths
 from cclmark.plan.items import Item
 from cclmark.plan.library_files import Library
 from cclmark.rendezvous.keys import Access
-from cclmark.results.kinds import KINDS, Result
+from cclmark.results.item_results import KINDS, Result
 from cclmark.results.schema import (
     Condition,
     DeviceDescription,

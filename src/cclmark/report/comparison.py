@@ -16,9 +16,9 @@ from cclmark.analysis.launch_cost import LaunchCost, launch_cost
 from cclmark.analysis.ratio import RatioVerdict
 from cclmark.analysis.run_noise import noise_in_words
 from cclmark.printable import plain
-from cclmark.report.formats.markdown import escape
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.text import counted, format_time_us
+from cclmark.document.markdown import escape
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.text import counted, format_time_us
 
 _STYLES: dict[RatioVerdict, str] = {
     "slower": "red",

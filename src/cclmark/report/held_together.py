@@ -7,7 +7,7 @@ from cclmark.errors import UsageError
 from cclmark.report.comparison import Comparison, libraries_of
 from cclmark.report.kinds import report_kind
 from cclmark.report.wording.one_sided_cases import coverage_lines
-from cclmark.report.wording.remarks import lacking
+from cclmark.document.remarks import lacking
 from cclmark.results.imported import differences_told
 from cclmark.results.journal import Journal
 from cclmark.results.resume import differing_settings

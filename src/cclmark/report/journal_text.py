@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from cclmark.errors import UsageError
-from cclmark.report.document.document_text import DocumentMarkdown, DocumentText
+from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.report.formats.csv_format import CsvExporter
-from cclmark.report.formats.exporter import (
+from cclmark.document.exporter import (
     Connects,
     Exporter,
     HasNotices,
@@ -17,11 +17,11 @@ from cclmark.report.formats.exporter import (
 )
 from cclmark.report.formats.json_format import JsonExporter
 from cclmark.report.kinds import report_kind
-from cclmark.report.kinds.kind import View
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.reference_notes import Load, ReferenceNotes, no_references
+from cclmark.document.kind import View
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.reference_notes import Load, ReferenceNotes, no_references
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import KINDS
+from cclmark.results.item_results import KINDS
 
 _OF_DOCUMENTS = {"table": DocumentText, "markdown": DocumentMarkdown}
 

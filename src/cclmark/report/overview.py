@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
-from cclmark.report.charts.naming import Run
-from cclmark.report.document.document_text import Compose, document_of
-from cclmark.report.insights.insight_words import (
+from cclmark.document.naming import Run
+from cclmark.document.document_text import Compose, document_of
+from cclmark.document.insight_words import (
     Insight,
     InsightKind,
     amount,
@@ -16,9 +16,9 @@ from cclmark.report.insights.insight_words import (
     listed,
     sentence,
 )
-from cclmark.report.insights.soundness import of_completeness
+from cclmark.document.soundness import of_completeness
 from cclmark.report.kinds import report_kind
-from cclmark.report.wording.head import origin_of
+from cclmark.document.head import origin_of
 from cclmark.results.journal import Journal
 
 _ORDER: dict[InsightKind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Summary
 
 AUTO = "auto"  # the timing that measures both where they differ

@@ -19,21 +19,15 @@ import msgspec
 from cclmark.errors import OutputError, UsageError
 from cclmark.plan.items import COLLECTIVE, PROFILE
 from cclmark.printable import plain, printable
-from cclmark.results.kinds import (
-    CaseResult,
-    CheckResult,
-    Line,
-    MemoryResult,
-    ObjectResult,
-    OverlapResult,
-    PieceResult,
-    ProfileResult,
-    ReplayResult,
-    Result,
-    TrainingResult,
-    TransferResult,
-    TrialResult,
-)
+from cclmark.results.item_results import CaseResult, Line, ProfileResult, Result, TransferResult
+from cclmark.kinds.check.result import CheckResult
+from cclmark.kinds.memory.result import MemoryResult
+from cclmark.kinds.objects.result import ObjectResult
+from cclmark.kinds.overlap.result import OverlapResult
+from cclmark.kinds.pieces.result import PieceResult
+from cclmark.kinds.replay.result import ReplayResult
+from cclmark.kinds.train.result import TrainingResult
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     Condition,

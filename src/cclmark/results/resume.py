@@ -10,7 +10,7 @@ from cclmark.plan.islands import Island
 from cclmark.plan.items import Item
 from cclmark.plan.outline import Outline, differences
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import Result
+from cclmark.results.item_results import Result
 from cclmark.results.schema import Settings
 
 MEASURED = ("ok", "wrong", "skipped")  # other cases are measured again

@@ -11,7 +11,7 @@ from cclmark.plan.counts import Count, Duration, Elapsed
 from cclmark.plan.islands import Island
 from cclmark.plan.items import Status
 from cclmark.plan.outline import Outline
-from cclmark.plan.piece_cases import Division
+from cclmark.kinds.pieces.plan import Division
 from cclmark.plan.profiled import ProfiledOperation
 
 SCHEMA_VERSION = 4
@@ -477,155 +477,24 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
     half_width: float | None = None
 
 
-class OverlapTimes(msgspec.Struct):
-    """The times at which the streams of all ranks passed their events.
-
-    ``communication_s``, ``compute_s``: by rank, in seconds on the clock of its device since a
-    moment of this rank; an event before the first operation, then one after each span of
-    ``communication_operations`` or ``compute_operations``. A stream without work has none.
-    ``enqueue_s``: by rank, from the barrier until the last call had returned, by the host's clock;
-    empty for devices that work inside the call.
-    """
-
-    communication_s: list[list[float]]
-    compute_s: list[list[float]]
-    enqueue_s: list[float]
-    communication_operations: Count
-    compute_operations: Count
 
 
-class OverlapFigures(msgspec.Struct, omit_defaults=True):
-    """The figures of a case beside a compute, of the slowest rank each.
-
-    Times are seconds for one operation. ``communication_evaluated``, ``compute_evaluated``: the
-    smallest share of the operations that ran beside the other work that counts.
-    ``launch_bound``: the host enqueues the operations of the collective alone no faster than the
-    devices execute them, so that its launches set the times; ``compute_launch_bound`` and
-    ``together_launch_bound``: the same of the compute alone and of both at once.
-    """
-
-    communication_alone_s: Duration
-    communication_s: Duration
-    compute_alone_s: Duration
-    compute_s: Duration
-    communication_evaluated: float
-    compute_evaluated: float
-    launch_bound: bool = False
-    compute_launch_bound: bool = False
-    together_launch_bound: bool = False
 
 
-class StepTimeline(msgspec.Struct, omit_defaults=True):
-    """What runs in profiled steps, in seconds for one step, by rank.
-
-    ``step_s``: from the end of a step to the end of the next one. ``compute_s``: something
-    computes. ``exposed_s``: something communicates or waits for other ranks, and nothing computes.
-    In the rest nothing runs. ``communication_s``: something communicates, hidden or not.
-    ``compute_alone_s``: compute in steps without communication, empty if there were none.
-    ``steps``: the number of profiled steps.
-    """
-
-    steps: Count
-    step_s: list[float]
-    communication_s: list[float]
-    exposed_s: list[float]
-    compute_s: list[float]
-    compute_alone_s: list[float] = []
 
 
-class ReplicaDifference(msgspec.Struct):
-    """A rank whose parameters differ from the others: the number of tensors, the first one.
-
-    Where no majority of the ranks agrees, there is one for each of them.
-    """
-
-    rank: Count
-    tensors: Count
-    first: str
 
 
-class ReplicaCheck(msgspec.Struct, omit_defaults=True):
-    """Whether ranks hold equal parameters, with the number of elements that rank 0 compared."""
-
-    elements: Count
-    differences: list[ReplicaDifference] = []
 
 
-class CheckedValue(msgspec.Struct):
-    """A tensor of a check on one rank, as text.
-
-    ``moment``: ``before`` the operation ``call`` that has it as the argument ``name``, or ``after``
-    it, where ``name`` is the output that was compared. Empty for the number of values left out.
-    """
-
-    rank: int
-    moment: Moment
-    call: str
-    name: str
-    text: str
 
 
-class PieceRow(msgspec.Struct, omit_defaults=True):
-    """A message in one division. ``status``: ok, wrong or skipped, with the reason.
-
-    ``samples``: one for each round. ``summary``: of the whole message. ``ratio``: the time over the
-    time in one call, with a 95 % interval. ``launch_bound``: the host enqueues the calls no faster
-    than the devices execute them, so that its launches set the time.
-    """
-
-    division: Division
-    status: Status
-    reason: str = ""
-    samples: Samples | None = None
-    summary: Summary | None = None
-    ratio: float = 1.0
-    ratio_low: float = 1.0
-    ratio_high: float = 1.0
-    launch_bound: bool = False
-    verification: Verification | None = None
 
 
-class ObjectTimes(msgspec.Struct):
-    """The times of one call in every round, by rank, in seconds.
-
-    ``objects_s``: with objects, ``tensors_s``: with the same data as tensors. ``pickling_s``: of
-    the objects that the rank sends in a call, ``unpickling_s`` of those that it receives.
-    ``calls`` and ``tensor_calls``: the number of calls in a row that a time is the mean of.
-    """
-
-    objects_s: list[list[float]]
-    tensors_s: list[list[float]]
-    pickling_s: list[list[float]]
-    unpickling_s: list[list[float]]
-    calls: Count
-    tensor_calls: Count
 
 
-class ObjectFigures(msgspec.Struct):
-    """The figures of an object call, see analysis.object_figures.
-
-    Times are seconds for one call, of the slowest rank; ``low`` and ``high`` are the ends of 95 %
-    intervals. ``ratio``: the time with objects over the time with tensors.
-    """
-
-    object_s: Duration
-    object_low_s: Duration
-    object_high_s: Duration
-    tensor_s: Duration
-    tensor_low_s: Duration
-    tensor_high_s: Duration
-    ratio: float
-    ratio_low: float
-    ratio_high: float
-    pickling_s: Duration
 
 
-class ObjectFinding(msgspec.Struct):
-    """Wrong data on one rank. ``of``: ``objects`` or ``tensors``."""
-
-    rank: int
-    of: ObjectData
-    text: str
 
 
 class ProfileGroup(msgspec.Struct, omit_defaults=True):
@@ -766,19 +635,6 @@ class Profile(msgspec.Struct, tag="profile", omit_defaults=True):
         )
 
 
-class ReplayedOperation(msgspec.Struct):
-    """The calls of a step that are alike. Times are seconds for one step, averaged over ranks.
-
-    ``operation``: as the profile counts it. ``calls``: of the rank that makes most in a step.
-    ``program_s``: in the program, 0 if unknown; ``time_s``: in the replay, the median of the steps.
-    ``ratios``: the lowest and the highest of a call of a rank to the program; empty if unknown.
-    """
-
-    operation: ProfiledOperation
-    calls: Count
-    program_s: Elapsed
-    time_s: Elapsed
-    ratios: list[Elapsed] = []
 
 
 class ProfiledChoice(msgspec.Struct, omit_defaults=True):
@@ -816,60 +672,12 @@ class ProfileFigures(msgspec.Struct, omit_defaults=True):
     exposed_s: float | None = None
 
 
-class MemoryReading(msgspec.Struct, omit_defaults=True):
-    """The memory of a device and of a rank's process at one moment, in bytes.
-
-    ``device_free_bytes``: what the device has left for all processes; on the host, what the system
-    and the control group leave. ``rss_bytes``: the resident pages of the process, ``shared_bytes``
-    those of them that are shared memory. ``pss_bytes``: the same pages as ``rss_bytes``, each
-    divided by the number of processes that map it; None if the kernel does not report it.
-    ``stated``: what the library reports, by its own names.
-    """
-
-    device_free_bytes: Count
-    rss_bytes: Count
-    shared_bytes: Count = 0
-    pss_bytes: Count | None = None
-    stated: dict[str, int] = {}
 
 
-class MemoryStage(msgspec.Struct, omit_defaults=True):
-    """A step of a run with the memory before and after it, when no rank was working.
-
-    ``owner``: library or cclmark, whichever allocates memory in this stage.
-    """
-
-    name: str
-    owner: Owner
-    before: MemoryReading
-    after: MemoryReading
 
 
-class MemoryBuffer(msgspec.Struct, omit_defaults=True):
-    """Memory that a rank has allocated, or mapped from another process (``mapped``).
-
-    ``owner``: library or cclmark. ``place``: device, host, shared host or pinned host.
-    ``used_bytes``: what one operation reads or writes of it, 0 if unknown. ``first_values``: the
-    first elements of an input, or those expected in an output. ``address``: virtual, in the rank's
-    process, in hexadecimal digits; empty for memory that exists only during a call.
-    """
-
-    owner: Owner
-    purpose: str
-    place: str
-    size_bytes: Count
-    used_bytes: Count = 0
-    first_values: str = ""
-    address: str = ""
-    mapped: bool = False
 
 
-class LibraryChannels(msgspec.Struct):
-    """The numbers of channels of a communicator, from the library's log."""
-
-    collective: Count
-    p2p: Count
-    p2p_per_peer: Count
 
 
 class Footer(msgspec.Struct, tag="footer", omit_defaults=True):

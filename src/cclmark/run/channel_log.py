@@ -10,7 +10,7 @@ from cclmark.explain.paths import (
     MESSAGE_CHANNELS_PER_PEER,
 )
 from cclmark.explain.paths_log import paths_in
-from cclmark.results.schema import LibraryChannels
+from cclmark.kinds.memory.result import LibraryChannels
 
 _VARIABLES = ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE")
 _MOST_BYTES = 1 << 22

@@ -12,7 +12,7 @@ from cclmark import _engine as engine
 from cclmark.plan.processors import format_processors
 from cclmark.rendezvous.messages import Hello
 from cclmark.results.host_processors import device_numa_node, processors_near
-from cclmark.results.kinds import KINDS
+from cclmark.results.item_results import KINDS
 from cclmark.results.schema import DeviceDescription, LibraryDescription
 from cclmark.run.measured_cases import MeasuredCases
 from cclmark.run.rank import Rank

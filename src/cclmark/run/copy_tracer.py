@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from cclmark import _engine as engine
 from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.messages import Traced
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 from cclmark.run.clock_reading import read_clock
 from cclmark.run.more_batches import PHASE, more_batches
 from cclmark.run.rank import Rank

@@ -15,7 +15,7 @@ from cclmark import _engine as engine
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import items_of
 from cclmark.plan.transfers import MEASURES_MEMORY, Transfer
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import NativeLibrary
 from cclmark.run.measuring_transfers import measure_transfers, open_transfers

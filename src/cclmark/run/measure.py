@@ -26,7 +26,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
 from cclmark.plan.operations import info_of
 from cclmark.rendezvous.messages import Job
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import DeviceTime, Samples, Settings, Verification, WrongOutput
 from cclmark.run.all_or_none import in_step
 from cclmark.run.engine_operation import operation_of

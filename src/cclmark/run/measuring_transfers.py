@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cclmark import _engine as engine
 from cclmark.plan.inject import Injection
 from cclmark.plan.transfers import Transfer
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 from cclmark.run.context import RankContext
 from cclmark.run.transfer import TransferRunner
 

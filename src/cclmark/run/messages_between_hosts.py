@@ -15,7 +15,7 @@ from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.pair_cases import Pair
 from cclmark.plan.transfers import ELEMENT_BYTES, Transfer
 from cclmark.rendezvous.messages import Job
-from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.schema import Settings, TransferSamples, WrongOutput
 from cclmark.run.measure import Batches
 

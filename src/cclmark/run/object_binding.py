@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cclmark.plan.object_calls import FLAG_CALL, ObjectCall, object_of
+from cclmark.kinds.objects.plan import FLAG_CALL, ObjectCall, object_of
 
 RunOnce = Callable[[], None]
 

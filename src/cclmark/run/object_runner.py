@@ -12,9 +12,9 @@ from cclmark import _engine as engine
 from cclmark.analysis.object_figures import figures_of
 from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
 from cclmark.plan.inject import Injection
-from cclmark.plan.object_calls import ObjectCall
-from cclmark.results.kinds import ObjectResult
-from cclmark.results.schema import ObjectFinding, ObjectTimes
+from cclmark.kinds.objects.plan import ObjectCall
+from cclmark.kinds.objects.result import ObjectResult
+from cclmark.kinds.objects.result import ObjectFinding, ObjectTimes
 from cclmark.run.all_or_none import in_step
 from cclmark.run.measure import least_batch_s
 from cclmark.run.object_binding import ObjectBinding, RunOnce

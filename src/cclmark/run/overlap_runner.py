@@ -18,9 +18,10 @@ from cclmark.analysis.overlap_intervals import (
     time_of_spans,
 )
 from cclmark.analysis.stopping import WarmUp
-from cclmark.plan.overlaps import Overlap
-from cclmark.results.kinds import OverlapResult
-from cclmark.results.schema import OverlapTimes, Settings, Verification, WrongOutput
+from cclmark.kinds.overlap.plan import Overlap
+from cclmark.kinds.overlap.result import OverlapResult
+from cclmark.kinds.overlap.result import OverlapTimes
+from cclmark.results.schema import Settings, Verification, WrongOutput
 from cclmark.run.all_or_none import in_step
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.rank import Rank

@@ -22,7 +22,7 @@ from cclmark.plan.inject import Injection
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.pair_cases import Pair, pair_rounds, probe_of
 from cclmark.rendezvous.messages import Job
-from cclmark.results.kinds import CaseResult, Result
+from cclmark.results.item_results import CaseResult, Result
 from cclmark.results.schema import Settings
 from cclmark.run.measure import Batches, CaseRunner
 from cclmark.run.measured_cases import MeasuredCases

@@ -12,9 +12,10 @@ from cclmark.analysis.piece_figures import row_of
 from cclmark.analysis.stopping import LEAST_BATCH_S, Precision, WarmUp, operations_per_batch
 from cclmark.analysis.summary import chosen_times, clock_of, combine
 from cclmark.plan.inject import Injection
-from cclmark.plan.piece_cases import GROUPED, Division, PieceCase, piece_counts
-from cclmark.results.kinds import PieceResult
-from cclmark.results.schema import PieceRow, Samples, Verification, WrongOutput
+from cclmark.kinds.pieces.plan import GROUPED, Division, PieceCase, piece_counts
+from cclmark.kinds.pieces.result import PieceResult
+from cclmark.kinds.pieces.result import PieceRow
+from cclmark.results.schema import Samples, Verification, WrongOutput
 from cclmark.run.all_or_none import in_step
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.measure import findings_of, least_batch_s, samples_of

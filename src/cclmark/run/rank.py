@@ -9,7 +9,7 @@ from cclmark import _engine as engine
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Arrived, Failed, Job, Measured, Notice, Observed
-from cclmark.results.kinds import KINDS, Result
+from cclmark.results.item_results import KINDS, Result
 from cclmark.results.schema import Condition
 from cclmark.trace.rank_trace import Stage
 

@@ -14,17 +14,12 @@ from cclmark import _engine as engine
 from cclmark.analysis.stopping import Precision, WarmUp
 from cclmark.analysis.traffic_fit import ROUNDS, TrafficFit
 from cclmark.plan.inject import Injection
-from cclmark.plan.replay_choices import (
-    DROP,
-    FIXED,
-    LEAST_STEPS,
-    WAIT_ROUNDS,
-    steps_of_round,
-)
-from cclmark.plan.replays import RankStep, Replay, ReplayedCall
+from cclmark.kinds.replay.plan import DROP, FIXED, LEAST_STEPS, WAIT_ROUNDS, steps_of_round
+from cclmark.kinds.replay.plan import RankStep, Replay, ReplayedCall
 from cclmark.profile.intervals import length_of, union_of
-from cclmark.results.kinds import ReplayResult
-from cclmark.results.schema import ReplayedOperation, Verification, WrongOutput
+from cclmark.kinds.replay.result import ReplayResult
+from cclmark.kinds.replay.result import ReplayedOperation
+from cclmark.results.schema import Verification, WrongOutput
 from cclmark.run.all_or_none import in_step
 from cclmark.run.rank import Rank
 

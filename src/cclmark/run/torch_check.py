@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from cclmark import _engine as engine
-from cclmark.plan.checks import Check
+from cclmark.kinds.check.plan import Check
 from cclmark.plan.inject import Injection
-from cclmark.results.kinds import CheckResult
-from cclmark.results.schema import CheckedValue
+from cclmark.kinds.check.result import CheckResult
+from cclmark.kinds.check.result import CheckedValue
 from cclmark.run.rank import Rank
 from cclmark.run.torch_backend import ProcessGroup, cannot, one_line, tensor_device
 from cclmark.run.torch_checks import FUNCTIONS, NotThereError, World

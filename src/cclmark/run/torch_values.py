@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cclmark.results.schema import CheckedValue
+from cclmark.kinds.check.result import CheckedValue
 
 _SHOWN_WHOLE = 8  # a longer tensor is shown by its ends
 _END = 3

@@ -15,7 +15,7 @@ from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.results.host_processors import far_processors, processors_near
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import (
     Settings,
     TransferSamples,

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from functools import partial
 
 from cclmark import _engine as engine
-from cclmark.plan.trials import Trial
+from cclmark.kinds.experiment.plan import Trial
 from cclmark.plan.variants import COMMUNICATOR, REGISTRATION, Variant
-from cclmark.results.kinds import OverlapResult, TrialResult, VariedCase, VariedCaseResult
+from cclmark.kinds.overlap.result import OverlapResult
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.results.item_results import VariedCase, VariedCaseResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import OpenLibrary

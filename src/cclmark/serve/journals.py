@@ -13,14 +13,14 @@ from cclmark.errors import UsageError
 from cclmark.history.history_model import StoredRun
 from cclmark.history.store import History
 from cclmark.printable import plain
-from cclmark.report.charts.naming import Run
+from cclmark.document.naming import Run
 from cclmark.report.exports.exports import EXPORTS
 from cclmark.report.held_together import comparison_of, require_figures
 from cclmark.report.lists.history_lists import SHORT_ID
 from cclmark.report.page.comparison_page import comparison_page
-from cclmark.report.page.page import Page, PageFacts, Section
+from cclmark.document.page.page import Page, PageFacts, Section
 from cclmark.report.page.run_page import page_of
-from cclmark.report.wording.reference_notes import ReferenceNotes
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal
 from cclmark.serve.parameters import address
 from cclmark.serve.references import Load

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 
 from cclmark import __version__
-from cclmark.report.page.page import page_style, source_hash
+from cclmark.document.page.page import page_style, source_hash
 from cclmark.serve.parameters import address
 
 _DARK = re.compile(r':root\[data-theme="dark"\] (\{.*?\})', re.DOTALL)

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from starlette.responses import HTMLResponse, Response
 
 from cclmark.printable import plain
-from cclmark.report.page.page import Page, policy_of, render
+from cclmark.document.page.page import Page, policy_of, render
 from cclmark.serve.pages import html
 
 

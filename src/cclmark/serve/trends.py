@@ -26,7 +26,7 @@ from cclmark.report.lists.trend_lines import (
     verdict_of,
 )
 from cclmark.report.lists.trend_steps import trends_of
-from cclmark.report.wording.text import format_time_us
+from cclmark.document.text import format_time_us
 from cclmark.serve.pages import html
 from cclmark.serve.parameters import address, filter_by
 

@@ -17,12 +17,12 @@ from cclmark.plan.items import COLLECTIVE
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
-from cclmark.report.formats.exporter import Exporter
+from cclmark.document.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.case_table import TableExporter
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.report.wording.reference_notes import ReferenceNotes
-from cclmark.results.kinds import CaseResult
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.results.item_results import CaseResult
 
 
 def measure(operations: list[str], flags: Flags, pieces: str = "") -> int:

@@ -11,13 +11,13 @@ from cclmark.errors import UsageError
 from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
 from cclmark.plan.items import PIECES, items_of
-from cclmark.plan.piece_cases import parse_pieces, piece_cases
+from cclmark.kinds.pieces.plan import parse_pieces, piece_cases
 from cclmark.recording.output import Output
-from cclmark.report.formats.exporter import Exporter
+from cclmark.document.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
-from cclmark.report.kinds.kind import View
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.results.kinds import PieceResult
+from cclmark.document.kind import View
+from cclmark.document.paint import ansi, unpainted
+from cclmark.kinds.pieces.result import PieceResult
 
 _TIMINGS = ("auto", "throughput", "blocking")
 _FORMATS = ("table", "json", "csv", "markdown")

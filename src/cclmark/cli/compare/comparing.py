@@ -22,8 +22,8 @@ from cclmark.report.comparison import (
     comparison_markdown,
 )
 from cclmark.report.held_together import comparison_of, require_figures
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.report.wording.remarks import lacking
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.remarks import lacking
 from cclmark.results.journal import Journal, read_journal
 from cclmark.results.resume import differing_settings
 from cclmark.results.surroundings import differing_memory
@@ -155,7 +155,7 @@ def _printed(comparisons: Sequence[Comparison], format: str, *, colours: bool) -
         return comparison_json(comparisons)
     if format == "html":
         from cclmark.report.page.comparison_page import comparison_page
-        from cclmark.report.page.page import render
+        from cclmark.document.page.page import render
 
         return render(comparison_page(comparisons))
     if format == "markdown":

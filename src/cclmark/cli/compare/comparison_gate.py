@@ -10,7 +10,7 @@ from cclmark.analysis.ratio import MOST_RUNS
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.printable import plain
 from cclmark.report.comparison import Comparison
-from cclmark.results.kinds import KINDS
+from cclmark.results.item_results import KINDS
 
 _MANY_RUNS = 20  # more than a user will start: another timing needs fewer
 

@@ -17,7 +17,7 @@ from cclmark.launch.experiment_launch import worst_of
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import parse_size
-from cclmark.plan.trials import Trial
+from cclmark.kinds.experiment.plan import Trial
 from cclmark.plan.variants import DEFAULT, Assignment, Variant
 from cclmark.recording.trial_measuring import EndedError, TrialMeasuring
 from cclmark.tune.bisection import LEAST_ROUNDS_TO_DECIDE, Bisected, bisect

@@ -28,7 +28,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.items import EXPERIMENT, items_of
 from cclmark.plan.libraries import MPI, all_libraries, in_place_only
 from cclmark.plan.library_settings import foreign_setting
-from cclmark.plan.trials import Trial, trials_of
+from cclmark.kinds.experiment.plan import Trial, trials_of
 from cclmark.plan.variants import (
     CONTROL,
     DEFAULT,
@@ -44,12 +44,12 @@ from cclmark.recording.recorder import record, recording
 from cclmark.recording.run_files import new_journal
 from cclmark.recording.trial_measuring import TrialMeasuring
 from cclmark.recording.trial_resuming import EarlierTrials
-from cclmark.report.formats.exporter import Exporter
+from cclmark.document.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.experiment_table import BisectionTable, ExperimentTable
 from cclmark.report.lists.bisection_lines import bisection_lines
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.results.kinds import TrialResult
+from cclmark.document.paint import ansi, unpainted
+from cclmark.kinds.experiment.result import TrialResult
 
 
 def measure_experiment(flags: ExperimentFlags) -> int:

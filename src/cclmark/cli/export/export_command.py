@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cclmark.cli.printed_help import SaysHelp
-from cclmark.report.case_formats import CASE_FORMATS
+from cclmark.document.case_formats import CASE_FORMATS
 
 _FORMATS = (
     *("json", "csv", "parquet", "prometheus", "table", "pccl"),

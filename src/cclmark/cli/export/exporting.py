@@ -13,7 +13,7 @@ from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_writt
 from cclmark.report.exports.exports import EXPORTS, TABULAR
 from cclmark.report.journal_text import unshown
 from cclmark.report.kinds import report_kind
-from cclmark.report.wording.remarks import lacking
+from cclmark.document.remarks import lacking
 from cclmark.results.journal import Journal, read_journal
 
 

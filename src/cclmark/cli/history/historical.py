@@ -21,8 +21,8 @@ from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_writt
 from cclmark.recording.output import Output, print_out
 from cclmark.report.journal_text import replayed, unshown
 from cclmark.report.lists.history_lists import run_lines, runs_csv, runs_json, runs_table
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.report.wording.text import counted
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.text import counted
 
 
 def history_at(db: str | None) -> History:

@@ -16,7 +16,7 @@ from cclmark.history.trend import Trend
 from cclmark.recording.output import Output
 from cclmark.report.lists.trend_lines import Trends, trend_json, trend_markdown, trend_table
 from cclmark.report.lists.trend_steps import trends_of
-from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.document.paint import ansi, unpainted
 
 # The filters by names: the field that each selects, and whether the name must be complete.
 _NAMES = {

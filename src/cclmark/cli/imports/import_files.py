@@ -25,9 +25,9 @@ from cclmark.importing.traces import (
 )
 from cclmark.printable import plain
 from cclmark.report.kinds import report_kind
-from cclmark.report.wording.text import counted
+from cclmark.document.text import counted
 from cclmark.results.journal import Journal, JournalWriter
-from cclmark.results.kinds import Line
+from cclmark.results.item_results import Line
 from cclmark.results.machine import readable
 
 _DIRECTORY = Path("cclmark-runs")

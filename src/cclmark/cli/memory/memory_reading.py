@@ -15,11 +15,11 @@ from cclmark.plan.items import MEMORY
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
-from cclmark.report.formats.exporter import Exporter
+from cclmark.document.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
-from cclmark.report.kinds.kind import View
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.results.kinds import MemoryResult
+from cclmark.document.kind import View
+from cclmark.document.paint import ansi, unpainted
+from cclmark.kinds.memory.result import MemoryResult
 
 
 def read_memory(flags: MemoryFlags) -> int:

@@ -17,16 +17,16 @@ from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.plan.cases import Case
 from cclmark.plan.items import OVERLAP, items_of
-from cclmark.plan.overlaps import overlaps_of
+from cclmark.kinds.overlap.plan import overlaps_of
 from cclmark.plan.variants import DEFAULT, Variant, parse_vary
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
-from cclmark.report.formats.exporter import Exporter
+from cclmark.document.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
-from cclmark.report.kinds.kind import View
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.results.kinds import OverlapResult
+from cclmark.document.kind import View
+from cclmark.document.paint import ansi, unpainted
+from cclmark.kinds.overlap.result import OverlapResult
 
 # By runtime; the other ones are accelerators.
 _ROWS, _USUAL_ROWS = {"host": 256}, 8192

@@ -43,16 +43,16 @@ from cclmark.plan.transfers import (
 from cclmark.recording.joining import first_of, joined, pick_devices
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
-from cclmark.report.formats.exporter import Exporter
+from cclmark.document.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.transfer_formats import (
     TransferMarkdown,
     TransferPccl,
 )
 from cclmark.report.kinds.transfer_table import TransferTable
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.report.wording.reference_notes import ReferenceNotes
-from cclmark.results.kinds import TransferResult
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Settings
 from cclmark.run import locate
 

@@ -28,11 +28,11 @@ from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
-from cclmark.report.formats.exporter import Exporter
+from cclmark.document.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.pair_table import PairTable
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.results.kinds import CaseResult
+from cclmark.document.paint import ansi, unpainted
+from cclmark.results.item_results import CaseResult
 from cclmark.run import locate
 
 USUAL_FACTOR = 4.0  # sizes of a sweep: it is measured for every pair

@@ -13,10 +13,10 @@ from cclmark.plan.items import PROFILE
 from cclmark.recording.output import Output
 from cclmark.recording.profiling import ProfileRequest, profile
 from cclmark.recording.run_files import new_journal
-from cclmark.report.formats.exporter import Exporter
+from cclmark.document.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.profile_table import ProfileTable
-from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.document.paint import ansi, unpainted
 
 
 def profile_program(

@@ -24,9 +24,9 @@ from cclmark.report.lists.reference_check import (
     check_markdown,
     percent,
 )
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.report.wording.reference_notes import ReferenceNotes, share_text
-from cclmark.report.wording.remarks import lacking
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.reference_notes import ReferenceNotes, share_text
+from cclmark.document.remarks import lacking
 from cclmark.results.journal import Journal, read_journal
 
 

@@ -38,10 +38,10 @@ from cclmark.report.lists.reference_lists import (
     references_markdown,
     source_lines,
 )
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.report.wording.remarks import lacking
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.remarks import lacking
 from cclmark.results.journal import Journal, read_journal
-from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.results.item_results import CaseResult, TransferResult
 
 _ODD = re.compile(r"[^\w.]+")
 _LONGEST_STEM = 60

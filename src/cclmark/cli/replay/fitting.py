@@ -13,8 +13,8 @@ from cclmark.errors import EXIT_MISSING, EXIT_OK, CclmarkError, UsageError
 from cclmark.kinds.replay.document import fit_notice
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
-from cclmark.plan.replay_choices import DROP, FIXED, KEEP
-from cclmark.plan.replays import Replay, in_ways
+from cclmark.kinds.replay.plan import DROP, FIXED, KEEP
+from cclmark.kinds.replay.plan import Replay, in_ways
 from cclmark.profile.program_step import FoundStep
 from cclmark.recording.part import measure_part, unused
 from cclmark.recording.replay_fit import fit, fit_plan

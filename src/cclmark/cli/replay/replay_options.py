@@ -9,8 +9,8 @@ import click
 from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.options import OPERATION, Flags, argument, changed, option
 from cclmark.cli.step_options import StepFlags
-from cclmark.plan.replay_choices import GAPS
-from cclmark.plan.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
+from cclmark.kinds.replay.plan import GAPS
+from cclmark.kinds.overlap.plan import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
 
 _SHARED = Flags.__dataclass_fields__
 _STEPS = StepFlags.__dataclass_fields__

@@ -34,24 +34,24 @@ from cclmark.plan.libraries import (
     runtimes_of,
     torch_backend_of,
 )
-from cclmark.plan.overlaps import Compute
-from cclmark.plan.replay_choices import DROP, KEEP, LEAST_STEPS, WAIT_ROUNDS, steps_of_round
-from cclmark.plan.replays import Replay, replays_of
+from cclmark.kinds.overlap.plan import Compute
+from cclmark.kinds.replay.plan import DROP, KEEP, LEAST_STEPS, WAIT_ROUNDS, steps_of_round
+from cclmark.kinds.replay.plan import Replay, replays_of
 from cclmark.plan.variants import DEFAULT
-from cclmark.plan.work_beside import FIT, NO_COMPUTE, OF_PROFILE
+from cclmark.kinds.overlap.plan import FIT, NO_COMPUTE, OF_PROFILE
 from cclmark.profile.program_step import FoundStep, ranks_of, step_of
 from cclmark.recording.joining import devices_here, joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.recording.run_files import new_journal
-from cclmark.report.formats.exporter import Exporter
+from cclmark.document.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
-from cclmark.report.kinds.kind import View
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.report.wording.reference_notes import ReferenceNotes
-from cclmark.report.wording.text import clock_text
+from cclmark.document.kind import View
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.text import clock_text
 from cclmark.results.journal import read_journal
-from cclmark.results.kinds import ReplayResult
+from cclmark.kinds.replay.result import ReplayResult
 from cclmark.run import locate
 
 _OF_HOST = "shm"

@@ -11,12 +11,12 @@ from cclmark.cli.usual_references import usual_references
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
-from cclmark.report.charts.chart_model import key_of
-from cclmark.report.charts.naming import Run
-from cclmark.report.page.page import render
+from cclmark.document.chart_model import key_of
+from cclmark.document.naming import Run
+from cclmark.document.page.page import render
 from cclmark.report.page.run_page import chart_sections, page_of
-from cclmark.report.wording.reference_notes import ReferenceNotes
-from cclmark.report.wording.remarks import lacking
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.remarks import lacking
 from cclmark.results.journal import read_journal
 
 

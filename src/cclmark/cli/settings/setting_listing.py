@@ -23,7 +23,7 @@ from cclmark.plan.libraries import (
 from cclmark.recording.output import print_out
 from cclmark.recording.quiet import libraries_on_standard_error
 from cclmark.report.lists.setting_lines import settings_json, settings_lines
-from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.document.paint import ansi, unpainted
 from cclmark.results.setting_values import SettingValue
 from cclmark.run.effective_settings import effective_values, find_library, read_mpi
 from cclmark.run.probe import count_devices

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from cclmark.recording.status_line import StatusLine
-from cclmark.report.wording.text import clock_text
+from cclmark.document.text import clock_text
 
 
 class SuiteProgress:

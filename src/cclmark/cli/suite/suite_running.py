@@ -41,7 +41,7 @@ from cclmark.recording.standard_output import say
 from cclmark.report.formats.json_format import encode
 from cclmark.report.formats.junit import junit_xml
 from cclmark.report.lists.suite_lines import describe_suite, describe_suites
-from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.document.paint import ansi, unpainted
 from cclmark.report.wording.verdicts import VerdictTable, verdict_markdown
 from cclmark.results.journal import Journal, read_journal
 

@@ -14,16 +14,16 @@ from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import OBJECTS
-from cclmark.plan.object_calls import calls_of, chosen_calls
+from cclmark.kinds.objects.plan import calls_of, chosen_calls
 from cclmark.plan.sizes import format_size, sweep
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
-from cclmark.report.formats.exporter import Exporter
+from cclmark.document.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.objects_table import ObjectTable
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.results.kinds import ObjectResult
+from cclmark.document.paint import ansi, unpainted
+from cclmark.kinds.objects.result import ObjectResult
 from cclmark.results.schema import Settings
 
 _MOST_USUAL_RANKS = 4  # of the host

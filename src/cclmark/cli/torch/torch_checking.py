@@ -11,17 +11,17 @@ from cclmark.errors import UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
-from cclmark.plan.checks import chosen_checks
+from cclmark.kinds.check.plan import chosen_checks
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import CHECK
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
-from cclmark.report.formats.exporter import Exporter
+from cclmark.document.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
 from cclmark.report.kinds.check_table import CheckTable
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.results.kinds import CheckResult
+from cclmark.document.paint import ansi, unpainted
+from cclmark.kinds.check.result import CheckResult
 from cclmark.results.schema import Settings
 
 _USUAL_RANKS = 4

@@ -19,7 +19,7 @@ from cclmark.printable import plain
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import Recorder, recording
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.results.kinds import CaseResult, Result, TransferResult
+from cclmark.results.item_results import CaseResult, Result, TransferResult
 from cclmark.results.schema import (
     Condition,
     Explanation,

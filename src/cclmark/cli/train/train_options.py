@@ -9,7 +9,7 @@ import click
 from cclmark.cli.numbers import RealNumber, WholeNumber
 from cclmark.cli.options import METHOD, OPERATION, Flags, changed, option
 from cclmark.cli.step_options import StepFlags
-from cclmark.plan.training_choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
+from cclmark.kinds.train.plan import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
 
 _SHARED = Flags.__dataclass_fields__
 _STEPS = StepFlags.__dataclass_fields__

@@ -17,17 +17,17 @@ from cclmark.launch.request import Request
 from cclmark.plan.items import TRAIN
 from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime
 from cclmark.plan.models import Model, find_model
-from cclmark.plan.training_choices import DDP, LEARNING_RATES, NONE, PIPELINE
-from cclmark.plan.trainings import Training, check_training, dtype_called, trainings_of
+from cclmark.kinds.train.plan import DDP, LEARNING_RATES, NONE, PIPELINE
+from cclmark.kinds.train.plan import Training, check_training, dtype_called, trainings_of
 from cclmark.plan.variants import DEFAULT, PROCESS, Assignment, Variant
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
-from cclmark.report.formats.exporter import Exporter
+from cclmark.document.exporter import Exporter
 from cclmark.report.journal_text import exporter_of
-from cclmark.report.kinds.kind import View
-from cclmark.report.wording.paint import ansi, unpainted
-from cclmark.results.kinds import TrainingResult
+from cclmark.document.kind import View
+from cclmark.document.paint import ansi, unpainted
+from cclmark.kinds.train.result import TrainingResult
 from cclmark.run import locate
 from cclmark.tune.environment_file import read_shell
 

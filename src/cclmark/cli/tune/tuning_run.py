@@ -35,7 +35,7 @@ from cclmark.plan.durations import parse_duration
 from cclmark.plan.items import EXPERIMENT, items_of
 from cclmark.plan.libraries import MPI
 from cclmark.plan.operations import count_for_size, size_for_count
-from cclmark.plan.trials import trials_of
+from cclmark.kinds.experiment.plan import trials_of
 from cclmark.plan.variants import DEFAULT
 from cclmark.recording.environment_tuning import EnvironmentRequest, EnvironmentTuning
 from cclmark.recording.joining import joined
@@ -48,7 +48,7 @@ from cclmark.recording.trial_resuming import EarlierTrials
 from cclmark.recording.tuning import TuneRequest, Tuning, check_directory
 from cclmark.report.kinds.tune_table import TuneTable, lines_of
 from cclmark.report.lists.sm_cost_lines import sm_cost_lines
-from cclmark.report.wording.paint import ansi, unpainted
+from cclmark.document.paint import ansi, unpainted
 from cclmark.tune import mpich_selection, open_mpi_rules
 from cclmark.tune.environment_result import EnvironmentResult
 from cclmark.tune.mpi_target import MpichTarget, OpenMpiTarget

@@ -29,20 +29,21 @@ from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.plan.ranges import in_ranges
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.report.charts.naming import Run
-from cclmark.report.columns import Cell, ColumnKind
-from cclmark.report.document.blocks import Document, Finding, RunContent, Table
-from cclmark.report.document.case_fields import case_fields
-from cclmark.report.document.fields import Field, Fields
-from cclmark.report.formats.openmetrics import Metric, Series, labels_of
-from cclmark.report.insights.insight_words import amount, listed
+from cclmark.document.naming import Run
+from cclmark.document.columns import Cell, ColumnKind
+from cclmark.document.blocks import Document, Finding, RunContent, Table
+from cclmark.document.case_fields import case_fields
+from cclmark.document.fields import Field, Fields
+from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.insight_words import amount, listed
 from cclmark.report.kinds.case_labels import case_labels
-from cclmark.report.kinds.kind import ReportKind, RunLabels
-from cclmark.report.wording.remarks import ending
-from cclmark.report.wording.text import counted, ranks_text
+from cclmark.document.kind import ReportKind, RunLabels
+from cclmark.document.remarks import ending
+from cclmark.document.text import counted, ranks_text
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import MemoryResult
-from cclmark.results.schema import Header, MemoryBuffer, MemoryStage
+from cclmark.kinds.memory.result import MemoryResult
+from cclmark.results.schema import Header
+from cclmark.kinds.memory.result import MemoryBuffer, MemoryStage
 
 _PAGES_NOTE = (
     "Host memory of a process: RSS counts every resident page in full, PSS divides a page by the "

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cclmark.plan.library_settings import find_setting
-from cclmark.results.kinds import MemoryResult
-from cclmark.results.schema import DeviceDescription, MemoryBuffer, MemoryStage
+from cclmark.kinds.memory.result import MemoryResult
+from cclmark.results.schema import DeviceDescription
+from cclmark.kinds.memory.result import MemoryBuffer, MemoryStage
 
 GIVEN_BACK = "communicator destroyed"
 ALLOCATED = "buffers allocated"

@@ -8,20 +8,21 @@ from typing import cast
 
 from cclmark.analysis.overlap_summaries import OverlapSummary, SlowDown, summaries_of
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
-from cclmark.plan.work_beside import MATMUL
+from cclmark.kinds.overlap.plan import MATMUL
 from cclmark.printable import plain
-from cclmark.report.charts.chart_model import Chart, ChartCurve, Level, Lines, key_of
-from cclmark.report.charts.naming import Run
-from cclmark.report.document.blocks import Block, Document, Facts, Finding, RunContent, Table
-from cclmark.report.document.case_fields import CASE_LABELS, case_fields, explained_fields
-from cclmark.report.document.fields import Field, Fields
-from cclmark.report.insights.insight_words import amount
-from cclmark.report.kinds.kind import ReportKind
-from cclmark.report.wording.slow_downs import ratio_text, size_text, slow_down_text
-from cclmark.report.wording.text import BYTES_PER_GB, counted, format_time_us
+from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
+from cclmark.document.naming import Run
+from cclmark.document.blocks import Block, Document, Facts, Finding, RunContent, Table
+from cclmark.document.case_fields import CASE_LABELS, case_fields, explained_fields
+from cclmark.document.fields import Field, Fields
+from cclmark.document.insight_words import amount
+from cclmark.document.kind import ReportKind
+from cclmark.document.slow_downs import ratio_text, size_text, slow_down_text
+from cclmark.document.text import BYTES_PER_GB, counted, format_time_us
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import OverlapResult
-from cclmark.results.schema import Header, OverlapFigures
+from cclmark.kinds.overlap.result import OverlapResult
+from cclmark.results.schema import Header
+from cclmark.kinds.overlap.result import OverlapFigures
 
 _PERCENT = 100
 _TERA = 1e12

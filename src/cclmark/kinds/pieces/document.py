@@ -8,23 +8,24 @@ from typing import NamedTuple, cast
 
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES
-from cclmark.plan.piece_cases import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
+from cclmark.kinds.pieces.plan import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.report.charts.chart_model import ChartCurve, Lines, key_of
-from cclmark.report.charts.naming import Run
-from cclmark.report.columns import Cell
-from cclmark.report.document.blocks import Block, Document, Finding, RunContent, Table
-from cclmark.report.document.case_fields import case_fields, summary_fields
-from cclmark.report.document.fields import Field, Fields
-from cclmark.report.formats.openmetrics import Metric, Series, labels_of
-from cclmark.report.insights.insight_words import amount
+from cclmark.document.chart_model import ChartCurve, Lines, key_of
+from cclmark.document.naming import Run
+from cclmark.document.columns import Cell
+from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
+from cclmark.document.case_fields import case_fields, summary_fields
+from cclmark.document.fields import Field, Fields
+from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.insight_words import amount
 from cclmark.report.kinds.case_columns import method_cell
 from cclmark.report.kinds.case_labels import case_labels
-from cclmark.report.kinds.kind import ReportKind, RunLabels
-from cclmark.report.wording.text import BYTES_PER_GB, format_time_us, half_width_text
-from cclmark.results.kinds import PieceResult
-from cclmark.results.schema import Header, PieceRow
+from cclmark.document.kind import ReportKind, RunLabels
+from cclmark.document.text import BYTES_PER_GB, format_time_us, half_width_text
+from cclmark.kinds.pieces.result import PieceResult
+from cclmark.results.schema import Header
+from cclmark.kinds.pieces.result import PieceRow
 
 _HEAD = ("pieces", "as", "each", "time µs", "±%", "algbw", "busbw", "ratio (95 %)", "wrong")
 _SIDES = "><>>>>>>>"

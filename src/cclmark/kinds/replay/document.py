@@ -18,19 +18,19 @@ from cclmark.kinds.replay.figures import (
     way_of,
 )
 from cclmark.kinds.replay.references import reference_lines
-from cclmark.plan.replay_choices import DROP, FITTED, FIXED, KEEP, LARGE_ERROR, NEAREST
-from cclmark.plan.replays import OriginalStep, Replay
+from cclmark.kinds.replay.plan import DROP, FITTED, FIXED, KEEP, LARGE_ERROR, NEAREST
+from cclmark.kinds.replay.plan import OriginalStep, Replay
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
-from cclmark.report.charts.naming import Run
-from cclmark.report.document.blocks import Bars, Block, Document, Finding, RunContent, Table
-from cclmark.report.document.fields import Field, Fields
-from cclmark.report.insights.insight_words import amount
-from cclmark.report.kinds.kind import ReportKind
-from cclmark.report.wording.text import TWO_ROUNDS, counted
+from cclmark.document.naming import Run
+from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
+from cclmark.document.fields import Field, Fields
+from cclmark.document.insight_words import amount
+from cclmark.document.kind import ReportKind
+from cclmark.document.text import TWO_ROUNDS, counted
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import ReplayResult
+from cclmark.kinds.replay.result import ReplayResult
 from cclmark.results.schema import Header
 
 _MS_PER_S = 1e3

@@ -10,9 +10,10 @@ from cclmark.kinds.replay.figures import ReplaySummary
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import OPERATIONS, info_of
 from cclmark.references.match import Match
-from cclmark.report.wording.reference_notes import ReferenceNotes
-from cclmark.report.wording.text import counted
-from cclmark.results.schema import Header, ReplayedOperation, Summary
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.text import counted
+from cclmark.results.schema import Header, Summary
+from cclmark.kinds.replay.result import ReplayedOperation
 
 _MS_PER_S = 1e3
 _MOST_NAMES = 2

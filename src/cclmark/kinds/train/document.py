@@ -9,28 +9,20 @@ from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import StepRun, slowest_of
 from cclmark.kinds.train.figures import RoundFigures, TrainingSummary, figures_of, summaries_of
 from cclmark.plan.sizes import format_size
-from cclmark.plan.training_choices import (
-    COMPILABLE,
-    DDP,
-    EXPERT,
-    MIXED,
-    PARALLELISMS,
-    PIPELINE,
-    ZERO1,
-)
-from cclmark.plan.trainings import Training
+from cclmark.kinds.train.plan import COMPILABLE, DDP, EXPERT, MIXED, PARALLELISMS, PIPELINE, ZERO1
+from cclmark.kinds.train.plan import Training
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
-from cclmark.report.charts.chart_model import ChartCurve, Lines
-from cclmark.report.charts.naming import Run
-from cclmark.report.document.blocks import Bars, Block, Document, Finding, RunContent, Table
-from cclmark.report.document.fields import Field, Fields
-from cclmark.report.insights.insight_words import amount
-from cclmark.report.kinds.kind import ReportKind
-from cclmark.report.wording.step_words import PARTS, STEP, interval_text, ms_text, part_texts
-from cclmark.report.wording.text import TWO_ROUNDS
+from cclmark.document.chart_model import ChartCurve, Lines
+from cclmark.document.naming import Run
+from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
+from cclmark.document.fields import Field, Fields
+from cclmark.document.insight_words import amount
+from cclmark.document.kind import ReportKind
+from cclmark.document.step_words import PARTS, STEP, interval_text, ms_text, part_texts
+from cclmark.document.text import TWO_ROUNDS
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import TrainingResult
+from cclmark.kinds.train.result import TrainingResult
 from cclmark.results.schema import DeviceDescription, Header
 
 _LONGEST_NAME = 48

@@ -11,10 +11,10 @@ from cclmark.analysis.peaks import total_peak
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
 from cclmark.analysis.statistics import median, median_interval
 from cclmark.analysis.steps import StepFigures, limiting_rank, slowest_of
-from cclmark.plan.training_choices import PRODUCT_BYTES
-from cclmark.plan.trainings import Training
+from cclmark.kinds.train.plan import PRODUCT_BYTES
+from cclmark.kinds.train.plan import Training
 from cclmark.plan.variants import Variant
-from cclmark.results.kinds import TrainingResult
+from cclmark.kinds.train.result import TrainingResult
 from cclmark.results.schema import DeviceDescription
 
 _LEAST_ROUNDS = 2

@@ -13,7 +13,7 @@ from cclmark.analysis.statistics import median, quantile
 from cclmark.analysis.summary import ACROSS_RANKS, chosen_times, combine
 from cclmark.plan.operations import OPERATIONS, moves_data
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.chart_model import (
+from cclmark.document.chart_model import (
     Boxes,
     BoxSeries,
     Chart,
@@ -23,12 +23,12 @@ from cclmark.report.charts.chart_model import (
     Lines,
     Mark,
 )
-from cclmark.report.charts.naming import ChartGroup, CurveKey, Run, colours, curve_names
-from cclmark.report.charts.spread import BoxPlot, beyond, spread_limits
-from cclmark.report.insights.insight_words import listed, on_host_alone
-from cclmark.report.wording.definitions import definitions_of
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
-from cclmark.results.kinds import CaseResult
+from cclmark.document.naming import ChartGroup, CurveKey, Run, colours, curve_names
+from cclmark.document.spread import BoxPlot, beyond, spread_limits
+from cclmark.document.insight_words import listed, on_host_alone
+from cclmark.document.definitions import definitions_of
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Summary
 
 _MOST_RANK_ROWS = 48

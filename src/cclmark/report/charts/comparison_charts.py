@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from cclmark.analysis.compare import Compared
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.chart_model import ChartCurve, Level, Lines
+from cclmark.document.chart_model import ChartCurve, Level, Lines
 from cclmark.report.comparison import Comparison
-from cclmark.report.wording.text import format_time_us
+from cclmark.document.text import format_time_us
 
 
 def ratio_charts(comparison: Comparison, mark: str = "") -> list[Lines]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from cclmark.analysis.pair_results import sweeps
 from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.cells import device_names, extremes, least_span
-from cclmark.report.charts.chart_model import Chart, ChartCurve, Heat, Lines, key_of
+from cclmark.document.cells import device_names, extremes, least_span
+from cclmark.document.chart_model import Chart, ChartCurve, Heat, Lines, key_of
 from cclmark.report.kinds.matrix import figure
 from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, meaning_of, names_of
-from cclmark.report.wording.text import BYTES_PER_GB
+from cclmark.document.text import BYTES_PER_GB
 from cclmark.results.journal import Journal
 
 

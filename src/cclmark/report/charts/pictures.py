@@ -10,7 +10,7 @@ from typing import Any
 
 from cclmark.errors import MissingError
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.chart_model import Boxes, BoxSeries, Chart, ChartCurve, Heat, Lines
+from cclmark.document.chart_model import Boxes, BoxSeries, Chart, ChartCurve, Heat, Lines
 
 # As on the page: Okabe and Ito's colours, distinguishable with any colour vision.
 _COLOURS = (

@@ -12,11 +12,11 @@ from cclmark.analysis.transfer_results import Deviation, figures
 from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.report.charts.cells import extremes, least_span
-from cclmark.report.charts.chart_model import Chart, ChartCurve, Heat, Lines, key_of
+from cclmark.document.cells import extremes, least_span
+from cclmark.document.chart_model import Chart, ChartCurve, Heat, Lines, key_of
 from cclmark.report.kinds.matrix import Matrix, MatrixCell, MatrixCollector, figure
-from cclmark.report.wording.deviations import relative
-from cclmark.report.wording.text import BYTES_PER_GB
+from cclmark.document.deviations import relative
+from cclmark.document.text import BYTES_PER_GB
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Relation
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cclmark.errors import UsageError
-from cclmark.report.case_formats import CASE_FORMATS
+from cclmark.document.case_formats import CASE_FORMATS
 from cclmark.report.journal_text import formats_of, replayed
 from cclmark.report.kinds import report_kind
-from cclmark.report.wording.reference_notes import Load, no_references
+from cclmark.document.reference_notes import Load, no_references
 from cclmark.results.journal import Journal
 
 # A journal and its name in messages.

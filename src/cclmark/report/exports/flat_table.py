@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cclmark.errors import UsageError
-from cclmark.report.columns import Cell, Column, Layout, Row, columns
+from cclmark.document.columns import Cell, Column, Layout, Row, columns
 from cclmark.report.kinds import report_kind
 from cclmark.report.kinds.step_columns import STEP_COLUMNS, step_run_cells
 from cclmark.results.journal import Journal

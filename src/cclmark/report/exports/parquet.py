@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from cclmark.errors import MissingError
-from cclmark.report.columns import Cell, Column, Row
+from cclmark.document.columns import Cell, Column, Row
 from cclmark.report.exports.flat_table import FlatTable
 
 _GROUP = 65536  # rows held in memory as cells at a time

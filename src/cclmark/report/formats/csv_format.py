@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 
 from cclmark.printable import plain
-from cclmark.report.columns import Cell, Layout
-from cclmark.results.kinds import Result
+from cclmark.document.columns import Cell, Layout
+from cclmark.results.item_results import Result
 from cclmark.results.schema import Footer, Header, Profile
 
 # A spreadsheet reads a cell with this beginning as a formula.

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from cclmark.results.kinds import Result
+from cclmark.results.item_results import Result
 from cclmark.results.schema import Condition, Footer, Header, Paths, Profile
 
 JsonValue = dict[str, "JsonValue"] | list["JsonValue"] | str | int | float | bool | None

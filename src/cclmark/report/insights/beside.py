@@ -10,15 +10,15 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.references.match import LEAST_JUDGED_BYTES
 from cclmark.references.restrictions import restrictions
-from cclmark.report.insights.insight_words import Insight, InsightKind, listed
-from cclmark.report.wording.reference_notes import (
+from cclmark.document.insight_words import Insight, InsightKind, listed
+from cclmark.document.reference_notes import (
     ReferenceNotes,
     latency_text,
     share_text,
     verdict_of,
     verdict_text,
 )
-from cclmark.report.wording.remarks import convergence_text
+from cclmark.document.remarks import convergence_text
 from cclmark.results.journal import Journal
 
 _LOW_SHARE = 0.6  # of the link limit, at the best size of a large sweep

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from cclmark.analysis.copies import checks_of
 from cclmark.analysis.limits import link_limit
-from cclmark.report.charts.naming import Run
+from cclmark.document.naming import Run
 from cclmark.report.insights.beside import of_limits, of_references, of_restrictions
 from cclmark.report.insights.curves import of_courses, of_libraries
-from cclmark.report.insights.insight_words import Insight
+from cclmark.document.insight_words import Insight
 from cclmark.report.insights.noise import of_noise
 from cclmark.report.insights.ran import of_what_ran
-from cclmark.report.insights.soundness import of_checks, of_completeness, of_data
+from cclmark.document.soundness import of_checks, of_completeness, of_data
 from cclmark.report.insights.standing_out import of_copies, of_pairs, of_ranks
-from cclmark.report.wording.deviations import checks_text
-from cclmark.report.wording.launches import all_launches_in_words
+from cclmark.document.deviations import checks_text
+from cclmark.document.launches import all_launches_in_words
 
 _LAUNCH_ADVICE = "The time of a call includes the host's work to start it; graphs avoid that cost."
 

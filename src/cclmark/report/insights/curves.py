@@ -10,7 +10,7 @@ from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.plan.libraries import title_of
 from cclmark.plan.library_settings import algorithm_settings
 from cclmark.plan.sizes import format_size
-from cclmark.report.insights.insight_words import (
+from cclmark.document.insight_words import (
     MOST_NAMED,
     Insight,
     listed,
@@ -18,10 +18,10 @@ from cclmark.report.insights.insight_words import (
     on_host_alone,
     rate_words,
 )
-from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_of
-from cclmark.report.wording.text import format_time_us
+from cclmark.document.reference_notes import ReferenceNotes, verdict_of
+from cclmark.document.text import format_time_us
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 
 _LEAST_TIMES = 1.1  # times the time of the fastest library
 

@@ -13,10 +13,10 @@ from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.references.match import LEAST_JUDGED_BYTES
-from cclmark.report.charts.naming import Run
-from cclmark.report.insights.insight_words import amount
-from cclmark.report.wording.remarks import convergence_text, half_peak_text
-from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
+from cclmark.document.naming import Run
+from cclmark.document.insight_words import amount
+from cclmark.document.remarks import convergence_text, half_peak_text
+from cclmark.document.text import BYTES_PER_GB, format_time_us
 from cclmark.results.schema import Relation
 
 _MOST_APART = 2.0  # ratio of the rates of links of one kind, for a range

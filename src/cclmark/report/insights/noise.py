@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from cclmark.analysis.device_time import converged
 from cclmark.analysis.irregularities import noisy
-from cclmark.report.insights.insight_words import Insight, amount, described
-from cclmark.report.wording.remarks import unsettled_text
+from cclmark.document.insight_words import Insight, amount, described
+from cclmark.document.remarks import unsettled_text
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 
 _LEAST_UNSURE = 0.05  # of a median: half the width of its 95 % interval
 _LONGER = "Measure longer (--max-time), or with nothing else at work on the machine."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cclmark.analysis.path_warnings import path_warnings
-from cclmark.report.insights.insight_words import (
+from cclmark.document.insight_words import (
     MOST_NAMED,
     Insight,
     amount,
@@ -14,7 +14,7 @@ from cclmark.report.insights.insight_words import (
     sentence,
 )
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 
 
 def of_what_ran(journal: Journal) -> Iterator[Insight]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cclmark.report.insights.insight_words import MOST_NAMED, Insight, listed
-from cclmark.report.wording.definitions import (
+from cclmark.document.insight_words import MOST_NAMED, Insight, listed
+from cclmark.document.definitions import (
     Definitions,
     definition_lines,
     definition_of,

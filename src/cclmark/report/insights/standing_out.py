@@ -11,8 +11,8 @@ from cclmark.analysis.outliers import LEAST_VALUES
 from cclmark.analysis.pair_results import PairDeviation, PairSweep, pair_outliers, sweeps
 from cclmark.plan.sizes import format_size
 from cclmark.references.copy_matching import slowest_matches
-from cclmark.report.charts.cells import device_names
-from cclmark.report.insights.insight_words import (
+from cclmark.document.cells import device_names
+from cclmark.document.insight_words import (
     MOST_NAMED,
     Insight,
     InsightKind,
@@ -20,14 +20,14 @@ from cclmark.report.insights.insight_words import (
     device_words,
     on_host_alone,
 )
-from cclmark.report.wording.deviations import deviation_text, relative, series_title
-from cclmark.report.wording.reference_notes import (
+from cclmark.document.deviations import deviation_text, relative, series_title
+from cclmark.document.reference_notes import (
     ReferenceNotes,
     share_text,
     verdict_of,
     verdict_text,
 )
-from cclmark.report.wording.text import format_time_us
+from cclmark.document.text import format_time_us
 from cclmark.results.journal import Journal
 
 _LATENCY_BYTES = 64 << 10

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from cclmark.report.kinds.kind import ReportKind
+from cclmark.document.kind import ReportKind
 
 _ROOMS = frozenset({"memory", "overlap", "pieces", "replay", "train"})
 

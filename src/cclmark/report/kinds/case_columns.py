@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from cclmark.plan.cases import Case
-from cclmark.report.columns import Cell, Column, Layout, Row, columns
-from cclmark.report.wording.device_labels import device_labels, labels
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
-from cclmark.results.kinds import CaseResult
+from cclmark.document.columns import Cell, Column, Layout, Row, columns
+from cclmark.document.device_labels import device_labels, labels
+from cclmark.document.text import BYTES_PER_GB, US_PER_S
+from cclmark.results.item_results import CaseResult
 from cclmark.results.method import unusual_method
 from cclmark.results.schema import Explanation, Header, Summary
 

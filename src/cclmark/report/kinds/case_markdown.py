@@ -9,26 +9,26 @@ import msgspec
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.plan.sizes import format_size
-from cclmark.report.formats.markdown import escape, notice_paragraph
+from cclmark.document.markdown import escape, notice_paragraph
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
-from cclmark.report.side_by_side import cells, heads, size_of, title
-from cclmark.report.wording.connection_words import connection_lines
-from cclmark.report.wording.explained import explained_lines
-from cclmark.report.wording.head import binding_lines, buffer_lines, method_of, origin_of
-from cclmark.report.wording.launches import launches_in_words
-from cclmark.report.wording.reference_notes import ReferenceNotes, latency_text
-from cclmark.report.wording.remarks import (
+from cclmark.document.side_by_side import cells, heads, size_of, title
+from cclmark.document.connection_words import connection_lines
+from cclmark.document.explained import explained_lines
+from cclmark.document.head import binding_lines, buffer_lines, method_of, origin_of
+from cclmark.document.launches import launches_in_words
+from cclmark.document.reference_notes import ReferenceNotes, latency_text
+from cclmark.document.remarks import (
     ending,
     half_peak_text,
     marks_text,
     planned_results,
     problems,
 )
-from cclmark.report.wording.staging import staged_legend, staged_mark
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted
+from cclmark.document.staging import staged_legend, staged_mark
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Footer, Header, Paths
 
 _PLACEMENT = ("time (us)", "algbw (GB/s)", "busbw (GB/s)", "wrong")

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from cclmark.analysis.limits import link_limit
-from cclmark.report.charts.chart_model import marked
+from cclmark.document.chart_model import marked
 from cclmark.report.charts.collective_charts import collective_charts
-from cclmark.report.charts.naming import Run, group_titles, groups_of
+from cclmark.document.naming import Run, group_titles, groups_of
 from cclmark.report.charts.pair_charts import pair_charts
-from cclmark.report.columns import Cell
+from cclmark.document.columns import Cell
 from cclmark.report.kinds.case_columns import COLUMNS, case_cells
-from cclmark.report.page.page import Section
-from cclmark.report.wording.definitions import definition_lines, definitions_of
-from cclmark.report.wording.staging import STAGED_NOTE, staged_mark
-from cclmark.results.kinds import CaseResult
+from cclmark.document.page.page import Section
+from cclmark.document.definitions import definition_lines, definitions_of
+from cclmark.document.staging import STAGED_NOTE, staged_mark
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Header
 
 _SLUG = str.maketrans({" ": "-", ".": "-"})

@@ -15,25 +15,25 @@ from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 from cclmark.report.insights.curves import of_kinks
 from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
-from cclmark.report.side_by_side import side_by_side
-from cclmark.report.wording.connection_words import connection_lines
-from cclmark.report.wording.explained import explained_lines
-from cclmark.report.wording.head import method_of, opening_lines
-from cclmark.report.wording.launches import launches_in_words
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.reference_notes import ReferenceNotes, latency_text, verdict_of
-from cclmark.report.wording.remarks import (
+from cclmark.document.side_by_side import side_by_side
+from cclmark.document.connection_words import connection_lines
+from cclmark.document.explained import explained_lines
+from cclmark.document.head import method_of, opening_lines
+from cclmark.document.launches import launches_in_words
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.reference_notes import ReferenceNotes, latency_text, verdict_of
+from cclmark.document.remarks import (
     convergence_text,
     half_peak_text,
     marks_text,
     planned_results,
     unsettled_text,
 )
-from cclmark.report.wording.staging import staged_legend, staged_mark
-from cclmark.report.wording.text import counted, format_time_us
-from cclmark.report.wording.why import why_lines
+from cclmark.document.staging import staged_legend, staged_mark
+from cclmark.document.text import counted, format_time_us
+from cclmark.document.why import why_lines
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation, Footer, Header, Paths, Settings, Summary
 
 _LEAD_COLUMNS = {"cycle": 5, "size": 10, "count": 11, "dtype": 8, "op": 4, "root": 4}

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cclmark.report.columns import Cell
-from cclmark.report.formats.exporter import Exporter
-from cclmark.report.insights.insight_words import amount
+from cclmark.document.columns import Cell
+from cclmark.document.exporter import Exporter
+from cclmark.document.insight_words import amount
 from cclmark.report.kinds.check_columns import CHECK_LAYOUT
 from cclmark.report.kinds.check_metrics import CHECK_METRICS, measure_check
-from cclmark.report.kinds.kind import ReportKind, View, later
-from cclmark.report.wording.head import method_of
+from cclmark.document.kind import ReportKind, View, later
+from cclmark.document.head import method_of
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CheckResult
+from cclmark.kinds.check.result import CheckResult
 
 if TYPE_CHECKING:
-    from cclmark.report.charts.naming import Run
+    from cclmark.document.naming import Run
 
 
 def _table(view: View) -> Exporter[CheckResult]:

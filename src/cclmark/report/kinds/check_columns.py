@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cclmark.report.columns import Cell, Layout, columns
+from cclmark.document.columns import Cell, Layout, columns
 from cclmark.report.kinds.check_table import verdict_of_check
-from cclmark.results.kinds import CheckResult
+from cclmark.kinds.check.result import CheckResult
 
 CHECK_COLUMNS = ("check", "backend", "verdict", "duration_ms", "reason")
 

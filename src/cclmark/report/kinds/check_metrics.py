@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cclmark.report.formats.openmetrics import Metric, Series, labels_of
-from cclmark.report.kinds.kind import RunLabels
-from cclmark.results.kinds import CheckResult
+from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.kind import RunLabels
+from cclmark.kinds.check.result import CheckResult
 
 CHECK_METRICS = (
     Metric("cclmark_check_ok", "", "1 for a check that passed, 0 for one that failed."),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cclmark.plan.checks import CHECKS
+from cclmark.kinds.check.plan import CHECKS
 from cclmark.printable import plain
-from cclmark.report.formats.markdown import escape, notice_paragraph
-from cclmark.report.wording.head import opening_lines
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.remarks import ending, planned_results
-from cclmark.results.kinds import CheckResult
-from cclmark.results.schema import CheckedValue, Footer, Header
+from cclmark.document.markdown import escape, notice_paragraph
+from cclmark.document.head import opening_lines
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.remarks import ending, planned_results
+from cclmark.kinds.check.result import CheckResult
+from cclmark.kinds.check.result import CheckedValue
+from cclmark.results.schema import Footer, Header
 
 _WORDS = {"ok": "pass", "unsupported": "unsupported", "failed": "FAIL"}
 _STYLES = {"ok": "green", "unsupported": "yellow", "failed": "red"}

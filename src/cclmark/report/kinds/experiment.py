@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from cclmark.report.formats.exporter import Exporter
-from cclmark.report.insights.insight_words import amount
+from cclmark.document.exporter import Exporter
+from cclmark.document.insight_words import amount
 from cclmark.report.kinds.experiment_columns import TRIALS
 from cclmark.report.kinds.experiment_metrics import EXPERIMENT_METRICS, measure_trial
-from cclmark.report.kinds.kind import ReportKind, View, later
-from cclmark.report.wording.head import method_of
+from cclmark.document.kind import ReportKind, View, later
+from cclmark.document.head import method_of
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import TrialResult
+from cclmark.kinds.experiment.result import TrialResult
 
 PAGE_COLUMNS = (
     *("variant", "round", "operation", "ccl", "ranks", "dtype", "reduction", "root", "placement"),

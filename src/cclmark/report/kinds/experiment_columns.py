@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from cclmark.report.columns import Cell, Layout, Row, columns
+from cclmark.document.columns import Cell, Layout, Row, columns
 from cclmark.report.kinds.case_columns import explained_cells, figure_cells, what_cells
-from cclmark.report.wording.text import US_PER_S
-from cclmark.results.kinds import TrialResult
+from cclmark.document.text import US_PER_S
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.results.schema import Header
 
 _OF_TRIAL = (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cclmark.report.formats.openmetrics import Metric, Series, labels_of
+from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.report.kinds.case_labels import case_labels
-from cclmark.report.kinds.kind import RunLabels
-from cclmark.results.kinds import TrialResult
+from cclmark.document.kind import RunLabels
+from cclmark.kinds.experiment.result import TrialResult
 
 EXPERIMENT_METRICS = (
     Metric("cclmark_trial_time_seconds", "seconds", "Median time of one operation with a variant."),

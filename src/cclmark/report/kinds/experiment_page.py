@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from cclmark.analysis.experiments import Experiment, VariantResult, experiment_of
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import Variant
-from cclmark.report.charts.chart_model import Heat, key_of, marked
-from cclmark.report.charts.naming import Run
-from cclmark.report.columns import Cell
-from cclmark.report.insights.insight_words import Insight, sentence
-from cclmark.report.insights.soundness import of_completeness
+from cclmark.document.chart_model import Heat, key_of, marked
+from cclmark.document.naming import Run
+from cclmark.document.columns import Cell
+from cclmark.document.insight_words import Insight, sentence
+from cclmark.document.soundness import of_completeness
 from cclmark.report.kinds.experiment_columns import TRIALS, trial_cells
-from cclmark.report.page.page import Section
-from cclmark.report.wording.remarks import conclusion_lines
+from cclmark.document.page.page import Section
+from cclmark.document.remarks import conclusion_lines
 from cclmark.report.wording.variant_words import (
     best_lines,
     groups_of,
@@ -27,7 +27,7 @@ from cclmark.report.wording.variant_words import (
     speed_up_text,
     variant_name,
 )
-from cclmark.results.kinds import TrialResult
+from cclmark.kinds.experiment.result import TrialResult
 
 _LEAST_SPAN_PERCENT = 10.0
 _CERTAIN = ("faster", "slower")

@@ -8,11 +8,11 @@ from cclmark.analysis.experiments import Experiment, VariantResult, experiment_o
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import Variant
 from cclmark.printable import plain
-from cclmark.report.grid import grid_lines, usual_width
-from cclmark.report.insights.insight_words import sentence
-from cclmark.report.wording.head import method_of, opening_lines
-from cclmark.report.wording.paint import HEAT_STEPS, Paint, unpainted
-from cclmark.report.wording.remarks import conclusion_lines, ending_line
+from cclmark.document.grid import grid_lines, usual_width
+from cclmark.document.insight_words import sentence
+from cclmark.document.head import method_of, opening_lines
+from cclmark.document.paint import HEAT_STEPS, Paint, unpainted
+from cclmark.document.remarks import conclusion_lines, ending_line
 from cclmark.report.wording.variant_words import (
     best_lines,
     default_time_text,
@@ -26,7 +26,7 @@ from cclmark.report.wording.variant_words import (
     speed_up_text,
     variant_name,
 )
-from cclmark.results.kinds import TrialResult
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.results.schema import Explanation, Footer, Header
 
 _SPAN = math.log(1.25)  # a factor with the strongest colour

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
-from cclmark.report.wording.remarks import closing, comment_lines, problem_lines, series
-from cclmark.report.wording.text import BYTES_PER_GB
-from cclmark.results.kinds import CaseResult
+from cclmark.document.remarks import closing, comment_lines, problem_lines, series
+from cclmark.document.text import BYTES_PER_GB
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Footer, Header, Summary
 
 

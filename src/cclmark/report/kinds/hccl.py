@@ -5,9 +5,9 @@ from __future__ import annotations
 from cclmark.plan.cases import Case
 from cclmark.printable import plain
 from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
-from cclmark.report.wording.remarks import closing, problem_lines, series
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
-from cclmark.results.kinds import CaseResult
+from cclmark.document.remarks import closing, problem_lines, series
+from cclmark.document.text import BYTES_PER_GB, US_PER_S
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Footer, Header, Summary
 
 # The spelling ``aveg_time`` is hccl_test's; parsers search for it.

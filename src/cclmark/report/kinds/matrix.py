@@ -12,9 +12,9 @@ from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, 
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
 from cclmark.printable import plain
-from cclmark.report.wording.device_labels import labels, of_several_kinds
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted
-from cclmark.results.kinds import TransferResult
+from cclmark.document.device_labels import labels, of_several_kinds
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Header
 
 Pair = tuple[int, int]

@@ -16,10 +16,10 @@ import re
 from dataclasses import dataclass, field
 
 from cclmark.report.kinds.placement_rows import PlacementRow, RowCollector
-from cclmark.report.wording.head import buffer_lines
-from cclmark.report.wording.remarks import closing, comment_lines, problem_lines
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, token
-from cclmark.results.kinds import CaseResult
+from cclmark.document.head import buffer_lines
+from cclmark.document.remarks import closing, comment_lines, problem_lines
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, token
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import DeviceDescription, Footer, Header
 
 _DTYPES = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cclmark.report.formats.exporter import Exporter
-from cclmark.report.insights.insight_words import amount
-from cclmark.report.kinds.kind import ReportKind, View, later
+from cclmark.document.exporter import Exporter
+from cclmark.document.insight_words import amount
+from cclmark.document.kind import ReportKind, View, later
 from cclmark.report.kinds.objects_columns import OBJECTS_LAYOUT
 from cclmark.report.kinds.objects_metrics import OBJECT_METRICS, measure_objects
-from cclmark.results.kinds import ObjectResult
+from cclmark.kinds.objects.result import ObjectResult
 
 PAGE_COLUMNS = (
     *("operation", "tensor_call", "backend", "ranks", "content", "size_bytes", "status", "reason"),

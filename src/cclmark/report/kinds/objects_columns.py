@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cclmark.report.columns import Cell, Layout, columns
-from cclmark.report.wording.text import US_PER_S
-from cclmark.results.kinds import ObjectResult
+from cclmark.document.columns import Cell, Layout, columns
+from cclmark.document.text import US_PER_S
+from cclmark.kinds.objects.result import ObjectResult
 
 _CALL = "operation tensor_call backend ranks content size_bytes status reason"
 _FIGURES = (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cclmark.report.formats.openmetrics import Metric, Series, labels_of
-from cclmark.report.kinds.kind import RunLabels
-from cclmark.results.kinds import ObjectResult
+from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.kind import RunLabels
+from cclmark.kinds.objects.result import ObjectResult
 
 OBJECT_METRICS = (
     Metric("cclmark_objects_seconds", "seconds", "Time of one call with objects."),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cclmark.plan.object_calls import FLAG
-from cclmark.report.charts.chart_model import Chart, ChartCurve, Level, Lines, key_of, marked
-from cclmark.report.charts.naming import Run
-from cclmark.report.columns import Cell
-from cclmark.report.insights.insight_words import Insight
-from cclmark.report.insights.soundness import of_completeness
+from cclmark.kinds.objects.plan import FLAG
+from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of, marked
+from cclmark.document.naming import Run
+from cclmark.document.columns import Cell
+from cclmark.document.insight_words import Insight
+from cclmark.document.soundness import of_completeness
 from cclmark.report.kinds.objects_columns import OBJECTS_LAYOUT, object_cells
-from cclmark.report.page.page import PageTable, Section
+from cclmark.document.page.page import PageTable, Section
 from cclmark.report.wording.object_words import (
     HEAD,
     cells_of,
@@ -23,8 +23,8 @@ from cclmark.report.wording.object_words import (
     size_text,
     wrong_lines,
 )
-from cclmark.report.wording.text import US_PER_S
-from cclmark.results.kinds import ObjectResult
+from cclmark.document.text import US_PER_S
+from cclmark.kinds.objects.result import ObjectResult
 
 
 def title_of_objects(runs: Sequence[Run]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cclmark.printable import plain
-from cclmark.report.formats.markdown import escape
-from cclmark.report.wording.head import opening_lines
+from cclmark.document.markdown import escape
+from cclmark.document.head import opening_lines
 from cclmark.report.wording.object_words import (
     HEAD,
     SIDES,
@@ -18,8 +18,8 @@ from cclmark.report.wording.object_words import (
     remarks_of,
     wrong_lines,
 )
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.results.kinds import ObjectResult
+from cclmark.document.paint import Paint, unpainted
+from cclmark.kinds.objects.result import ObjectResult
 from cclmark.results.schema import Footer, Header
 
 _MOST_WRONG = 8

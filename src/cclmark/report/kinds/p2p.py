@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from cclmark.analysis.copies import checks_of
-from cclmark.report.formats.exporter import Exporter
-from cclmark.report.insights.insight_words import amount, listed
-from cclmark.report.kinds.kind import ReportKind, View, later
+from cclmark.document.exporter import Exporter
+from cclmark.document.insight_words import amount, listed
+from cclmark.document.kind import ReportKind, View, later
 from cclmark.report.kinds.sample_columns import TRANSFER_SAMPLES
 from cclmark.report.kinds.transfer_columns import TRANSFERS
 from cclmark.report.kinds.transfer_metrics import TRANSFER_METRICS, measure_transfer
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 
 PAGE_COLUMNS = (
     *("measure", "scope", "means", "direction", "flows", "size_bytes", "status", "reason"),

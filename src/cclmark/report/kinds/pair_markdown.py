@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from cclmark.analysis.pair_results import PairSweep
 from cclmark.plan.sizes import format_size
-from cclmark.report.formats.markdown import escape
+from cclmark.document.markdown import escape
 from cclmark.report.kinds.matrix import figure
 from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, meaning_of
 from cclmark.report.kinds.pair_summary import GatheredPairs
-from cclmark.report.wording.head import binding_lines, buffer_lines, method_of
-from cclmark.report.wording.remarks import ending
-from cclmark.report.wording.text import BYTES_PER_GB
+from cclmark.document.head import binding_lines, buffer_lines, method_of
+from cclmark.document.remarks import ending
+from cclmark.document.text import BYTES_PER_GB
 from cclmark.results.schema import Footer
 
 

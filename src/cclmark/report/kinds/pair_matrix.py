@@ -9,7 +9,7 @@ from cclmark.analysis.pair_results import PairPoint, PairSweep
 from cclmark.plan.cases import Case
 from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
+from cclmark.document.text import BYTES_PER_GB, US_PER_S
 
 _LEAST_RANGE = 0.10  # of the median: smaller differences have nearly the same colour
 NOTES = {"skipped": "n/a", "wrong": "WRONG", "timeout": "hung"}

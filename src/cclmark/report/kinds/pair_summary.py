@@ -13,12 +13,12 @@ from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 from cclmark.report.kinds.matrix import figure
 from cclmark.report.kinds.pair_matrix import NOTES, names_of
-from cclmark.report.wording.deviations import relative
-from cclmark.report.wording.device_labels import labels, pair_name, way_between
-from cclmark.report.wording.explained_pairs import explained_pair_lines
-from cclmark.report.wording.remarks import planned_results, unsettled_text
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
-from cclmark.results.kinds import CaseResult
+from cclmark.document.deviations import relative
+from cclmark.document.device_labels import labels, pair_name, way_between
+from cclmark.document.explained_pairs import explained_pair_lines
+from cclmark.document.remarks import planned_results, unsettled_text
+from cclmark.document.text import BYTES_PER_GB, US_PER_S
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation, Header
 
 _MOST_NAMED = 10

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from cclmark.analysis.pair_results import PairSweep
 from cclmark.plan.sizes import format_size
-from cclmark.report.chart import MARKS, curves
-from cclmark.report.grid import grid_lines, hidden_line, usual_width, visible_width
+from cclmark.document.chart import MARKS, curves
+from cclmark.document.grid import grid_lines, hidden_line, usual_width, visible_width
 from cclmark.report.kinds.matrix import figure
 from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, meaning_of
 from cclmark.report.kinds.pair_summary import GatheredPairs, PairSummary
-from cclmark.report.wording.head import method_of, opening_lines
-from cclmark.report.wording.paint import HEAT_STEPS, Paint, unpainted
-from cclmark.report.wording.text import BYTES_PER_GB
+from cclmark.document.head import method_of, opening_lines
+from cclmark.document.paint import HEAT_STEPS, Paint, unpainted
+from cclmark.document.text import BYTES_PER_GB
 from cclmark.results.schema import Footer
 
 _BETWEEN = 4

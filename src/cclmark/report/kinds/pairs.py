@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from cclmark.report.formats.exporter import Exporter
-from cclmark.report.insights.insight_words import amount
+from cclmark.document.exporter import Exporter
+from cclmark.document.insight_words import amount
 from cclmark.report.kinds.case_columns import CASES_OF_PAIRS, EXPORTED_CASES
 from cclmark.report.kinds.case_metrics import CASE_METRICS, measure_case
 from cclmark.report.kinds.collective import METHOD_OF_CASES, PAGE_COLUMNS
-from cclmark.report.kinds.kind import ReportKind, View, later
+from cclmark.document.kind import ReportKind, View, later
 from cclmark.report.kinds.sample_columns import CASE_SAMPLES
-from cclmark.report.wording.head import method_of
+from cclmark.document.head import method_of
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 
 
 def _table(view: View) -> Exporter[CaseResult]:

@@ -8,7 +8,7 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Summary
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from cclmark.report.formats.exporter import Exporter
-from cclmark.report.insights.insight_words import amount
-from cclmark.report.kinds.kind import ReportKind, View, later
+from cclmark.document.exporter import Exporter
+from cclmark.document.insight_words import amount
+from cclmark.document.kind import ReportKind, View, later
 from cclmark.report.kinds.profile_columns import PROFILES
 from cclmark.report.kinds.profile_metrics import PROFILE_METRICS, measure_profile
 from cclmark.report.wording.profile_words import method_of_profile
 from cclmark.results.journal import Journal
-from cclmark.results.kinds import ProfileResult
+from cclmark.results.item_results import ProfileResult
 
 
 def _table(view: View) -> Exporter[ProfileResult]:

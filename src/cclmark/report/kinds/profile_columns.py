@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from cclmark.report.columns import Cell, Layout, Row, columns
+from cclmark.document.columns import Cell, Layout, Row, columns
 from cclmark.report.kinds.step_columns import STEP_NAMES, step_cells_of_profile
 from cclmark.report.wording.profile_words import choices_text
-from cclmark.report.wording.text import US_PER_S
-from cclmark.results.kinds import ProfileResult
+from cclmark.document.text import US_PER_S
+from cclmark.results.item_results import ProfileResult
 from cclmark.results.schema import Header, ProfileFigures
 
 _NAMES = (

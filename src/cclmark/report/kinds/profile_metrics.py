@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cclmark.report.formats.openmetrics import Metric, Series, labels_of
-from cclmark.report.kinds.kind import RunLabels
-from cclmark.results.kinds import ProfileResult
+from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.kind import RunLabels
+from cclmark.results.item_results import ProfileResult
 
 PROFILE_METRICS = (
     Metric("cclmark_profile_calls", "", "Calls of an operation by one process of a program."),

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from cclmark.analysis.profiles import completed
 from cclmark.analysis.steps import steps_of_profile
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.naming import Run
-from cclmark.report.columns import Cell
-from cclmark.report.insights.insight_words import Insight
-from cclmark.report.page.page import PageTable, Section
-from cclmark.report.page.stage_bars import StageBars, stage_bars
+from cclmark.document.naming import Run
+from cclmark.document.columns import Cell
+from cclmark.document.insight_words import Insight
+from cclmark.document.page.page import PageTable, Section
+from cclmark.document.page.stage_bars import StageBars, stage_bars
 from cclmark.report.wording.profile_words import (
     OPERATION_HEAD,
     OPERATION_SIDES,
@@ -25,10 +25,10 @@ from cclmark.report.wording.profile_words import (
     share_text,
     used_columns,
 )
-from cclmark.report.wording.remarks import left_out
-from cclmark.report.wording.step_words import PROGRAM_HEAD, STEPS_TITLE, program_row, step_notes
-from cclmark.report.wording.text import US_PER_S
-from cclmark.results.kinds import ProfileResult
+from cclmark.document.remarks import left_out
+from cclmark.document.step_words import PROGRAM_HEAD, STEPS_TITLE, program_row, step_notes
+from cclmark.document.text import US_PER_S
+from cclmark.results.item_results import ProfileResult
 from cclmark.results.schema import Profile, ProfileProcess, TracedStage
 
 _MOST_TITLED = 4

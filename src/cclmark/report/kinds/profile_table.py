@@ -5,8 +5,8 @@ from __future__ import annotations
 from cclmark.analysis.profiles import completed
 from cclmark.analysis.steps import steps_of_profile
 from cclmark.printable import plain
-from cclmark.report.wording.head import labelled, opening_lines
-from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.document.head import labelled, opening_lines
+from cclmark.document.paint import Paint, unpainted
 from cclmark.report.wording.profile_words import (
     OPERATION_HEAD,
     OPERATION_SIDES,
@@ -20,10 +20,10 @@ from cclmark.report.wording.profile_words import (
     remarks_of,
     used_columns,
 )
-from cclmark.report.wording.remarks import ending_line
-from cclmark.report.wording.step_words import PROGRAM_HEAD, STEPS_TITLE, program_row, step_notes
-from cclmark.report.wording.text import aligned
-from cclmark.results.kinds import ProfileResult
+from cclmark.document.remarks import ending_line
+from cclmark.document.step_words import PROGRAM_HEAD, STEPS_TITLE, program_row, step_notes
+from cclmark.document.text import aligned
+from cclmark.results.item_results import ProfileResult
 from cclmark.results.schema import Footer, Header, Profile
 
 

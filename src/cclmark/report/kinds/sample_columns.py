@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from cclmark.report.columns import Cell, Layout, columns
+from cclmark.document.columns import Cell, Layout, columns
 from cclmark.report.kinds.case_columns import method_cell, pair_cells, what_cells
-from cclmark.report.wording.device_labels import device_labels
-from cclmark.results.kinds import CaseResult, TransferResult
+from cclmark.document.device_labels import device_labels
+from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.schema import Header
 
 _CASE = columns(

@@ -11,13 +11,13 @@ import msgspec
 from cclmark.analysis.drift import DeviceConditions, Drift, Range, drift_of
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
-from cclmark.report.formats.exporter import Exporter
-from cclmark.report.wording.connection_words import connection_lines
-from cclmark.report.wording.explained import explained_lines
-from cclmark.report.wording.paint import Paint
-from cclmark.report.wording.remarks import problems
-from cclmark.report.wording.text import clock_text, format_time_us
-from cclmark.results.kinds import CaseResult
+from cclmark.document.exporter import Exporter
+from cclmark.document.connection_words import connection_lines
+from cclmark.document.explained import explained_lines
+from cclmark.document.paint import Paint
+from cclmark.document.remarks import problems
+from cclmark.document.text import clock_text, format_time_us
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths
 
 _FIRST_SUMMARY_S = 10.0

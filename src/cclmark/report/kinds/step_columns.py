@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cclmark.analysis.steps import StepFigures, StepRun, steps_of_profile
-from cclmark.report.columns import Cell, columns
+from cclmark.document.columns import Cell, columns
 from cclmark.report.wording.profile_words import program_of
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Profile

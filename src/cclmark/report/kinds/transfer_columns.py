@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from cclmark.analysis.transfer_results import LinkLimits, utilisation
 from cclmark.plan.transfers import Transfer
-from cclmark.report.columns import Cell, Layout, Row, columns
-from cclmark.report.wording.device_labels import device_labels
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
-from cclmark.results.kinds import TransferResult
+from cclmark.document.columns import Cell, Layout, Row, columns
+from cclmark.document.device_labels import device_labels
+from cclmark.document.text import BYTES_PER_GB, US_PER_S
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Header
 
 TRANSFER_COLUMNS = (

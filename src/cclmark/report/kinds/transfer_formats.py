@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.plan.transfers import DEFAULT_KERNEL, Transfer
 from cclmark.references.copy_matching import slowest_matches
-from cclmark.report.formats.markdown import escape, notice_paragraph
-from cclmark.report.grid import hidden_line
+from cclmark.document.markdown import escape, notice_paragraph
+from cclmark.document.grid import hidden_line
 from cclmark.report.kinds.matrix import (
     LATENCY_OF_HOST_COPIES,
     Matrix,
@@ -18,14 +18,14 @@ from cclmark.report.kinds.matrix import (
     is_on_host,
     missing_figures,
 )
-from cclmark.report.wording.deviations import checks_text, deviation_text, series_title
-from cclmark.report.wording.device_labels import labels
-from cclmark.report.wording.head import origin_of
-from cclmark.report.wording.paint import unpainted
-from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_text
-from cclmark.report.wording.remarks import comment_lines
-from cclmark.report.wording.text import counted
-from cclmark.results.kinds import TransferResult
+from cclmark.document.deviations import checks_text, deviation_text, series_title
+from cclmark.document.device_labels import labels
+from cclmark.document.head import origin_of
+from cclmark.document.paint import unpainted
+from cclmark.document.reference_notes import ReferenceNotes, verdict_text
+from cclmark.document.remarks import comment_lines
+from cclmark.document.text import counted
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Footer, Header
 
 _PCCL_WIDTH = 10

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cclmark.report.formats.openmetrics import Metric, Series, labels_of
-from cclmark.report.kinds.kind import RunLabels
+from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.kind import RunLabels
 from cclmark.report.kinds.transfer_columns import kernel_of
-from cclmark.results.kinds import TransferResult
+from cclmark.results.item_results import TransferResult
 
 TRANSFER_METRICS = (
     Metric("cclmark_transfer_time_seconds", "seconds", "Median time of a copy, or latency."),

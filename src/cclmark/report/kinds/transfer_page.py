@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.statistics import median
 from cclmark.references.copy_matching import slowest_matches
-from cclmark.report import columns
-from cclmark.report.charts.cells import device_names
-from cclmark.report.charts.chart_model import marked
-from cclmark.report.charts.naming import Run
+from cclmark.document import columns
+from cclmark.document.cells import device_names
+from cclmark.document.chart_model import marked
+from cclmark.document.naming import Run
 from cclmark.report.charts.transfer_charts import transfer_charts
 from cclmark.report.kinds.matrix import Matrix, MatrixCell, MatrixCollector, figure
-from cclmark.report.page.page import PageTable, Section
-from cclmark.report.wording.reference_notes import share_text
-from cclmark.report.wording.text import BYTES_PER_GB
-from cclmark.results.kinds import TransferResult
+from cclmark.document.page.page import PageTable, Section
+from cclmark.document.reference_notes import share_text
+from cclmark.document.text import BYTES_PER_GB
+from cclmark.results.item_results import TransferResult
 from cclmark.results.topology import LEGEND, UNKNOWN_LINK
 
 _MOST_CONNECTED = 32

@@ -14,7 +14,7 @@ from cclmark.plan.transfers import Transfer
 from cclmark.printable import plain
 from cclmark.references.copy_matching import slowest_matches
 from cclmark.references.match import Match
-from cclmark.report.grid import grid_lines, hidden_line, usual_width
+from cclmark.document.grid import grid_lines, hidden_line, usual_width
 from cclmark.report.kinds.matrix import (
     Matrix,
     MatrixCell,
@@ -23,14 +23,14 @@ from cclmark.report.kinds.matrix import (
     is_on_host,
     note,
 )
-from cclmark.report.wording.deviations import checks_text, deviation_text
-from cclmark.report.wording.device_labels import labels
-from cclmark.report.wording.head import opening_lines
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.reference_notes import ReferenceNotes, verdict_of, verdict_text
-from cclmark.report.wording.remarks import planned_results
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S
-from cclmark.results.kinds import TransferResult
+from cclmark.document.deviations import checks_text, deviation_text
+from cclmark.document.device_labels import labels
+from cclmark.document.head import opening_lines
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.reference_notes import ReferenceNotes, verdict_of, verdict_text
+from cclmark.document.remarks import planned_results
+from cclmark.document.text import BYTES_PER_GB, US_PER_S
+from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Footer, Header, Relation
 from cclmark.results.topology import LEGEND, UNKNOWN_LINK
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from cclmark.report.kinds.experiment_table import GatheredTrials
 from cclmark.report.lists.environment_lines import environment_lines
 from cclmark.report.lists.tune_lines import tune_lines
-from cclmark.report.wording.head import method_of, opening_lines
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.remarks import ending_line
+from cclmark.document.head import method_of, opening_lines
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.remarks import ending_line
 from cclmark.results.schema import Footer, Header
 from cclmark.tune.environment_result import EnvironmentResult
 from cclmark.tune.tune_result import TuneResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cclmark.report.wording.text import format_time_us
+from cclmark.document.text import format_time_us
 from cclmark.trace.batch_time import BatchTime
 
 

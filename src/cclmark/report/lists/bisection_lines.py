@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
-from cclmark.report.grid import grid_lines, usual_width
-from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.document.grid import grid_lines, usual_width
+from cclmark.document.paint import Paint, unpainted
 from cclmark.tune.bisection import Bisected
 
 _LEAST_DOUBT = 0.01  # part of a share by which the end of its interval may miss the request

@@ -6,7 +6,7 @@ from statistics import median
 
 from cclmark.report.lists.batch_text import batch_text
 from cclmark.report.lists.stage_lines import stage_lines
-from cclmark.report.wording.text import BYTES_PER_GB, aligned, counted, format_time_us
+from cclmark.document.text import BYTES_PER_GB, aligned, counted, format_time_us
 from cclmark.trace.copy_timeline import (
     FlowFindings,
     TransferTimeline,

@@ -7,8 +7,8 @@ from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 from cclmark.report.lists.tune_lines import effort, no_gain, search_end_line, speed_up, what_ran
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.text import aligned, counted
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.text import aligned, counted
 from cclmark.tune.environment_proof import EnvironmentProof, Place
 from cclmark.tune.environment_result import EnvironmentResult
 from cclmark.tune.environment_search import in_words

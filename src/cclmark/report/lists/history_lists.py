@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 from cclmark.history.history_model import StoredRun
 from cclmark.report.formats.csv_format import csv_line
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.text import counted
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.text import counted
 
 SHORT_ID = 12  # characters of a run's id in tables; commands accept any prefix
 _HEADS = ("run", "started (UTC)", "machine", "devices", "measured", "cases", "code", "labels")

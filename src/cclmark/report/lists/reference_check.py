@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from cclmark.references.reference_checks import Checked, below
 from cclmark.report.formats.csv_format import csv_line
-from cclmark.report.formats.markdown import escape
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.reference_notes import NORMAL_FROM, ReferenceNotes, share_text
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
+from cclmark.document.markdown import escape
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.reference_notes import NORMAL_FROM, ReferenceNotes, share_text
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
 
 _MOST_REASONS = 6
 _COLUMNS = (

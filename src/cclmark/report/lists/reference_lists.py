@@ -11,11 +11,11 @@ from cclmark.analysis.statistics import median
 from cclmark.plan.sizes import format_size
 from cclmark.references.match import reference_name
 from cclmark.references.reference import Reference, Source, devices_text
-from cclmark.report.columns import Cell
+from cclmark.document.columns import Cell
 from cclmark.report.formats.csv_format import csv_line
-from cclmark.report.formats.markdown import escape
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.text import BYTES_PER_GB, US_PER_S, format_time_us
+from cclmark.document.markdown import escape
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, format_time_us
 
 _COLUMNS = (
     *("source", "devices", "hosts", "operation", "library", "version", "tool", "dtype"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cclmark.explain.calls import RuleCalls, RuleUse
 from cclmark.explain.log_calls import LogCalls
 from cclmark.plan.sizes import format_size
-from cclmark.report.wording.text import counted
+from cclmark.document.text import counted
 
 
 def rule_lines(logs: Sequence[LogCalls]) -> list[str]:

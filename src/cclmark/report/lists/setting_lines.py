@@ -12,7 +12,7 @@ from cclmark.plan.libraries import title_of
 from cclmark.plan.library_settings import allowed_values
 from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.printable import plain
-from cclmark.report.wording.paint import Paint, unpainted
+from cclmark.document.paint import Paint, unpainted
 from cclmark.results.setting_values import DEFAULT, SettingValue
 
 _HEAD = ("setting", "value", "from", "takes effect", "costs", "set by")

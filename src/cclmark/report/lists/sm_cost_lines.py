@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cclmark.analysis.overlap_summaries import OverlapSummary
 from cclmark.printable import plain
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.slow_downs import size_text, slow_down_text
-from cclmark.report.wording.text import counted
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.slow_downs import size_text, slow_down_text
+from cclmark.document.text import counted
 from cclmark.results.schema import Explanation
 from cclmark.tune.sm_cost import CaseCost, SmCost
 

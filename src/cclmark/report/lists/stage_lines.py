@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cclmark.plan.sizes import format_size
-from cclmark.report.wording.text import aligned
+from cclmark.document.text import aligned
 from cclmark.trace.rank_trace import Stage
 
 

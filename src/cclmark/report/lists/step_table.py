@@ -8,8 +8,8 @@ from itertools import groupby
 
 from cclmark.explain.steps.step import Step
 from cclmark.plan.sizes import format_size
-from cclmark.report.wording.connection_words import ring_lines, tree_lines
-from cclmark.report.wording.text import counted
+from cclmark.document.connection_words import ring_lines, tree_lines
+from cclmark.document.text import counted
 from cclmark.results.schema import Ring, Tree
 from cclmark.results.topology import UNKNOWN_LINK
 from cclmark.trace.case_steps import DERIVED, OBSERVED, PLANNED, SELECTED, UNKNOWN, CaseSteps

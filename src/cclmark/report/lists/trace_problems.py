@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cclmark.explain.calls import CommunicatorCalls, operations_of
 from cclmark.explain.operation import Operation
-from cclmark.report.wording.text import counted
+from cclmark.document.text import counted
 from cclmark.trace.slot_events import EVENTS_VARIABLE
 from cclmark.trace.timeline_assembly import CaseTimeline, RankFindings
 

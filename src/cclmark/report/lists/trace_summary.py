@@ -10,7 +10,7 @@ from cclmark.plan.cases import Case
 from cclmark.report.lists.batch_text import batch_text
 from cclmark.report.lists.stage_lines import stage_lines
 from cclmark.report.lists.trace_problems import operations_by_rank
-from cclmark.report.wording.text import counted, format_time_us, ranks_text
+from cclmark.document.text import counted, format_time_us, ranks_text
 from cclmark.trace.timeline_assembly import (
     CaseTimeline,
     RankFindings,

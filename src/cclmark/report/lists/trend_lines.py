@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change
 from cclmark.history.history_model import SeriesKind, StoredRun
 from cclmark.history.trend import Trend
-from cclmark.report.formats.markdown import escape
+from cclmark.document.markdown import escape
 from cclmark.report.lists.history_lists import SHORT_ID, started_of
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.text import counted, format_time_us
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.text import counted, format_time_us
 from cclmark.results.figures import AUTO, THROUGHPUT
 
 _KINDS: dict[SeriesKind, str] = {

@@ -8,8 +8,8 @@ from cclmark.analysis.ratio import RatioEstimate
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import MEMORY, REGISTRATION, Assignment
 from cclmark.printable import plain
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.text import counted
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.text import counted
 from cclmark.results.schema import Explanation
 from cclmark.tune.choices import Choice
 from cclmark.tune.nccl_candidates import MIN_CTAS

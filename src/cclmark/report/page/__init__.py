@@ -1,1 +1,1 @@
-"""The page: one HTML file without external resources."""
+"""Pages of runs and comparisons."""

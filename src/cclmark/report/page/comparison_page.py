@@ -9,10 +9,10 @@ from pathlib import Path
 from cclmark import __version__
 from cclmark.analysis.compare import Compared, Side
 from cclmark.printable import plain
-from cclmark.report.charts.chart_model import Chart
+from cclmark.document.chart_model import Chart
 from cclmark.report.charts.collective_charts import collective_charts
 from cclmark.report.charts.comparison_charts import ratio_charts
-from cclmark.report.charts.naming import Run, group_titles, groups_of
+from cclmark.document.naming import Run, group_titles, groups_of
 from cclmark.report.comparison import (
     Comparison,
     launches_in_words,
@@ -21,10 +21,10 @@ from cclmark.report.comparison import (
     shown_of,
     tally,
 )
-from cclmark.report.insights.insight_words import Insight, InsightKind
-from cclmark.report.page.encode import shortened
-from cclmark.report.page.page import Page, PageTable, Rows, Section
-from cclmark.report.wording.text import counted
+from cclmark.document.insight_words import Insight, InsightKind
+from cclmark.document.page.encode import shortened
+from cclmark.document.page.page import Page, PageTable, Rows, Section
+from cclmark.document.text import counted
 
 _COLUMNS = (
     *("comparison", "case", "ccl", "size_bytes", "figure", "before_us", "after_us"),

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts.naming import Run
+from cclmark.document.naming import Run
 from cclmark.report.kinds import report_kind
-from cclmark.report.page.page import PageFacts, Section
-from cclmark.report.wording.head import (
+from cclmark.document.page.page import PageFacts, Section
+from cclmark.document.head import (
     binding_lines,
     buffer_lines,
     device_lines,
     link_lines,
     origin_of,
 )
-from cclmark.results.kinds import KINDS
+from cclmark.results.item_results import KINDS
 
 _LONGEST_VALUE = 2000  # characters of a variable
 

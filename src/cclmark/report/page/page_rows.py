@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.report.charts.naming import Run
-from cclmark.report.columns import Cell
+from cclmark.document.naming import Run
+from cclmark.document.columns import Cell
 from cclmark.report.kinds import report_kind
-from cclmark.report.page.encode import shortened
-from cclmark.report.page.page import Rows
-from cclmark.results.kinds import KINDS
+from cclmark.document.page.encode import shortened
+from cclmark.document.page.page import Rows
+from cclmark.results.item_results import KINDS
 
 _SHARE_COLUMNS = ("of_link_limit_percent", "of_reference_percent", "reference")
 

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from cclmark.analysis.experiments import experiment_of
-from cclmark.report.charts.cells import device_names
-from cclmark.report.charts.naming import Run
-from cclmark.report.page.diagram import Diagram, DiagramLayout, DiagramLine
-from cclmark.report.page.page import PageFacts, PageTable, Section
-from cclmark.report.wording.connection_words import (
+from cclmark.document.cells import device_names
+from cclmark.document.naming import Run
+from cclmark.document.page.diagram import Diagram, DiagramLayout, DiagramLine
+from cclmark.document.page.page import PageFacts, PageTable, Section
+from cclmark.document.connection_words import (
     connections_of,
     ring_text,
     transport_groups,
     tree_text,
 )
-from cclmark.report.wording.device_labels import way_between
-from cclmark.report.wording.explained import Choices, what_ran
-from cclmark.report.wording.explained_pairs import what_ran_between_pairs
-from cclmark.report.wording.text import counted
+from cclmark.document.device_labels import way_between
+from cclmark.document.explained import Choices, what_ran
+from cclmark.document.explained_pairs import what_ran_between_pairs
+from cclmark.document.text import counted
 from cclmark.report.wording.variant_words import groups_of, size_text, variant_name
-from cclmark.report.wording.why import predictions
+from cclmark.document.why import predictions
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Explanation, Header, Paths
 

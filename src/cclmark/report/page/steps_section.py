@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.report.charts.naming import Run
+from cclmark.document.naming import Run
 from cclmark.report.kinds import report_kind
-from cclmark.report.page.page import PageTable, Section
-from cclmark.report.wording.step_words import (
+from cclmark.document.page.page import PageTable, Section
+from cclmark.document.step_words import (
     STEPS_HEAD,
     STEPS_NUMERIC,
     STEPS_TITLE,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.report.charts.naming import Run
+from cclmark.document.naming import Run
 from cclmark.report.kinds import report_kind
-from cclmark.report.page.page import Section
-from cclmark.report.page.stage_bars import stage_bars
+from cclmark.document.page.page import Section
+from cclmark.document.page.stage_bars import stage_bars
 from cclmark.results.schema import Trace
 
 _OPEN = {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cclmark.plan.object_calls import FLAG, FLAG_CALL, OBJECT_CALLS, ObjectCall
+from cclmark.kinds.objects.plan import FLAG, FLAG_CALL, OBJECT_CALLS, ObjectCall
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.report.wording.remarks import ending
-from cclmark.report.wording.text import format_time_us, half_width_text
-from cclmark.results.kinds import ObjectResult
-from cclmark.results.schema import Footer, Header, ObjectFigures
+from cclmark.document.remarks import ending
+from cclmark.document.text import format_time_us, half_width_text
+from cclmark.kinds.objects.result import ObjectResult
+from cclmark.results.schema import Footer, Header
+from cclmark.kinds.objects.result import ObjectFigures
 
 #: The titles of the columns of ``cells_of``, and the side of each.
 HEAD = ("size", "objects µs", "±%", "tensors µs", "±%", "ratio (95 %)", "pickling µs", "share")

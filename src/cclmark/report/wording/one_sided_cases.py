@@ -10,7 +10,7 @@ import msgspec
 
 from cclmark.analysis.compare import Compared
 from cclmark.plan.sizes import format_size
-from cclmark.report.insights.insight_words import amount, listed
+from cclmark.document.insight_words import amount, listed
 
 _MOST_LISTED = 4  # sizes; more are a range
 _MOST_LINES = 6

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from cclmark.analysis.profiles import OperationSum, ProcessWait, sums_of, waits_of_processes
 from cclmark.plan.ranges import in_ranges
 from cclmark.plan.sizes import format_size
-from cclmark.report.wording.text import US_PER_S, counted, format_time_us
-from cclmark.results.kinds import ProfileResult
+from cclmark.document.text import US_PER_S, counted, format_time_us
+from cclmark.results.item_results import ProfileResult
 from cclmark.results.schema import Header, Profile, ProfiledChoice, ProfileProcess
 
 OPERATION_HEAD = (

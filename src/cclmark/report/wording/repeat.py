@@ -10,7 +10,7 @@ from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.printable import plain
-from cclmark.report.wording.text import counted
+from cclmark.document.text import counted
 
 _MOST_LINES = 40  # of more cases, only those that differ are shown
 

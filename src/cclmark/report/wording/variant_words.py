@@ -12,7 +12,7 @@ from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import Variant
 from cclmark.printable import plain
-from cclmark.report.wording.text import counted, format_time_us
+from cclmark.document.text import counted, format_time_us
 
 #: The cell of a variant without a speed-up, by its effect.
 NOTES = {

@@ -18,9 +18,9 @@ from cclmark.analysis.threshold_checks import (
     Verdict,
 )
 from cclmark.plan.suites import Suite
-from cclmark.report.formats.markdown import escape
-from cclmark.report.wording.paint import Paint, unpainted
-from cclmark.report.wording.text import BYTES_PER_GB, format_time_us
+from cclmark.document.markdown import escape
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.text import BYTES_PER_GB, format_time_us
 
 _WORDS = {PASS: "pass", FAIL: "FAIL", SKIPPED: "skipped", ERROR: "ERROR"}
 _STYLES = {PASS: "green", FAIL: "red", SKIPPED: "yellow", ERROR: "red"}

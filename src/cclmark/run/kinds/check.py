@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cclmark.plan.checks import Check
+from cclmark.kinds.check.plan import Check
 from cclmark.plan.items import items_of
 from cclmark.run.context import RankContext
 from cclmark.run.torch_backend import describe_backend, load_torch

@@ -11,7 +11,7 @@ from cclmark import _engine as engine
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import items_of
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measure import CaseRunner, batches_of

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from cclmark import _engine as engine
 from cclmark.plan.items import items_of
-from cclmark.plan.trials import Trial
-from cclmark.results.kinds import CaseResult, TrialResult
+from cclmark.kinds.experiment.plan import Trial
+from cclmark.results.item_results import CaseResult
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.run.context import RankContext
 from cclmark.run.measure import CaseRunner, batches_of
 from cclmark.run.variant_runner import Measure, run_variants

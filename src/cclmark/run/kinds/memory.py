@@ -9,16 +9,10 @@ from functools import partial
 from cclmark import _engine as engine
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
-from cclmark.plan.rank_memory import RankMemory
-from cclmark.results.kinds import MemoryResult
-from cclmark.results.schema import (
-    LibraryChannels,
-    MemoryBuffer,
-    MemoryReading,
-    MemoryStage,
-    Verification,
-    WrongOutput,
-)
+from cclmark.kinds.memory.plan import RankMemory
+from cclmark.kinds.memory.result import MemoryResult
+from cclmark.kinds.memory.result import LibraryChannels, MemoryBuffer, MemoryReading, MemoryStage
+from cclmark.results.schema import Verification, WrongOutput
 from cclmark.run.all_or_none import in_step
 from cclmark.run.channel_log import ChannelLog
 from cclmark.run.context import RankContext

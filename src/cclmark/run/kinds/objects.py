@@ -6,9 +6,9 @@ import gc
 
 from cclmark import _engine as engine
 from cclmark.plan.items import items_of
-from cclmark.plan.object_calls import ObjectCall
+from cclmark.kinds.objects.plan import ObjectCall
 from cclmark.plan.sizes import format_size
-from cclmark.results.kinds import ObjectResult
+from cclmark.kinds.objects.result import ObjectResult
 from cclmark.run.context import RankContext
 from cclmark.run.object_runner import ObjectRunner
 from cclmark.run.reserved_buffers import free_on_all

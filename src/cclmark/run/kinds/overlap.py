@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cclmark import _engine as engine
 from cclmark.plan.items import items_of
-from cclmark.plan.overlaps import Overlap
+from cclmark.kinds.overlap.plan import Overlap
 from cclmark.run.compute import open_compute
 from cclmark.run.context import RankContext
 from cclmark.run.overlap_runner import OverlapRunner

@@ -6,7 +6,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
 from cclmark.plan.pair_cases import Pair, PairCases
 from cclmark.rendezvous.messages import Job
-from cclmark.results.kinds import CaseResult
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Settings
 from cclmark.run.context import RankContext
 from cclmark.run.measure import Batches, least_batch_s

@@ -8,8 +8,8 @@ from functools import partial
 from cclmark import _engine as engine
 from cclmark.plan.inject import Injection
 from cclmark.plan.items import items_of
-from cclmark.plan.piece_cases import PieceCase
-from cclmark.results.kinds import PieceResult
+from cclmark.kinds.pieces.plan import PieceCase
+from cclmark.kinds.pieces.result import PieceResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import OpenLibrary

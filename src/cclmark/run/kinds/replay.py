@@ -9,8 +9,8 @@ import msgspec
 
 from cclmark import _engine as engine
 from cclmark.plan.items import items_of
-from cclmark.plan.replays import RankStep, Replay, ReplayWay
-from cclmark.results.kinds import ReplayResult
+from cclmark.kinds.replay.plan import RankStep, Replay, ReplayWay
+from cclmark.kinds.replay.result import ReplayResult
 from cclmark.run.all_or_none import in_step
 from cclmark.run.compute import open_compute
 from cclmark.run.context import RankContext

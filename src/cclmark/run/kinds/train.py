@@ -7,7 +7,7 @@ import os
 from cclmark import _engine as engine
 from cclmark.plan.items import items_of
 from cclmark.plan.libraries import torch_backend_of
-from cclmark.plan.trainings import Training
+from cclmark.kinds.train.plan import Training
 from cclmark.run.context import RankContext
 from cclmark.run.torch_backend import (
     ProcessGroup,

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-from cclmark.plan.training_choices import ZERO1
+from cclmark.kinds.train.plan import ZERO1
 from cclmark.run.training.trainer import Setup, StepFunction, run_step
 
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as torch's users call it
 
 from cclmark import _engine as engine
-from cclmark.plan.training_choices import DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
+from cclmark.kinds.train.plan import DDP, EXPERT, FSDP, NONE, PIPELINE, TENSOR, ZERO1
 from cclmark.run.training.trainer import Setup, Trainer
 
 # Modules below this package: each imports parts of torch that the others do not need.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cclmark import _engine as engine
-from cclmark.results.schema import ReplicaCheck, ReplicaDifference
+from cclmark.kinds.train.result import ReplicaCheck, ReplicaDifference
 
 _CHUNK = 1 << 24
 _WEIGHTS = 65521  # a prime: swapped elements change the sum

@@ -9,8 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from cclmark.plan.training_choices import ADAMW, MIXED
-from cclmark.plan.trainings import Training
+from cclmark.kinds.train.plan import ADAMW, MIXED
+from cclmark.kinds.train.plan import Training
 from cclmark.run.training.transformer import Mixture, Transformer, initial_value, loss_of
 
 _BETAS = (0.9, 0.95)  # Brown et al., Language Models are Few-Shot Learners, appendix B

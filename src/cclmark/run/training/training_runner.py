@@ -20,11 +20,11 @@ from cclmark import _engine as engine
 from cclmark.analysis.statistics import median
 from cclmark.errors import RefusedError
 from cclmark.plan.inject import Injection
-from cclmark.plan.training_memory import memory_of
-from cclmark.plan.training_remedies import shortage
-from cclmark.plan.trainings import Training
-from cclmark.results.kinds import TrainingResult
-from cclmark.results.schema import ReplicaCheck, StepTimeline
+from cclmark.kinds.train.memory import memory_of
+from cclmark.kinds.train.memory import shortage
+from cclmark.kinds.train.plan import Training
+from cclmark.kinds.train.result import TrainingResult
+from cclmark.kinds.train.result import ReplicaCheck, StepTimeline
 from cclmark.run.rank import Rank
 from cclmark.run.reserved_buffers import free_on_all
 from cclmark.run.training.parallelisms import require_features, trainer_of

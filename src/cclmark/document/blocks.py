@@ -1,0 +1,100 @@
+"""What a run says, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn, TypeAlias
+
+from cclmark.document.chart_model import Chart
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.results.schema import Footer, Header
+
+
+@dataclass(frozen=True)
+class RunContent:
+    """What a document is composed from: the lines of a journal, ``results`` of one kind.
+
+    ``footer``: None if the end of the run is missing. ``references``: finds references.
+    """
+
+    header: Header
+    results: Sequence[object]
+    footer: Footer | None
+    references: ReferenceNotes = field(default_factory=ReferenceNotes)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a title. ``sides``: ``<`` or ``>`` for each column, ``>`` for numbers.
+
+    ``notes``: what it shows. ``belongs``: to the table before it, as the same rows in another view.
+    ``wrong``: the places of rows with wrong data.
+    """
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    sides: str
+    notes: Sequence[str] = ()
+    belongs: bool = False
+    wrong: Collection[int] = ()
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Times that follow each other, a bar for each row; shown on pages only.
+
+    ``rows``: the name of each and its parts in seconds, by their names. ``noun``: of a row.
+    """
+
+    title: str
+    noun: str
+    rows: Sequence[tuple[str, Sequence[tuple[str, float]]]]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and what is known of each, for example ``compute`` and what computes."""
+
+    rows: Sequence[tuple[str, str]]
+
+
+Block: TypeAlias = Facts | Table | Bars | Chart
+
+
+def unhandled(block: NoReturn) -> NoReturn:
+    """Called where a renderer has handled all types of blocks: the type checker proves it."""
+    raise AssertionError(f"unknown block {block!r}")
+
+
+Severity = Literal["bad", "look", "note", "good"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An observation: a sentence without capital letter and full stop.
+
+    ``subject``: what it is about, for example a case, if several findings are about it.
+    """
+
+    severity: Severity
+    sentence: str
+    subject: str = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """Everything that a run of a kind says besides its machine.
+
+    ``method``: how it was measured. ``outcome``: the last line of texts, about checks;
+    ``is_wrong``: whether some failed. ``notes``: how all figures are to be read.
+    """
+
+    title: str
+    method: str
+    blocks: Sequence[Block] = ()
+    findings: Sequence[Finding] = ()
+    outcome: str = ""
+    is_wrong: bool = False
+    notes: Sequence[str] = ()

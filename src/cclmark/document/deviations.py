@@ -1,0 +1,48 @@
+"""Pairs that stand out, in words shared by all formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.analysis.copies import Checks
+from cclmark.analysis.transfer_results import Deviation
+from cclmark.plan.transfers import Transfer
+from cclmark.report.kinds.matrix import Matrix, figure
+from cclmark.document.text import BYTES_PER_GB, US_PER_S
+
+
+def relative(value: float, usual: float, *, lower_is_better: bool) -> str:
+    """Returns ``43% lower, worse``: the difference from the usual value, and whether it is good."""
+    lower = value < usual
+    word = "better" if lower == lower_is_better else "worse"
+    return f"{abs(value / usual - 1):.0%} {'lower' if lower else 'higher'}, {word}"
+
+
+def deviation_text(one: Deviation, names: Sequence[str]) -> str:
+    """Describes a copy that stands out: the measured value and the usual one."""
+    latency = one.transfer.measure == "latency"
+    scale, unit = (US_PER_S, "µs") if latency else (1 / BYTES_PER_GB, "GB/s")
+    start, end = (names[rank] for rank in one.pair)
+    share = relative(one.value, one.usual, lower_is_better=latency)
+    return (
+        f"{start} → {end}: {figure(one.value * scale)} {unit}, usual for {one.kind} "
+        f"{figure(one.usual * scale)} {unit} ({share}): {series_title(one.transfer.series())}"
+    )
+
+
+def series_title(series: Transfer) -> str:
+    """Describes the series, as the heading of its matrix."""
+    figure_of = "latency" if series.measure == "latency" else "bandwidth"
+    return Matrix(series, figure_of, [], []).title
+
+
+def checks_text(checks: Checks) -> str:
+    """Returns the number of checked transfers, and of results without an output to check."""
+    what = "copies"
+    if checks.messages:
+        what = "messages" if checks.messages == checks.copies else "copies and messages"
+    text = f"{checks.checked} of {checks.copies} {what} checked, {checks.wrong} wrong"
+    if not checks.unverifiable:
+        return text
+    latencies = "latency" if checks.unverifiable == 1 else "latencies"
+    return f"{text}; {checks.unverifiable} {latencies} of loads and stores have no output to check"

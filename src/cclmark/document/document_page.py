@@ -1,0 +1,72 @@
+"""Documents on a page: a section for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.plan.operations import OPERATIONS
+from cclmark.document.chart_model import Chart, marked
+from cclmark.document.naming import Run
+from cclmark.document.blocks import Bars, Facts, Table, unhandled
+from cclmark.document.document_text import Compose, document_of
+from cclmark.document.insight_words import capitalised, sentence
+from cclmark.document.page.page import PageFacts, PageTable, Section
+from cclmark.document.page.stage_bars import StageBars, stage_bars
+from cclmark.results.schema import TracedStage
+
+
+def sections_of(compose: Compose, key: str, runs: Sequence[Run]) -> list[Section]:
+    """Returns a section with the blocks of every run that has some."""
+    found = []
+    for number, run in enumerate(runs):
+        document = document_of(compose, run)
+        tables: list[PageTable] = []
+        bars: list[StageBars] = []
+        charts: list[Chart] = []
+        facts: list[tuple[str, str]] = []
+        for block in document.blocks:
+            match block:
+                case Table():
+                    tables.append(_table(block))
+                case Bars():
+                    bars.append(_bars(block))
+                case Chart():
+                    charts.append(block)
+                case Facts():
+                    facts += block.rows
+                case _:
+                    unhandled(block)
+        if document.blocks:
+            several = len(runs) > 1
+            mark = f"-{number}" if several else ""
+            title = f"{document.title} ({run.name})" if several else document.title
+            found.append(
+                Section(
+                    f"{key}{mark}",
+                    title,
+                    [*document.notes, *([sentence(document.outcome)] if document.outcome else [])],
+                    charts=marked(charts, mark),
+                    tables=tables,
+                    facts=[PageFacts("", facts)] if facts else [],
+                    bars=bars,
+                )
+            )
+    return found
+
+
+def _table(table: Table) -> PageTable:
+    numeric = len(table.sides) - len(table.sides.rstrip(">"))
+    is_operation = table.title.split(" ", 1)[0] in OPERATIONS
+    title = table.title if is_operation else capitalised(table.title)
+    return PageTable(title, table.head, table.rows, numeric, table.notes)
+
+
+def _bars(bars: Bars) -> StageBars:
+    stages: dict[int, list[TracedStage]] = {}
+    for number, (_, parts) in enumerate(bars.rows):
+        begin_s = 0.0
+        stages[number] = []
+        for name, time_s in parts:
+            stages[number].append(TracedStage(name, begin_s, time_s))
+            begin_s += time_s
+    return stage_bars(bars.title, bars.noun, stages, dict(enumerate(name for name, _ in bars.rows)))

@@ -1,0 +1,168 @@
+"""Executed algorithms of each case: by operation, as data and as lines below a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from cclmark.explain.nccl_log import BY_CALL, BY_GRAPH, NOT_REGISTERED
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
+from cclmark.document.text import counted
+from cclmark.results.item_results import CaseResult
+from cclmark.results.schema import Explanation
+
+_SOURCES = {
+    "plug-in": "the library's plug-in interface",
+    "log": "the library's log",
+    "engine": "cclmark's engine",
+    "variables": "the library's variables: selected, not observed",
+}
+_REGISTERED = {
+    BY_CALL: "registered buffers",
+    BY_GRAPH: "buffers registered by the graph",
+    NOT_REGISTERED: "buffers not registered",
+}
+# The cases of one size and the explanation of each placement.
+_Placed = dict[str, Explanation]
+#: By size in bytes.
+Entries = dict[int, tuple[Case, _Placed]]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What ran at each size. ``rows``: ranges of sizes with the same choice, and the choice.
+
+    ``remarks``: reasons, each with the sizes that it is about.
+    """
+
+    rows: list[tuple[str, str]]
+    remarks: list[str] = field(default_factory=list)
+
+    def lines(self, indent: str) -> list[str]:
+        """The rows, aligned, and the remarks."""
+        width = max(len(sizes) for sizes, _ in self.rows)
+        rows = [f"{indent}{sizes:>{width}}  {choice}" for sizes, choice in self.rows]
+        return [*rows, *(indent + remark for remark in self.remarks)]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What ran for one operation. ``sources``: of this information, empty if it is unknown."""
+
+    title: str
+    sources: str
+    choices: Choices
+
+    @property
+    def head(self) -> str:
+        """The title with the sources."""
+        return head_of(self.title, self.sources)
+
+
+def explained_lines(results: Iterable[CaseResult]) -> list[str]:
+    """Returns a block of lines for each operation; empty if no result has an explanation."""
+    lines: list[str] = []
+    for one in what_ran(results):
+        lines += [f"  {one.head}", *one.choices.lines("    ")]
+    return lines
+
+
+def what_ran(results: Iterable[CaseResult]) -> list[Ran]:
+    """Returns what ran for each operation of the results with an explanation."""
+    sections: dict[tuple[object, ...], Entries] = {}
+    for result in results:
+        if result.explanation is not None and result.cycle == 0:
+            case = result.case
+            sizes = sections.setdefault(_section(case), {})
+            _, placed = sizes.setdefault(case.size_bytes, (case, {}))
+            placed[case.placement] = result.explanation
+    found = []
+    for sizes in sections.values():
+        title, sources = title_and_sources(list(sizes.values()))
+        found.append(Ran(title, sources, choices_of(sizes)))
+    return found
+
+
+def _section(case: Case) -> tuple[object, ...]:
+    return (case.operation, case.ccl, case.dtype, case.reduction, case.root)
+
+
+def head_of(title: str, sources: str) -> str:
+    """The heading of an operation: ``all_reduce float32 sum · nccl, what ran (the …)``."""
+    return f"{title}, what ran" + (f" ({sources})" if sources else "")
+
+
+def title_and_sources(
+    entries: Sequence[tuple[Case, _Placed]], *, with_root: bool = True
+) -> tuple[str, str]:
+    """Returns the operation with its library, and the sources of the explanations."""
+    case = entries[0][0]
+    sources = {_source(one) for _, placed in entries for one in placed.values()}
+    dtype = case.dtype if moves_data(case.operation) else ""
+    title = " ".join(filter(None, (case.operation, dtype, case.reduction)))
+    if case.root and with_root:
+        title += f" root {case.root}"
+    return f"{title} · {case.ccl}", ", ".join(sorted(sources - {""}))
+
+
+def choices_of(sizes: Entries) -> Choices:
+    """Returns a row for each range of sizes with the same choices, and the remarks."""
+    entries = [sizes[size] for size in sorted(sizes)]
+    rows: list[tuple[str, str]] = []
+    begin = 0
+    for end in range(1, len(entries) + 1):
+        if end < len(entries) and _choices(entries[end][1]) == _choices(entries[begin][1]):
+            continue
+        rows += _rows(entries[begin][0], entries[end - 1][0], entries[begin][1])
+        begin = end
+    return Choices(rows, _remarks(entries))
+
+
+def _rows(first: Case, last: Case, placed: _Placed) -> list[tuple[str, str]]:
+    sizes = format_size(first.size_bytes) if moves_data(first.operation) else "-"
+    if first.size_bytes != last.size_bytes:
+        sizes += f" – {format_size(last.size_bytes)}"
+    by_choice: dict[str, list[str]] = {}
+    for placement, one in placed.items():
+        by_choice.setdefault(_choice(one), []).append(placement)
+    if len(by_choice) == 1:
+        return [(sizes, next(iter(by_choice)))]
+    return [(sizes, f"{choice}, {' and '.join(names)}") for choice, names in by_choice.items()]
+
+
+def _choices(placed: _Placed) -> dict[str, str]:
+    return {placement: _choice(one) for placement, one in placed.items()}
+
+
+def _choice(one: Explanation) -> str:
+    if one.source == "unknown":
+        return f"unknown: {plain(one.reason)}"
+    channels = counted(one.channels, "channel") if one.channels else ""
+    named = one.algorithm if one.kernel in ("symmetric", "copy engine") else ""
+    how = " ".join(filter(None, (one.kernel, named, one.protocol)))
+    rule = f"by {plain(one.rule)}" if one.rule else ""
+    registered = _REGISTERED.get(one.registered, "")
+    return ", ".join(filter(None, (plain(how), channels, registered, rule)))
+
+
+def _source(one: Explanation) -> str:
+    return _SOURCES.get(one.source, "")
+
+
+def _remarks(entries: Sequence[tuple[Case, _Placed]]) -> list[str]:
+    """The reasons of explanations, each with the sizes that it is about."""
+    sizes: dict[str, list[int]] = {}
+    for case, placed in entries:
+        for one in placed.values():
+            if one.reason and one.source != "unknown":
+                sizes.setdefault(one.reason, []).append(case.size_bytes)
+    lines = []
+    for reason, of in sizes.items():
+        where = format_size(min(of))
+        if min(of) != max(of):
+            where += f" – {format_size(max(of))}"
+        lines.append(f"{where}: {plain(reason)}")
+    return lines

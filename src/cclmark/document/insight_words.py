@@ -1,0 +1,88 @@
+"""A sentence of a summary, and its phrases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cclmark.plan.libraries import all_libraries
+from cclmark.document.text import BYTES_PER_GB
+from cclmark.results.journal import Journal
+from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.results.schema import Summary
+
+InsightKind = Literal["good", "note", "look", "bad"]
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Insight:
+    """A sentence, its severity, and advice, which is empty if there is nothing to do."""
+
+    kind: InsightKind
+    text: str
+    advice: str = ""
+
+
+def of_all_ranks(journal: Journal) -> list[CaseResult]:
+    """Returns the results of collectives of all ranks, not of single pairs."""
+    return [one for one in journal.cases if one.case.pair is None]
+
+
+def on_host_alone(journal: Journal) -> bool:
+    """Whether no accelerator takes part."""
+    devices = journal.header.devices
+    return bool(devices) and all(device.runtime == "host" for device in devices)
+
+
+def device_words(journal: Journal, rank: int) -> str:
+    """Returns `` (cuda:2 of host)``, empty for a rank with an unknown device."""
+    for device in journal.header.devices:
+        if device.rank == rank and device.runtime:
+            return f" ({device.runtime}:{device.index} of {device.host})"
+    return ""
+
+
+def described(result: CaseResult | TransferResult) -> str:
+    """Describes the measured item."""
+    return result.item.describe()
+
+
+def rate_words(summary: Summary | None) -> str:
+    """Formats the bus bandwidth in GB/s."""
+    return "?" if summary is None else f"{summary.busbw_bytes_per_s / BYTES_PER_GB:.1f}"
+
+
+def amount(number: int, one: str, several: str = "") -> str:
+    """Returns 1 case, 2 cases."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def listed(words: Sequence[str], of: int | None = None) -> str:
+    """Returns a, b and c; ``of`` is the total number of items."""
+    more = (of or 0) - len(words)
+    parts = [*words, f"{more} more"] if more > 0 else list(words)
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) if parts else ""
+
+
+def capitalised(text: str) -> str:
+    """Returns the text with a capital letter. Libraries and other names keep theirs."""
+    word = text.split(" ", 1)[0].rstrip(":,")
+    is_word = word.isalpha() and word.islower() and word not in all_libraries()
+    return text[0].upper() + text[1:] if is_word else text
+
+
+def sentence(text: str) -> str:
+    """Returns the text with a capital letter, see capitalised, and a full stop."""
+    return ended(capitalised(text))
+
+
+def ended(text: str) -> str:
+    """Returns the text with a full stop."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def first_line(text: str) -> str:
+    """Returns the first line, without a following report."""
+    return text.split("\n", 1)[0]

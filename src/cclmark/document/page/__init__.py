@@ -1,0 +1,1 @@
+"""The page: one HTML file without external resources."""

@@ -1,0 +1,186 @@
+"""Assembles a page from the template, its style, its script, Plotly's script, and the data.
+
+The page may only run the two scripts, whose hashes are in its Content-Security-Policy: nothing in
+the data can become a script, and nothing is fetched. Styles on elements are allowed, because Plotly
+requires them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+import jinja2
+from markupsafe import Markup, escape
+
+from cclmark.errors import MissingError
+from cclmark.document.chart_model import Chart
+from cclmark.document.insight_words import Insight
+from cclmark.document.page.diagram import Diagram
+from cclmark.document.page.encode import Encoder, PageValue, for_script
+from cclmark.document.page.stage_bars import StageBars
+
+_CODE = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True)
+class PageFacts:
+    """A list of names and their descriptions. ``title``: empty for the title of the section."""
+
+    title: str
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A small table. ``numeric``: the number of numeric columns, from the right.
+
+    A verdict in the second column sets the colour of its row.
+    """
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: int = 0
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part with a heading, texts and charts. ``key`` is its anchor in the page.
+
+    ``listing``: lines as a terminal shows them.
+    """
+
+    key: str
+    title: str
+    words: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    tables: Sequence[PageTable] = ()
+    facts: Sequence[PageFacts] = ()
+    diagrams: Sequence[Diagram] = ()
+    bars: Sequence[StageBars] = ()
+    listing: str = ""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The table of raw results: a cell for each of ``columns``, strings, numbers or None.
+
+    ``notes`` are shown above it. ``parts``: the number of each row's kind of work, empty if it is
+    the same for all rows.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | int | float | None]]
+    file_name: str = "cclmark.csv"
+    notes: Sequence[str] = ()
+    parts: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """The content of a page. ``insights`` are grouped by run; the name of a single run is empty."""
+
+    title: str
+    subtitle: str
+    lead: Sequence[str]
+    insights: Sequence[tuple[str, Sequence[Insight]]]
+    sections: Sequence[Section]
+    rows: Rows
+    peaks: PageTable | None = None
+    made_by: str = ""
+    links: Sequence[tuple[str, str]] = field(default=())
+
+
+def render(page: Page) -> str:
+    """Renders the page as HTML. Raises MissingError if Plotly's script is not installed."""
+    encoder = Encoder()
+    charts = [encoder.chart(chart) for section in page.sections for chart in section.charts]
+    data: dict[str, PageValue] = {
+        "charts": charts,
+        "columns": list(page.rows.columns),
+        **({"parts": list(page.rows.parts)} if len(set(page.rows.parts)) > 1 else {}),
+        "rows": [encoder.cells(row) for row in page.rows.rows],
+        "fileName": page.rows.file_name,
+        "texts": encoder.texts,
+    }
+    plotly, script = _scripts(page)
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        page=page,
+        style=_asset("page.css"),
+        script=script,
+        plotly=plotly,
+        policy=policy_of(page),
+        data=for_script(data),
+    )
+
+
+@cache
+def plotly_script() -> str:
+    """Returns Plotly's script. Raises MissingError if it is not installed."""
+    try:
+        script = (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
+    except (ModuleNotFoundError, OSError):
+        raise MissingError(
+            "charts need Plotly's script: install it with pip install 'plotly>=6'"
+        ) from None
+    if "</script" in script.lower():
+        raise MissingError("this Plotly cannot be embedded in a page: pip install 'plotly>=6'")
+    return script
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["coded"] = _coded
+    return environment
+
+
+def _coded(text: str) -> Markup:
+    """Escapes the text for HTML; parts between backticks become code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files(__package__) / name).read_text("utf-8")
+
+
+def policy_of(page: Page) -> str:
+    """Returns the Content-Security-Policy, which the page also contains. Raises MissingError."""
+    hashes = " ".join(source_hash(one) for one in _scripts(page) if one)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def source_hash(content: str) -> str:
+    """Returns the hash that identifies a script or a style in a policy."""
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def page_style() -> str:
+    """Returns the style of pages, for other pages with the same look."""
+    return _asset("page.css")
+
+
+def _scripts(page: Page) -> tuple[str, str]:
+    """Returns Plotly's script, empty for a page without charts, and the page's own script."""
+    charts = any(section.charts for section in page.sections)
+    return plotly_script() if charts else "", _asset("page.js")

@@ -1,0 +1,167 @@
+"""Remarks on a case besides its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cclmark.analysis.device_time import converged
+from cclmark.analysis.findings import OperationFindings
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
+from cclmark.report.kinds.placement_rows import PlacementRow
+from cclmark.document.staging import staged_mark
+from cclmark.document.text import counted, half_width_text
+from cclmark.results.journal import Journal
+from cclmark.results.item_results import CaseResult
+from cclmark.results.schema import Footer, Header, Settings, WrongOutput
+
+_MOST_WORDS = 3
+_MOST_UNSETTLED = 3
+_NO_END = "the end of the run is missing"  # the run was killed, or the file was truncated
+
+
+def problems(result: CaseResult) -> list[str]:
+    """The reason for missing figures, or the findings of the check; empty if the case is ok."""
+    if result.status == "ok":
+        return []
+    if result.status == "wrong" and result.verification is not None:
+        findings = [_describe(finding) for finding in result.verification.findings]
+        return findings or [f"wrong: {result.verification.wrong} elements"]
+    return [f"{result.status}: {plain(result.reason)}" if result.reason else result.status]
+
+
+def problem_lines(row: PlacementRow) -> list[str]:
+    """Returns the problems of both placements, each with its case."""
+    return [
+        f"{result.case.describe()}: {problem}"
+        for result in row.results
+        for problem in problems(result)
+    ]
+
+
+def series(row: PlacementRow) -> str:
+    """Describes the common properties of one sweep's rows, with the placement that is shown."""
+    case = next((it.case for it in row.results if it.summary is not None), row.case)
+    words = [case.operation]
+    if moves_data(case.operation):
+        words += [case.dtype, case.reduction or ""]
+        words.append("" if case.root is None else f"root {case.root}")
+        words.append(case.placement)
+    return f"{' '.join(filter(None, words))}, {case.ccl}, {counted(case.ranks, 'rank')}"
+
+
+def planned_results(header: Header | None) -> int:
+    """Returns the number of results of the complete run; 0 if it has no end or is unknown."""
+    return 0 if header is None else header.planned_cases * header.settings.cycles
+
+
+def ending(footer: Footer | None) -> str:
+    """Returns why the run ended as it did; empty for a regular end."""
+    if footer is None:
+        return _NO_END
+    return plain(footer.message) or (f"exit code {footer.exit_code}" if footer.exit_code else "")
+
+
+def comment_lines(texts: Sequence[str]) -> str:
+    """Returns comments as other tools' texts contain them: safe to print, one line each."""
+    return "".join(f"# {plain(text)}\n" for text in texts)
+
+
+def conclusion_lines(footer: Footer | None) -> list[str]:
+    """The result of an adaptive run, without empty lines around it; empty for other runs."""
+    conclusion = [] if footer is None else footer.conclusion
+    return "\n".join(conclusion).strip("\n").splitlines()
+
+
+def ending_line(footer: Footer | None) -> str:
+    """Returns the first line of the reason: reports on ranks that failed have several."""
+    if footer is None or not footer.message:
+        return ending(footer)
+    return plain(footer.message.splitlines()[0])
+
+
+def closing(footer: Footer | None) -> str:
+    """Returns the same with the exit code before a message, for texts that are parsed again."""
+    if footer is None or not footer.exit_code or not footer.message:
+        return ending(footer)
+    return f"exit code {footer.exit_code}: {plain(footer.message)}"
+
+
+def lacking(journal: Journal) -> list[str]:
+    """Describes missing parts of a run's journal; none if it is complete. Safe to print."""
+    found = []
+    planned = planned_results(journal.header)
+    count = len(journal.results)
+    if journal.footer is None:
+        found.append(ending(None))
+    elif count < planned and (ended := ending(journal.footer)):
+        found.append(f"the run ended early: {ended.splitlines()[0]}")
+    if count < planned:
+        found.append(f"{count} of {planned} results are there")
+    return [*found, *left_out(journal)]
+
+
+def left_out(journal: Journal) -> list[str]:
+    """Describes the lines of a journal that are not read; none if there are none. Safe to print."""
+    found = []
+    if lines := journal.damaged_lines:
+        found.append(f"damaged lines are left out: {lines}")
+    if words := journal.unknown_words:
+        found.append(
+            f"lines with words that this version does not know are left out: {len(words)} "
+            f"({', '.join([*dict.fromkeys(words)][:_MOST_WORDS])}); a newer cclmark may read them"
+        )
+    return found
+
+
+def unsettled_text(settings: Settings, results: Sequence[CaseResult]) -> str:
+    """Describes medians, of calls and of device times, that did not reach the requested precision.
+
+    Empty if all converged. Safe to print.
+    """
+    found = [one for one in results if not converged(one)]
+    if not found:
+        return ""
+    names = [
+        f"{one.case.describe()}, {one.case.ccl}{' (device time)' if one.converged else ''}"
+        for one in found[:_MOST_UNSETTLED]
+    ]
+    more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
+    return (
+        f"{counted(len(found), 'case')} did not get to ±{settings.precision * 100:.3g} % of the "
+        f"median within --max-time {settings.max_time_s:g} s: {'; '.join(names)}{more}"
+    )
+
+
+def half_peak_text(found: OperationFindings) -> str:
+    """Returns ``, half of it from 8 MiB on`` to follow a peak; empty without new information."""
+    half = found.half_peak_bytes
+    if half is None or half >= found.peak.case.size_bytes:
+        return ""
+    return f", half of it from {format_size(half)} on"
+
+
+def marks_text(result: CaseResult) -> str:
+    """Returns what qualifies a figure of a summary: a staging copy, and missing convergence."""
+    return f"{staged_mark(result)}{convergence_text(result)}"
+
+
+def convergence_text(result: CaseResult) -> str:
+    """Returns `` (not converged, ±3.1 %)`` to follow a figure; empty if the case converged."""
+    if converged(result):
+        return ""
+    summary = result.summary
+    words = "not converged"
+    if result.converged and result.device is not None:
+        summary, words = result.device.summary, "device time not converged"
+    if summary is None or summary.half_width is None:
+        return f" ({words})"
+    return f" ({words}, ±{half_width_text(summary.half_width)} %)"
+
+
+def _describe(finding: WrongOutput) -> str:
+    return (
+        f"wrong: rank {finding.rank}, {finding.wrong} in all, the first at element "
+        f"{finding.first_element}: expected {finding.expected}, actual {finding.actual}"
+    )

@@ -1,0 +1,171 @@
+"""Why the library chose what ran: its predictions beside the measured times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cclmark.analysis.choice_changes import choice_changes
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
+from cclmark.document.paint import Paint
+from cclmark.document.text import format_time_us
+from cclmark.results.item_results import CaseResult
+from cclmark.results.schema import Explanation
+
+_MOST_OFF = 0.20  # of a prediction, before it is reported
+_GAP = "  "
+
+
+@dataclass(frozen=True)
+class Why:
+    """The predictions for one operation and placement.
+
+    ``rows``: cells of ``head`` for each size: size, measured time, its difference from the
+    prediction of the chosen algorithm, and the predictions in microseconds, the chosen one with an
+    asterisk. ``off``: whether that difference is reported, by row. ``remarks``: changes of the
+    choice, and the number of predictions that are off.
+    """
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+    off: list[bool]
+    remarks: list[str]
+
+
+def predictions(results: Iterable[CaseResult]) -> list[Why]:
+    """Returns the predictions for the results that have them.
+
+    The measured time is the device's where launches determine the time of a call, since predictions
+    do not include launches.
+    """
+    sections: dict[tuple[object, ...], list[CaseResult]] = {}
+    for result in results:
+        found = result.explanation
+        if found is not None and found.predicted_s and result.summary and result.cycle == 0:
+            case = result.case
+            where = (
+                case.operation,
+                case.ccl,
+                case.dtype,
+                case.reduction,
+                case.root,
+                case.placement,
+            )
+            sections.setdefault(where, []).append(result)
+    return [
+        _why(sorted(section, key=lambda one: one.case.size_bytes)) for section in sections.values()
+    ]
+
+
+def _why(results: Sequence[CaseResult]) -> Why:
+    case = results[0].case
+    title = " ".join(filter(None, (case.operation, case.dtype, case.reduction, case.placement)))
+    names = list(dict.fromkeys(name for one in results for name in _explained(one).predicted_s))
+    return Why(
+        f"{title} · {case.ccl}: predictions in µs (* chosen) beside the measured time",
+        ["size", "measured", "off", *names],
+        [_row(one, names) for one in results],
+        [_is_off(one) for one in results],
+        [*_changes(results), _summary(results)],
+    )
+
+
+def why_lines(results: Iterable[CaseResult], paint: Paint) -> list[str]:
+    """Returns a table for each operation and placement, with the remarks below it.
+
+    One line instead if results are explained and the library predicted nothing; empty if none is
+    explained.
+    """
+    results = list(results)
+    lines: list[str] = []
+    for one in predictions(results):
+        lines += ["", *_table(one, paint)]
+    if not lines and any(one.explanation is not None for one in results):
+        return ["  no predictions: only libraries with NCCL's tuner interface report them"]
+    return lines
+
+
+def _table(one: Why, paint: Paint) -> list[str]:
+    columns = zip(one.head, *one.rows, strict=True)
+    widths = [max(map(len, column)) for column in columns]
+
+    def aligned(row: Sequence[str]) -> list[str]:
+        return [f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)]
+
+    lines = [
+        paint(f"  {one.title}", "bold"),
+        paint("    " + _GAP.join(aligned(one.head)), "dim"),
+    ]
+    for row, off in zip(one.rows, one.off, strict=True):
+        cells = aligned(row)
+        if off:
+            cells[2] = paint(cells[2], "yellow")
+        lines.append("    " + _GAP.join(cells))
+    return [*lines, *(f"    {remark}" for remark in one.remarks)]
+
+
+def measured_s(result: CaseResult) -> float:
+    """The time that predictions are compared with, in seconds."""
+    summary = result.device.summary if result.device is not None else result.summary
+    assert summary is not None
+    return summary.time_s
+
+
+def _explained(result: CaseResult) -> Explanation:
+    assert result.explanation is not None
+    return result.explanation
+
+
+def _chosen(result: CaseResult) -> str:
+    found = _explained(result)
+    return f"{found.algorithm} {found.protocol}"
+
+
+def _row(result: CaseResult, names: Sequence[str]) -> list[str]:
+    predicted_s = _explained(result).predicted_s
+    off = _off(result)
+    cells = [
+        format_size(result.case.size_bytes) if moves_data(result.case.operation) else "-",
+        format_time_us(measured_s(result)),
+        "-" if off is None else f"{off:+.0%}",
+    ]
+    for name in names:
+        text = format_time_us(predicted_s[name]) if name in predicted_s else "-"
+        cells.append(f"*{text}" if name == _chosen(result) else text)
+    return cells
+
+
+def _off(result: CaseResult) -> float | None:
+    """By which share the measured time is above the prediction; None without a prediction."""
+    predicted_s = _explained(result).predicted_s.get(_chosen(result))
+    return measured_s(result) / predicted_s - 1 if predicted_s else None
+
+
+def _is_off(result: CaseResult) -> bool:
+    off = _off(result)
+    return off is not None and abs(off) > _MOST_OFF
+
+
+def _changes(results: Sequence[CaseResult]) -> list[str]:
+    """Where the kernel or the protocol changes from one size to the next, and what that does."""
+    lines = []
+    for change in choice_changes(results):
+        before_s, after_s = measured_s(change.before), measured_s(change.after)
+        if not before_s or change.before.case.size_bytes <= 0:
+            continue
+        larger = change.size_bytes / change.before.case.size_bytes
+        lines.append(
+            f"{format_size(change.size_bytes)}: {change.words}; {larger:g} times the data takes "
+            f"{after_s / before_s:.2f} times as long"
+        )
+    return lines
+
+
+def _summary(results: Sequence[CaseResult]) -> str:
+    off = sum(map(_is_off, results))
+    known = sum(_off(one) is not None for one in results)
+    if not known:
+        return "the library predicted nothing for the kernels that ran"
+    return f"{off} of {known} predictions are off by more than {_MOST_OFF:.0%}"

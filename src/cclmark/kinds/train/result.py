@@ -1,0 +1,115 @@
+"""The results of trainings in journals."""
+
+from __future__ import annotations
+
+import msgspec
+from cclmark.kinds.experiment.result import (TrialResult)
+from cclmark.kinds.train.plan import (Training)
+from cclmark.plan.counts import (Count, Duration)
+from cclmark.plan.items import (Status)
+from cclmark.results.item_results import (ItemResult, are_equally_long, have_length)
+from collections.abc import (Sequence)
+
+
+class StepTimeline(msgspec.Struct, omit_defaults=True):
+    """What runs in profiled steps, in seconds for one step, by rank.
+
+    ``step_s``: from the end of a step to the end of the next one. ``compute_s``: something
+    computes. ``exposed_s``: something communicates or waits for other ranks, and nothing computes.
+    In the rest nothing runs. ``communication_s``: something communicates, hidden or not.
+    ``compute_alone_s``: compute in steps without communication, empty if there were none.
+    ``steps``: the number of profiled steps.
+    """
+
+    steps: Count
+    step_s: list[float]
+    communication_s: list[float]
+    exposed_s: list[float]
+    compute_s: list[float]
+    compute_alone_s: list[float] = []
+
+
+class ReplicaDifference(msgspec.Struct):
+    """A rank whose parameters differ from the others: the number of tensors, the first one.
+
+    Where no majority of the ranks agrees, there is one for each of them.
+    """
+
+    rank: Count
+    tensors: Count
+    first: str
+
+
+class ReplicaCheck(msgspec.Struct, omit_defaults=True):
+    """Whether ranks hold equal parameters, with the number of elements that rank 0 compared."""
+
+    elements: Count
+    differences: list[ReplicaDifference] = []
+
+
+class TrainingResult(ItemResult[Training], tag="training", omit_defaults=True):
+    """A training and its outcome. ``status`` and ``reason``: as those of TrialResult.
+
+    ``losses``: of the steps from the first one on, averaged over the ranks with different data; the
+    first ``warmup_steps`` are warm-up. ``step_s``: the times of the timed steps by rank, which are
+    the last ones. ``alone_s``: by rank, of steps without communication, half of them before the
+    training and half after it; empty if the parallelism has no such step. ``timeline``: None if it
+    is unknown, for ``timeline_reason``. ``peak_allocated_bytes``, ``peak_reserved_bytes``: the
+    memory of torch's allocator by rank, empty on the host. ``estimated_bytes``: see
+    plan.training_memory; ``free_bytes``: the free memory of the rank that has least.
+    ``check``: None if no parameters have to be equal.
+    """
+
+    index: Count
+    training: Training
+    status: Status
+    reason: str = ""
+    converged: bool = True
+    started_at_s: float = 0.0
+    duration_s: float = 0.0
+    warmup_steps: Count = 0
+    losses: list[float] = []
+    step_s: list[list[Duration]] = []
+    alone_s: list[list[Duration]] = []
+    timeline: StepTimeline | None = None
+    timeline_reason: str = ""
+    peak_allocated_bytes: list[Count] = []
+    peak_reserved_bytes: list[Count] = []
+    estimated_bytes: Count = 0
+    free_bytes: Count = 0
+    check: ReplicaCheck | None = None
+    report: str = ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are times."""
+        return bool(self.step_s)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the parameters of all ranks were compared."""
+        return self.check is not None
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether the parallelism leaves equal parameters on all ranks."""
+        return bool(self.training.comparable_ranks)
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether lists by rank have its ranks, and all ranks the same steps."""
+        ranks, timeline = self.training.ranks, self.timeline
+        by_rank: list[Sequence[object]] = [self.step_s, self.alone_s]
+        by_rank += [self.peak_allocated_bytes, self.peak_reserved_bytes]
+        of_steps: list[Sequence[object]] = []
+        if timeline is not None:
+            by_rank.append(timeline.compute_alone_s)
+            of_steps += [timeline.step_s, timeline.communication_s]
+            of_steps += [timeline.exposed_s, timeline.compute_s]
+        return (
+            all(len(values) in (0, ranks) for values in by_rank)
+            and have_length(ranks, *of_steps)
+            and are_equally_long(self.step_s)
+            and are_equally_long(self.alone_s)
+            and all(one.rank < ranks for one in (self.check.differences if self.check else ()))
+        )
