@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 
 from cclmark.errors import UsageError
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 
 PATIENCE_S = 120.0
 

@@ -23,8 +23,8 @@ from pathlib import Path
 import msgspec
 
 from cclmark.history.store import History
+from cclmark.kinds.registry import read_journal
 from cclmark.plan.cases import Case
-from cclmark.results.journal import read_journal
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Footer, Header, Summary
 

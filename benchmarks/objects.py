@@ -22,8 +22,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cclmark.kinds.objects.result import ObjectResult
+from cclmark.kinds.pieces.result import PieceResult
+from cclmark.kinds.registry import read_journal
 from cclmark.plan.sizes import parse_size
-from cclmark.results.journal import read_journal
 
 _PLAIN = Path(__file__).parent / "torch" / "objects_plain.py"
 _PARTS = ("nccl", "gloo", "pieces")
@@ -60,7 +62,7 @@ def objects(args: argparse.Namespace, place: Path, backend: str) -> dict[str, An
             "ratio": [one.figures.ratio, one.figures.ratio_low, one.figures.ratio_high],
             "pickling_us": one.figures.pickling_s * _US,
         }
-        for one in read_journal(journal).objects
+        for one in read_journal(journal).of(ObjectResult)
         if one.figures is not None
     ]
     script = plain(args, place / f"{backend}.json", "--backend", backend)["flags"]
@@ -85,7 +87,7 @@ def pieces(args: argparse.Namespace, place: Path) -> dict[str, Any]:
     command += ["--pieces", "1,10,100,1000", "-b", args.size, "-e", args.size]
     run([*command, "--placement", "in-place", "--max-time", "0.3", "--journal", str(journal)])
     own: dict[str, list[dict[str, Any]]] = {}
-    for result in read_journal(journal).pieces:
+    for result in read_journal(journal).of(PieceResult):
         own[result.pieces.ccl] = [
             {
                 "form": row.division.form,

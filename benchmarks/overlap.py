@@ -22,10 +22,11 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from cclmark.analysis.overlap_summaries import summaries_of
 from cclmark.analysis.ratio import RatioEstimate
+from cclmark.kinds.overlap.figures import summaries_of
+from cclmark.kinds.overlap.result import OverlapResult
+from cclmark.kinds.registry import read_journal
 from cclmark.plan.sizes import format_size, parse_size
-from cclmark.results.journal import read_journal
 
 _USUAL_CTAS = 24  # on devices with NVLink
 _PLAIN = Path(__file__).parent / "torch" / "overlap_plain.py"
@@ -52,7 +53,7 @@ def of_cclmark(args: argparse.Namespace, journal: Path) -> dict[str, dict[str, o
     print("$", " ".join(command[2:]), flush=True)
     subprocess.run(command, check=True)
     found: dict[str, dict[str, object]] = {}
-    for one in summaries_of(read_journal(journal).overlaps):
+    for one in summaries_of(read_journal(journal).of(OverlapResult)):
         if one.communication is None or one.compute is None:
             continue
         ctas = one.variant.assignments[0].value if one.variant.assignments else "default"

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from cclmark.analysis.transfer_results import figures
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 
 SIZE_MIB = 512
 # nvbandwidth's name: ours (measure, direction, engine).

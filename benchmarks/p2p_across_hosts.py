@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 
 from cclmark.analysis.statistics import median_interval
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 
 MEASURES = ("unidirectional", "bidirectional", "latency")
 #: The OSU program of each measure, and the directions in which its bandwidth counts bytes.

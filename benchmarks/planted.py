@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.analysis.bands import bands
-from cclmark.analysis.compare import Side, compare
-from cclmark.results.journal import Journal, read_journal
+from cclmark.compare.figures import Side, bands, compare
+from cclmark.kinds.registry import read_journal
 from cclmark.results.item_results import CaseResult
+from cclmark.results.journal import Journal
 
 
 def slower(result: CaseResult, factor: float) -> CaseResult:

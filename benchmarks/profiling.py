@@ -32,7 +32,7 @@ from collections import Counter
 from pathlib import Path
 
 from cclmark.analysis.steps import steps_of_profile
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 
 JOB = Path(__file__).resolve().parent / "torch" / "profiled_training.py"
 RUN_S = 180.0  # the longest run

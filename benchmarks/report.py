@@ -25,7 +25,7 @@ from statistics import median
 
 from playwright.sync_api import sync_playwright
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 
 SOURCE = Path(__file__).parent / "results" / "h200x4" / "report" / "collectives.jsonl"
 SETTLED_S = 5.0

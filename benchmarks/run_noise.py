@@ -16,10 +16,11 @@ import sys
 from pathlib import Path
 from statistics import median, stdev
 
-from cclmark.analysis.compare import Side, compare
 from cclmark.analysis.run_noise import run_noise
+from cclmark.compare.figures import Side, compare
+from cclmark.kinds.registry import read_journal
 from cclmark.plan.cases import Case
-from cclmark.results.journal import Journal, read_journal
+from cclmark.results.journal import Journal
 
 MOST_PAIRS = 300
 

@@ -21,7 +21,7 @@ from statistics import median, stdev
 
 from fidelity import OUT_OF_PLACE_ONLY, mpirun, run, times_in
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 
 OPERATIONS = (
     *("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce"),

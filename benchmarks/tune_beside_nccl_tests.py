@@ -9,8 +9,10 @@ programs of nccl-tests (DIR, built with MPI=1) run in turn by default and as tun
 environment file, if there is one, and with the program changes of `tune --app-changes yes` at the
 sizes that the last round of the proof measured with them (-R 1 registers the buffers, -R 2 puts
 them into symmetric windows). --out is written after every round.
-Per operation and size: the median of the ratios of both times in each round, and the same from the
-proof of tune, with their geometric means over the sizes with program changes and over the others.
+In each round the default runs before and after the tuned programs. Per operation and size: the
+median of the ratios of both times in each round with the smallest and largest one, the same of the
+default's first run over its second one, which is the noise, and the ratio from the proof of tune;
+then the geometric means over the sizes with program changes and over the others.
 nccl-tests must load the library that was tuned, for example by LD_LIBRARY_PATH: the files do not
 apply to another version.
 """
@@ -30,9 +32,11 @@ from statistics import median
 
 from fidelity import mpirun
 
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.registry import read_journal
 from cclmark.plan.variants import REGISTRATION, Variant
 from cclmark.recording.trial_measuring import compared_time
-from cclmark.results.journal import Journal, read_journal
+from cclmark.results.journal import Journal
 
 
 def variables_of(path: Path) -> dict[str, str]:
@@ -97,7 +101,7 @@ def proven(journal: Journal) -> dict[tuple[str, int], tuple[Variant, float]]:
     """
     rounds: dict[tuple[str, int, int], dict[str, float]] = defaultdict(dict)
     tuned: dict[tuple[str, int, int], Variant] = {}
-    for one in journal.trials:
+    for one in journal.of(TrialResult):
         time_s = compared_time(one)
         if one.trial.stage == "proof" and time_s is not None and not one.trial.variant.control:
             name = "default" if one.trial.variant.is_default else "tuned"
@@ -113,6 +117,11 @@ def proven(journal: Journal) -> dict[tuple[str, int], tuple[Variant, float]]:
         if len(pair) == 2 and tuned[operation, size, number] == last[operation, size]:
             ratios[operation, size].append(pair["default"] / pair["tuned"])
     return {key: (last[key], median(values)) for key, values in ratios.items()}
+
+
+def spread(values: list[float]) -> str:
+    """The median with the smallest and the largest value."""
+    return f"{median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
 def mean(values: list[float]) -> float:
@@ -143,6 +152,7 @@ def main() -> None:
     if not variables and not any(changes.values()):
         sys.exit(f"{args.tuned} sets no variable, and {args.journal} has no program change")
     found: dict[str, dict[int, list[float]]] = {}
+    noise: dict[str, dict[int, list[float]]] = {}
     for _ in range(args.rounds):
         for operation in args.operations.split(","):
             usual = times(args, operation, {}, library)
@@ -150,17 +160,21 @@ def main() -> None:
             if not variables:
                 flags.discard("")
             tuned = {one: times(args, operation, variables, library, one) for one in flags}
+            again = times(args, operation, {}, library)
             for size, time_us in usual.items():
+                noise.setdefault(operation, {}).setdefault(size, []).append(time_us / again[size])
                 if (by_size := tuned.get(changes.get((operation, size), ""))) is not None:
                     own = found.setdefault(operation, {}).setdefault(size, [])
                     own.append(time_us / by_size[size])
         if args.out is not None:
-            args.out.write_text(json.dumps(found, indent=1) + "\n")
+            content = {"gains": found, "default_against_itself": noise}
+            args.out.write_text(json.dumps(content, indent=1) + "\n")
     for operation, by_size in found.items():
         medians = {size: median(values) for size, values in by_size.items()}
-        for size, value in medians.items():
+        for size in medians:
             text = f"{operation:16}{size:12}  {changes.get((operation, size), ''):5}"
-            text += f"nccl-tests {value:.3f}"
+            text += f"nccl-tests {spread(by_size[size])}"
+            text += f"  default against itself {spread(noise[operation][size])}"
             own = ours.get((operation, size))
             print(text if own is None else f"{text}  cclmark {own[1]:.3f}")
         for name, changed in (("with program changes", True), ("without", False)):

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from fidelity import run
 
-from cclmark.results.journal import Journal, read_journal
+from cclmark.kinds.registry import read_journal
+from cclmark.results.journal import Journal
 
 
 def measure(*flags: str) -> Journal:

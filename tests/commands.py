@@ -61,7 +61,7 @@ class Run:
     @property
     def journal(self):
         """That journal, read, and whole."""
-        from cclmark.results.journal import read_journal
+        from cclmark.kinds.registry import read_journal
 
         journal = read_journal(self.journal_path)
         assert journal.damaged_lines == 0
@@ -120,7 +120,9 @@ class Background:
     def workers(self) -> list[int]:
         """The processes of the ranks that exist by now, in the order of their start."""
         return sorted(
-            pid for pid, words in tagged_processes(self.tag).items() if "cclmark.run" in words
+            pid
+            for pid, words in tagged_processes(self.tag).items()
+            if "cclmark.rank_process" in words
         )
 
     def wait_for_workers(self, count: int) -> list[int]:
@@ -138,7 +140,7 @@ class Background:
 
     def read(self):
         """The journal as it is now."""
-        from cclmark.results.journal import read_journal
+        from cclmark.kinds.registry import read_journal
 
         return read_journal(self.journal_path)
 

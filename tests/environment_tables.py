@@ -7,10 +7,10 @@ import random
 from dataclasses import dataclass
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
-from cclmark.tune.environment_proof import prove_environment
-from cclmark.tune.environment_search import EnvironmentSearch
-from cclmark.tune.environment_space import Axis, EnvironmentSpace
-from cclmark.tune.prove import Trio
+from cclmark.kinds.tune.environment_proof import prove_environment
+from cclmark.kinds.tune.environment_search import EnvironmentSearch
+from cclmark.kinds.tune.environment_space import Axis, EnvironmentSpace
+from cclmark.kinds.tune.prove import Trio
 
 CELLS = 12  # sizes of all operations
 LAUNCH_BOUND = 4  # of them, the smallest, whose calls launches set

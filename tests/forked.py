@@ -196,7 +196,7 @@ def import_all(modules: Sequence[str]) -> None:
     import cclmark
 
     for found in pkgutil.walk_packages(cclmark.__path__, "cclmark."):
-        needs_torch = found.name.startswith("cclmark.run.training.")
+        needs_torch = found.name.startswith("cclmark.kinds.train.torch.")
         if not found.name.endswith("__main__") and (modules or not needs_torch):
             with suppress(ImportError):
                 importlib.import_module(found.name)

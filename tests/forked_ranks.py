@@ -1,6 +1,6 @@
 """Forks the ranks of a forked program.
 
-A forked rank runs the code of ``python -m cclmark.run`` in a separate process, with the
+A forked rank runs the code of ``python -m cclmark.rank_process`` in a separate process, with the
 job, environment, descriptors, session and parent of a started rank. Modules, torch among them, are
 then imported once for all ranks.
 
@@ -30,7 +30,7 @@ _CLONE_PARENT = 0x8000
 _CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220}  # of the system call
 _MOST_BYTES = 1 << 20
 _HIGH = 500  # no descriptor of a job has such a number
-_WORKER = [sys.executable, "-m", "cclmark.run"]
+_WORKER = [sys.executable, "-m", "cclmark.rank_process"]
 
 
 def are_possible() -> bool:
@@ -142,7 +142,7 @@ def _become(
     sys.argv = command[2:]
     sys.orig_argv = command
 
-    from cclmark.run.__main__ import main
+    from cclmark.rank_process import main
 
     main()
     os._exit(0)

@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
-from cclmark.explain.paths import Route
-from cclmark.document.naming import Run
 from cclmark.document.insight_words import Insight
-from cclmark.report.overview import headline, insights
+from cclmark.document.naming import Run
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.journal import Journal, read_journal
+from cclmark.explain.paths import Route
+from cclmark.kinds.registry import read_journal
+from cclmark.report.overview import headline, insights
 from cclmark.results.item_results import CaseResult
+from cclmark.results.journal import Journal
 from cclmark.results.schema import Explanation, Paths, Relation, Ring, Tree
 
 _RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "h200x4"

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from cclmark.analysis.overlap_intervals import figures_of, lengths_for
+from cclmark.kinds.overlap.figures import figures_of, lengths_for
 from cclmark.kinds.overlap.result import OverlapFigures, OverlapTimes
 
 _LARGEST = 4  # of the numbers in the matrices, either sign: as cclmark's

@@ -10,14 +10,15 @@ import msgspec
 import pytest
 
 from browsing import require_accessible
-from cclmark.analysis.compare import Side, compare
+from cclmark.compare.comparison_page import comparison_page
+from cclmark.compare.figures import Side, compare
+from cclmark.compare.words import Comparison
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
 from cclmark.document.naming import Run
-from cclmark.report.comparison import Comparison
-from cclmark.report.page.comparison_page import comparison_page
 from cclmark.document.page.page import PageTable, Rows, Section, render
+from cclmark.kinds.registry import read_journal
 from cclmark.report.page.run_page import page_of
-from cclmark.results.journal import Journal, read_journal
+from cclmark.results.journal import Journal
 from patience import scaled
 from reports import explained
 

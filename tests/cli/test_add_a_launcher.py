@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from extending import blocks_of, copy_of_package
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from patience import scaled
 
 PAGE = Path(__file__).parents[2] / "docs" / "extend" / "add-a-launcher.md"

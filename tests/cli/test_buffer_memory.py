@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.results.method import unusual_method
 
 TWO = ("-g", "2", "-b", "64", "-e", "1K", "-f", "16", "-n", "1", "-w", "0")
@@ -104,9 +105,9 @@ def test_memory_is_a_setting_of_experiments(cclmark, fake_cuda):
         *("--vary", "memory=plain,vmm,library", "--rounds", "3", "--max-time", "0.05"),
         env=fake_cuda.env(),
     )
-    variants = {one.trial.variant.value_of("memory") for one in run.journal.trials}
+    variants = {one.trial.variant.value_of("memory") for one in run.journal.of(TrialResult)}
     assert variants == {"", "plain", "vmm", "library"}
-    assert all(one.status == "ok" for one in run.journal.trials)
+    assert all(one.status == "ok" for one in run.journal.of(TrialResult))
 
 
 def test_memory_is_given_once(cclmark, fake_cuda):

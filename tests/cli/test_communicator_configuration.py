@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cclmark.kinds.experiment.plan import SEARCH
+from cclmark.kinds.experiment.result import TrialResult
 
 SMALL = ("-g", "2", "-b", "64K", "-e", "64K", "-n", "1", "-w", "1")
 ALL_OPTIONS = ("cgaClusterSize=2", "CTAPolicy=2", "nChannelsPerNetPeer=5", "collnetEnable=1",
@@ -18,7 +19,7 @@ def given(*options):
 def channels_of(journal):
     return {
         trial.trial.variant.describe(): trial.explanation.channels
-        for trial in journal.trials
+        for trial in journal.of(TrialResult)
         if trial.explanation is not None
     }
 
@@ -36,8 +37,8 @@ def test_an_experiment_varies_options_of_the_communicator(cclmark, fake_cuda):
     assert ran["config.minCTAs=32"] == 32
     assert ran["config.maxCTAs=1"] == 1
     # Communicators of the default's processes.
-    assert all(not one.trial.variant.process for one in journal.trials)
-    assert all(one.status == "ok" and one.is_checked for one in journal.trials)
+    assert all(not one.trial.variant.process for one in journal.of(TrialResult))
+    assert all(one.status == "ok" and one.is_checked for one in journal.of(TrialResult))
     assert "config.minCTAs=32" in run.out
     assert "no effect" not in run.out
 
@@ -92,7 +93,9 @@ def test_a_library_without_the_function(cclmark, fake_cuda):
                   "--vary", "config.minCTAs=8", env=env, code=3)  # fmt: skip
     assert "no variant could be measured: config.minCTAs=8: " in run.err
     assert lack in run.err
-    assert all(one.status == "ok" for one in run.journal.trials if one.trial.variant.is_default)
+    assert all(
+        one.status == "ok" for one in run.journal.of(TrialResult) if one.trial.variant.is_default
+    )
 
 
 def test_a_value_that_the_library_refuses_fails(cclmark, fake_cuda):
@@ -150,9 +153,11 @@ def test_tune_gives_the_communicator_its_channels_where_the_program_may_change(
         *("tune", "all_reduce", *SMALL, "--budget", "1s", "-O", "t", "--app-changes", "yes"),
         env=fake_cuda.env(TMPDIR=str(tmp_path)),
     )
-    variants = {one.trial.variant for one in run.journal.trials}
+    variants = {one.trial.variant for one in run.journal.of(TrialResult)}
     # What is proven may do without more channels.
-    searched = {one.trial.variant for one in run.journal.trials if one.trial.stage == SEARCH}
+    searched = {
+        one.trial.variant for one in run.journal.of(TrialResult) if one.trial.stage == SEARCH
+    }
     tables = [one for one in searched if one.value_of("CCLMARK_TUNER_TABLE")]
     assert tables
     assert all(one.options == {"minCTAs": "64", "maxCTAs": "64"} for one in tables)

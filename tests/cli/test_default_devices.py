@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from cclmark.results.item_results import Result
 from fake_libraries import fake_library
 

@@ -9,8 +9,9 @@ import signal
 
 import pytest
 
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.registry import read_journal
 from cclmark.plan.variants import CONTROL, DEFAULT
-from cclmark.results.journal import read_journal
 
 SMALL = ("-b", "1K", "-e", "64K", "-f", "64", "--rounds", "2", "-n", "2", "-w", "1")
 UNKNOWN = "--allow-unknown-settings"
@@ -19,9 +20,9 @@ ON_FAKES = ("-g", "2", *SMALL)
 
 
 def effects(journal, timing="throughput"):
-    from cclmark.analysis.experiments import experiment_of
+    from cclmark.kinds.experiment.figures import experiment_of
 
-    found = experiment_of(journal.trials, timing)
+    found = experiment_of(journal.of(TrialResult), timing)
     return {
         (variant.describe(), case.size_bytes): result
         for (variant, case), result in found.compared.items()
@@ -34,15 +35,18 @@ def test_every_variant_is_measured_next_to_the_default(cclmark):
     assert journal.kind == "experiment"
     assert journal.damaged_lines == 0
     places = [(one.trial.round, one.trial.variant.describe(), one.trial.case.size_bytes)
-              for one in journal.trials]  # fmt: skip
+              for one in journal.of(TrialResult)]  # fmt: skip
     names = ["default", "default again", "SOME_NAME=a", "SOME_NAME=b"]
     assert sorted(places) == sorted(
         (number, name, size) for number in (0, 1) for name in names for size in (1024, 65536)
     )
-    assert all(one.status == "ok" and one.is_checked for one in journal.trials)
-    assert sorted(one.index for one in journal.trials) == list(range(16))
+    assert all(one.status == "ok" and one.is_checked for one in journal.of(TrialResult))
+    assert sorted(one.index for one in journal.of(TrialResult)) == list(range(16))
     # Each round begins with other processes.
-    firsts = [next(one for one in journal.trials if one.trial.round == number) for number in (0, 1)]
+    firsts = [
+        next(one for one in journal.of(TrialResult) if one.trial.round == number)
+        for number in (0, 1)
+    ]
     assert firsts[0].trial.variant == DEFAULT
     assert firsts[1].trial.variant == CONTROL
     assert "SOME_NAME is unknown to cclmark: its values are not checked" in run.out
@@ -73,7 +77,7 @@ def test_impossible_combinations_are_left_out(cclmark, fake_cuda):
         *("--vary", "NCCL_MIN_CTAS=4,32", "--vary", "NCCL_MAX_CTAS=8,64"),
         env=fake_cuda.env(),
     )
-    measured = {one.trial.variant.describe() for one in run.journal.trials}
+    measured = {one.trial.variant.describe() for one in run.journal.of(TrialResult)}
     assert measured == {
         *("default", "default again", "NCCL_MIN_CTAS=4 NCCL_MAX_CTAS=8"),
         *("NCCL_MIN_CTAS=4 NCCL_MAX_CTAS=64", "NCCL_MIN_CTAS=32 NCCL_MAX_CTAS=64"),
@@ -125,7 +129,9 @@ def test_ranks_are_started_with_the_variables_of_a_variant(cclmark, fake_cuda):
         assert found["CCLMARK_FAKE_NCCL_CORRUPT=1:AllReduce:7", size].effect == "wrong"
         assert found["CCLMARK_FAKE_NCCL_CORRUPT=1:AllGather:7", size].effect != "wrong"
     assert "WRONG" in run.out
-    assert all(one.status == "ok" for one in run.journal.trials if one.trial.variant.is_default)
+    assert all(
+        one.status == "ok" for one in run.journal.of(TrialResult) if one.trial.variant.is_default
+    )
 
 
 def test_what_ran_is_recorded_and_settings_without_effect_are_not_ranked(cclmark, fake_cuda):
@@ -135,7 +141,7 @@ def test_what_ran_is_recorded_and_settings_without_effect_are_not_ranked(cclmark
         env=fake_cuda.env(),
     )
     journal = run.journal
-    variants = {one.trial.variant for one in journal.trials}
+    variants = {one.trial.variant for one in journal.of(TrialResult)}
     protocols = [one for one in variants if one.value_of("NCCL_PROTO")]
     assert all(not one.process for one in protocols)  # communicators of the default's processes
     found = effects(journal, "auto")
@@ -165,7 +171,7 @@ def test_ranks_that_ran_different_operations_have_exit_code_3_and_no_verdict_on_
     )
     assert "is not certain: rank 1 ran AllReduce by ring" in run.err
     assert run.journal.footer.problems
-    assert any(one.explanation is not None for one in run.journal.trials)
+    assert any(one.explanation is not None for one in run.journal.of(TrialResult))
     assert "no effect" not in run.out
 
 
@@ -184,11 +190,11 @@ def test_a_setting_that_fails_is_recorded_and_skipped(cclmark, fake_cuda, settin
     )
     name = setting.partition(",")[0]
     other = f"{name.partition('=')[0]}={setting.rpartition(',')[2]}"
-    failing = [one for one in run.journal.trials if one.trial.variant.describe() == name]
+    failing = [one for one in run.journal.of(TrialResult) if one.trial.variant.describe() == name]
     assert [one.status for one in failing] == [status, "skipped", "skipped", "skipped"]
     assert failing[0].report
     assert "the variant failed before" in failing[1].reason
-    others = [one for one in run.journal.trials if one.trial.variant.describe() == other]
+    others = [one for one in run.journal.of(TrialResult) if one.trial.variant.describe() == other]
     assert [one.status for one in others] == ["ok"] * 4
     assert f"{name} is not measured any more" in run.err
     assert effects(run.journal)[name, 1024].effect == "failed"
@@ -216,7 +222,7 @@ def test_registration_and_placement_are_settings(cclmark, fake_cuda):
     }
     placements = {
         one.trial.case.in_place
-        for one in run.journal.trials
+        for one in run.journal.of(TrialResult)
         if one.trial.variant.value_of("placement") == "in-place"
     }
     assert placements == {True}
@@ -272,16 +278,18 @@ def test_a_bisection_measures_values_and_prints_their_shares(cclmark):
         *("-w", "0", UNKNOWN, "--bisect", "SOME_NUMBER=1:2", "--keep", "1%"),
     )
     assert "SOME_NUMBER=1 is the smallest value that keeps 1 % of the best bandwidth" in run.out
-    values = {one.trial.variant.value_of("SOME_NUMBER") for one in run.journal.trials}
+    values = {one.trial.variant.value_of("SOME_NUMBER") for one in run.journal.of(TrialResult)}
     assert values == {"", "1", "2"}
     explained = {
         one.trial.variant.value_of("SOME_NUMBER")
-        for one in run.journal.trials
+        for one in run.journal.of(TrialResult)
         if one.explanation is not None and one.explanation.source == "engine"
     }
     assert explained == values
     assert "the first round of 2 values took" in run.err + run.out
-    assert [one.index for one in run.journal.trials] == list(range(len(run.journal.trials)))
+    assert [one.index for one in run.journal.of(TrialResult)] == list(
+        range(len(run.journal.of(TrialResult)))
+    )
     for form in ("table", "markdown"):
         exported = cclmark("export", run.journal_path, "--format", form).out
         assert "SOME_NUMBER=1 is the smallest value that keeps 1 %" in exported
@@ -293,7 +301,7 @@ def interrupted(background, arguments):
     run.wait_for_ranks(results=3)
     run.signal(run.process.pid, signal.SIGINT)
     assert run.finish().code == 130
-    return run, read_journal(run.journal_path).trials
+    return run, read_journal(run.journal_path).of(TrialResult)
 
 
 def test_an_interrupted_bisection_is_resumed(cclmark, background):
@@ -303,7 +311,7 @@ def test_an_interrupted_bisection_is_resumed(cclmark, background):
     )
     run, done = interrupted(background, arguments)
     resumed = cclmark(*arguments, "--resume", run.journal_path)
-    trials = resumed.journal.trials
+    trials = resumed.journal.of(TrialResult)
     assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]
     assert len({one.trial for one in trials}) == len(trials)
     assert resumed.journal.header.continues.carried == len(done)
@@ -311,7 +319,7 @@ def test_an_interrupted_bisection_is_resumed(cclmark, background):
     assert "is the smallest value that keeps 1 % of the best bandwidth" in resumed.out
 
     again = cclmark(*arguments, "--resume", resumed.journal_path)  # nothing is left to measure
-    kept = [(one.trial, one.started_at_s) for one in again.journal.trials]
+    kept = [(one.trial, one.started_at_s) for one in again.journal.of(TrialResult)]
     assert kept == [(one.trial, one.started_at_s) for one in trials]
     assert "the first round" not in again.out + again.err
 
@@ -329,7 +337,7 @@ def test_an_interrupted_experiment_is_resumed(cclmark, background):
     arguments = ("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a", UNKNOWN)
     run, done = interrupted(background, arguments)
     resumed = cclmark(*arguments, "--resume", run.journal_path)
-    trials = resumed.journal.trials
+    trials = resumed.journal.of(TrialResult)
     assert sorted(one.index for one in trials) == list(range(12))
     assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]
 

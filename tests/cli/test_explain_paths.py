@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cclmark.explain.paths import FLAGCX_CLUSTERS, FLAGCX_SINGLE, Route
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from cclmark.results.schema import Ring, Tree
 
 # NVML of a machine whose devices are connected to a switch by 18 NVLinks each.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
 from fake_libraries import fake_library
 from patience import deadline_s, waits
@@ -259,8 +260,8 @@ def test_variants_of_broadcast_are_compared_in_place(cclmark, ascend):
         *("-w", "1", "--rounds", "2", "--allow-unknown-settings", "--vary", "SOME_NUMBER=1"),
         env=ascend.env(),
     )
-    assert {it.status for it in run.journal.trials} == {"ok"}
-    assert {it.trial.case.in_place for it in run.journal.trials} == {True}
+    assert {it.status for it in run.journal.of(TrialResult)} == {"ok"}
+    assert {it.trial.case.in_place for it in run.journal.of(TrialResult)} == {True}
     assert "broadcast float32 root 0 in-place" in run.out
 
 
@@ -373,7 +374,7 @@ class TestSettings:
             env=ascend.env(CCLMARK_FAKE_HCCL_PIECE_US=f"{piece_s * 1e6:.0f}"),
         )
         times_s = {}
-        for one in run.journal.trials:
+        for one in run.journal.of(TrialResult):
             assert (one.status, one.is_checked) == ("ok", True)
             times_s.setdefault(one.trial.variant.describe(), []).append(one.summary.time_s)
         assert min(times_s["HCCL_BUFFSIZE=1"]) >= 4 * piece_s

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cclmark.kinds.pieces.result import PieceResult
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS
 from patience import deadline_s, waits
 
@@ -136,7 +137,7 @@ def test_ways_to_measure(cclmark, fake_cuda, arguments):
 def test_pieces_are_also_one_group(cclmark, fake_cuda, operation):
     sizes = ("-g", "2", "-b", "1000", "-e", "1000", "--max-time", "0.02")
     run = cclmark(operation, *sizes, "--pieces", "7", env=fake_cuda.env())
-    for result in run.journal.pieces:
+    for result in run.journal.of(PieceResult):
         found = {
             row.division.form: (row.status, row.verification.wrong, row.summary.clock)
             for row in result.rows

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from commands import environment, is_alive, launch, wait_until
 from forked import Sources
 from patience import scaled

@@ -10,8 +10,8 @@ import subprocess
 
 import pytest
 
+from cclmark.kinds.registry import read_journal
 from cclmark.printable import plain
-from cclmark.results.journal import read_journal
 from commands import PROGRAM, environment
 from patience import scaled
 

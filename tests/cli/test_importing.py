@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from commands import PROGRAM
 
 TESTS = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from cclmark.kinds.memory.figures import changed_meanwhile, listed_bytes, taken_in
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from holding import held
 from patience import waits
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES
 from patience import scaled, waits
 
@@ -115,8 +116,8 @@ def test_mpi_is_compared_with_another_library(cclmark, mpi):
         *("--rounds", "2", "-b", "1K", "-e", "1K", "-n", "2", "-w", "0"),
         env=mpi,
     )
-    assert {one.status for one in run.journal.trials} == {"ok"}
-    cases = [one.trial.case for one in run.journal.trials]
+    assert {one.status for one in run.journal.of(TrialResult)} == {"ok"}
+    cases = [one.trial.case for one in run.journal.of(TrialResult)]
     # MPI's broadcast is in place only, and both are compared with the same placement.
     assert {(one.operation, one.ccl, one.in_place) for one in cases} == {
         ("all_reduce", "shm", False),

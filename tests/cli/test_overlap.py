@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from cclmark.analysis.overlap_intervals import figures_of
-from cclmark.analysis.overlap_summaries import summaries_of
+from cclmark.kinds.overlap.figures import figures_of, summaries_of
+from cclmark.kinds.overlap.result import OverlapResult
+from cclmark.kinds.registry import read_journal
 from cclmark.report.journal_text import replayed
-from cclmark.results.journal import read_journal
 
 # Shorter operations of ranks that share processors are repeated with longer and longer phases.
 ON_HOST = ("overlap", "--devices", "host:2", "-b", "1M", "-e", "1M", "--rounds", "2")
@@ -32,9 +32,9 @@ def test_both_are_measured_alone_and_at_once_in_every_round(cclmark):
     journal = run.journal
     assert journal.kind == "overlap"
     assert journal.damaged_lines == 0
-    places = [(one.overlap.round, one.overlap.case.size_bytes) for one in journal.overlaps]
+    places = [(one.overlap.round, one.overlap.case.size_bytes) for one in journal.of(OverlapResult)]
     assert places == [(0, 1 << 20), (1, 1 << 20)]
-    for one in journal.overlaps:
+    for one in journal.of(OverlapResult):
         assert one.is_checked
         assert one.compute_findings == []
         assert one.overlap.compute.extent == 48
@@ -51,7 +51,7 @@ def test_both_are_measured_alone_and_at_once_in_every_round(cclmark):
         assert one.figures == found
         assert (one.status == "ok") == (found is not None)
     assert "beside matmul 48 x 48 x 48 float32" in run.out
-    if any(one.status == "ok" for one in journal.overlaps):
+    if any(one.status == "ok" for one in journal.of(OverlapResult)):
         assert "blocked loop of the engine" in run.out
     assert "slow-down (95 %)" in run.out
     assert "2 rounds; " in run.out
@@ -61,10 +61,12 @@ def test_both_are_measured_alone_and_at_once_in_every_round(cclmark):
 def test_a_rank_with_two_processors_has_figures_in_every_round(cclmark):
     """By default sizes grow by a factor of four."""
     run = cclmark(*ON_ONE, "--rounds", "3")
-    assert [one.status for one in run.journal.overlaps] == ["ok"] * 6
-    places = [(one.overlap.round, one.overlap.case.size_bytes) for one in run.journal.overlaps]
+    assert [one.status for one in run.journal.of(OverlapResult)] == ["ok"] * 6
+    places = [
+        (one.overlap.round, one.overlap.case.size_bytes) for one in run.journal.of(OverlapResult)
+    ]
     assert places == [(number, size) for number in range(3) for size in (65536, 262144)]
-    for one in run.journal.overlaps:
+    for one in run.journal.of(OverlapResult):
         figures = one.figures
         assert figures is not None
         assert 1 <= one.attempts <= 4
@@ -84,7 +86,7 @@ def test_a_rank_with_two_processors_has_figures_in_every_round(cclmark):
         # No processor executes 2 × 64³ operations within 100 ns, or copies faster than 1 TB/s.
         assert min(figures.compute_alone_s, figures.compute_s) > 1e-7
         assert min(figures.communication_alone_s, figures.communication_s) > 1e-8
-    summaries = summaries_of(run.journal.overlaps)
+    summaries = summaries_of(run.journal.of(OverlapResult))
     assert [one.case.size_bytes for one in summaries] == [65536, 262144]
     for one in summaries:
         for found in (one.communication, one.compute):
@@ -101,8 +103,8 @@ def test_one_rank_and_several_operations(cclmark):
         *("overlap", "all_gather,broadcast", "--devices", "host:1", "-b", "32K", "-e", "64K"),
         *("-i", "32K", "--matrix", "64", "--rounds", "2"),
     )
-    assert {one.overlap.case.size_bytes for one in run.journal.overlaps} == {32768, 65536}
-    operations = {one.overlap.case.operation for one in run.journal.overlaps}
+    assert {one.overlap.case.size_bytes for one in run.journal.of(OverlapResult)} == {32768, 65536}
+    operations = {one.overlap.case.operation for one in run.journal.of(OverlapResult)}
     assert operations == {"all_gather", "broadcast"}
     assert "all_gather" in run.out
     assert "broadcast" in run.out
@@ -113,10 +115,10 @@ def test_a_triad_is_measured_in_bytes(cclmark):
     run = cclmark(*OF_ONE_SIZE, "--compute", "memory", "--array", "64K", code=(0, 3))
     assert "beside triad on arrays of 64 KiB" in run.out
     assert "compute GB/s" in run.out
-    assert all(one.overlap.compute.work == 3 * 65536 for one in run.journal.overlaps)
-    assert run.journal.overlaps
-    assert all(one.is_checked for one in run.journal.overlaps if one.status != "skipped")
-    assert all(one.compute_findings == [] for one in run.journal.overlaps)
+    assert all(one.overlap.compute.work == 3 * 65536 for one in run.journal.of(OverlapResult))
+    assert run.journal.of(OverlapResult)
+    assert all(one.is_checked for one in run.journal.of(OverlapResult) if one.status != "skipped")
+    assert all(one.compute_findings == [] for one in run.journal.of(OverlapResult))
 
 
 def test_formats_and_the_report(cclmark, tmp_path):
@@ -153,11 +155,11 @@ def test_a_journal_of_it_is_resumed_run_again_and_not_compared(cclmark, tmp_path
     part = tmp_path / "part.jsonl"
     part.write_bytes(b"".join(lines[:2]))  # the header and a result
     resumed = cclmark(*plan, "--resume", str(part))
-    assert len(resumed.journal.overlaps) == 2
+    assert len(resumed.journal.of(OverlapResult)) == 2
     assert resumed.journal.header.continues is not None
     again = cclmark("rerun", str(first.journal_path))
-    assert [one.overlap for one in again.journal.overlaps] == [
-        one.overlap for one in first.journal.overlaps
+    assert [one.overlap for one in again.journal.of(OverlapResult)] == [
+        one.overlap for one in first.journal.of(OverlapResult)
     ]
     refused = cclmark("compare", str(first.journal_path), str(again.journal_path), code=2)
     assert "overlaps" in refused.err
@@ -204,7 +206,7 @@ def test_a_product_on_devices_is_that_of_cublaslt(cclmark, fake_cuda):
         *(*ON_ONE_FAKE, "--vary", "NCCL_PROTO=Simple", "--explain"),
         env=fake_cuda.env(products=True),
     )
-    results = run.journal.overlaps
+    results = run.journal.of(OverlapResult)
     assert {one.status for one in results} <= {"ok", "skipped"}
     assert all(one.is_checked and not one.compute_findings for one in results)
     assert {one.implementation for one in results} == {"cuBLASLt 12.8.4"}
@@ -228,7 +230,7 @@ def test_a_product_on_devices_is_that_of_cublaslt(cclmark, fake_cuda):
 def test_registered_buffers_beside_a_product(cclmark, fake_cuda, kind):
     vary = ("--vary", f"registration={kind}")
     run = cclmark(*ON_ONE_FAKE, *vary, env=fake_cuda.env(products=True))
-    results = run.journal.overlaps
+    results = run.journal.of(OverlapResult)
     assert {one.status for one in results} <= {"ok", "skipped"}
     variants = {one.overlap.variant.describe() for one in results}
     assert variants == {"default", f"registration={kind}"}
@@ -239,8 +241,8 @@ def test_registered_buffers_beside_a_product(cclmark, fake_cuda, kind):
 def test_an_interface_that_is_misread_shows(cclmark, fake_cuda, misread):
     env = fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_MISREAD=misread)
     run = cclmark(*ON_ONE_FAKE, env=env, code=1)
-    assert all(one.status == "wrong" for one in run.journal.overlaps)
-    for one in run.journal.overlaps:
+    assert all(one.status == "wrong" for one in run.journal.of(OverlapResult))
+    for one in run.journal.of(OverlapResult):
         (finding,) = one.compute_findings
         assert finding.wrong > 62 * 62 / 2
 
@@ -249,7 +251,7 @@ def test_one_wrong_element_of_a_product_is_found_with_its_rank(cclmark, fake_cud
     run = cclmark(
         *ON_FAKES, env=fake_cuda.env(products=True, CCLMARK_FAKE_CUBLASLT_WRONG="1"), code=1
     )
-    for one in run.journal.overlaps:
+    for one in run.journal.of(OverlapResult):
         assert one.verification.wrong == 0
         (finding,) = one.compute_findings
         assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 0)
@@ -260,7 +262,7 @@ def test_one_wrong_element_of_a_product_is_found_with_its_rank(cclmark, fake_cud
 def test_wrong_data_of_the_collective_beside_compute_is_found(cclmark, fake_cuda):
     env = fake_cuda.env(products=True, CCLMARK_FAKE_NCCL_CORRUPT="0:AllReduce:7")
     run = cclmark(*ON_ONE_FAKE, env=env, code=1)
-    for one in run.journal.overlaps:
+    for one in run.journal.of(OverlapResult):
         assert [(entry.rank, entry.first_element) for entry in one.verification.findings] == [
             (0, 7)
         ]
@@ -279,7 +281,7 @@ def test_a_product_that_one_rank_does_not_support_ends_all_ranks_at_once(cclmark
     assert "on rank 1: cublasLtMatmul failed: the functionality requested is not supported" in (
         run.err
     )
-    assert run.journal.overlaps == []
+    assert run.journal.of(OverlapResult) == []
 
 
 def test_a_newer_cublaslt_than_the_driver_is_listed_with_the_reason(cclmark, fake_cuda, tmp_path):
@@ -293,14 +295,14 @@ def test_a_newer_cublaslt_than_the_driver_is_listed_with_the_reason(cclmark, fak
     usable.symlink_to(fake_cuda.cublaslt)
     found = {"CCLMARK_CUBLASLT_LIBRARY": "", "CCLMARK_CUBLASLT_WHEELS": f"{newer}:{usable}"}
     run = cclmark(*ON_ONE_FAKE, env=fake_cuda.env(**found))
-    assert {one.implementation for one in run.journal.overlaps} == {"cuBLASLt 12.8.4"}
+    assert {one.implementation for one in run.journal.of(OverlapResult)} == {"cuBLASLt 12.8.4"}
 
 
 def test_a_missing_cublaslt_says_what_to_install(cclmark, fake_cuda):
     run = cclmark(*ON_FAKES, env=fake_cuda.env(), code=3)
     assert "pip install nvidia-cublas" in run.err
     assert "CCLMARK_CUBLASLT_LIBRARY is set to this path: correct or unset it" in run.err
-    assert run.journal.overlaps == []
+    assert run.journal.of(OverlapResult) == []
 
 
 def test_a_device_without_bfloat16_is_refused(cclmark, fake_cuda):
@@ -317,7 +319,11 @@ def test_a_variant_that_dies_is_recorded_and_the_others_go_on(cclmark, fake_cuda
         env=fake_cuda.env(products=True),
     )
     statuses = {
-        name: [one.status for one in run.journal.overlaps if one.overlap.variant.describe() == name]
+        name: [
+            one.status
+            for one in run.journal.of(OverlapResult)
+            if one.overlap.variant.describe() == name
+        ]
         for name in ("default", "CCLMARK_FAKE_NCCL_FAIL=0:AllReduce")
     }
     assert set(statuses["default"]) <= {"ok", "skipped"}
@@ -328,5 +334,5 @@ def test_a_variant_that_dies_is_recorded_and_the_others_go_on(cclmark, fake_cuda
 @pytest.mark.exhaustive  # test_a_product_on_devices_is_that_of_cublaslt counts explanations too
 def test_an_explained_journal_is_complete(cclmark, fake_cuda):
     run = cclmark(*ON_FAKES, "--explain", env=fake_cuda.env(products=True))
-    found = read_journal(run.journal_path).overlaps
+    found = read_journal(run.journal_path).of(OverlapResult)
     assert [one.explanation is not None for one in found].count(True) == 1

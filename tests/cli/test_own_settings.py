@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.plan.library_settings import settings_of
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -49,7 +50,7 @@ def test_variants_of_an_experiment_are_observed(cclmark):
     )
     ran = {
         one.trial.variant.describe(): one.explanation.kernel
-        for one in run.journal.trials
+        for one in run.journal.of(TrialResult)
         if one.explanation is not None
     }
     assert ran == {
@@ -64,7 +65,7 @@ def test_communicators_of_a_bridge_are_created_one_after_the_other(cclmark):
         *("experiment", *BRIDGE, "--vary", "CCLMARK_BRIDGE_HOST_SLOT_BYTES=64K,1M"),
         *("-b", "1M", "-e", "1M", "--rounds", "2", *SHORT),
     )
-    trials = run.journal.trials
+    trials = run.journal.of(TrialResult)
     assert len(trials) == 2 * 4
     assert all(one.status == "ok" and one.verification.wrong == 0 for one in trials)
     scopes = {one.scope for trial in trials for one in trial.trial.variant.assignments}

@@ -11,6 +11,7 @@ import signal
 import pytest
 
 from cclmark.kinds.pieces.plan import BUCKET_BYTES, FIRST_BUCKET_BYTES
+from cclmark.kinds.pieces.result import PieceResult
 from patience import waits
 
 QUICK = ("--max-time", "0.02")
@@ -19,7 +20,7 @@ SOON_S = 20.0
 
 
 def rows_of(run):
-    return [row for result in run.journal.pieces for row in result.rows]
+    return [row for result in run.journal.of(PieceResult) for row in result.rows]
 
 
 @pytest.mark.parametrize(
@@ -132,8 +133,8 @@ class TestShm:
         lines = first.journal_path.read_bytes().splitlines(keepends=True)
         part.write_bytes(b"".join(lines[:2]))
         run = cclmark(*command, "--resume", str(part))
-        assert [one.index for one in run.journal.pieces] == [0, 1]
-        assert run.journal.pieces[0] == first.journal.pieces[0]
+        assert [one.index for one in run.journal.of(PieceResult)] == [0, 1]
+        assert run.journal.of(PieceResult)[0] == first.journal.of(PieceResult)[0]
         other = cclmark(
             *command[:-6], "--pieces", "5", *command[-4:], "--resume", str(part), code=2
         )
@@ -147,13 +148,13 @@ class TestShm:
         ended = run.finish(SOON_S)
         assert ended.code == 4
         assert "was killed by SIGKILL" in ended.message
-        assert ended.journal.pieces
+        assert ended.journal.of(PieceResult)
 
     def test_a_rank_that_hangs_is_named(self, cclmark):
         sizes = ("-b", "64", "-e", "64", *waits(3))
         fault = ("--inject", "hang:rank=1,case=1")
         run = cclmark("all_reduce", *HOST, "--pieces", "4", *sizes, *fault, code=4)
-        assert [one.index for one in run.journal.pieces] == [0]
+        assert [one.index for one in run.journal.of(PieceResult)] == [0]
         assert "all_reduce 64 B float32 sum in-place in pieces" in run.message
 
 

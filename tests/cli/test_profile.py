@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path
-from cclmark.tune.table_file import Rule, RuleTable, written
+from cclmark.kinds.tune.table_file import Rule, RuleTable, written
 from commands import wait_until
 from patience import scaled
 

@@ -11,9 +11,10 @@ from statistics import median
 
 import pytest
 
+from cclmark.kinds.registry import read_journal
 from cclmark.kinds.replay.figures import summaries_of_replays
+from cclmark.kinds.replay.result import ReplayResult
 from cclmark.recording.replay_fit import chosen_of
-from cclmark.results.journal import read_journal
 from commands import wait_until
 from patience import waits
 
@@ -48,7 +49,7 @@ def traced(cclmark_in, tmp_path_factory):
 def test_a_step_with_every_use_of_its_gaps(cclmark, fake_cuda, profiled):
     for gaps in ("keep", "fixed", "drop"):
         run = cclmark("replay", profiled, "--gaps", gaps, *FAST, env=fake_cuda.env())
-        (result,) = run.journal.replays
+        (result,) = run.journal.of(ReplayResult)
         assert result.status == "ok"
         assert result.verification.wrong == 0
         assert [len(values) for values in result.span_s] == [3, 3]
@@ -79,7 +80,7 @@ def test_a_late_rank_in_the_middle_step_is_not_replayed(cclmark, fake_cuda):
         for call in window
     )
     run = cclmark("replay", str(profile), *FAST, env=fake_cuda.env())
-    (result,) = run.journal.replays
+    (result,) = run.journal.of(ReplayResult)
     original = result.replay.original
     assert original.steps >= STEPS - 2
     assert max((*original.communication_s, *original.span_s)) < 0.1
@@ -119,7 +120,7 @@ def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
 ):
     slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 0.02)
     run = cclmark("replay", slower, *FAST, env=fake_cuda.env())
-    (result,) = run.journal.replays
+    (result,) = run.journal.of(ReplayResult)
     assert result.verification.wrong == 0
     assert result.replay.traffic
     assert len(result.traffic) == 4  # numbered calls of both ranks, without the messages
@@ -135,7 +136,7 @@ def test_memory_traffic_runs_beside_calls_that_take_longer_in_the_program(
     )
     assert ", beside memory traffic" in run.out
     without = cclmark("replay", slower, *FAST, "--compute", "none", env=fake_cuda.env())
-    (result,) = without.journal.replays
+    (result,) = without.journal.of(ReplayResult)
     assert not result.replay.traffic
     assert result.traffic == []
     assert "memory traffic" not in without.out
@@ -146,16 +147,16 @@ def test_variants_have_the_traffic_of_the_default(cclmark, fake_cuda, profiled, 
     vary = ("--vary", "NCCL_PROTO=LL", "--rounds", "2")
     run = cclmark("replay", slower, *ONCE, *vary, env=fake_cuda.env())
     before = run.journal_path.with_name(f"{run.journal_path.stem}-traffic.jsonl")
-    (chosen,) = read_journal(before).replays
+    (chosen,) = read_journal(before).of(ReplayResult)
     assert any(chosen.traffic)
-    assert [one.traffic for one in run.journal.replays] == [chosen.traffic] * 4
+    assert [one.traffic for one in run.journal.of(ReplayResult)] == [chosen.traffic] * 4
 
 
 def test_without_room_for_traffic_the_replay_goes_on(cclmark, fake_cuda, profiled, tmp_path):
     slower = with_slow_calls(profiled, tmp_path / "slower.jsonl", 0.02)
     env = fake_cuda.env(CCLMARK_FAKE_MEMORY=str(NO_TRAFFIC_BYTES))
     run = cclmark("replay", slower, *ONCE, env=env)
-    (result,) = run.journal.replays
+    (result,) = run.journal.of(ReplayResult)
     assert (result.status, result.traffic) == ("ok", [])
     assert "no memory traffic runs beside the calls: " in run.err
 
@@ -172,7 +173,7 @@ def test_a_run_that_is_resumed_keeps_its_traffic(cclmark, fake_cuda, profiled, t
     cut = tmp_path / "cut.jsonl"
     cut.write_text("".join(lines[:first]) + json.dumps(result) + "\n")
     again = cclmark(*words, "--resume", str(cut), env=fake_cuda.env())
-    assert [one.traffic for one in again.journal.replays] == [result["traffic"]] * 2
+    assert [one.traffic for one in again.journal.of(ReplayResult)] == [result["traffic"]] * 2
     assert not [*again.directory.rglob(f"{again.journal_path.stem}-traffic.jsonl")]
     journal = ("--journal", str(run.journal_path))
     refused = cclmark(*words, *journal, env=fake_cuda.env(), code=2)
@@ -199,10 +200,10 @@ def test_the_gaps_of_a_step_pass(cclmark, fake_cuda, profiled, tmp_path):
     # The first call may begin late, which shortens the rest of a step whose moments are fixed.
     for gaps, least_s in (("keep", 0.15), ("fixed", 0.075)):
         run = cclmark("replay", slower, "--gaps", gaps, *ONCE, env=fake_cuda.env())
-        (result,) = run.journal.replays
+        (result,) = run.journal.of(ReplayResult)
         assert min(min(values) for values in result.span_s) >= least_s
     run = cclmark("replay", slower, "--gaps", "drop", *FAST, env=fake_cuda.env())
-    assert min(min(values) for values in run.journal.replays[0].span_s) < 0.15
+    assert min(min(values) for values in run.journal.of(ReplayResult)[0].span_s) < 0.15
 
 
 def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, tmp_path):
@@ -223,7 +224,7 @@ def test_gaps_pass_on_another_stream_too(cclmark, fake_cuda, profiled, tmp_path)
         run = cclmark("replay", str(apart), "--gaps", gaps, *FAST, env=env)
         said = "the step has 2 streams, and as many for memory traffic, but the device 1 hardware"
         assert said in run.out
-        (result,) = run.journal.replays
+        (result,) = run.journal.of(ReplayResult)
         assert result.verification.wrong == 0
         assert min(min(values) for values in result.span_s) >= least_s
 
@@ -232,7 +233,7 @@ def test_calls_run_beside_products(cclmark, fake_cuda, profiled):
     """A device without products ends the run with the reason."""
     command = ("replay", profiled, "--gaps", "fixed", "--compute", "matmul", "--matrix", "64")
     run = cclmark(*command, *FAST, env=fake_cuda.env(products=True))
-    (result,) = run.journal.replays
+    (result,) = run.journal.of(ReplayResult)
     assert result.verification.wrong == 0
     assert result.replay.compute.describe() == "matmul 64 x 64 x 64 bfloat16"
     assert ", beside matmul 64 x 64 x 64 bfloat16" in run.out
@@ -262,7 +263,7 @@ class TestFit:
         assert candidates == candidates[:10] * 3
         assert len(set(candidates)) == 10
         found = chosen_of(summaries_of_replays(fit_of(fitted).replays))
-        chosen = [one.replay for one in fitted.journal.replays]
+        chosen = [one.replay for one in fitted.journal.of(ReplayResult)]
         assert {(one.gaps, one.compute, one.fit) for one in chosen} == {
             (found.gaps, found.compute, found.fit)
         }
@@ -289,9 +290,9 @@ class TestFit:
         # As if something else had been chosen before the run was interrupted in its first round.
         kept = lines[: next(k for k, line in enumerate(lines) if '"type":"replay"' in line) + 1]
         cut.write_text("".join(kept))
-        first = read_journal(cut).replays[0].replay
+        first = read_journal(cut).of(ReplayResult)[0].replay
         again = cclmark(*words, "--resume", str(cut))
-        assert [one.replay.compute for one in again.journal.replays] == [first.compute] * 2
+        assert [one.replay.compute for one in again.journal.of(ReplayResult)] == [first.compute] * 2
         assert not [*again.directory.rglob("*-fit.jsonl")]  # nothing is fitted again
         cut.write_text(kept[0])
         refused = cclmark(*words, "--resume", str(cut), code=2)
@@ -311,13 +312,13 @@ def test_a_variant_of_a_fit_is_measured_with_both_gaps(cclmark, traced):
     vary = ("--vary", "CCLMARK_SHM_INLINE_BYTES=0", "--rounds", "2")
     words = ("replay", traced, *ONCE, "--compute", "fit", *vary)
     run = cclmark(*words)
-    replays = [one.replay for one in run.journal.replays]
+    replays = [one.replay for one in run.journal.of(ReplayResult)]
     first = replays[0].gaps
     other = "keep" if first == "fixed" else "fixed"
     assert [one.gaps for one in replays].count(first) == 4
     assert [one.gaps for one in replays].count(other) == 4
     assert len({(one.gaps, one.compute) for one in replays}) == 2
-    summaries = summaries_of_replays(run.journal.replays)
+    summaries = summaries_of_replays(run.journal.of(ReplayResult))
     ratios = {one.replay.gaps: one.ratio.ratio for one in summaries if one.ratio is not None}
     assert set(ratios) == {"keep", "fixed"}
     assert (
@@ -335,7 +336,7 @@ def test_a_variant_of_a_fit_is_measured_with_both_gaps(cclmark, traced):
     cut = run.journal_path.with_name("cut.jsonl")
     cut.write_text("".join(lines[: first_result + 1]))
     again = cclmark(*words, "--resume", str(cut))
-    assert {one.replay for one in again.journal.replays} == set(replays)
+    assert {one.replay for one in again.journal.of(ReplayResult)} == set(replays)
 
 
 def test_without_times_of_kernels_nothing_is_fitted(cclmark, fake_cuda):
@@ -365,7 +366,7 @@ def test_candidates_without_room_are_left_out(cclmark, fake_cuda, profiled):
     products = {one for (name, _), one in found.items() if name == "matmul"}
     assert {status for status, _ in products} == {"skipped"}
     assert {one.replay.gaps for one in fit_of(run).replays} == {"keep"}
-    assert run.journal.replays[0].status == "ok"
+    assert run.journal.of(ReplayResult)[0].status == "ok"
 
 
 def test_what_a_group_would_gain_at_reference_bandwidth(cclmark, fake_cuda, profiled, tmp_path):
@@ -400,7 +401,7 @@ def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
         env=fake_cuda.env(),
         code=1,
     )
-    (result,) = run.journal.replays
+    (result,) = run.journal.of(ReplayResult)
     assert result.status == "wrong"
     (finding,) = result.verification.findings
     assert (finding.rank, finding.wrong, finding.first_element) == (1, 1, 300)
@@ -410,7 +411,7 @@ def test_wrong_data_is_found_and_named(cclmark, fake_cuda, profiled):
 
 def test_a_late_rank_makes_the_others_wait(cclmark, fake_cuda, profiled):
     late = cclmark("replay", profiled, *FAST, "--inject", "delay:rank=1,ms=30", env=fake_cuda.env())
-    (result,) = late.journal.replays
+    (result,) = late.journal.of(ReplayResult)
     # In a step in which the machine keeps the other rank back as well, nothing is waited for.
     waiting, other = (median(values) for values in result.communication_s)
     assert waiting >= 0.025
@@ -422,8 +423,8 @@ def test_variants_rounds_and_formats(cclmark, fake_cuda, profiled):
         *("replay", profiled, *FAST, "--vary", "NCCL_PROTO=LL,Simple", "--rounds", "2"),
         env=fake_cuda.env(),
     )
-    assert len(run.journal.replays) == 6
-    assert {one.replay.variant.describe() for one in run.journal.replays} == {
+    assert len(run.journal.of(ReplayResult)) == 6
+    assert {one.replay.variant.describe() for one in run.journal.of(ReplayResult)} == {
         "default",
         "NCCL_PROTO=LL",
         "NCCL_PROTO=Simple",
@@ -446,23 +447,27 @@ def test_variants_rounds_and_formats(cclmark, fake_cuda, profiled):
 def test_options_of_the_communicators_are_varied(cclmark, fake_cuda, profiled):
     vary = ("--vary", "config.maxCTAs=4", "--rounds", "2")
     run = cclmark("replay", profiled, *FAST, *vary, env=fake_cuda.env())
-    found = {(one.replay.variant.describe(), one.status) for one in run.journal.replays}
+    found = {(one.replay.variant.describe(), one.status) for one in run.journal.of(ReplayResult)}
     assert found == {("default", "ok"), ("config.maxCTAs=4", "ok")}
     # The option reaches the library: a failure of that function is the variant's alone.
     env = fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:CommInitRankConfig")
     run = cclmark("replay", profiled, *FAST, *vary, env=env)
-    failed = {one.replay.variant.describe() for one in run.journal.replays if one.status == "died"}
+    failed = {
+        one.replay.variant.describe()
+        for one in run.journal.of(ReplayResult)
+        if one.status == "died"
+    }
     assert failed == {"config.maxCTAs=4"}
 
 
 def test_traces_of_gloo_are_replayed_on_the_host(cclmark, traced):
     run = cclmark("replay", traced, *FAST, "--gaps", "drop")
-    (result,) = run.journal.replays
+    (result,) = run.journal.of(ReplayResult)
     assert result.replay.ccl == "shm"
     assert result.verification.wrong == 0
     assert len(run.journal.header.devices) == 2
     computing = cclmark("replay", traced, *FAST, "--compute", "memory", "--array", "64K")
-    (result,) = computing.journal.replays
+    (result,) = computing.journal.of(ReplayResult)
     assert result.verification.wrong == 0
     last_s = max(call.begin_s for call in read_journal(Path(traced)).profile.window[0])
     assert max(min(values) for values in result.span_s) >= last_s / 2
@@ -474,7 +479,7 @@ def test_libraries_are_compared(cclmark, fake_cuda, profiled):
     env = fake_cuda.env(CCLMARK_FLAGCX_LIBRARY=str(fake_cuda.nccl.parent / "libflagcx.so"))
     run = cclmark("replay", profiled, *FAST, *ALONE, "2", "--ccl", "nccl,flagcx", env=env)
     check_libraries(run, "nccl", "flagcx", rounds=2)
-    _, other = summaries_of_replays(run.journal.replays)
+    _, other = summaries_of_replays(run.journal.of(ReplayResult))
     assert other.ratio.ratio > 0
 
 
@@ -490,12 +495,12 @@ def test_libraries_are_compared_on_the_host(cclmark, traced):
 
 def check_libraries(run, default, other, rounds):
     """Both are measured and checked in each round."""
-    found = [(one.replay.round, one.replay.ccl, one.status) for one in run.journal.replays]
+    found = [(one.replay.round, one.replay.ccl, one.status) for one in run.journal.of(ReplayResult)]
     assert sorted(found) == sorted(
         (number, name, "ok") for number in range(rounds) for name in (default, other)
     )
-    assert {one.verification.wrong for one in run.journal.replays} == {0}
-    assert {len(values) for one in run.journal.replays for values in one.span_s} == {3}
+    assert {one.verification.wrong for one in run.journal.of(ReplayResult)} == {0}
+    assert {len(values) for one in run.journal.of(ReplayResult) for values in one.span_s} == {3}
     assert f"  {default} (default)" in run.out
     assert f"  {other}  " in run.out
     assert f"{2 * rounds} of {2 * rounds} replays checked, all right" in run.out
@@ -516,7 +521,7 @@ def test_a_rank_that_is_killed_ends_the_run(background, traced, no_leaks):
     assert re.search(killed, ended.message)
     journal = ended.journal
     assert journal.footer.exit_code == 4
-    found = [(one.replay.round, one.status, len(one.span_s[0])) for one in journal.replays]
+    found = [(one.replay.round, one.status, len(one.span_s[0])) for one in journal.of(ReplayResult)]
     assert found == [(0, "ok", 20)]
     assert re.search(killed, ended.out)
 

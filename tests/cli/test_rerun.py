@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 
 COMMAND = ("--devices", "host:2", "-b", "64", "-e", "256", "-n", "2", "-w", "0")
 

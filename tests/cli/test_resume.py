@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from patience import scaled
 
 SWEEP = ("--devices", "host:2", "-n", "1", "-w", "0", "--inject", "delay:rank=1,ms=30")

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from commands import PROGRAM, environment, tagged_processes, wait_until
 from patience import scaled
 

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.overlap.result import OverlapResult
+from cclmark.kinds.registry import read_journal
 
 # As ``cclmark tune`` calls it, with a proven rule.
 PROGRAM = """
@@ -16,17 +17,17 @@ import sys
 from pathlib import Path
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.cli.case_request import request_of
-from cclmark.cli.tune.tune_options import TuneFlags
+from cclmark.cli.tune.command import TuneFlags
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
 from cclmark.recording.joining import joined
 from cclmark.recording.sm_cost_measuring import measure_sm_cost
-from cclmark.report.lists.sm_cost_lines import sm_cost_lines
+from cclmark.kinds.tune.sm_cost_lines import sm_cost_lines
 from cclmark.results.schema import Explanation
-from cclmark.tune.choices import Choice
-from cclmark.tune.prove import Proof, Proven
-from cclmark.tune.rules import Rule
-from cclmark.tune.tune_result import OperationResult, TuneResult
+from cclmark.kinds.tune.choices import Choice
+from cclmark.kinds.tune.prove import Proof, Proven
+from cclmark.kinds.tune.rules import Rule
+from cclmark.kinds.tune.tune_result import OperationResult, TuneResult
 
 flags = TuneFlags(operations="all_reduce", begin="16K", end="64K", factor=2.0)
 with joined(lambda: "cuda:0", None, 60.0) as coordinator:
@@ -65,10 +66,14 @@ def measured(fake_cuda, tmp_path):
 
 def test_the_largest_tuned_case_is_measured_by_default_and_as_deployed(measured):
     done, journal = measured(products=True)
-    assert {one.overlap.case.size_bytes for one in journal.overlaps} == {32768}
-    assert {one.overlap.compute.extent for one in journal.overlaps} == {62}
-    assert [one.overlap.variant.describe() for one in journal.overlaps].count("default") == 4
-    deployed = [one.overlap.variant for one in journal.overlaps if one.overlap.variant.assignments]
+    assert {one.overlap.case.size_bytes for one in journal.of(OverlapResult)} == {32768}
+    assert {one.overlap.compute.extent for one in journal.of(OverlapResult)} == {62}
+    assert [one.overlap.variant.describe() for one in journal.of(OverlapResult)].count(
+        "default"
+    ) == 4
+    deployed = [
+        one.overlap.variant for one in journal.of(OverlapResult) if one.overlap.variant.assignments
+    ]
     assert len(deployed) == 4
     assert {one.variables("process")["NCCL_PROTO"] for one in deployed} == {"Simple"}
     assert "SM cost: the slow-down of a matrix product beside the collective" in done.stdout
@@ -83,5 +88,5 @@ def test_without_a_product_the_reason_is_reported(measured):
     assert "SM cost: not measured: rank " in done.stdout
     assert "cuBLASLt, which multiplies matrices" in done.stdout
     assert "pip install nvidia-cublas" in done.stdout
-    assert journal.overlaps == []
+    assert journal.of(OverlapResult) == []
     assert "cuBLASLt" not in done.stderr

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 
 SWEEP = ("all_reduce", "-b", "64", "-e", "128", "--max-time", "0.01")
 ON_HOST = ("--devices", "host:2")

@@ -10,6 +10,7 @@ import signal
 import pytest
 
 from cclmark.kinds.check.plan import CHECKS, chosen_checks
+from cclmark.kinds.check.result import CheckResult
 from fake_backends import find_fakes
 from patience import waits
 
@@ -17,16 +18,16 @@ SOON_S = 20.0
 
 
 def verdicts(run):
-    return {result.check.name: result.status for result in run.journal.checks}
+    return {result.check.name: result.status for result in run.journal.of(CheckResult)}
 
 
 def reasons(run):
-    return {result.check.name: result.reason for result in run.journal.checks}
+    return {result.check.name: result.reason for result in run.journal.of(CheckResult)}
 
 
 class TestWithoutTorch:
     def test_every_check_has_a_function_and_every_function_is_a_check(self):
-        from cclmark.run.torch_checks import FUNCTIONS
+        from cclmark.kinds.check.torch_checks import FUNCTIONS
 
         assert list(FUNCTIONS) == list(CHECKS)
 
@@ -139,7 +140,7 @@ class TestGloo:
             "rank 1 before all_gather_object: obj = {'rank': 1, 'text': 'x'}",
         ):
             assert f"\n{'':15}{line}\n" in run.out
-        found = {check.check.name: check.values for check in run.journal.checks}
+        found = {check.check.name: check.values for check in run.journal.of(CheckResult)}
         sent, got, wrong = (
             next(one.text for one in found["broadcast"] if (one.rank, one.moment) == place)
             for place in ((0, "before"), (0, "after"), (1, "after"))
@@ -151,7 +152,7 @@ class TestGloo:
         assert found["sequence"][-1].text.endswith(" more values")
 
     def test_without_values_nothing_is_kept(self, whole):
-        assert not any(check.values for check in whole.journal.checks)
+        assert not any(check.values for check in whole.journal.of(CheckResult))
         assert "rank 0 before" not in whole.out
 
     @pytest.mark.parametrize("format_name", ["json", "csv", "markdown"])
@@ -175,7 +176,7 @@ class TestGloo:
         ended = run.finish(SOON_S)
         assert ended.code == 4
         assert "was killed by SIGKILL" in ended.message
-        assert ended.journal.checks
+        assert ended.journal.of(CheckResult)
 
 
 @pytest.mark.usefixtures("torch")

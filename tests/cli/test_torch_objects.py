@@ -9,6 +9,7 @@ import signal
 
 import pytest
 
+from cclmark.kinds.objects.result import ObjectResult
 from fake_backends import find_fakes
 from patience import waits
 
@@ -18,7 +19,7 @@ LIST = ("all_gather_object", "broadcast_object_list", "scatter_object_list", "ga
 
 
 def of_call(run, name):
-    return [result for result in run.journal.objects if result.call.operation == name]
+    return [result for result in run.journal.of(ObjectResult) if result.call.operation == name]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ class TestGloo:
         return cclmark_in(place, *OBJECTS, "-g", "3", "-b", "10", "-e", "3000", "-f", "300")
 
     def test_every_call_is_measured_and_checked(self, whole):
-        results = whole.journal.objects
+        results = whole.journal.of(ObjectResult)
         assert [one.call.operation for one in results] == [
             "flag",
             *(*LIST, "send_object_list"),
@@ -65,7 +66,7 @@ class TestGloo:
         assert {(one.status, one.checked) for one in results} == {("ok", True)}
 
     def test_figures_are_those_of_the_rounds(self, whole):
-        for one in whole.journal.objects:
+        for one in whole.journal.of(ObjectResult):
             times, figures = one.times, one.figures
             rounds = [max(row) for row in times.objects_s]
             assert len(rounds) >= 7
@@ -92,7 +93,7 @@ class TestGloo:
     def test_numbers_are_pickled_one_by_one(self, cclmark):
         flags = ("-g", "2", "-b", "100", "-e", "100", "--content", "numbers", "--only", "gather")
         run = cclmark(*OBJECTS, *flags)
-        (result,) = run.journal.objects
+        (result,) = run.journal.of(ObjectResult)
         assert (result.call.content, result.status) == ("numbers", "ok")
         assert 90 < result.call.size_bytes <= 100
 
@@ -122,7 +123,7 @@ class TestGloo:
         run = cclmark(*OBJECTS, "-g", "2", "-e", "64", *fault, code=1)
         wrong = {
             one.call.operation: [(found.rank, found.of) for found in one.findings]
-            for one in run.journal.objects
+            for one in run.journal.of(ObjectResult)
             if one.status == "wrong"
         }
         both = [(1, "objects"), (1, "tensors")]
@@ -138,7 +139,7 @@ class TestGloo:
 
     def test_without_a_check_nothing_is_compared(self, cclmark):
         run = cclmark(*OBJECTS, "-g", "2", "-c", "0", "--only", "flag")
-        assert not run.journal.objects[0].checked
+        assert not run.journal.of(ObjectResult)[0].checked
         assert "1 of 1 measured; 0 checked, 0 wrong" in run.out
 
     def test_missing_calls_are_measured_later(self, cclmark, tmp_path):
@@ -148,8 +149,8 @@ class TestGloo:
         part = tmp_path / "part.jsonl"
         part.write_bytes(b"".join(lines[:2]))
         run = cclmark(*command, "--resume", str(part))
-        assert [one.index for one in run.journal.objects] == [0, 1]
-        assert run.journal.objects[0] == first.journal.objects[0]
+        assert [one.index for one in run.journal.of(ObjectResult)] == [0, 1]
+        assert run.journal.of(ObjectResult)[0] == first.journal.of(ObjectResult)[0]
 
     def test_a_rank_that_dies_in_a_call_ends_the_run(self, background):
         run = background(*OBJECTS, "-g", "2", "-e", "64", "--max-time", "600", *waits(30))
@@ -162,7 +163,7 @@ class TestGloo:
     def test_a_rank_that_hangs_is_named(self, cclmark):
         fault = ("--inject", "hang:rank=1,case=1", *waits(3))
         run = cclmark(*OBJECTS, "-g", "2", "-e", "64", "--only", "flag,gather", *fault, code=4)
-        assert [one.call.operation for one in run.journal.objects] == ["flag"]
+        assert [one.call.operation for one in run.journal.of(ObjectResult)] == ["flag"]
         assert "gather_object 64 B with gloo" in run.message
 
 
@@ -183,7 +184,7 @@ class TestFaults:
 
     def test_wrong_data_of_the_tensor_call_are_found(self, cclmark):
         run = self.of(cclmark, "broken", "--only", "flag", code=1)
-        (found,) = run.journal.objects[0].findings
+        (found,) = run.journal.of(ObjectResult)[0].findings
         assert (found.rank, found.of) == (1, "tensors")
         assert found.text.endswith("first at index 0: expected 1, got 2")
 
@@ -198,7 +199,7 @@ class TestFaults:
 
     def test_a_call_without_support_is_skipped_with_the_reason(self, cclmark):
         run = self.of(cclmark, "copying", "--only", "flag,gather", code=3)
-        assert {one.status for one in run.journal.objects} == {"skipped"}
+        assert {one.status for one in run.journal.of(ObjectResult)} == {"skipped"}
         assert "skipped: " in run.out
 
     def test_a_backend_that_is_not_there_is_named(self, cclmark):

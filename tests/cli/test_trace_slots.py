@@ -12,7 +12,7 @@ from timeline_files import chrome
 _KILLED = """
 import os, signal, sys
 
-if "cclmark.run" in sys.orig_argv:
+if "cclmark.rank_process" in sys.orig_argv:
     from cclmark.rendezvous.board import Board
 
     enter = Board.enter

@@ -12,6 +12,7 @@ import pytest
 
 from cclmark.analysis.statistics import median
 from cclmark.kinds.train.figures import figures_of
+from cclmark.kinds.train.result import TrainingResult
 from cclmark.report.journal_text import replayed
 from fake_backends import find_fakes
 from patience import waits
@@ -59,7 +60,7 @@ class TestBackends:
         )
 
     def test_steps_losses_and_parts_of_the_default(self, whole):
-        one = whole.journal.trainings[0]
+        one = whole.journal.of(TrainingResult)[0]
         assert (one.status, one.training.ccl, one.training.parallel) == ("ok", "torch:gloo", "ddp")
         assert [len(times) for times in one.step_s] == [4, 4]
         assert [len(times) for times in one.alone_s] == [4, 4]
@@ -82,7 +83,7 @@ class TestBackends:
             assert busy_s <= one.timeline.step_s[rank] * (1 + 1e-6)
 
     def test_a_backend_under_which_replicas_drift_is_found(self, whole):
-        one = whole.journal.trainings[1]
+        one = whole.journal.of(TrainingResult)[1]
         assert (one.status, one.training.ccl) == ("wrong", "torch:drifting")
         assert one.check is not None
         assert [difference.rank for difference in one.check.differences] == [0, 1]
@@ -91,7 +92,7 @@ class TestBackends:
         assert "losses of torch:drifting and torch:gloo over 6 steps: largest" in whole.out
 
     def test_a_backend_that_is_missing_is_skipped_with_its_reason(self, whole):
-        one = whole.journal.trainings[2]
+        one = whole.journal.of(TrainingResult)[2]
         assert (one.status, one.training.ccl) == ("skipped", "torch:nowhere")
         assert "skipped: torch 2" in whole.out
         assert "has no backend nowhere" in whole.out
@@ -167,7 +168,7 @@ class TestRuns:
         )
 
     def test_stages_of_a_pipeline_report_the_loss_of_the_last_one(self, pipelines):
-        one = pipelines.journal.trainings[0]
+        one = pipelines.journal.of(TrainingResult)[0]
         assert one.training.microbatches == 2
         assert one.losses[0] == pytest.approx(math.log(512), abs=0.1)
         assert one.alone_s == []
@@ -184,7 +185,7 @@ class TestRuns:
             *("train", "--devices", "host:2", "--parallel", "fsdp", "--model", "tiny-moe", *SHORT),
             *("--layers", "1", "--dtype", "mixed", "--vocabulary", "1024", "--peak", "0.5"),
         )
-        (one,) = run.journal.trainings
+        (one,) = run.journal.of(TrainingResult)
         assert (one.training.dtype, one.training.balance_weight) == ("mixed", 0.01)
         assert (one.training.model.vocabulary, one.training.peak_flops) == (1024, 0.5e12)
         # The reported loss is the cross entropy, without that of the balance.
@@ -205,7 +206,7 @@ class TestRuns:
             *("--layers", "1", "--inject", f"corrupt:rank={rank},index=5"),
             code=1,
         )
-        (one,) = run.journal.trainings
+        (one,) = run.journal.of(TrainingResult)
         assert one.check is not None
         found = [(each.rank, each.tensors, each.first) for each in one.check.differences]
         # Of two ranks none is the majority.
@@ -218,7 +219,7 @@ class TestRuns:
             *("--batch", "3", "--inject", "corrupt:rank=2,index=5"),
             code=1,
         )
-        (one,) = run.journal.trainings
+        (one,) = run.journal.of(TrainingResult)
         assert one.check is not None
         assert [each.rank for each in one.check.differences] == [0, 2]
         assert "the parameters of ranks 0 and 2 differ from each other" in one.reason
@@ -228,7 +229,7 @@ class TestRuns:
         artifact.write_text("export NCCL_ALGO=Ring\nexport NCCL_PROTO=LL\n")
         arguments = (*ALONE, "--layers", "1", "--rounds", "2", "--artifact", str(artifact))
         first = cclmark(*arguments)
-        losses = [one.losses for one in first.journal.trainings]
+        losses = [one.losses for one in first.journal.of(TrainingResult)]
         assert len(losses) == 4
         assert losses == [losses[0]] * 4
         assert (
@@ -239,12 +240,12 @@ class TestRuns:
         part = tmp_path / "part.jsonl"
         part.write_bytes(b"".join(lines[:4]))  # the header and three results
         resumed = cclmark(*arguments, "--resume", str(part))
-        assert [one.losses for one in resumed.journal.trainings] == losses
+        assert [one.losses for one in resumed.journal.of(TrainingResult)] == losses
         other = cclmark(*ALONE, "--layers", "1", "--seed", "2", "--resume", str(part), code=2)
         assert "settings (--vary)" in other.err or "rounds" in other.err
 
     def test_a_variable_reaches_the_ranks_of_its_variant_alone(self, pipelines):
-        trainings = pipelines.journal.trainings
+        trainings = pipelines.journal.of(TrainingResult)
         status = {one.training.variant.describe(): one.status for one in trainings}
         assert (status["default"], status["GLOO_SOCKET_IFNAME=lo"]) == ("ok", "ok")
         assert status["GLOO_SOCKET_IFNAME=none0"] == "skipped"
@@ -254,7 +255,7 @@ class TestRuns:
         run = cclmark(*ALONE, "--model", "gpt2-xl", "--batch", "100000", code=3)
         assert "gpt2-xl, 48 layers, 1,557,611,200 parameters, none over 1 rank" in run.err
         assert "requires at least" in run.err
-        assert run.journal.trainings == []
+        assert run.journal.of(TrainingResult) == []
 
     def test_the_refusal_is_one_message(self, refused):
         assert refused.message.startswith(
@@ -271,7 +272,7 @@ class TestRuns:
         )
         assert advice == "--parallel fsdp --dtype bfloat16 --batch 1"
         run = cclmark(*LITTLE, *advice.split(), env=LITTLE_ENV)
-        (one,) = run.journal.trainings
+        (one,) = run.journal.of(TrainingResult)
         assert (one.status, one.free_bytes) == ("ok", 2 << 20)
         assert one.estimated_bytes <= one.free_bytes
 

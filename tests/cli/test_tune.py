@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cclmark.kinds.experiment.plan import SEARCH
-from cclmark.results.journal import read_journal
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.registry import read_journal
 
 SMALL = ("-g", "2", "-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--budget", "1s")
 
@@ -24,13 +25,15 @@ def fakes(fake_cuda, tmp_path):
 def test_a_run_ends_with_a_result(cclmark, fakes):
     run = cclmark("tune", "all_reduce,alltoall", *SMALL, "-O", "t", env=fakes())
     journal = run.journal
-    assert {one.trial.stage for one in journal.trials} >= {SEARCH}
-    assert [one.index for one in journal.trials] == list(range(len(journal.trials)))
-    assert all(one.is_checked for one in journal.trials)
+    assert {one.trial.stage for one in journal.of(TrialResult)} >= {SEARCH}
+    assert [one.index for one in journal.of(TrialResult)] == list(
+        range(len(journal.of(TrialResult)))
+    )
+    assert all(one.is_checked for one in journal.of(TrialResult))
     assert "all_reduce float32 sum out-of-place · nccl, 2 ranks" in run.out
     assert "nothing can be selected for this operation by size" in run.out
     assert " trials" in run.out
-    variants = {one.trial.variant.describe() for one in journal.trials}
+    variants = {one.trial.variant.describe() for one in journal.of(TrialResult)}
     assert any(one.endswith("/t/candidates/ring-ll-32.table") for one in variants)
     kept = (run.directory / "t" / "candidates").exists()
     # By chance, the proof may find a size that an artifact would slow down.
@@ -46,7 +49,7 @@ def test_a_run_ends_with_a_result(cclmark, fakes):
     # The plug-in of the ranks leaves no log where nothing is recorded.
     assert list(run.directory.glob("*.cclmlog")) == []
     assert cclmark("export", run.journal_path, "--format", "csv").out.count("\n") == 1 + len(
-        journal.trials
+        journal.of(TrialResult)
     )
 
 
@@ -56,9 +59,9 @@ def test_an_interrupted_run_continues(cclmark, background, fakes):
     run.wait_for_ranks(results=4)
     run.signal(run.process.pid, signal.SIGINT)
     assert run.finish().code == 130
-    done = read_journal(run.journal_path).trials
+    done = read_journal(run.journal_path).of(TrialResult)
     resumed = cclmark(*arguments, "--resume", run.journal_path, env=fakes())
-    trials = resumed.journal.trials
+    trials = resumed.journal.of(TrialResult)
     assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]
     assert [one.index for one in trials] == list(range(len(trials)))
     assert len({one.trial for one in trials}) == len(trials)
@@ -140,7 +143,7 @@ def test_an_mpi_is_tuned_by_its_own_files(cclmark, tmp_path, name, operation, fi
         env={"CCLMARK_MPIRUN": str(mpirun), "TMPDIR": str(tmp_path)},
     )
     directory = run.directory / "t" / "candidates"
-    trials = run.journal.trials
+    trials = run.journal.of(TrialResult)
     assert all(one.status == "ok" and one.is_checked for one in trials)
     variants = {one.trial.variant for one in trials if not one.trial.variant.is_default}
     paths = {one.value for variant in variants for one in variant.assignments}

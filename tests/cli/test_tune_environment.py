@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from cclmark.kinds.experiment.plan import PROOF, SEARCH
-from cclmark.results.journal import read_journal
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.registry import read_journal
 from fake_libraries import fake_library
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -97,14 +98,14 @@ def test_a_variable_that_is_faster_is_found_proven_and_deployed(
     assert f"# {ccl} " in comments[0]
     assert "2 ranks on one host" in comments[0]
     assert f"# measured with {kept}=1, which this file does not set" in comments
-    proofs = [one.trial for one in run.journal.trials if one.trial.stage == PROOF]
+    proofs = [one.trial for one in run.journal.of(TrialResult) if one.trial.stage == PROOF]
     assert {one.round for one in proofs} == set(range(7))
     assert {one.variant.describe() for one in proofs} == {
         "default",
         "default again",
         f"{name}={value}",
     }
-    assert all(one.is_checked for one in run.journal.trials)
+    assert all(one.is_checked for one in run.journal.of(TrialResult))
 
 
 def test_shm_ends_with_a_result(cclmark, env):
@@ -113,7 +114,7 @@ def test_shm_ends_with_a_result(cclmark, env):
         *("-n", "1", "-w", "0", "--budget", "1s", "-O", "t"),
         env=env["shm"],
     )
-    trials = run.journal.trials
+    trials = run.journal.of(TrialResult)
     assert {one.trial.stage for one in trials} >= {SEARCH}
     assert all(one.is_checked for one in trials)
     names = {one.name for trial in trials for one in trial.trial.variant.assignments}
@@ -133,7 +134,7 @@ def test_bridge_is_tuned_with_its_islands(cclmark, env):
         env=env["shm"],
         timeout_s=200,
     )
-    trials = run.journal.trials
+    trials = run.journal.of(TrialResult)
     assert all(one.status == "ok" and one.is_checked for one in trials)
     names = {one.name for trial in trials for one in trial.trial.variant.assignments}
     assert "CCLMARK_BRIDGE_WHOLE_BYTES" in names
@@ -146,9 +147,9 @@ def test_an_interrupted_run_continues(cclmark, background, env):
     run.wait_for_ranks(results=4)
     run.signal(run.process.pid, signal.SIGINT)
     assert run.finish().code == 130
-    done = read_journal(run.journal_path).trials
+    done = read_journal(run.journal_path).of(TrialResult)
     resumed = cclmark(*arguments, "--resume", run.journal_path, env=env["shm"])
-    trials = resumed.journal.trials
+    trials = resumed.journal.of(TrialResult)
     assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]
     assert len({one.trial for one in trials}) == len(trials)
 
@@ -157,7 +158,9 @@ def test_variables_that_are_set_stay_as_they_are(cclmark, env):
     variables = {**env["shm"], "CCLMARK_SHM_INLINE_BYTES": "1K"}
     arguments = ("tune", "all_reduce", *SHM, *SHORT, "--budget", "1s")
     run = cclmark(*arguments, "-O", "t", env=variables)
-    names = {one.name for trial in run.journal.trials for one in trial.trial.variant.assignments}
+    names = {
+        one.name for trial in run.journal.of(TrialResult) for one in trial.trial.variant.assignments
+    }
     assert names == {"CCLMARK_SHM_STREAM_BYTES"}
     assert (
         "not tried, set in the environment already, where they stay as they are: "
@@ -167,7 +170,7 @@ def test_variables_that_are_set_stay_as_they_are(cclmark, env):
     varied = cclmark(*arguments, "-O", "u", *named, env=variables)
     values = {
         (one.name, one.value)
-        for trial in varied.journal.trials
+        for trial in varied.journal.of(TrialResult)
         for one in trial.trial.variant.assignments
     }
     assert {name for name, _ in values} == {"CCLMARK_SHM_INLINE_BYTES"}

@@ -11,7 +11,7 @@ from test_explain import BY_SIZE, EAGER, VERSIONS, choices, sampled
 from test_fake_vendors import RCCL, env_of  # noqa: F401 - a fixture
 
 from cclmark.explain.plugin_log import plugin_path, read_plugin_log
-from cclmark.tune.table_file import Rule, RuleTable, written
+from cclmark.kinds.tune.table_file import Rule, RuleTable, written
 
 WITHOUT_PROFILERS = 22100  # the first version of the tuner's interface that is supported
 RING = Rule("all_reduce", 2, 1, 32768, 131072, "ring", "ll128", 7)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 
 pytestmark = pytest.mark.device
 

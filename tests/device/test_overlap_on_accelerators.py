@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from cclmark.analysis.overlap_intervals import phase_order
-from cclmark.analysis.overlap_summaries import summaries_of
-from cclmark.results.journal import read_journal
+from cclmark.kinds.overlap.figures import phase_order, summaries_of
+from cclmark.kinds.overlap.result import OverlapResult
+from cclmark.kinds.registry import read_journal
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
 
@@ -36,10 +36,10 @@ def test_both_are_right_and_neither_is_much_faster_beside_the_other(tmp_path):
         tmp_path,
         *("all_reduce", "-b", "64M", "-e", "256M", "-f", "4", "--rounds", str(rounds)),
     )
-    assert {one.status for one in journal.overlaps} == {"ok"}
-    assert all(one.is_checked and not one.compute_findings for one in journal.overlaps)
-    assert {one.implementation.split()[0] for one in journal.overlaps} == {"cuBLASLt"}
-    summaries = summaries_of(journal.overlaps)
+    assert {one.status for one in journal.of(OverlapResult)} == {"ok"}
+    assert all(one.is_checked and not one.compute_findings for one in journal.of(OverlapResult))
+    assert {one.implementation.split()[0] for one in journal.of(OverlapResult)} == {"cuBLASLt"}
+    summaries = summaries_of(journal.of(OverlapResult))
     assert [one.case.size_bytes >> 20 for one in summaries] == [64, 256]
     for one in summaries:
         # Both compete for multiprocessors and memory: none is faster by more than its noise.
@@ -61,7 +61,7 @@ def test_few_thread_blocks_are_compared_with_the_default_in_the_same_rounds(tmp_
         *("all_reduce", "-b", "256M", "-e", "256M", "--rounds", "4"),
         *("--vary", "NCCL_MAX_CTAS=2", "--explain"),
     )
-    usual, few = summaries_of(journal.overlaps)
+    usual, few = summaries_of(journal.of(OverlapResult))
     assert few.explanation.channels <= 2
     # Two thread blocks do not move 256 MiB as fast as those that the library chooses.
     assert few.communication.against_usual.ratio > 1.1
@@ -74,7 +74,7 @@ def test_a_triad_slows_down_and_is_right(tmp_path):
         tmp_path,
         *("reduce_scatter", "-b", "256M", "-e", "256M", "--rounds", "3", "--compute", "memory"),
     )
-    assert {one.status for one in journal.overlaps} == {"ok"}
-    (one,) = summaries_of(journal.overlaps)
+    assert {one.status for one in journal.of(OverlapResult)} == {"ok"}
+    (one,) = summaries_of(journal.of(OverlapResult))
     assert one.compute.ratio > 0.95
     assert one.rate_alone > 100e9  # bytes per second: no accelerator has slower memory

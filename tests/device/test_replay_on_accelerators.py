@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
+from cclmark.kinds.replay.result import ReplayResult
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
 
@@ -81,7 +82,7 @@ def replayed(tmp_path, profile, gaps):
     done = cclmark(
         *(tmp_path, "replay", str(profile), "--gaps", gaps, "-n", "20", "--journal", str(journal))
     )
-    (result,) = read_journal(journal).replays
+    (result,) = read_journal(journal).of(ReplayResult)
     assert result.status == "ok"
     assert result.verification.wrong == 0
     assert [(one.operation.operation, one.calls) for one in result.operations if one.calls] != []

@@ -40,7 +40,7 @@ def script(path, *lines):
 
 def check(journal_path, ranks, hosts, launcher):
     """A whole run with right data, by as many ``ranks`` on these hosts."""
-    from cclmark.results.journal import read_journal
+    from cclmark.kinds.registry import read_journal
 
     journal = read_journal(journal_path)
     assert journal.damaged_lines == 0

@@ -12,8 +12,8 @@ import sys
 import pytest
 from hosts import wait_until
 
+from cclmark.kinds.registry import read_journal
 from cclmark.report.journal_text import replayed
-from cclmark.results.journal import read_journal
 from patience import scaled
 from ports import free_port
 
@@ -295,12 +295,16 @@ def killed_while(begun, hosts, condition, what):
     begun.wait_for_ranks(1)
     wait_until(lambda: begun.ended() or condition(begun.read()), what)
     victims = [
-        pid for pid, line in hosts.second.processes().items() if "cclmark.run" in line.split()
+        pid
+        for pid, line in hosts.second.processes().items()
+        if "cclmark.rank_process" in line.split()
     ]
     os.kill(victims[0], signal.SIGKILL)
     run = begun.finish(PATIENCE_S)
     wait_until(
-        lambda: not any("cclmark.run" in line.split() for line in hosts.processes().values()),
+        lambda: (
+            not any("cclmark.rank_process" in line.split() for line in hosts.processes().values())
+        ),
         "all end",
     )
     return run

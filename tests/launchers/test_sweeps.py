@@ -409,4 +409,4 @@ def parent_of(pid):
 
 
 def ranks_on(host):
-    return sorted(pid for pid, line in host.processes().items() if "cclmark.run" in line)
+    return sorted(pid for pid, line in host.processes().items() if "cclmark.rank_process" in line)

@@ -24,14 +24,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
-from cclmark.plan.models import find_model
-from cclmark.kinds.train.plan import NONE, SAME_DATA
+from cclmark.kinds.train.choices import NONE, SAME_DATA
 from cclmark.kinds.train.memory import memory_of
 from cclmark.kinds.train.plan import Training, check_training
+from cclmark.kinds.train.run import token_batches
+from cclmark.kinds.train.torch.parallelisms import trainer_of
+from cclmark.kinds.train.torch.trainer import Setup
+from cclmark.plan.models import find_model
 from cclmark.plan.variants import DEFAULT
-from cclmark.run.training.parallelisms import trainer_of
-from cclmark.run.training.tokens import token_batches
-from cclmark.run.training.trainer import Setup
 
 RANKS, STEPS, LENGTH, SEED = 2, 4, 24, 3
 RATES = {"sgd": 0.5, "adamw": 3e-3}

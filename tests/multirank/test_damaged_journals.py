@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
+from cclmark.kinds.collective.table import TableExporter
+from cclmark.kinds.registry import parse_journal, read_journal
 from cclmark.plan.items import COLLECTIVE
 from cclmark.report.journal_text import exporter_of, formats_of
-from cclmark.report.kinds.case_table import TableExporter
-from cclmark.results.journal import Journal, parse_journal, read_journal
+from cclmark.results.journal import Journal
 from examples import examples
 
 MANY = settings(

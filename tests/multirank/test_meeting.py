@@ -34,7 +34,7 @@ def test_pairs_of_ranks_that_a_launcher_started(pods):
     pairs = (*pairs, "--only", "all_reduce", "-g", "2")
     first, second = (pods.start(rank, 2, *pairs) for rank in (0, 1))
     assert [pods.end(process)[0] for process in (first, second)] == [0, 0]
-    from cclmark.results.journal import read_journal
+    from cclmark.kinds.registry import read_journal
 
     (path,) = pods.directory.rglob("*.jsonl")
     results = read_journal(path).results
@@ -262,7 +262,7 @@ def test_a_process_killed_while_it_measures(pods, rank):
     if rank:
         assert f"process {rank} (pid {started[rank].pid}" in ended[0][2]
     (journal,) = pods.directory.rglob("*.jsonl")
-    from cclmark.results.journal import read_journal
+    from cclmark.kinds.registry import read_journal
 
     assert read_journal(journal).damaged_lines == 0
 

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from commands import PROGRAM, environment
 from patience import scaled
 

@@ -37,7 +37,7 @@ def env(tmp_path):
 
 
 def test_ranks_of_all_processes_call_it(pods, env, tmp_path):
-    from cclmark.results.journal import read_journal
+    from cclmark.kinds.registry import read_journal
 
     (tmp_path / "mine.toml").write_text(DESCRIPTION)
     second = pods.start(1, 2, *COMMAND, LOCAL_RANK="1", LOCAL_WORLD_SIZE="2", **env)

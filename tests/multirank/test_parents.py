@@ -17,7 +17,7 @@ import uuid
 import pytest
 from pods import SWEEP
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from commands import PROGRAM, default_signals, environment, tagged_processes, wait_until
 from patience import scaled
 

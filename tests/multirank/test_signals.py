@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from commands import PROGRAM, environment, wait_until
 from holding import held
 from patience import scaled
@@ -23,7 +23,7 @@ SOON_S = 60.0
 SWALLOWED = """
 import os, sys
 
-if "cclmark.run" not in sys.orig_argv and "all_reduce" in sys.orig_argv:
+if "cclmark.rank_process" not in sys.orig_argv and "all_reduce" in sys.orig_argv:
     from cclmark.rendezvous.server import Server
 
     class Frame:
@@ -52,7 +52,7 @@ if "cclmark.run" not in sys.orig_argv and "all_reduce" in sys.orig_argv:
 WITHIN_ONE_POLL = """
 import os, signal, sys, time
 
-if "cclmark.run" not in sys.orig_argv and os.environ.get("RANK", "0") == "0":
+if "cclmark.rank_process" not in sys.orig_argv and os.environ.get("RANK", "0") == "0":
     from cclmark.launch import agent
     from cclmark.rendezvous.server import Server
 

@@ -255,7 +255,7 @@ def test_who_is_not_there_does_not_speak(rank):
 NONSENSE = """
 import os, sys
 
-if "cclmark.run" in sys.orig_argv:
+if "cclmark.rank_process" in sys.orig_argv:
     from cclmark.rendezvous.client import Client
 
     send = Client.send
@@ -325,7 +325,7 @@ def test_a_run_takes_thousands_of_them_and_ends_well(pods, tmp_path, handshake):
     assert STREAMS - 10 <= int(counts[1]) <= STREAMS
     assert int(counts[2]) == STREAMS
     (path,) = tmp_path.rglob("*.jsonl")
-    from cclmark.results.journal import read_journal
+    from cclmark.kinds.registry import read_journal
 
     journal = read_journal(path)
     assert b"believed" not in path.read_bytes()

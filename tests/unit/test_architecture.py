@@ -66,9 +66,40 @@ def test_the_table_lists_the_imports_of_each(package):
     assert listed == imports()[package] - {"_engine"}
 
 
-def test_one_package_imports_the_engine():
+def test_ranks_alone_import_the_engine():
     users = {package for package, others in imports().items() if "_engine" in others}
-    assert users == {"run"}
+    assert users == {"run", "kinds"}
+
+
+def imported_at_once(module: str, found: set[str]) -> set[str]:
+    """The modules of cclmark that importing ``module`` imports, without those of functions."""
+    if module in found:
+        return found
+    found.add(module)
+    path = SOURCE.parent / Path(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not path.exists():
+        return found  # a name of a module, or the engine
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cclmark"):
+            for name in ("", *(f".{one.name}" for one in node.names)):
+                imported_at_once(f"{node.module}{name}", found)
+    return found
+
+
+MEASURING = ("cclmark._engine", "cclmark.run", "cclmark.launch", "cclmark.rendezvous")
+
+
+@pytest.mark.parametrize(
+    "room", sorted(path.parent.name for path in SOURCE.glob("kinds/*/kind.py"))
+)
+@pytest.mark.parametrize("name", ["kind", "plan", "result", "figures", "document"])
+def test_what_reads_and_reports_imports_nothing_that_measures(room, name):
+    if not (SOURCE / "kinds" / room / f"{name}.py").exists():
+        pytest.skip("not in this room")
+    found = imported_at_once(f"cclmark.kinds.{room}.{name}", set())
+    assert len(found) > 1
+    assert [one for one in found if one.startswith(MEASURING)] == []
 
 
 def test_standard_output_is_written_in_one_way():

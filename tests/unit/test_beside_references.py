@@ -6,16 +6,17 @@ import msgspec
 import pytest
 
 from cclmark.analysis.findings import findings
+from cclmark.document.naming import Run
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.kinds.collective.markdown import CaseMarkdown
+from cclmark.kinds.collective.table import TableExporter
+from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_files import parse_references
 from cclmark.references.reference_store import shipped_references
 from cclmark.references.reference_writing import references_text
 from cclmark.references.restrictions import restrictions
-from cclmark.document.naming import Run
-from cclmark.report.kinds.case_markdown import CaseMarkdown
-from cclmark.report.kinds.case_table import TableExporter
 from cclmark.report.page.run_page import page_of
-from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.journal import Journal, read_journal
+from cclmark.results.journal import Journal
 from cclmark.results.schema import DeviceTime, HostDescription
 from reports import headline_of, insights_on
 

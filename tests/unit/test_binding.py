@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark import _engine as engine
+from cclmark.document.head import binding_lines
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.rank_processors import ProcessorPlan, one_of_each, plan_processors
 from cclmark.launch.run_surroundings import unbound_ranks
 from cclmark.plan.binding import Binding, mode_of
 from cclmark.plan.islands import Island
 from cclmark.rendezvous.messages import Hello
-from cclmark.document.head import binding_lines
 from cclmark.results.method import is_of_method, unusual_method
 from cclmark.results.resume import differing_settings
 from cclmark.results.schema import DeviceDescription, Header, Machine

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.cli.trace.steps import step_lines
 from cclmark.explain.paths import RankPaths, Route
 from cclmark.explain.plugin_log import PluginEvent
 from cclmark.explain.steps.step import INPUT, OUTPUT
 from cclmark.plan.cases import Case
-from cclmark.report.lists.step_table import step_lines
 from cclmark.trace.case_steps import DERIVED, OBSERVED, UNKNOWN, steps_of
 from cclmark.trace.log_events import Channel, Task
 from cclmark.trace.rank_trace import RankTrace, StepSources

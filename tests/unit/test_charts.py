@@ -9,21 +9,21 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from cclmark.analysis.compare import Side, compare
+from cclmark.compare.comparison_page import ratio_charts
+from cclmark.compare.figures import Side, compare
+from cclmark.compare.words import Comparison
+from cclmark.document.chart_model import Boxes, Chart, ChartCurve, Heat, Lines, key_of
+from cclmark.document.naming import Run, group_titles, groups_of
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.spread import beyond, spread_limits
 from cclmark.errors import MissingError
+from cclmark.kinds.collective.charts import collective_charts
+from cclmark.kinds.p2p.charts import transfer_charts
+from cclmark.kinds.pairs.charts import pair_charts
+from cclmark.kinds.registry import read_journal
 from cclmark.plan.sizes import format_size
 from cclmark.report.charts import pictures
-from cclmark.document.chart_model import Boxes, Chart, ChartCurve, Heat, Lines, key_of
-from cclmark.report.charts.collective_charts import collective_charts
-from cclmark.report.charts.comparison_charts import ratio_charts
-from cclmark.document.naming import Run, group_titles, groups_of
-from cclmark.report.charts.pair_charts import pair_charts
 from cclmark.report.charts.pictures import picture
-from cclmark.document.spread import beyond, spread_limits
-from cclmark.report.charts.transfer_charts import transfer_charts
-from cclmark.report.comparison import Comparison
-from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.journal import read_journal
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 COLLECTIVES = read_journal(RESULTS / "report" / "collectives.jsonl")

@@ -12,9 +12,15 @@ from cclmark.cli.main import app
 _WHOLE = 300  # characters of a help text
 # None of these is needed to print a help text.
 _HEAVY = (
-    *("cclmark._engine", "cclmark.results", "cclmark.launch", "cclmark.rendezvous", "cclmark.run"),
-    *("cclmark.report.formats", "cclmark.report.kinds", "cclmark.report.page"),
-    *("cclmark.report.wording", "cclmark.analysis", "cclmark.history", "cclmark.references"),
+    *(
+        "cclmark._engine",
+        "cclmark.results",
+        "cclmark.launch",
+        "cclmark.rendezvous",
+        "cclmark.run",
+    ),
+    *("cclmark.report", "cclmark.document", "cclmark.kinds.registry"),
+    *("cclmark.analysis", "cclmark.history", "cclmark.references"),
     *("zmq", "msgspec", "rich", "jinja2", "sqlalchemy", "plotly", "pynvml", "tempfile", "ctypes"),
 )
 _OF_OPTIONS = ("cclmark.cli.options", "cclmark.cli.collective")
@@ -63,15 +69,15 @@ def test_every_command_is_found_by_its_name():
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",)])
 def test_the_list_of_commands_imports_no_command(arguments):
-    packages = {f"cclmark.cli.{entry.module.partition('.')[0]}" for entry in COMMANDS.values()}
+    packages = {f"cclmark.cli.{entry.package}" for entry in COMMANDS.values()}
     unwanted = (*_HEAVY, *_OF_OPTIONS, *sorted(packages), "pathlib")
     assert loaded_by(called(*arguments), unwanted) == "[]"
 
 
 def _like_all_reduce(name):
     """Commands of one operation each, which are made by the same code."""
-    one = COMMANDS["all_reduce"].module
-    return COMMANDS[name].module == one and name not in ("all_reduce", "collectives", "explain")
+    one = COMMANDS["all_reduce"].package
+    return COMMANDS[name].package == one and name not in ("all_reduce", "collectives", "explain")
 
 
 @pytest.mark.parametrize(
@@ -90,8 +96,8 @@ def _like_all_reduce(name):
     ],
 )
 def test_the_help_of_a_command_imports_no_more_than_its_options(name, inner):
-    others = {f"cclmark.cli.{entry.module.partition('.')[0]}" for entry in COMMANDS.values()}
-    own = f"cclmark.cli.{COMMANDS[name].module.partition('.')[0]}"
+    others = {f"cclmark.cli.{entry.package}" for entry in COMMANDS.values()}
+    own = f"cclmark.cli.{COMMANDS[name].package}"
     unwanted = (*_HEAVY, *sorted(others - {own}))
     assert loaded_by(called(name, *inner, "--help"), unwanted) == "[]"
 
@@ -109,16 +115,16 @@ def test_a_rank_starts_without_what_only_commands_need():
         *("cclmark.cli", "cclmark.launch", "cclmark.recording", "cclmark.report"),
         *("cclmark.history", "cclmark.references"),
     )
-    code = "import cclmark.run.worker, cclmark.run.kinds.collective"
+    code = "import cclmark.run.worker, cclmark.kinds.collective.run"
     assert loaded_by(code, unwanted) == "[]"
 
 
 def test_a_measuring_command_starts_without_what_only_other_commands_need():
     unwanted = (
         *("importlib.resources", "rich", "jinja2", "sqlalchemy", "plotly", "pynvml", "matplotlib"),
-        *("cclmark._engine", "cclmark.history", "cclmark.analysis.compare", "cclmark.report.page"),
-        *("cclmark.report.kinds.case_markdown", "cclmark.report.kinds.soak_table"),
+        *("cclmark._engine", "cclmark.history", "cclmark.compare.figures", "cclmark.report.page"),
+        *("cclmark.kinds.collective.markdown", "cclmark.kinds.collective.soak"),
         *("cclmark.recording.rerunning", "cclmark.references.reference_store"),
     )
-    code = "import cclmark.cli.main, cclmark.cli.collective.measuring"
+    code = "import cclmark.cli.main, cclmark.cli.collective.run"
     assert loaded_by(code, unwanted) == "[]"

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.experiments import without_effect
 from cclmark.cli.communicator_options import check_config, check_options_of, parse_config
 from cclmark.cli.varied import check_settings, scope_of
 from cclmark.errors import UsageError
+from cclmark.kinds.experiment.figures import without_effect
 from cclmark.plan.cases import Case
 from cclmark.plan.library_settings import find_setting, options_of, settings_of, unknown_option
 from cclmark.plan.variants import COMMUNICATOR, Assignment, Variant, parse_vary

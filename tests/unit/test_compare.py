@@ -11,21 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.bands import bands, joint_estimate
-from cclmark.analysis.compare import Side, compare
-from cclmark.analysis.gate import judge
 from cclmark.analysis.ratio import ratio_estimate
 from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, class_of, run_noise
 from cclmark.analysis.statistics import median_half_width
 from cclmark.analysis.student import student_975
-from cclmark.report.comparison import (
+from cclmark.compare.figures import Side, bands, compare, joint_estimate
+from cclmark.compare.gate import judge
+from cclmark.compare.words import (
     Comparison,
     comparison_json,
     comparison_lines,
     comparison_markdown,
     noise_said,
 )
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation, HostDescription, Imported
 

@@ -4,7 +4,7 @@ import pynvml
 import pytest
 
 from cclmark.errors import MissingError
-from cclmark.run.conditions import HostReader, NvmlReader, reader_for
+from cclmark.kinds.collective.run import HostReader, NvmlReader, reader_for
 
 
 def refuse(*_):

@@ -7,15 +7,16 @@ import pytest
 
 from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.meaning import TIMES_MEAN_LITTLE
-from cclmark.references.reference_store import shipped_references
-from cclmark.document.naming import Run
-from cclmark.report.kinds.pair_table import PairTable
-from cclmark.report.kinds.transfer_formats import TransferMarkdown, TransferPccl
-from cclmark.report.kinds.transfer_table import TransferTable
-from cclmark.report.page.run_page import page_of
 from cclmark.document.deviations import deviation_text, relative
+from cclmark.document.naming import Run
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.journal import Journal, read_journal
+from cclmark.kinds.p2p.formats import TransferMarkdown, TransferPccl
+from cclmark.kinds.p2p.table import TransferTable
+from cclmark.kinds.pairs.table import PairTable
+from cclmark.kinds.registry import read_journal
+from cclmark.references.reference_store import shipped_references
+from cclmark.report.page.run_page import page_of
+from cclmark.results.journal import Journal
 from reports import insights_on
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.cli.trace.summary import copy_trace_summary
 from cclmark.plan.transfers import Transfer
-from cclmark.report.lists.copy_trace_summary import copy_trace_summary
 from cclmark.trace.copy_timeline import (
     assemble_copies,
     batch_copy_time,

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from cclmark.kinds.replay import deadlocks
+from cclmark.kinds.replay.deadlocks import Launch, join_deadlocked
 from cclmark.plan.profiled import ProfiledOperation
-from cclmark.profile import deadlocks
-from cclmark.profile.deadlocks import Launch, join_deadlocked
 from cclmark.results.schema import ProfiledCall
 from examples import examples
 

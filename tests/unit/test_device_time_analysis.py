@@ -18,9 +18,9 @@ from cclmark.analysis.device_time import (
 )
 from cclmark.analysis.findings import findings
 from cclmark.analysis.summary import summarise
-from cclmark.plan.cases import Case
-from cclmark.report.kinds.case_columns import COLUMNS, case_cells
+from cclmark.document.case_columns import COLUMNS, case_cells
 from cclmark.document.remarks import convergence_text, unsettled_text
+from cclmark.plan.cases import Case
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import DeviceTime, Samples, Settings
 from samples import header_of

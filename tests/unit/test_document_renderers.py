@@ -8,20 +8,20 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from cclmark.plan.cases import Case
-from cclmark.report import overview
-from cclmark.document.chart_model import ChartCurve, Lines
-from cclmark.document.naming import Run
 from cclmark.document.blocks import Bars, Document, Facts, Finding, Table
+from cclmark.document.case_columns import what_cells
 from cclmark.document.case_fields import case_fields
+from cclmark.document.chart_model import ChartCurve, Lines
 from cclmark.document.document_page import sections_of
 from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.fields import Field, Fields
-from cclmark.document.openmetrics import Series, lines_of
 from cclmark.document.insight_words import sentence
-from cclmark.report.kinds.case_columns import what_cells
-from cclmark.document.kind import RunLabels, View
-from cclmark.results.journal import read_journal
+from cclmark.document.naming import Run
+from cclmark.document.openmetrics import Series, lines_of
+from cclmark.document.report_kind import RunLabels, View
+from cclmark.kinds.registry import read_journal
+from cclmark.plan.cases import Case
+from cclmark.report import overview
 
 JOURNAL = read_journal(Path(__file__).parent / "journals" / "replay.jsonl")
 GALLERY = Document(

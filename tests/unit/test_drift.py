@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cclmark.analysis.drift import DeviceConditions, drift_of
 from cclmark.analysis.statistics import median, median_half_width, median_interval
 from cclmark.errors import UsageError
+from cclmark.kinds.collective.soak import DeviceConditions, drift_of
 from cclmark.plan.durations import parse_duration
 from cclmark.results.schema import Condition
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from cclmark.kinds.tune.environment_candidates import axis_of, candidates_of
 from cclmark.plan.library_settings import find_setting
 from cclmark.plan.setting_fields import LibrarySetting
-from cclmark.tune.environment_candidates import axis_of, candidates_of
 
 KIB, MIB = 1 << 10, 1 << 20
 

@@ -8,10 +8,10 @@ import random
 import pytest
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
-from cclmark.tune.environment_proof import prove_environment
-from cclmark.tune.environment_search import EnvironmentSearch
-from cclmark.tune.environment_space import Axis, EnvironmentSpace, difference
-from cclmark.tune.prove import Trio
+from cclmark.kinds.tune.environment_proof import prove_environment
+from cclmark.kinds.tune.environment_search import EnvironmentSearch
+from cclmark.kinds.tune.environment_space import Axis, EnvironmentSpace, difference
+from cclmark.kinds.tune.prove import Trio
 
 LADDER = Axis("LADDER", ("1", "2", "4", "8", "16"), (0, 4), usual=2, ordered=True)
 SWITCH = Axis("SWITCH", ("0", "1"), (1,), usual=0)

@@ -11,20 +11,20 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.kinds.experiment.plan import Trial
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.tune.environment_candidates import candidates_of
+from cclmark.kinds.tune.environment_lines import environment_lines
+from cclmark.kinds.tune.environment_target import EnvironmentTarget
 from cclmark.launch.experiment_launch import Starts, starts_of
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
-from cclmark.kinds.experiment.plan import Trial
 from cclmark.plan.variants import COMMUNICATOR, DEFAULT, PROCESS
 from cclmark.recording.environment_tuning import EnvironmentRequest, EnvironmentTuning
 from cclmark.recording.trial_costs import TrialCosts
 from cclmark.recording.trial_measuring import EndedError, TrialTimes
 from cclmark.recording.tuning import ENVIRONMENT_FILE
-from cclmark.report.lists.environment_lines import environment_lines
-from cclmark.kinds.experiment.result import TrialResult
 from cclmark.results.schema import Explanation, Summary
-from cclmark.tune.environment_candidates import candidates_of
-from cclmark.tune.environment_target import EnvironmentTarget
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [KIB << (2 * step) for step in range(10)]  # 1 KiB to 256 MiB

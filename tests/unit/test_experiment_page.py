@@ -5,17 +5,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.analysis.experiments import experiment_of
 from cclmark.analysis.paired import noise_floor
-from cclmark.plan.cases import Case
-from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
-from cclmark.plan.variants import CONTROL, DEFAULT, Assignment, Variant
 from cclmark.document.naming import Run
-from cclmark.report.kinds.experiment_table import ExperimentMarkdown, ExperimentTable
-from cclmark.report.page.run_page import page_of
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.journal import Journal, read_journal
+from cclmark.kinds.experiment.document import ExperimentMarkdown, ExperimentTable
+from cclmark.kinds.experiment.figures import experiment_of
+from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
 from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.registry import read_journal
+from cclmark.plan.cases import Case
+from cclmark.plan.variants import CONTROL, DEFAULT, Assignment, Variant
+from cclmark.report.page.run_page import page_of
+from cclmark.results.journal import Journal
 from cclmark.results.schema import Explanation, Footer, Summary
 
 HEADER = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl").header
@@ -112,7 +113,7 @@ def test_noise_is_reported_for_all_sizes_and_the_worst_is_named_first():
         CONTROL: ([1.0, 1.0, 1.4], NOISY[CONTROL][1]),
     }
     journal = journal_of({**both, numbered(8): fast})
-    experiment = experiment_of(journal.trials, "throughput")
+    experiment = experiment_of(journal.of(TrialResult), "throughput")
     worst = max(noise_floor(one) for one in experiment.controls.values())
     (look,) = looks(page({**both, numbered(8): fast}))
     assert f"up to ±{worst * 100:.1f} % (all_reduce 64 KiB, all_reduce 1 KiB)" in look.text
@@ -133,14 +134,14 @@ def test_an_unknown_setting_counts_only_beyond_the_noise_of_the_default():
         CONTROL: ([1.0, 1.0, 1.4], NOISY[CONTROL][1]),
     }
     journal = journal_of({**defaults, unknown: noisy, known: noisy})
-    experiment = experiment_of(journal.trials, "throughput")
+    experiment = experiment_of(journal.of(TrialResult), "throughput")
     for case in CASES:
         assert experiment.compared[unknown, case].effect == "within noise"
         assert experiment.compared[known, case].is_ranked
     assert experiment.overall(known) is not None
     assert experiment.overall(unknown) is None
     table = ExperimentTable()
-    text = table.begin(journal.header) + "".join(map(table.add, journal.trials))
+    text = table.begin(journal.header) + "".join(map(table.add, journal.of(TrialResult)))
     text += table.end(journal.footer)
     (row,) = [line for line in text.splitlines() if line.strip().startswith("SOME_NAME=1  ")]
     assert row.split() == ["SOME_NAME=1", "noise", "noise"]
@@ -154,7 +155,7 @@ def test_an_unknown_setting_that_is_faster_is_named_as_unknown():
     unknown = named("SOME_NAME", "1")
     journal = journal_of({**QUIET, unknown: ([0.5, 0.501, 0.5], [0.5, 0.501, 0.5])})
     table = ExperimentTable()
-    text = table.begin(journal.header) + "".join(map(table.add, journal.trials))
+    text = table.begin(journal.header) + "".join(map(table.add, journal.of(TrialResult)))
     text += table.end(journal.footer)
     assert text.count("; SOME_NAME is unknown to cclmark") == 2
 
@@ -162,7 +163,7 @@ def test_an_unknown_setting_that_is_faster_is_named_as_unknown():
 @pytest.mark.parametrize("table", [ExperimentTable(), ExperimentMarkdown()])
 def test_text_formats_report_that_nothing_could_be_decided(table):
     journal = journal_of({**NOISY, numbered(8): ([0.9, 0.9, 0.9], [0.5, 1.0, 0.5])})
-    text = table.begin(journal.header) + "".join(map(table.add, journal.trials))
+    text = table.begin(journal.header) + "".join(map(table.add, journal.of(TrialResult)))
     lines = (text + table.end(journal.footer)).splitlines()
     place = next(place for place, line in enumerate(lines) if "oo noisy: the default" in line)
     assert "end other work on the machine" in lines[place + 1].lower()

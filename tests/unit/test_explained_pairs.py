@@ -1,7 +1,7 @@
 """What ran between every two devices, as lines."""
 
-from cclmark.plan.cases import Case
 from cclmark.document.explained_pairs import explained_pair_lines
+from cclmark.plan.cases import Case
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.kinds.check.plan import Check
+from cclmark.kinds.check.result import CheckResult
+from cclmark.kinds.registry import read_journal
 from cclmark.printable import plain, printable
 from cclmark.report.exports.prometheus import METRICS, prometheus
-from cclmark.results.journal import read_journal
-from cclmark.kinds.check.result import CheckResult
 from cclmark.results.schema import Verification
 from examples import examples
 

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from cclmark.errors import MissingError, UsageError
+from cclmark.kinds.registry import read_journal
 from cclmark.report.exports.exports import EXPORTS
-from cclmark.results.journal import read_journal
 
 TESTS = Path(__file__).parents[1]
 GOLDEN = TESTS / "golden"

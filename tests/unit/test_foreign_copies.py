@@ -12,10 +12,10 @@ from cclmark.errors import UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
 from cclmark.importing.nvbandwidth_tests import test_of as meaning_of
+from cclmark.kinds.registry import read_journal
 from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.journal_text import replayed
-from cclmark.results.journal import read_journal
 
 TEXTS = Path(__file__).parents[1] / "foreign"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
@@ -771,7 +771,8 @@ class TestPerftest:
 
 
 def test_a_journal_has_every_field_that_readers_require(tmp_path):
-    from cclmark.results.journal import JournalWriter, read_journal
+    from cclmark.kinds.registry import read_journal
+    from cclmark.results.journal import JournalWriter
 
     for name in ("nvbandwidth-0.8.txt", "nvbandwidth.json", "cuda-samples-p2p.txt", "pccl-p2p.txt"):
         journal = stored(name)

@@ -16,8 +16,8 @@ from cclmark.history.moments import stored_moment
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.importing.nccl_head import nccl_version
+from cclmark.kinds.registry import read_journal
 from cclmark.report.journal_text import replayed
-from cclmark.results.journal import read_journal
 
 TEXTS = Path(__file__).parents[1] / "foreign"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")

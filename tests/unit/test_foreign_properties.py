@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from cclmark.errors import UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
+from cclmark.kinds.collective.nccl_tests import fit
+from cclmark.kinds.registry import read_journal
 from cclmark.plan.cases import Case
 from cclmark.plan.items import COLLECTIVE
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, size_for_count
 from cclmark.report.journal_text import exporter_of
-from cclmark.report.kinds.nccl_tests import fit
-from cclmark.results.journal import read_journal
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Footer, Summary, Verification
 from examples import examples

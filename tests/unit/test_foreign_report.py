@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.errors import UsageError
-from cclmark.importing.header import Given, Origin
-from cclmark.importing.importers import IMPORTERS, import_text
-from cclmark.references.reference_store import shipped_references
 from cclmark.document.chart_model import Lines
 from cclmark.document.naming import Run
 from cclmark.document.page.page import render
-from cclmark.report.page.run_page import page_of
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.journal import read_journal
+from cclmark.errors import UsageError
+from cclmark.importing.header import Given, Origin
+from cclmark.importing.importers import IMPORTERS, import_text
+from cclmark.kinds.registry import read_journal
+from cclmark.references.reference_store import shipped_references
+from cclmark.report.page.run_page import page_of
 
 FILES = Path(__file__).parents[1] / "foreign"
 MEASURED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "report"

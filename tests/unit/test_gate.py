@@ -10,20 +10,27 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.analysis.bands import Band, bands, joint_estimate
-from cclmark.analysis.compare import Compared, ComparedTimes, Side, compare
-from cclmark.analysis.gate import FALSE_SHARE, judge
-from cclmark.analysis.launch_cost import launch_cost
 from cclmark.analysis.ratio import LEAST_RUNS, MOST_RUNS, RatioEstimate
 from cclmark.analysis.run_noise import LAUNCH_SHARE, SHARE_OF_DEVICE_TIMES, SHARED_PART, RunNoise
-from cclmark.report.comparison import (
+from cclmark.compare.figures import (
+    Band,
+    Compared,
+    ComparedTimes,
+    Side,
+    bands,
+    compare,
+    joint_estimate,
+    launch_cost,
+)
+from cclmark.compare.gate import FALSE_SHARE, judge
+from cclmark.compare.words import (
     Comparison,
     comparison_json,
     comparison_lines,
     comparison_markdown,
     shown_of,
 )
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from cclmark.results.schema import DeviceTime
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"

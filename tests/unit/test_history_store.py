@@ -28,6 +28,7 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.history import measured_noise, migrations, tables
 from cclmark.history.database import HISTORY_VARIABLE, Database, default_path
 from cclmark.history.history_model import RunFilter
+from cclmark.history.lists import context_of, trend_markdown, trends_of
 from cclmark.history.migrations import migrate, version_of
 from cclmark.history.moments import moment, stored_moment
 from cclmark.history.run_rows import devices_of, method_of
@@ -36,9 +37,7 @@ from cclmark.history.tables import journals, runs, things
 from cclmark.history.trend import trends
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
-from cclmark.report.lists.trend_lines import context_of, trend_markdown
-from cclmark.report.lists.trend_steps import trends_of
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from cclmark.results.schema import LibraryDescription
 from examples import examples
 from patience import scaled
@@ -1118,7 +1117,7 @@ class TestMoments:
 def test_importing_the_model_brings_no_sql():
     """Reports and other commands import it, and must not pay for a database."""
     code = "import sys, cclmark.history.history_model, cclmark.cli.main; "
-    code += "import cclmark.report.lists.trend_lines; "
+    code += "import cclmark.history.lists; "
     code += "print('sqlalchemy' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "False\n"

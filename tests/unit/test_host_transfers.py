@@ -6,12 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from cclmark.kinds.p2p import run as host_transfers
+from cclmark.kinds.p2p.run import HostTransfers, open_transfers
 from cclmark.plan.transfers import TransferPlan
 from cclmark.rendezvous.messages import Job
 from cclmark.results.item_results import TransferResult
-from cclmark.run import host_transfers
-from cclmark.run.host_transfers import HostTransfers
-from cclmark.run.measuring_transfers import open_transfers
 from cclmark.run.reserved_buffers import free_on_all
 
 HOSTS = [7, 7, 3, 3]  # by rank; the host with the smaller number has the later ranks
@@ -75,7 +74,7 @@ def test_the_reason_for_a_missing_figure_names_the_host_as_tables_do(rank, host)
 @pytest.mark.parametrize(("host", "words"), [("HOST1", "HOST1: outputs"), ("", "outputs")])
 def test_the_notice_of_checks_on_the_host_names_it(monkeypatch, host, words):
     runner = SimpleNamespace(checked_on_host="no kernel")
-    monkeypatch.setattr("cclmark.run.measuring_transfers.TransferRunner", lambda *_: runner)
+    monkeypatch.setattr("cclmark.kinds.p2p.run.TransferRunner", lambda *_: runner)
     context, sent = context_of(2)
     assert open_transfers(context, SimpleNamespace(rank=0), [], host) is runner
     assert sent.notices == [f"{words} are checked on the host: no kernel"]

@@ -7,37 +7,23 @@ import msgspec
 import pytest
 
 import cclmark
+from cclmark.kinds.check.plan import CHECK, Check
+from cclmark.kinds.experiment.plan import EXPERIMENT, Trial
+from cclmark.kinds.memory.plan import MEMORY, RankMemory
+from cclmark.kinds.objects.plan import OBJECTS, ObjectCall
+from cclmark.kinds.overlap.plan import OVERLAP, Overlap
+from cclmark.kinds.pieces.plan import PIECES, Division, PieceCase
+from cclmark.kinds.registry import KINDS
+from cclmark.kinds.replay.plan import REPLAY, OriginalStep, Replay
+from cclmark.kinds.train.plan import TRAIN, Training
 from cclmark.plan.cases import Case
-from cclmark.kinds.check.plan import Check
-from cclmark.plan.items import (
-    CHECK,
-    COLLECTIVE,
-    EXPERIMENT,
-    MEMORY,
-    OBJECTS,
-    OVERLAP,
-    P2P,
-    PAIRS,
-    PIECES,
-    PROFILE,
-    REPLAY,
-    TRAIN,
-    items_of,
-)
+from cclmark.plan.computations import Compute
+from cclmark.plan.items import COLLECTIVE, P2P, PAIRS, PROFILE, items_of
 from cclmark.plan.models import MODELS
-from cclmark.kinds.objects.plan import ObjectCall
-from cclmark.kinds.overlap.plan import Compute, Overlap
-from cclmark.kinds.pieces.plan import Division, PieceCase
 from cclmark.plan.profiled import ProfiledOperation
-from cclmark.kinds.memory.plan import RankMemory
-from cclmark.kinds.replay.plan import OriginalStep, Replay
-from cclmark.kinds.train.plan import Training
 from cclmark.plan.transfers import Transfer
-from cclmark.kinds.experiment.plan import Trial
 from cclmark.plan.variants import Assignment, Variant
 from cclmark.rendezvous.messages import Job, encoded_plan
-from cclmark.results.item_results import KINDS
-from cclmark.run.kinds import runner_of
 from samples import usual_job
 
 CASE = Case("broadcast", "shm", 2, "float32", 64, 16, False, root=0)
@@ -77,7 +63,7 @@ def job_of(kind, planned):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_job_carries_its_plan(kind):
     sent = msgspec.msgpack.encode(job_of(kind, PLANS[kind]))
-    assert msgspec.msgpack.decode(sent, type=Job).planned() == PLANS[kind]
+    assert msgspec.msgpack.decode(sent, type=Job).planned(KINDS[kind].item) == PLANS[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,7 +77,7 @@ def test_a_result_holds_its_item_behind_its_index(kind):
 
 def test_a_plan_of_another_kind_is_refused():
     with pytest.raises(msgspec.ValidationError):
-        job_of(P2P, [CASE]).planned()
+        job_of(P2P, [CASE]).planned(KINDS[P2P].item)
     with pytest.raises(TypeError, match="is not a Transfer"):
         items_of([COPY, CASE], Transfer)
 
@@ -145,9 +131,9 @@ def test_what_is_given_up_with_a_message_between_hosts():
     assert not kind.falls_with(copy, first, "communicator creation")
 
 
-@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.by_ranks])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if kind.name != PROFILE])
 def test_every_kind_that_ranks_measure_has_a_runner(kind):
-    assert callable(runner_of(kind))
+    assert callable(kind.runner())
 
 
 # Branches on the type of an item or result, or on the name of a kind. The tables, the modules of a
@@ -157,14 +143,12 @@ _NAMES = "|".join(name.upper() for name in KINDS)
 BRANCH = re.compile(
     rf"isinstance\(.*\b({_TYPES})\b"
     rf"|\.(kind|operation) (==|!=) ({_NAMES})\b"
-    r"|(journal|run|now|then)"
-    r"\.(transfers|checks|memories|trials|overlaps|trainings|replays|profiled|objects|pieces)\b"
+    rf"|\.of\(({_TYPES})\)"
+    r"|(journal|run|now|then)\.(transfers|profiled)\b"
 )
 OF_ONE_KIND = re.compile(
-    r"^(kinds/|plan/|results/kinds\.py|results/journal\.py|profile/|references/copy_"
-    r"|run/(kinds/|pair_|transfer|torch_|measure|variant_)|recording/(trial|overlap|replay)_"
-    r"|report/(kinds|charts)/|cli/(collective|trace|pairs|p2p|torch|memory|tune)/"
-    r"|report/insights/(by_kind|headline|standing_out)\.py)"
+    r"^(kinds/|plan/|results/journal\.py|profile/|references/copy_|run/measure"
+    r"|recording/(trial|overlap|replay)_|cli/(collective|trace|pairs|p2p|torch|tune|replay)/)"
 )
 MOST_BRANCHES = 10
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from cclmark.errors import MissingError, UnreadError, UsageError
+from cclmark.kinds.registry import KINDS
 from cclmark.launch.coordinator import Coordinator, name_apart
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind
@@ -16,6 +17,7 @@ from cclmark.launch.request import Request
 from cclmark.launch.result_delivery import ResultDelivery
 from cclmark.launch.verdict import verdict
 from cclmark.plan.cases import Case
+from cclmark.plan.items import COLLECTIVE
 from cclmark.plan.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
 from cclmark.rendezvous.messages import Failed, Interrupted, RankStatus
@@ -229,7 +231,7 @@ def test_what_was_received_is_passed_on_once_also_where_printing_it_fails():
 @pytest.mark.parametrize(("why", "waits"), [("its connection broke", False), ("", True)])
 def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
     """Nothing more is heard of them: the report must not come later for that."""
-    request = Request(choose_devices("host:2", None, four), None, {})
+    request = Request(choose_devices("host:2", None, four), None, {}, KINDS[COLLECTIVE])
     agent = SimpleNamespace(lost=lambda cut_s: why, ranks={1})
     coordinator = SimpleNamespace(remote=[agent])
     messages = SimpleNamespace(has_reported_end=lambda rank: False)
@@ -241,7 +243,7 @@ def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
 
 def test_ranks_are_in_start_up_before_they_are_started():
     """A launcher's signal may arrive so early."""
-    request = Request(choose_devices("host:2", None, four), None, {})
+    request = Request(choose_devices("host:2", None, four), None, {}, KINDS[COLLECTIVE])
     coordinator, layout = SimpleNamespace(hosts=[None]), RankLayout([0, 0], [0, 0])
     messages = SimpleNamespace(failures={}, finished={})
     states = RankWatch(request, coordinator, layout, messages).states((), {})

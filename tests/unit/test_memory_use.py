@@ -18,12 +18,18 @@ from cclmark.kinds.memory.figures import (
     taken_by_library,
     taken_in,
 )
+from cclmark.kinds.memory.plan import MEMORY, RankMemories, RankMemory
+from cclmark.kinds.memory.result import (
+    LibraryChannels,
+    MemoryBuffer,
+    MemoryReading,
+    MemoryResult,
+    MemoryStage,
+)
+from cclmark.kinds.memory.run import channels_in, memory_in, process_memory
 from cclmark.plan.cases import Case
-from cclmark.plan.items import MEMORY
 from cclmark.plan.outline import differences, outline_of
-from cclmark.kinds.memory.plan import RankMemories, RankMemory
 from cclmark.report.journal_text import exporter_of
-from cclmark.kinds.memory.result import MemoryResult
 from cclmark.results.schema import (
     DeviceDescription,
     Footer,
@@ -33,9 +39,6 @@ from cclmark.results.schema import (
     Verification,
     WrongOutput,
 )
-from cclmark.kinds.memory.result import LibraryChannels, MemoryBuffer, MemoryReading, MemoryStage
-from cclmark.run.channel_log import channels_in
-from cclmark.run.process_memory import memory_in, process_memory
 from samples import usual_settings
 
 MIB = 1 << 20

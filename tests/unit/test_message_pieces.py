@@ -9,17 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cclmark.analysis.piece_figures import row_of
 from cclmark.errors import UsageError
 from cclmark.kinds.pieces.document import remarks_of, sentences_of, wrong_lines
-from cclmark.plan.cases import Case
-from cclmark.plan.items import PIECES
-from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
+from cclmark.kinds.pieces.figures import row_of
 from cclmark.kinds.pieces.plan import (
     BUCKETS,
     DIVISIBLE,
     GROUPED,
     ONE,
+    PIECES,
     SEPARATE,
     Division,
     PieceCase,
@@ -28,9 +26,11 @@ from cclmark.kinds.pieces.plan import (
     piece_cases,
     piece_counts,
 )
-from cclmark.report.journal_text import exporter_of
-from cclmark.results.journal import read_journal
 from cclmark.kinds.pieces.result import PieceResult
+from cclmark.kinds.registry import read_journal
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
+from cclmark.report.journal_text import exporter_of
 from cclmark.results.schema import Samples, Verification, WrongOutput
 from samples import usual_job
 

@@ -11,16 +11,16 @@ from test_copies import COPIES
 
 from cclmark.analysis.copies import checks_of
 from cclmark.analysis.stopping import operations_per_batch
+from cclmark.document.matrix import MatrixCollector
+from cclmark.kinds.p2p.charts import transfer_charts
+from cclmark.kinds.p2p.run import MessageCases
+from cclmark.kinds.p2p.table import TransferTable
 from cclmark.plan.transfers import MEASURES, TransferPlan
 from cclmark.rendezvous.messages import Job
-from cclmark.report.charts.transfer_charts import transfer_charts
-from cclmark.report.kinds.matrix import MatrixCollector
-from cclmark.report.kinds.transfer_table import TransferTable
-from cclmark.results.journal import Journal
 from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.results.journal import Journal
 from cclmark.results.schema import Relation, TransferSummary, Verification, WrongOutput
 from cclmark.run.measure import CaseRunner, batches_of, least_batch_s
-from cclmark.run.messages_between_hosts import MessageCases
 from reports import insights_on
 
 TRANSFERS = list(

@@ -11,15 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.errors import MissingError, UsageError
-from cclmark.plan.library_settings import find_setting
-from cclmark.tune.algorithm_rule import AlgorithmRule
-from cclmark.tune.mpich_selection import (
+from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
+from cclmark.kinds.tune.mpich_selection import (
     MOST_SIZE_BYTES,
     algorithm_name,
     algorithms_of,
     selection,
 )
-from cclmark.tune.mpich_tree import Call, algorithm_of, builtin_trees, leaves_of, read, resolved
+from cclmark.kinds.tune.mpich_tree import (
+    Call,
+    algorithm_of,
+    builtin_trees,
+    leaves_of,
+    read,
+    resolved,
+)
+from cclmark.plan.library_settings import find_setting
 from examples import examples
 
 COLLECTIVES = {
@@ -225,7 +232,7 @@ def test_the_files_are_valid_and_end_inside_a_page(rules):
 def test_a_full_page_gets_another_byte(monkeypatch):
     rule = AlgorithmRule("reduce", 4, 0, None, "binomial")
     length = len(selection([rule], BUILTIN, library_version="").general)
-    monkeypatch.setattr("cclmark.tune.mpich_selection._PAGE_BYTES", length)
+    monkeypatch.setattr("cclmark.kinds.tune.mpich_selection._PAGE_BYTES", length)
     text = selection([rule], BUILTIN, library_version="").general
     assert len(text) == length + 1
     assert text.endswith("}\n\n")

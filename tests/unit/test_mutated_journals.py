@@ -15,11 +15,10 @@ import pytest
 
 from cclmark.cli.main import app
 from cclmark.errors import CclmarkError, UsageError
-from cclmark.profile.program_step import ranks_of, step_of
+from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.kinds.replay.program_step import ranks_of, step_of
 from cclmark.recording.repetition import Repetition
 from cclmark.report.journal_text import formats_of
-from cclmark.results.journal import read_journal
-from cclmark.results.item_results import KINDS
 
 # Written by runs on two ranks of the host or with the fakes, or, for kinds that need torch, from
 # results as such runs have them; shortened.

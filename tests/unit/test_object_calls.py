@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.object_figures import figures_of
 from cclmark.errors import UsageError
+from cclmark.kinds.objects.figures import figures_of
 from cclmark.kinds.objects.plan import (
     BYTES,
     CONTENTS,

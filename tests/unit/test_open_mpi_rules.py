@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
-from cclmark.tune.algorithm_rule import AlgorithmRule
-from cclmark.tune.open_mpi_rules import algorithms_of, read, written
-from cclmark.tune.table_file import MOST_BYTES, MOST_RANKS
+from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
+from cclmark.kinds.tune.open_mpi_rules import algorithms_of, read, written
+from cclmark.kinds.tune.table_file import MOST_BYTES, MOST_RANKS
 from examples import examples
 
 NUMBERS = {

@@ -25,9 +25,10 @@ COMPARED = re.compile(rf'(?:operation|name|collective)\S* (?:==|!=|in|not in) \(
 COMPARING = {
     "kinds/pieces/plan.py",
     "references/matching.py",
-    "report/insights/headline.py",
+    "kinds/collective/findings.py",
+    "kinds/pairs/findings.py",
     "document/device_labels.py",
-    "report/charts/collective_charts.py",
+    "kinds/collective/charts.py",
 }
 SWITCH = re.compile(r"switch \([\w.\->]*collective\) \{")
 

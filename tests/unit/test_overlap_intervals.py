@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cclmark.analysis.overlap_intervals import (
+from cclmark.kinds.overlap.figures import (
     LEAST_SPANS,
     SPANS,
     CountedSpans,

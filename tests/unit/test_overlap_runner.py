@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from cclmark import _engine as engine
-from cclmark.analysis.overlap_intervals import phase_order
+from cclmark.kinds.overlap.figures import phase_order
+from cclmark.kinds.overlap.plan import Overlap
+from cclmark.kinds.overlap.run import OverlapRunner
 from cclmark.plan.cases import Case
-from cclmark.kinds.overlap.plan import Compute, Overlap
+from cclmark.plan.computations import Compute
 from cclmark.plan.variants import DEFAULT
-from cclmark.run.overlap_runner import OverlapRunner
 
 CASE = Case("all_reduce", "shm", 1, "float32", 1 << 20, 1 << 18, False, reduction="sum")
 SPAN_S = 1e-3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cclmark.analysis.overlap_summaries import summaries_of
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.overlap.document import (
     FIELDS,
     against_rows,
@@ -14,16 +14,16 @@ from cclmark.kinds.overlap.document import (
     cells_of,
     remarks_of,
     share_text,
+    slow_down_text,
     wrong_lines,
 )
+from cclmark.kinds.overlap.figures import summaries_of
+from cclmark.kinds.overlap.plan import Overlap, overlaps_of
+from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult, OverlapTimes
+from cclmark.kinds.registry import KINDS
 from cclmark.plan.cases import Case
-from cclmark.kinds.overlap.plan import Compute, Overlap, overlaps_of
+from cclmark.plan.computations import Compute
 from cclmark.plan.variants import DEFAULT, PLACEMENT, Assignment, Variant
-from cclmark.document.slow_downs import slow_down_text
-from cclmark.kinds.overlap.result import OverlapResult
-from cclmark.kinds.experiment.result import TrialResult
-from cclmark.results.item_results import failed
-from cclmark.kinds.overlap.result import OverlapFigures, OverlapTimes
 from cclmark.results.schema import Verification, WrongOutput
 
 SMALL = Case("all_reduce", "nccl", 2, "float32", 1 << 20, 1 << 18, False, reduction="sum")
@@ -204,7 +204,9 @@ def test_summaries_are_by_size_and_then_by_variant():
 
 def test_failures_and_doubts_are_reported():
     slow = result(0, 0, launch_bound=True, compute_evaluated=0.2)
-    died = failed(1, Overlap(FEW, 0, LARGE, MATMUL), "died", "rank 1 died", "report")
+    died = KINDS["overlap"].failed(
+        1, Overlap(FEW, 0, LARGE, MATMUL), "died", "rank 1 died", "report"
+    )
     assert isinstance(died, OverlapResult)
     assert died.report == "report"
     assert not died.is_measured
@@ -222,7 +224,7 @@ def test_failures_and_doubts_are_reported():
     assert share_text(summaries[1:]) == ""
     from cclmark.kinds.experiment.plan import Trial
 
-    assert isinstance(failed(0, Trial(FEW, 0, LARGE), "died", ""), TrialResult)
+    assert isinstance(KINDS["experiment"].failed(0, Trial(FEW, 0, LARGE), "died", ""), TrialResult)
 
 
 def test_execution_in_turns_is_reported():

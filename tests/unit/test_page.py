@@ -14,17 +14,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cclmark.analysis.compare import Side, compare
-from cclmark.errors import MissingError
+from cclmark.compare.comparison_page import comparison_page
+from cclmark.compare.figures import Side, compare
+from cclmark.compare.words import Comparison
 from cclmark.document.naming import Run
-from cclmark.report.comparison import Comparison
 from cclmark.document.page import page as page_module
-from cclmark.report.page.comparison_page import comparison_page
 from cclmark.document.page.encode import for_script, shortened
 from cclmark.document.page.page import render
-from cclmark.report.page.run_page import page_of, peaks_of
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.journal import Journal, read_journal
+from cclmark.errors import MissingError
+from cclmark.kinds.registry import read_journal
+from cclmark.report.page.run_page import page_of, peaks_of
+from cclmark.results.journal import Journal
 from examples import examples
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"

@@ -26,17 +26,15 @@ from cclmark.analysis.pair_results import (
     sweeps,
 )
 from cclmark.analysis.summary import summarise
+from cclmark.document.grid import grid_lines, hidden_line, visible_width
+from cclmark.document.paint import ansi, unpainted
+from cclmark.kinds.pairs.summary import PairMatrix, matrices_of, names_of
+from cclmark.kinds.pairs.table import PairMarkdown, PairTable, curves
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.items import PAIRS
 from cclmark.plan.operations import PAIR_OPERATIONS
 from cclmark.plan.pair_cases import PairCases, pair_rounds, probe_of
-from cclmark.document.chart import curves
-from cclmark.document.grid import grid_lines, hidden_line, visible_width
 from cclmark.report.journal_text import exporter_of
-from cclmark.report.kinds.pair_markdown import PairMarkdown
-from cclmark.report.kinds.pair_matrix import PairMatrix, matrices_of, names_of
-from cclmark.report.kinds.pair_table import PairTable
-from cclmark.document.paint import ansi, unpainted
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import (
     DeviceDescription,

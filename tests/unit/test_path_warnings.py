@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from cclmark.analysis.path_warnings import path_warnings
+from cclmark.document.connection_words import connection_lines
 from cclmark.explain.paths import FLAGCX_SINGLE, INFINIBAND, PEER_ACCESS, RankPaths, Route
+from cclmark.kinds.registry import read_journal
 from cclmark.launch.reconciliation import paths_of
 from cclmark.rendezvous.messages import Connected
-from cclmark.document.connection_words import connection_lines
-from cclmark.results.journal import read_journal
 from cclmark.results.schema import DeviceDescription, Paths, Relation, Ring, Tree
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")

@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.cli.plugin.plugin_logs import print_logs
+from cclmark.cli.plugin.run import call_lines, print_logs
 from cclmark.errors import UsageError
 from cclmark.explain import log_calls
 from cclmark.explain.calls import operations_of
 from cclmark.explain.log_calls import CallCollector
 from cclmark.explain.plugin_log import parse_plugin_log, read_plugin_log
-from cclmark.report.lists.call_lines import call_lines
 
 HEADER_BYTES = 4096
 LOSSES_AT = 3208

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.profiles import completed, sums_of, waits_of_processes
+from cclmark.kinds.profile.document import drawn_numbers
+from cclmark.kinds.profile.figures import completed, sums_of, waits_of_processes
+from cclmark.kinds.profile.words import process_rows, remarks_of
 from cclmark.profile.intervals import length_of, lengths_within, union_of, without
 from cclmark.profile.observed import (
     ObservedCall,
@@ -20,8 +22,6 @@ from cclmark.profile.periods import Period, period_of
 from cclmark.profile.profile_assembly import assemble
 from cclmark.profile.profile_gaps import absent_of, differences_of
 from cclmark.profile.waits import waits_of
-from cclmark.report.kinds.profile_page import drawn_numbers
-from cclmark.report.wording.profile_words import process_rows, remarks_of
 
 US = 1000
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=12)

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.kinds.replay.deadlocks import Launch, join_deadlocked
 from cclmark.kinds.replay.document import change_text, ms, ratio_text
-from cclmark.plan.profiled import ProfiledOperation
 from cclmark.kinds.replay.plan import EXCHANGE
-from cclmark.profile.deadlocks import Launch, join_deadlocked
-from cclmark.profile.program_step import step_of
-from cclmark.results.journal import Journal
+from cclmark.kinds.replay.program_step import step_of
+from cclmark.plan.profiled import ProfiledOperation
 from cclmark.results.item_results import ProfileResult
+from cclmark.results.journal import Journal
 from cclmark.results.schema import (
     Profile,
     ProfiledCall,

@@ -41,7 +41,7 @@ def test_numbers_the_case_among_all_of_the_run(cycles, done, number):
 
 
 def test_a_suite_says_which_command_runs_and_how_many_results_it_has(tmp_path):
-    from cclmark.cli.suite.suite_progress import SuiteProgress
+    from cclmark.cli.suite.run import SuiteProgress
 
     progress = SuiteProgress(io.StringIO(), hidden=False)
     journal = tmp_path / "x.jsonl"

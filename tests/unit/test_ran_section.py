@@ -7,11 +7,11 @@ import re
 import msgspec
 import pytest
 
-from cclmark.explain.paths import Route
 from cclmark.document.chart_model import Lines
 from cclmark.document.naming import Run
 from cclmark.document.page.diagram import DiagramLayout, DiagramLine
 from cclmark.document.page.page import render
+from cclmark.explain.paths import Route
 from cclmark.report.page.ran_section import diagrams_of, ran_sections
 from cclmark.report.page.run_page import page_of
 from cclmark.results.schema import DeviceDescription, Explanation, Paths, Ring

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from cclmark import _engine as engine
+from cclmark import rank_process as entry
+from cclmark.kinds.registry import KINDS
 from cclmark.launch.ranks import _early_runtime
 from cclmark.rendezvous.messages import Job
-from cclmark.run import __main__ as entry
 from cclmark.run import worker
 
 REQUIRED = [one.name for one in msgspec.structs.fields(Job) if one.required]
@@ -46,9 +47,10 @@ def test_the_runtime_loads_beside_the_imports(monkeypatch, words, jobs, loads):
 
     monkeypatch.setattr(engine, "device_count", fail)
     monkeypatch.setattr(worker, "run_rank", lambda *given: found.append(given))
-    monkeypatch.setattr(sys, "argv", ["cclmark.run", *words])
+    monkeypatch.setattr(sys, "argv", ["cclmark.rank_process", *words])
     entry.main()
-    ((given, loading),) = found
+    ((given, loading, kinds),) = found
+    assert kinds == KINDS
     assert given == jobs
     assert (loading is not None) == loads
     if loading is not None:

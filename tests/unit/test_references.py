@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cclmark.document.reference_notes import ReferenceNotes, verdict_of, verdict_text
 from cclmark.errors import UsageError
+from cclmark.kinds.registry import read_journal
 from cclmark.plan.device_names import UNKNOWN, is_known, kind_of
 from cclmark.plan.islands import Island
 from cclmark.plan.items import P2P
@@ -24,8 +26,6 @@ from cclmark.references.reference import Reference, Source
 from cclmark.references.reference_files import parse_devices, parse_references
 from cclmark.references.reference_store import own_references, shipped_references
 from cclmark.references.reference_writing import references_text
-from cclmark.document.reference_notes import ReferenceNotes, verdict_of, verdict_text
-from cclmark.results.journal import read_journal
 from cclmark.results.schema import HostDescription, Imported, Link
 from examples import examples
 from patience import scaled

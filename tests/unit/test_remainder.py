@@ -10,8 +10,8 @@ from cclmark.plan.cases import Sweep, UnevenPattern
 from cclmark.plan.outline import differences, outline_of
 from cclmark.plan.pair_cases import PairCases
 from cclmark.plan.transfers import TransferPlan
-from cclmark.results.journal import Journal
 from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.results.journal import Journal
 from cclmark.results.resume import remainder_of
 from cclmark.results.schema import Header, Machine
 from cclmark.results.surroundings import surroundings_changed

@@ -14,6 +14,8 @@ from cclmark.importing.traces import TraceFile, import_traces
 from cclmark.kinds.replay.document import error_lines, table_of_replays
 from cclmark.kinds.replay.figures import summaries_of_replays
 from cclmark.kinds.replay.plan import OriginalStep, Replay
+from cclmark.kinds.replay.program_step import step_of
+from cclmark.kinds.replay.result import ReplayResult
 from cclmark.plan.variants import DEFAULT
 from cclmark.profile.observed import (
     ObservedCall,
@@ -22,9 +24,7 @@ from cclmark.profile.observed import (
     ObservedProcess,
 )
 from cclmark.profile.profile_assembly import assemble
-from cclmark.profile.program_step import step_of
 from cclmark.results.journal import Journal
-from cclmark.kinds.replay.result import ReplayResult
 from cclmark.results.schema import Profile
 
 US = 1000

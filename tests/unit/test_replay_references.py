@@ -7,15 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.kinds.registry import read_journal
 from cclmark.kinds.replay.figures import ReplaySummary
-from cclmark.kinds.replay.references import reference_lines
-from cclmark.plan.profiled import ProfiledOperation
 from cclmark.kinds.replay.plan import Replay
+from cclmark.kinds.replay.references import reference_lines
+from cclmark.kinds.replay.result import ReplayedOperation
+from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.variants import DEFAULT
 from cclmark.references.reference import Reference, Source
-from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.journal import read_journal
-from cclmark.kinds.replay.result import ReplayedOperation
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 HEADER = read_journal(RESULTS / "h200x4" / "report" / "collectives.jsonl").header

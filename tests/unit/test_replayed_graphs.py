@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from cclmark.run import measure
 from cclmark.run.measure import CaseRunner
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cclmark.document.head import device_lines, method_of
-from cclmark.results.journal import read_journal
+from cclmark.kinds.registry import read_journal
 from cclmark.results.schema import DeviceDescription
 
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cclmark.document.markdown import escape
+from cclmark.document.text import token
+from cclmark.kinds.collective.table import TableExporter
+from cclmark.kinds.registry import parse_journal, read_journal
 from cclmark.plan.items import COLLECTIVE
 from cclmark.printable import plain, printable
-from cclmark.document.markdown import escape
 from cclmark.report.journal_text import exporter_of, replayed
-from cclmark.report.kinds.case_table import TableExporter
-from cclmark.document.text import token
-from cclmark.results.journal import parse_journal, read_journal
 from cclmark.results.schema import WrongOutput
 from examples import examples
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.report.kinds.nccl_tests import NcclTestsExporter, fit
-from cclmark.results.journal import read_journal
+from cclmark.kinds.collective.nccl_tests import NcclTestsExporter, fit
+from cclmark.kinds.registry import read_journal
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 

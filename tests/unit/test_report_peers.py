@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.report.kinds.flagcx import FlagcxExporter
-from cclmark.report.kinds.hccl import HcclExporter
-from cclmark.results.journal import read_journal
+from cclmark.kinds.collective.flagcx import FlagcxExporter
+from cclmark.kinds.collective.hccl import HcclExporter
+from cclmark.kinds.registry import read_journal
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 FLAGCX = re.compile(

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.analysis.compare import Side, compare
+from cclmark.compare.figures import Side, compare
+from cclmark.kinds.registry import read_journal
 from cclmark.report.wording.repeat import repeat_lines
-from cclmark.results.journal import read_journal
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 

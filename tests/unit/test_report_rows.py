@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.report.kinds.placement_rows import RowCollector
-from cclmark.results.journal import read_journal
+from cclmark.document.placement_rows import RowCollector
+from cclmark.kinds.registry import read_journal
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 OUT, IN, OUT_NEXT, IN_NEXT = SAMPLE.results[:4]

@@ -6,12 +6,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.printable import printable
 from cclmark.document.exporter import Observer
-from cclmark.report.kinds.case_table import TableExporter
-from cclmark.report.kinds.soak_table import SoakTable
 from cclmark.document.paint import unpainted
-from cclmark.results.journal import read_journal
+from cclmark.kinds.collective.soak import SoakTable
+from cclmark.kinds.collective.table import TableExporter
+from cclmark.kinds.registry import read_journal
+from cclmark.printable import printable
 from cclmark.results.schema import Condition, Verification, WrongOutput
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")

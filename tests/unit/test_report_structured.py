@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from cclmark.document.case_columns import CASES, COLUMNS
+from cclmark.kinds.registry import read_journal
 from cclmark.report.formats.csv_format import CsvExporter
 from cclmark.report.formats.json_format import JsonExporter
-from cclmark.report.kinds.case_columns import CASES, COLUMNS
-from cclmark.results.journal import read_journal
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Header
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cclmark.kinds.collective.markdown import CaseMarkdown
+from cclmark.kinds.collective.table import TableExporter
+from cclmark.kinds.p2p.table import TransferTable
+from cclmark.kinds.registry import read_journal
 from cclmark.plan.transfers import Transfer
-from cclmark.report.kinds.case_markdown import CaseMarkdown
-from cclmark.report.kinds.case_table import TableExporter
-from cclmark.report.kinds.transfer_table import TransferTable
-from cclmark.results.journal import read_journal
 from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import TransferSummary, Verification
 

@@ -10,13 +10,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.threshold_checks import CommandVerdict, Judgement, SuiteVerdict, Verdict
-from cclmark.plan.suites import parse_suite
 from cclmark.printable import printable
 from cclmark.report.formats.json_format import encode
-from cclmark.report.formats.junit import junit_xml
-from cclmark.report.lists.suite_lines import describe_suite
-from cclmark.report.wording.verdicts import VerdictTable, quantity, verdict_markdown
+from cclmark.suites.checks import CommandVerdict, Judgement, SuiteVerdict, Verdict
+from cclmark.suites.junit import junit_xml
+from cclmark.suites.suite import parse_suite
+from cclmark.suites.words import VerdictTable, describe_suite, quantity, verdict_markdown
 
 
 def held(case, value, bound, margin, values=()):

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
-from cclmark.results.journal import JournalWriter, parse_journal, read_journal
+from cclmark.kinds.registry import parse_journal, read_journal
+from cclmark.results.journal import JournalWriter
 from cclmark.results.machine import (
     describe_machine,
     kept_environment,

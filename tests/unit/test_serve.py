@@ -20,10 +20,10 @@ pytest.importorskip("starlette")
 
 from starlette.testclient import TestClient
 
+from cclmark.document.reference_notes import no_references
 from cclmark.history.history_model import RunFilter
 from cclmark.history.store import History
 from cclmark.printable import plain
-from cclmark.document.reference_notes import no_references
 from cclmark.serve.app import make_app
 from cclmark.serve.guard import AccessRules
 from cclmark.serve.journals import names_of
@@ -629,7 +629,7 @@ class TestSlowClients:
     def port(self, monkeypatch):
         """A server that gives each request half a second to arrive."""
         uvicorn = pytest.importorskip("uvicorn")
-        from cclmark.cli.serve import serving
+        from cclmark.cli.serve import run as serving
         from cclmark.serve import deadline
 
         monkeypatch.setattr(deadline, "REQUEST_S", 0.5)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from cclmark.analysis.experiments import without_effect
+from cclmark.kinds.experiment.figures import without_effect
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import Assignment, Variant
 from cclmark.results.schema import Explanation

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.cli.trace.summary import trace_problems, trace_summary
 from cclmark.errors import RankError, UsageError
 from cclmark.plan.cases import Case
-from cclmark.report.lists.trace_problems import trace_problems
-from cclmark.report.lists.trace_summary import trace_summary
 from cclmark.trace.rank_trace import ClockAhead, RankTrace, TracedBatch
 from cclmark.trace.slot_events import SlotAction, SlotEvent, most_slot_events, slot_events_of
 from cclmark.trace.timeline_assembly import assemble, skew_of

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from cclmark.analysis.ratio import RatioEstimate
+from cclmark.kinds.overlap.plan import overlaps_of_pairs
+from cclmark.kinds.tune.choices import Choice
+from cclmark.kinds.tune.prove import Proof, Proven
+from cclmark.kinds.tune.rules import Rule
+from cclmark.kinds.tune.tune_result import OperationResult, TuneResult
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
-from cclmark.kinds.overlap.plan import Compute, overlaps_of_pairs
+from cclmark.plan.computations import Compute
 from cclmark.plan.variants import DEFAULT
-from cclmark.kinds.overlap.plan import MATMUL
+from cclmark.plan.work_beside import MATMUL
 from cclmark.recording.sm_cost_measuring import measure_sm_cost
-from cclmark.tune.choices import Choice
-from cclmark.tune.prove import Proof, Proven
-from cclmark.tune.rules import Rule
-from cclmark.tune.tune_result import OperationResult, TuneResult
 
 SIZE = 1 << 20
 

@@ -13,8 +13,8 @@ PYTHON = """Current thread 0x00007f (most recent call first):
   File "/opt/venv/lib/python3.11/site-packages/cclmark/run/measure.py", line 103 in _batch
   File "/opt/venv/lib/python3.11/site-packages/cclmark/run/worker.py", line 210 in run
   File "/opt/venv/lib/python3.11/site-packages/cclmark/run/worker.py", line 311 in run_rank
-  File "/opt/venv/lib/python3.11/site-packages/cclmark/run/__main__.py", line 32 in main
-  File "/opt/venv/lib/python3.11/site-packages/cclmark/run/__main__.py", line 36 in <module>
+  File "/opt/venv/lib/python3.11/site-packages/cclmark/rank_process.py", line 32 in main
+  File "/opt/venv/lib/python3.11/site-packages/cclmark/rank_process.py", line 36 in <module>
   File "<frozen runpy>", line 88 in _run_code
   File "<frozen runpy>", line 198 in _run_module_as_main
 """

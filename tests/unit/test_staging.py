@@ -6,14 +6,15 @@ import msgspec
 import pytest
 
 from cclmark.analysis.findings import findings
-from cclmark.plan.operations import OPERATIONS
 from cclmark.document.naming import Run
-from cclmark.report.kinds.case_markdown import CaseMarkdown
-from cclmark.report.kinds.case_table import TableExporter
 from cclmark.document.page.page import render
-from cclmark.report.page.run_page import page_of
 from cclmark.document.staging import staged_mark
-from cclmark.results.journal import Journal, read_journal
+from cclmark.kinds.collective.markdown import CaseMarkdown
+from cclmark.kinds.collective.table import TableExporter
+from cclmark.kinds.registry import read_journal
+from cclmark.plan.operations import OPERATIONS
+from cclmark.report.page.run_page import page_of
+from cclmark.results.journal import Journal
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 COLLECTIVES = read_journal(RESULTS / "collectives.jsonl")

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from cclmark import _engine as engine
-from cclmark.kinds.overlap.plan import Compute
-from cclmark.plan.profiled import ProfiledOperation
-from cclmark.kinds.replay.plan import DROP, FIXED, KEEP, steps_of_round
+from cclmark.kinds.replay import run as step_runner
+from cclmark.kinds.replay.choices import DROP, FIXED, KEEP, steps_of_round
 from cclmark.kinds.replay.plan import RankStep, Replay, ReplayedCall
+from cclmark.kinds.replay.run import StepRunner, corrected_s
+from cclmark.plan.computations import Compute
+from cclmark.plan.profiled import ProfiledOperation
 from cclmark.plan.variants import DEFAULT
-from cclmark.run import step_runner
-from cclmark.run.step_runner import StepRunner, corrected_s
 
 US = 1e-6
 OWN_S = 10 * US

@@ -11,27 +11,25 @@ import msgspec
 import pytest
 
 from cclmark.analysis.steps import steps_of_profile
+from cclmark.document.naming import Run
+from cclmark.document.page.page import render
+from cclmark.document.step_words import PARTS, STEP, STEPS_HEAD
 from cclmark.errors import UsageError
 from cclmark.importing.header import Origin
 from cclmark.importing.kineto import read_kineto
 from cclmark.importing.traces import TraceFile, import_traces
+from cclmark.kinds.profile.document import PROFILES, STEP_NAMES
+from cclmark.kinds.profile.words import program_of
 from cclmark.kinds.train.document import FIELDS, head_of
-from cclmark.plan.models import MODELS
 from cclmark.kinds.train.plan import Training
+from cclmark.kinds.train.result import StepTimeline, TrainingResult
+from cclmark.plan.models import MODELS
 from cclmark.plan.variants import DEFAULT
-from cclmark.document.naming import Run
 from cclmark.report.exports.exports import EXPORTS
 from cclmark.report.journal_text import replayed
-from cclmark.report.kinds.profile_columns import PROFILES
-from cclmark.report.kinds.step_columns import STEP_NAMES
-from cclmark.document.page.page import render
 from cclmark.report.page.run_page import page_of
-from cclmark.report.wording.profile_words import program_of
-from cclmark.document.step_words import PARTS, STEP, STEPS_HEAD
 from cclmark.results.journal import Journal
-from cclmark.kinds.train.result import TrainingResult
 from cclmark.results.schema import ProcessTimeline, Profile, ProfileProcess
-from cclmark.kinds.train.result import StepTimeline
 from kineto_events import collective, kernel, trace
 
 MS = 1000  # microseconds

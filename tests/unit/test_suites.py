@@ -7,29 +7,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.points import points_of
 from cclmark.cli.options import CollectivesFlags, Flags, command
-from cclmark.cli.p2p.transfer_options import TransferFlags
-from cclmark.cli.pairs.pair_options import PairFlags
-from cclmark.cli.suite.suite_files import read_suite, shipped_suites
+from cclmark.cli.p2p.command import TransferFlags
+from cclmark.cli.pairs.command import PairFlags
+from cclmark.cli.suite.run import read_suite, shipped_suites
 from cclmark.errors import UsageError
-from cclmark.plan.bounds import (
-    BANDWIDTH_UNITS,
-    TIME_UNITS,
-    parse_bandwidth,
-    parse_bound,
-    parse_time,
-)
 from cclmark.plan.cases import Sweep, UnevenPattern
 from cclmark.plan.operations import COLLECTIVES, PAIR_OPERATIONS, parse_dtypes, parse_reductions
 from cclmark.plan.pair_cases import PairCases
 from cclmark.plan.sizes import parse_size, sweep
-from cclmark.plan.suites import chosen_commands, parse_suite, with_baselines
-from cclmark.plan.thresholds import SizeRange
+from cclmark.plan.thresholds import (
+    BANDWIDTH_UNITS,
+    TIME_UNITS,
+    SizeRange,
+    parse_bandwidth,
+    parse_bound,
+    parse_time,
+)
 from cclmark.plan.transfers import TransferPlan
-from cclmark.results.journal import Journal
 from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.results.journal import Journal
 from cclmark.results.schema import SCHEMA_VERSION, Header, Machine
+from cclmark.suites.checks import points_of
+from cclmark.suites.suite import chosen_commands, parse_suite, with_baselines
 
 GOOD = """
 title = "A title"

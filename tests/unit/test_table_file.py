@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
 from cclmark.explain.plugin_log import plugin_path
-from cclmark.tune.table_file import (
+from cclmark.kinds.tune.table_file import (
     ALGORITHMS,
     MOST_BYTES,
     MOST_RULES,

@@ -8,20 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.threshold_checks import (
-    CommandRun,
-    CommandVerdict,
-    Verdict,
-    judge,
-    suite_exit_code,
-)
-from cclmark.plan.cases import Case
 from cclmark.kinds.check.plan import Check
-from cclmark.plan.suites import parse_suite
-from cclmark.plan.transfers import Transfer
-from cclmark.results.journal import Journal
-from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.kinds.check.result import CheckResult
+from cclmark.plan.cases import Case
+from cclmark.plan.transfers import Transfer
+from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.results.journal import Journal
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     DeviceTime,
@@ -36,6 +28,14 @@ from cclmark.results.schema import (
     Verification,
     WrongOutput,
 )
+from cclmark.suites.checks import (
+    CommandRun,
+    CommandVerdict,
+    Verdict,
+    judge,
+    suite_exit_code,
+)
+from cclmark.suites.suite import parse_suite
 from samples import usual_settings
 
 CASE = Case("all_reduce", "nccl", 2, "float32", 1 << 20, 1 << 18, False, "sum")

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.cli.trace.summary import trace_problems, trace_summary
 from cclmark.errors import RankError
 from cclmark.explain.kernel_count import KernelCount
 from cclmark.plan.cases import Case
-from cclmark.report.lists.trace_problems import trace_problems
-from cclmark.report.lists.trace_summary import trace_summary
 from cclmark.trace.batch_time import BatchTime
 from cclmark.trace.chrome_file import write_chrome
 from cclmark.trace.clocks import device_clock, event_clock, host_clock, resolution_ns

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from cclmark import _engine as engine
+from cclmark.kinds.registry import KINDS
 from cclmark.plan.cases import Sweep, UnevenPattern
 from cclmark.rendezvous.messages import Arrived
 from cclmark.run.all_or_none import in_step
@@ -45,12 +46,12 @@ def lonely_rank():
         oversubscribed=True,
         kind="collective",
         traced_operations=0,
-        planned=list,
+        planned=lambda item: [],
         token=b"",
         settings=settings,
         **files,
     )
-    rank = Rank(job, LonelyClient(job))
+    rank = Rank(job, LonelyClient(job), KINDS["collective"])
     assert rank.client.sent == [Arrived(0, b"")], "a rank is_primary as soon as it has a connection"
     yield rank
     rank.rank_group = rank.agreement = None  # which hold it in turn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cclmark.analysis.traffic_fit import ROUNDS, TrafficFit
+from cclmark.kinds.replay.traffic_fit import ROUNDS, TrafficFit
 
 MOST = 96
 US = 1e-6

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.peaks import peak_of, total_peak
 from cclmark.analysis.step_timeline import length, merged, outside
-from cclmark.cli.train.train_options import MODEL_NAMES
+from cclmark.cli.train.command import MODEL_NAMES
+from cclmark.document.document_page import sections_of
+from cclmark.document.naming import Run
 from cclmark.errors import UsageError
+from cclmark.kinds.train.choices import PARALLELISMS
 from cclmark.kinds.train.document import (
     cells_of,
     device_lines,
@@ -24,21 +26,16 @@ from cclmark.kinds.train.document import (
     remarks_of,
     title_of_training,
 )
-from cclmark.kinds.train.figures import figures_of, summaries_of
+from cclmark.kinds.train.figures import figures_of, peak_of, summaries_of, total_peak
+from cclmark.kinds.train.memory import memory_of, shortage, what_fits
+from cclmark.kinds.train.plan import Training, check_training, dtype_called, trainings_of
+from cclmark.kinds.train.result import ReplicaCheck, StepTimeline, TrainingResult
 from cclmark.plan.models import MODELS, find_model
 from cclmark.plan.outline import outline_of
-from cclmark.kinds.train.plan import PARALLELISMS
-from cclmark.kinds.train.memory import memory_of
-from cclmark.kinds.train.memory import shortage, what_fits
-from cclmark.kinds.train.plan import Training, check_training, dtype_called, trainings_of
 from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
-from cclmark.document.naming import Run
-from cclmark.document.document_page import sections_of
 from cclmark.report.journal_text import replayed
 from cclmark.results.journal import Journal
-from cclmark.kinds.train.result import TrainingResult
 from cclmark.results.schema import DeviceDescription, Header, Machine
-from cclmark.kinds.train.result import ReplicaCheck, StepTimeline
 from samples import usual_settings
 
 GIB = 1 << 30

@@ -14,10 +14,10 @@ from cclmark.analysis.transfer_results import (
     summarise_copies,
     utilisation,
 )
+from cclmark.document.matrix import note_of_flow
 from cclmark.errors import UsageError
 from cclmark.plan.inject import Injection
 from cclmark.plan.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
-from cclmark.report.kinds.matrix import note_of_flow
 from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import (
     Relation,

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from cclmark.tune.bisection import NEIGHBOURS, bisect
-from cclmark.tune.round_spread import round_spread
+from cclmark.kinds.tune.bisection import NEIGHBOURS, bisect
+from cclmark.kinds.tune.round_spread import round_spread
 from examples import examples
 
 

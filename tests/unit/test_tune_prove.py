@@ -6,8 +6,8 @@ import random
 import pytest
 
 from cclmark.analysis.paired import LEAST_ROUNDS
-from cclmark.tune.prove import FALSE_SHARE, Trio, prove
-from cclmark.tune.rules import Rule
+from cclmark.kinds.tune.prove import FALSE_SHARE, Trio, prove
+from cclmark.kinds.tune.rules import Rule
 from examples import examples
 
 SIZES = (1024, 2048, 4096, 8192)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cclmark.tune.rules import LARGEST_LOSS, Rule, rules_of
-from cclmark.tune.search import Found, Score
+from cclmark.kinds.tune.rules import LARGEST_LOSS, Rule, rules_of
+from cclmark.kinds.tune.search import Found, Score
 from examples import examples
 
 SIZES = [1 << (10 + place) for place in range(6)]

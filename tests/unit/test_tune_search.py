@@ -5,8 +5,8 @@ import math
 import pytest
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
-from cclmark.tune.search import Found, search
-from cclmark.tune.space import Space
+from cclmark.kinds.tune.search import Found, search
+from cclmark.kinds.tune.space import Space
 
 LINE = Space({value: (value,) for value in range(1, 65)}, (True,))
 

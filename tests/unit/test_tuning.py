@@ -13,6 +13,12 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.kinds.tune import open_mpi_rules, table_file
+from cclmark.kinds.tune.choices import Choice
+from cclmark.kinds.tune.mpi_target import RULES_FILE, OpenMpiTarget
+from cclmark.kinds.tune.nccl_candidates import wide_options
+from cclmark.kinds.tune.nccl_target import TABLE_FILE, NcclTarget
+from cclmark.kinds.tune.tune_lines import tune_lines
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import REGISTRATION, Assignment
@@ -24,13 +30,7 @@ from cclmark.recording.tuning import (
     Tuning,
     check_directory,
 )
-from cclmark.report.lists.tune_lines import tune_lines
 from cclmark.results.schema import Explanation
-from cclmark.tune import open_mpi_rules, table_file
-from cclmark.tune.choices import Choice
-from cclmark.tune.mpi_target import RULES_FILE, OpenMpiTarget
-from cclmark.tune.nccl_candidates import wide_options
-from cclmark.tune.nccl_target import TABLE_FILE, NcclTarget
 
 _read_table = cache(table_file.read)  # most trials have the same one
 
@@ -160,7 +160,7 @@ def tuned(
     budget_s=1e6,
     largest_loss=0.02,
 ):
-    from cclmark.cli.tune.tuning_run import _with_middles
+    from cclmark.cli.tune.run import _with_middles
 
     cases = {name: [case_of(name, size) for size in SIZES] for name in operations}
     request = TuneRequest(

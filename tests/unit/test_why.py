@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.analysis.compare import Side, compare
-from cclmark.report.comparison import (
+from cclmark.compare.figures import Side, compare
+from cclmark.compare.words import (
     Comparison,
     comparison_json,
     comparison_lines,
@@ -16,7 +16,8 @@ from cclmark.report.comparison import (
 from cclmark.document.explained import explained_lines
 from cclmark.document.paint import unpainted
 from cclmark.document.why import why_lines
-from cclmark.results.journal import Journal, read_journal
+from cclmark.kinds.registry import read_journal
+from cclmark.results.journal import Journal
 from cclmark.results.schema import Explanation
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")

@@ -17,6 +17,7 @@ from cclmark.cli.requested_sweep import (
     sweep_of,
 )
 from cclmark.errors import MissingError, UsageError
+from cclmark.kinds.collective.kind import KIND
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
@@ -69,6 +70,7 @@ def request_of(
         mpirun = mpirun_of(coordinator, "--ccl bridge between hosts")
     request = Request(
         devices=devices,
+        kind=KIND,
         planned=cases,
         settings=settings,
         ccl_path=flags.ccl_path,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cclmark.cli.option_values import size_of
 from cclmark.errors import UsageError
-from cclmark.kinds.overlap.plan import Compute
-from cclmark.kinds.overlap.plan import MATMUL, TRIAD
+from cclmark.plan.computations import Compute
+from cclmark.plan.work_beside import MATMUL, TRIAD
 
 _LEAST_ARRAY_BYTES = 4096
 #: Runtimes with a matrix product, and the type of its elements.

@@ -18,7 +18,7 @@ from click.core import ParameterSource
 from cclmark.cli import like
 from cclmark.cli.numbers import RealNumber, WholeNumber
 from cclmark.cli.printed_help import SaysHelp
-from cclmark.document.case_formats import CASE_FORMATS
+from cclmark.kinds.collective.formats import CASE_FORMATS
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cclmark.cli.options import AUTO_PLACEMENT, Flags
 from cclmark.errors import UsageError
+from cclmark.kinds.registry import read_journal
 from cclmark.plan.cases import Sweep, UnevenPattern, rows_pattern
 from cclmark.plan.operations import (
     DTYPE_BYTES,
@@ -15,7 +16,6 @@ from cclmark.plan.operations import (
     parse_reductions,
 )
 from cclmark.plan.sizes import format_size, sweep
-from cclmark.results.journal import read_journal
 from cclmark.results.schema import Settings
 
 USUAL_ROOT = "0"

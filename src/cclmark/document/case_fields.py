@@ -9,6 +9,22 @@ from typing import Any
 from cclmark.document.columns import ColumnKind
 from cclmark.document.fields import Field
 from cclmark.document.text import BYTES_PER_GB
+from cclmark.plan.cases import Case
+
+
+def case_labels(case: Case) -> list[tuple[str, str]]:
+    """Returns the names and values that identify the case in a run."""
+    return [
+        ("operation", case.operation),
+        ("ccl", case.ccl),
+        ("ranks", str(case.ranks)),
+        ("dtype", case.dtype),
+        ("reduction", case.reduction or ""),
+        ("root", "" if case.root is None else str(case.root)),
+        ("size_bytes", str(case.size_bytes)),
+        ("placement", case.placement),
+    ]
+
 
 #: The labels of gauges of a case.
 CASE_LABELS = (

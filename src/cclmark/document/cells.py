@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.report.kinds.matrix import figure
 from cclmark.document.device_labels import labels
+from cclmark.document.matrix import figure
 from cclmark.results.schema import Header
 
 _LEAST_SPAN = 0.20  # of the median: a narrower scale would turn noise into a pattern

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cclmark.analysis.path_warnings import path_warnings
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.text import counted
 from cclmark.explain.paths import CHUNK_BYTES, FLAGCX_SINGLE, Route
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.document.paint import Paint, unpainted
-from cclmark.document.text import counted
 from cclmark.results.schema import Header, Paths, Ring, Tree
 from cclmark.results.topology import UNKNOWN_LINK
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from cclmark.analysis.copies import Checks
 from cclmark.analysis.transfer_results import Deviation
-from cclmark.plan.transfers import Transfer
-from cclmark.report.kinds.matrix import Matrix, figure
+from cclmark.document.insight_words import on_host_alone
+from cclmark.document.matrix import Matrix, figure
 from cclmark.document.text import BYTES_PER_GB, US_PER_S
+from cclmark.plan.transfers import Transfer
+from cclmark.results.journal import Journal
 
 
 def relative(value: float, usual: float, *, lower_is_better: bool) -> str:
@@ -46,3 +48,19 @@ def checks_text(checks: Checks) -> str:
         return text
     latencies = "latency" if checks.unverifiable == 1 else "latencies"
     return f"{text}; {checks.unverifiable} {latencies} of loads and stores have no output to check"
+
+
+def link_advice(journal: Journal) -> str:
+    """Returns what to look at when links are slow."""
+    if journal.header.settings.inject:
+        return "The cause may be the fault injected by --inject."
+    if on_host_alone(journal):
+        return (
+            "Measure it again alone. Between processes of a host, the load of other programs "
+            "and the memory's NUMA node have more effect than any link."
+        )
+    return (
+        "Measure it again alone (`cclmark p2p`). If it stays: look for errors and the width and "
+        "speed of that link (on NVIDIA: nvidia-smi nvlink -s and -e), reseat or swap cable or "
+        "module."
+    )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.plan.operations import OPERATIONS
-from cclmark.document.chart_model import Chart, marked
-from cclmark.document.naming import Run
 from cclmark.document.blocks import Bars, Facts, Table, unhandled
+from cclmark.document.chart_model import Chart, marked
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.insight_words import capitalised, sentence
+from cclmark.document.naming import Run
 from cclmark.document.page.page import PageFacts, PageTable, Section
 from cclmark.document.page.stage_bars import StageBars, stage_bars
+from cclmark.plan.operations import OPERATIONS
 from cclmark.results.schema import TracedStage
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cclmark.printable import plain
-from cclmark.document.chart_model import Chart
-from cclmark.document.naming import Run
 from cclmark.document.blocks import Bars, Document, Facts, RunContent, Table, unhandled
-from cclmark.document.markdown import escape
-from cclmark.document.kind import View
+from cclmark.document.chart_model import Chart
 from cclmark.document.head import labelled, opening_lines
+from cclmark.document.markdown import escape
+from cclmark.document.naming import Run
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import ending_line
+from cclmark.document.report_kind import View
 from cclmark.document.text import aligned
+from cclmark.printable import plain
 from cclmark.results.schema import Explanation, Footer, Header
 
 Compose = Callable[[RunContent], Document]

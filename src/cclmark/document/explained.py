@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from cclmark.document.text import counted
 from cclmark.explain.nccl_log import BY_CALL, BY_GRAPH, NOT_REGISTERED
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.document.text import counted
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation
 

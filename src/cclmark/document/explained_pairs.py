@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cclmark.plan.cases import Case
 from cclmark.document.explained import (
     Choices,
     Entries,
@@ -14,6 +13,7 @@ from cclmark.document.explained import (
     title_and_sources,
 )
 from cclmark.document.text import counted
+from cclmark.plan.cases import Case
 from cclmark.results.item_results import CaseResult
 
 _MOST_NAMED = 6  # pairs of a group

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cclmark.document.naming import Run
 from cclmark.document.columns import Cell, Column, ColumnKind, Layout
+from cclmark.document.naming import Run
 from cclmark.document.openmetrics import Metric, Series, labels_of
-from cclmark.document.kind import RunLabels
+from cclmark.document.report_kind import RunLabels
 from cclmark.results.schema import Header
 
 # A value is in seconds; the end of the key is the unit of its column.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cclmark.document.paint import Paint
 from cclmark.plan.binding import RANKS, mode_of
 from cclmark.plan.libraries import AUTO_MEMORY
 from cclmark.plan.ranges import in_ranges
 from cclmark.plan.sizes import format_size
-from cclmark.document.paint import Paint
 from cclmark.results.schema import DeviceDescription, Header, Imported, Link, Settings
 
 _MOST_HOSTS = 4

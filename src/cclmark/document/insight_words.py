@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cclmark.plan.libraries import all_libraries
 from cclmark.document.text import BYTES_PER_GB
-from cclmark.results.journal import Journal
+from cclmark.plan.libraries import all_libraries
 from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.results.journal import Journal
 from cclmark.results.schema import Summary
 
 InsightKind = Literal["good", "note", "look", "bad"]

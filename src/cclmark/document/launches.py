@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.analysis.findings import OperationFindings
-from cclmark.plan.sizes import format_size
 from cclmark.document.text import format_time_us
+from cclmark.plan.sizes import format_size
 
 
 def all_launches_in_words(found: Sequence[OperationFindings]) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from cclmark.analysis.findings import OperationFindings, findings
-from cclmark.plan.operations import moves_data
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.journal import Journal
+from cclmark.plan.operations import moves_data
 from cclmark.results.item_results import CaseResult
+from cclmark.results.journal import Journal
 from cclmark.results.schema import Header
 
 # The properties of a curve: the number of its run, its library, the number of ranks, whether it is

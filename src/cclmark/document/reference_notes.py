@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from cclmark.analysis.device_time import judged_summary
+from cclmark.document.text import format_time_us
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.references.copy_matching import CopyReferences
@@ -13,7 +14,6 @@ from cclmark.references.match import LEAST_JUDGED_BYTES, Match
 from cclmark.references.matching import References, kinds_of
 from cclmark.references.reference import Reference
 from cclmark.references.restrictions import restrictions
-from cclmark.document.text import format_time_us
 from cclmark.results.figures import device_summary
 from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.schema import Header, Summary

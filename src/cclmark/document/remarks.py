@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from cclmark.analysis.device_time import converged
 from cclmark.analysis.findings import OperationFindings
+from cclmark.document.placement_rows import PlacementRow
+from cclmark.document.staging import staged_mark
+from cclmark.document.text import counted, half_width_text
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.report.kinds.placement_rows import PlacementRow
-from cclmark.document.staging import staged_mark
-from cclmark.document.text import counted, half_width_text
-from cclmark.results.journal import Journal
 from cclmark.results.item_results import CaseResult
+from cclmark.results.journal import Journal
 from cclmark.results.schema import Footer, Header, Settings, WrongOutput
 
 _MOST_WORDS = 3

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.analysis.library_comparison import LibraryComparison, comparisons
-from cclmark.plan.cases import Case
-from cclmark.plan.operations import moves_data
-from cclmark.plan.sizes import format_size
 from cclmark.document.grid import grid_lines
 from cclmark.document.paint import Paint
 from cclmark.document.text import format_time_us
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
 from cclmark.results.item_results import CaseResult
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from cclmark.errors import EXIT_INTERRUPTED
+from cclmark.analysis.limits import link_limit
 from cclmark.document.insight_words import (
     MOST_NAMED,
     Insight,
@@ -18,10 +18,11 @@ from cclmark.document.insight_words import (
     listed,
     sentence,
 )
+from cclmark.document.naming import Run
 from cclmark.document.remarks import ending, left_out, planned_results, problems
-from cclmark.results.journal import Journal
+from cclmark.errors import EXIT_INTERRUPTED
 from cclmark.results.item_results import CaseResult, TransferResult
-from cclmark.kinds.check.result import CheckResult
+from cclmark.results.journal import Journal
 
 
 def of_data(
@@ -59,16 +60,6 @@ def of_data(
             "No output was checked: the figures do not show whether the data was correct.",
             "Leave out -c 0." if off else "",
         )
-
-
-def of_checks(checks: Sequence[CheckResult]) -> Iterator[Insight]:
-    """Reports failed checks of a framework's backend."""
-    failed = [one for one in checks if one.status == "failed"]
-    if failed:
-        names = [one.check.name for one in failed[:MOST_NAMED]]
-        yield Insight("bad", f"Checks that failed: {listed(names, len(failed))}.")
-    elif checks:
-        yield Insight("good", "No check of the backend failed.")
 
 
 def _wrong_words(result: CaseResult | TransferResult) -> str:
@@ -119,3 +110,16 @@ def _ending(journal: Journal, done: int) -> Iterator[Insight]:
         if imported
         else "The same command with --resume JOURNAL measures the missing cases.",
     )
+
+
+def nothing_wrong(run: Run, found: list[Insight], *, compared: bool = False) -> list[Insight]:
+    """Returns the insight that nothing needs attention, or that nothing was comparable."""
+    if any(one.kind in ("bad", "look") for one in found):
+        return []
+    header = run.journal.header
+    if not any(result.is_measured for result in run.journal.results):
+        return []
+    if compared or header.relations or link_limit(header.links, header.hosts) is not None:
+        return [Insight("good", "Nothing needs a look.")]
+    text = "There is no link limit and no reference to hold these against."
+    return [Insight("note", text)]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.choice_changes import choice_changes
-from cclmark.plan.operations import moves_data
-from cclmark.plan.sizes import format_size
 from cclmark.document.paint import Paint
 from cclmark.document.text import format_time_us
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation
 

@@ -34,7 +34,8 @@ from cclmark.history.queries import (
 )
 from cclmark.history.run_rows import DatabaseRow, JournalRows, machine_of, method_of, rows_of
 from cclmark.history.tables import journals, labels, operations, results, runs, things
-from cclmark.results.journal import Journal, parse_journal
+from cclmark.kinds.registry import parse_journal
+from cclmark.results.journal import Journal
 from cclmark.results.schema import Header
 
 _PART_BYTES = 4 << 20

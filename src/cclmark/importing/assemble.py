@@ -21,8 +21,8 @@ from cclmark.importing.rank_counts import rank_counts
 from cclmark.importing.run import ForeignRun, ImportedRow
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
-from cclmark.results.journal import Journal
 from cclmark.results.item_results import CaseResult
+from cclmark.results.journal import Journal
 from cclmark.results.schema import Summary, Verification
 
 _UNCOUNTED = "the check of the tool failed, without the number of wrong elements"

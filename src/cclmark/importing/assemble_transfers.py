@@ -11,8 +11,8 @@ from cclmark.importing.notices import Notices
 from cclmark.importing.run import ForeignRun, ImportedTransfer
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
-from cclmark.results.journal import Journal
 from cclmark.results.item_results import TransferResult
+from cclmark.results.journal import Journal
 from cclmark.results.schema import TransferSummary
 
 

@@ -10,8 +10,9 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import Text
-from cclmark.results.journal import Journal, is_readable
-from cclmark.results.item_results import KINDS, Line, Result
+from cclmark.kinds.registry import KINDS, is_readable
+from cclmark.results.item_results import Result
+from cclmark.results.journal import Journal, Line
 from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header, Paths, Profile
 
 _Entry = TypeVar("_Entry")

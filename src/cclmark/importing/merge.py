@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from copy import copy
+from typing import Any
 
 import msgspec
 
@@ -11,8 +13,8 @@ from cclmark.errors import UsageError
 from cclmark.importing.header import how
 from cclmark.plan.cases import Case
 from cclmark.plan.items import Item
-from cclmark.results.journal import Journal
 from cclmark.results.item_results import Result
+from cclmark.results.journal import Journal
 from cclmark.results.schema import Header
 
 
@@ -133,15 +135,16 @@ def _renumbered(runs: Sequence[tuple[str, Journal]]) -> list[Result]:
             cycle = seen.get(result.item, 0)
             seen[result.item] = cycle + 1
             index = places.setdefault(result.item, len(places))
-            fields = {"index": index}
-            if "cycle" in type(result).__struct_fields__:
-                fields["cycle"] = cycle
+            renumbered: Any = copy(result)
+            renumbered.index = index
+            if "cycle" in renumbered.__struct_fields__:
+                renumbered.cycle = cycle
             elif cycle:
                 raise UsageError(
                     f"{name} contains {result.item.describe()}, which another file contains too: "
                     "import them one by one"
                 )
-            numbered.append(msgspec.structs.replace(result, **fields))
+            numbered.append(renumbered)
     return numbered
 
 

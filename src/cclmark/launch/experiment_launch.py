@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from cclmark.errors import EXIT_DIED, EXIT_INTERRUPTED, EXIT_MISSING, EXIT_OK, EXIT_USAGE
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
-from cclmark.plan.variants import LIBRARY, Assignment, Variant
+from cclmark.plan.variants import LIBRARY, Assignment, Variant, Varied
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.results.item_results import KINDS, Result, Varied, VariedResult, failed
+from cclmark.results.item_results import Result
 from cclmark.results.schema import Condition, Explanation, Paths
 
 _STATUS = {"timeout": "timeout", "missing": "skipped"}
@@ -30,7 +31,7 @@ class ExperimentLaunch:
         """``begun``: the listener has received the surroundings."""
         self._request = request
         self._listener = _InTurn(listener, begun=begun)
-        self._trials = [one for one in request.items if isinstance(one, Varied)]
+        self._trials = cast("Sequence[Varied]", request.items)
         #: Why a variant is not measured any more.
         self._failed: dict[Variant, str] = {}
         #: The exit code of the attempt in which a variant failed.
@@ -58,7 +59,7 @@ class ExperimentLaunch:
         """Observes the measured trials of the first round. Returns the first failure, if any."""
         seen: dict[Varied, int] = {}
         for index in sorted(measured):
-            seen.setdefault(msgspec.structs.replace(self._trials[index], round=0), index)
+            seen.setdefault(_without_round(self._trials[index]), index)
         worst = Outcome(EXIT_OK)
         wanted = [index for index in seen.values() if not self._trials[index].variant.control]
         for group in _groups(self._trials, wanted).values():
@@ -158,7 +159,9 @@ class ExperimentLaunch:
         reason = _reason(outcome)
         status = _STATUS.get(kind, "died")
         trial = self._trials[index]
-        self._listener.record(failed(index, trial, status, reason, outcome.message))
+        self._listener.record(
+            self._request.kind.failed(index, trial, status, reason, outcome.message)
+        )
 
     def _give_up(self, variant: Variant, outcome: Outcome) -> None:
         """Measures the variant no more."""
@@ -173,7 +176,7 @@ class ExperimentLaunch:
         if reason is None:
             return False
         text = f"{FAILED_BEFORE}: {reason}"
-        self._listener.record(failed(index, trial, "skipped", text))
+        self._listener.record(self._request.kind.failed(index, trial, "skipped", text))
         return True
 
 
@@ -181,7 +184,7 @@ def run_experiment(request: Request, listener: Listener) -> Outcome:
     """Measures the trials of ``request``; the results go to ``listener``."""
     launch = ExperimentLaunch(request, listener)
     outcome = launch.run()
-    return launch.judged(outcome) if KINDS[request.kind].requires_variant else outcome
+    return launch.judged(outcome) if request.kind.requires_variant else outcome
 
 
 def worst_of(exit_codes: Iterable[int]) -> int:
@@ -217,6 +220,11 @@ def _reason(outcome: Outcome) -> str:
     first, *others = outcome.message.splitlines() or [""]
     why = others[0].strip() if others and others[0].startswith("  ") else ""
     return f"{first.rstrip(':')}: {why}" if why else first
+
+
+def _without_round(trial: Varied) -> Varied:
+    first: Varied = msgspec.structs.replace(cast("Any", trial), round=0)
+    return first
 
 
 def _environment(variant: Variant) -> dict[str, str]:
@@ -266,7 +274,7 @@ class _InTurn:
         """The index in the whole plan of a trial of the current attempt; -1 for none."""
         return self._group[place] if 0 <= place < len(self._group) else -1
 
-    def record(self, result: VariedResult) -> None:
+    def record(self, result: Result) -> None:
         """Passes on a result with an index of the whole plan."""
         self.done.add(result.index)
         self._listener.result(result)
@@ -277,8 +285,9 @@ class _InTurn:
             self._listener.started(surroundings)
 
     def result(self, result: Result) -> None:
-        assert isinstance(result, VariedResult)
-        self.record(msgspec.structs.replace(result, index=self.index_of(result.index)))
+        placed = copy(result)
+        placed.index = self.index_of(result.index)
+        self.record(placed)
 
     def condition(self, condition: Condition) -> None:
         self._listener.condition(condition)

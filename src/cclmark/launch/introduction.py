@@ -59,7 +59,7 @@ class Introduction:
                 self._coordinator,
                 self._messages.hellos_by_rank(),
                 dict(descriptions),
-                between_devices=self._request.traits.between_devices,
+                between_devices=self._request.kind.between_devices,
                 explained=self._request.explained,
             )
             self._delivery.begin(surroundings)
@@ -95,7 +95,7 @@ class Introduction:
             host = self._layout.host_of[rank]
             of_host.setdefault(host, []).extend(hello.devices)
             reach.setdefault(host, []).extend(hello.reach)
-        several = self._request.traits.between_devices and len(of_host) > 1
+        several = self._request.kind.between_devices and len(of_host) > 1
         first_processes: dict[int, int] = {}
         for process, host in enumerate(self._coordinator.host_of):
             first_processes.setdefault(host, process)

@@ -1,4 +1,4 @@
-"""How the items of a kind of work are launched: a table by kind."""
+"""How the items of a kind of work are launched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cclmark.launch.experiment_launch import explain_experiment, run_experiment
 from cclmark.launch.explain_pass import explain_cases
 from cclmark.launch.persistent import PersistentLaunch
 from cclmark.launch.request import Listener, Outcome, Request
-from cclmark.plan.items import EXPERIMENT, OVERLAP, REPLAY, TRAIN
+from cclmark.results.kind import Kind
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,8 @@ def _run(request: Request, listener: Listener) -> Outcome:
 
 _USUAL = Launching(_run, explain_cases)
 _ROUNDS = Launching(run_experiment, explain_experiment)
-_OF_KINDS = {EXPERIMENT: _ROUNDS, OVERLAP: _ROUNDS, TRAIN: _ROUNDS, REPLAY: _ROUNDS}
 
 
-def launching_of(kind: str) -> Launching:
+def launching_of(kind: Kind) -> Launching:
     """The launching of a kind of work: in one piece, unless its items require other processes."""
-    return _OF_KINDS.get(kind, _USUAL)
+    return _ROUNDS if kind.in_rounds else _USUAL

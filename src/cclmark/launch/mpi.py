@@ -96,7 +96,7 @@ class MpiRanks:
             [
                 *(sys.executable, "-c", _STARTER, str(own), mpirun),
                 *("-n", str(len(jobs)), "--bind-to", "none"),
-                *(sys.executable, "-m", "cclmark.run", f"/proc/{own}/fd/{self._jobs}"),
+                *(sys.executable, "-m", "cclmark.rank_process", f"/proc/{own}/fd/{self._jobs}"),
             ],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
@@ -211,7 +211,7 @@ class MpiRanks:
 
 def _is_rank(pid: int) -> bool:
     with contextlib.suppress(OSError):
-        return b"cclmark.run" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"cclmark.rank_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

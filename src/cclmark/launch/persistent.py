@@ -12,7 +12,7 @@ from cclmark.errors import EXIT_DIED, EXIT_OK
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.rendezvous.messages import Failed, RankStatus
-from cclmark.results.item_results import Result, given_up
+from cclmark.results.item_results import Result
 from cclmark.results.schema import Condition, Explanation, Paths
 
 _STATUS = {"timeout": "timeout", "error": "died"}
@@ -29,7 +29,7 @@ class PersistentLaunch:
     def run(self) -> Outcome:
         """Runs all attempts. Skipped cases get results with their status and the reason."""
         request, items = self._request, self._request.items
-        kind = request.traits
+        kind = request.kind
         in_a_row = 0
         while True:
             before = len(self._tally.done)
@@ -50,7 +50,7 @@ class PersistentLaunch:
                 item = items[index]
                 if index == failure.case_index or kind.falls_with(item, culprit, failure.phase):
                     status, report = _STATUS[failure.kind], outcome.message
-                    self._tally.result(given_up(index, item, status, reason, report))
+                    self._tally.result(kind.failed(index, item, status, reason, report))
                 else:
                     pending.append(index)
             if len(pending) == len(left):
@@ -76,10 +76,10 @@ class PersistentLaunch:
         return (
             not request.starts_ranks_once
             and outcome.exit_code == EXIT_DIED
-            and failure.kind in request.traits.forgiven
+            and failure.kind in request.kind.forgiven
             and failure.case_index in range(len(request.items))
-            and request.traits.forgives(request.items[failure.case_index])
-            and (request.traits.independent or request.settings.cycles == 1)
+            and request.kind.forgives(request.items[failure.case_index])
+            and (request.kind.independent or request.settings.cycles == 1)
         )
 
 

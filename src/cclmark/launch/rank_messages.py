@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.mpi_watch import MpiWatch
 from cclmark.launch.reconciliation import explanation_of, paths_of
@@ -21,6 +23,7 @@ from cclmark.rendezvous.messages import (
     Observed,
     Traced,
 )
+from cclmark.results.item_results import Result
 from cclmark.trace.rank_trace import trace_of
 
 
@@ -94,10 +97,11 @@ class RankMessages:
         messages = self._server.receive(timeout_s)
         self._stalls.note()
         for message in messages:
-            if self._is_consistent(message):
+            if isinstance(message, Measured):
+                is_accepted = self._add_measured(message)
+            elif is_accepted := self._is_consistent(message):
                 self._record(message)
-            else:
-                self._server.refused += 1
+            self._server.refused += not is_accepted
         self._delivery.pass_on()
 
     def _record(self, message: FromAny) -> None:
@@ -106,8 +110,6 @@ class RankMessages:
             self._mpi.found(message)
             if self.all_up:
                 self._mpi.watch()
-        elif isinstance(message, Measured):
-            self._delivery.add(message.result)
         elif isinstance(message, Observed):
             self._delivery.add(message.condition)
         elif isinstance(message, Explained):
@@ -127,6 +129,18 @@ class RankMessages:
             self._coordinator.hear(message)
         else:
             self._coordinator.hear(message)
+
+    def _add_measured(self, message: Measured) -> bool:
+        """Adds a result; false if it is none of an item of the plan."""
+        items = self._request.items
+        try:
+            decoded: Result = msgspec.msgpack.decode(message.result, type=self._request.kind.result)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        if decoded.index not in range(len(items)) or decoded.item != items[decoded.index]:
+            return False
+        self._delivery.add(decoded)
+        return True
 
     def _add_explained(self, message: Explained) -> None:
         """Passes the explanation of a case on once every rank of the case has sent its part."""
@@ -166,9 +180,6 @@ class RankMessages:
             own = [*range(message.rank * number, (message.rank + 1) * number)]
             known = all(one in every and other in every for one, other in message.reach)
             consistent = known and [device.rank for device in message.devices] == own
-        elif isinstance(message, Measured):
-            result = message.result
-            consistent = result.index in range(len(items)) and result.item == items[result.index]
         elif isinstance(message, Observed):
             consistent = message.condition.rank == message.rank
         elif isinstance(message, Explained):

@@ -60,7 +60,7 @@ def _jobs(
             board_fd=-1,
             access=server.keys.access(server.endpoint),
             token=server.token,
-            kind=request.kind,
+            kind=request.kind.name,
             plan=plan_of_all,
             settings=request.settings,
             ccl_path=request.ccl_path,

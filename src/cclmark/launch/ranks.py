@@ -69,7 +69,7 @@ def start_rank(job: Job, ranks: list[RankProcess]) -> None:
         former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "cclmark.run", *_early_runtime(job)],
+                [sys.executable, "-m", "cclmark.rank_process", *_early_runtime(job)],
                 stdin=file,
                 stdout=2,  # output of libraries; standard output is reserved for results
                 pass_fds=(*_of_job(job), *_of_launcher(job)),

@@ -9,10 +9,11 @@ from typing import Protocol
 
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice
-from cclmark.plan.items import COLLECTIVE, Item
+from cclmark.plan.items import Item
 from cclmark.plan.libraries import BRIDGE
 from cclmark.rendezvous.messages import Failed, RankStatus
-from cclmark.results.item_results import KINDS, Kind, Result
+from cclmark.results.item_results import Result
+from cclmark.results.kind import Kind
 from cclmark.results.schema import (
     Condition,
     DeviceDescription,
@@ -32,7 +33,7 @@ from cclmark.trace.rank_trace import RankTrace
 class Request:
     """The items to measure and the devices and processes that measure them.
 
-    ``kind``: a name in results.kinds.KINDS. ``planned``: its items. ``together``: one process holds
+    ``kind``: of all items. ``planned``: its items. ``together``: one process holds
     all devices. ``pending``: the indices of the ``items`` still to be measured, empty for all; each
     cycle continues the numbering of the one before. ``modules``: modules to import before a backend
     of torch is looked up. ``mpirun``: the program that starts MPI ranks, empty if this process
@@ -50,7 +51,7 @@ class Request:
     devices: DeviceChoice
     settings: Settings
     ccl_wheels: dict[str, list[str]]
-    kind: str = COLLECTIVE
+    kind: Kind
     planned: Sequence[Item] = ()
     ccl_path: str = ""
     together: bool = False
@@ -67,15 +68,10 @@ class Request:
     attachment: bytes | Sequence[bytes] = b""
     coordinator: Coordinator | None = None
 
-    @property
-    def traits(self) -> Kind:
-        """The kind's row of the table of kinds."""
-        return KINDS[self.kind]
-
     @cached_property
     def items(self) -> Sequence[Item]:
         """The items to measure, in the order of the results' indices."""
-        return self.traits.items(self.planned, len(self.processes))
+        return self.kind.items(self.planned, len(self.processes))
 
     def attachment_of(self, rank: int) -> bytes:
         """Data that a rank requires besides the items."""

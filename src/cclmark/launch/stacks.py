@@ -28,7 +28,7 @@ _INTERPRETER = re.compile(r"(lib)?python[\d.]*t?(\.so.*)?")
 _PYTHON_FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 _EXTENSION = re.compile(r"\.(cpython-[\w-]+|abi3)\.so$")
 # The directories of installed packages, and the one of cclmark itself.
-_PACKAGES = re.compile(r".*/(?:(?:site|dist)-packages/|(?=cclmark/run/))")
+_PACKAGES = re.compile(r".*/(?:(?:site|dist)-packages/|(?=cclmark/(?:run|kinds)/))")
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def _python(lines: Sequence[str]) -> list[str]:
 
 def _starts_a_rank(path: str, name: str) -> bool:
     entries = ("run_rank", "main", "<module>")
-    own = path.endswith(("cclmark/run/worker.py", "cclmark/run/__main__.py")) and name in entries
+    own = path.endswith(("cclmark/run/worker.py", "cclmark/rank_process.py")) and name in entries
     return own or path.startswith("<frozen")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
-COLLECTIVE, PAIRS, P2P, CHECK, MEMORY = "collective", "pairs", "p2p", "check", "memory"
-EXPERIMENT, OVERLAP, TRAIN, PROFILE = "experiment", "overlap", "train", "profile"
-OBJECTS, PIECES, REPLAY = "objects", "pieces", "replay"
+#: The kinds of cases, of transfers, and of programs. The others are named in their rooms.
+COLLECTIVE, PAIRS, P2P, PROFILE = "collective", "pairs", "p2p", "profile"
 
 #: Enumerations of the schema are texts for the type checker, and Literal where msgspec decodes a
 #: file. A file of a newer version may have other words: its lines are left out with a notice, see
@@ -36,7 +35,7 @@ class Item(Protocol):
 
     @property
     def kind(self) -> str:
-        """The name of the kind in results.kinds.KINDS."""
+        """The name of the kind in kinds.registry.KINDS."""
 
     @property
     def work(self) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
+from cclmark.plan.items import Item
 from cclmark.plan.libraries import MEMORY_KINDS
 
 PROCESS, COMMUNICATOR = "process", "communicator"
@@ -33,6 +34,26 @@ if TYPE_CHECKING:
     Scope: TypeAlias = str
 else:
     Scope = Literal[PROCESS, COMMUNICATOR]
+
+
+class Varied(Item, Protocol):
+    """An item with a variant, measured in one of several rounds."""
+
+    @property
+    def variant(self) -> Variant:
+        """The settings."""
+
+    @property
+    def round(self) -> int:
+        """The number of the round, from 0 on."""
+
+
+class VariedCase(Varied, Protocol):
+    """A case with a variant."""
+
+    @property
+    def case(self) -> Case:
+        """The case with the placement and library of the variant."""
 
 
 class Assignment(msgspec.Struct, frozen=True):

@@ -9,10 +9,15 @@ from cclmark.analysis.paired import CONTROL as CONTROL_NUMBER
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
 from cclmark.analysis.paired import Times
 from cclmark.errors import EXIT_OK
+from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
+from cclmark.kinds.tune.environment_file import shell_text
+from cclmark.kinds.tune.environment_proof import Place, prove_environment
+from cclmark.kinds.tune.environment_result import EnvironmentResult
+from cclmark.kinds.tune.environment_search import EnvironmentFound, EnvironmentSearch, in_words
+from cclmark.kinds.tune.environment_target import EnvironmentTarget
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.library_settings import find_setting, requires_new_processes
-from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
 from cclmark.plan.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant
 from cclmark.recording.artifact_files import remove_if_empty, write_files
 from cclmark.recording.trial_measuring import EndedError, Measuring, TrialTimes
@@ -20,11 +25,6 @@ from cclmark.recording.tune_budget import Budget
 from cclmark.recording.tune_proof import by_one_clock, calls_of
 from cclmark.recording.tuning import ENVIRONMENT_FILE, TuneRequest
 from cclmark.results.schema import Explanation
-from cclmark.tune.environment_file import shell_text
-from cclmark.tune.environment_proof import Place, prove_environment
-from cclmark.tune.environment_result import EnvironmentResult
-from cclmark.tune.environment_search import EnvironmentFound, EnvironmentSearch, in_words
-from cclmark.tune.environment_target import EnvironmentTarget
 
 
 class EnvironmentRequest(TuneRequest[EnvironmentTarget]):

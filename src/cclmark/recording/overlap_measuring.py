@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cclmark.analysis.overlap_summaries import OverlapSummary, summaries_of
+from cclmark.kinds.overlap.figures import OverlapSummary, summaries_of
+from cclmark.kinds.overlap.kind import KIND
+from cclmark.kinds.overlap.plan import overlaps_of_pairs
+from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.cases import Case
-from cclmark.plan.items import OVERLAP
-from cclmark.kinds.overlap.plan import Compute, overlaps_of_pairs
+from cclmark.plan.computations import Compute
 from cclmark.plan.variants import Variant
 from cclmark.recording.part import measure_part
-from cclmark.kinds.overlap.result import OverlapResult
 
 
 def measure_beside(
@@ -29,6 +30,6 @@ def measure_beside(
     ``journal``. Raises UsageError if it cannot be created.
     """
     planned = overlaps_of_pairs(pairs, rounds, compute)
-    own = replace(request, kind=OVERLAP, planned=planned, pending=(), warnings=())
+    own = replace(request, kind=KIND, planned=planned, pending=(), warnings=())
     results, outcome = measure_part(own, journal)
     return summaries_of(one for one in results if isinstance(one, OverlapResult)), outcome

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from cclmark import __version__
+from cclmark.document.exporter import Exporter, Profiles
 from cclmark.errors import EXIT_MISSING, EXIT_OK, MissingError, OutputError, UsageError
 from cclmark.explain.chaining import VARIABLES, chained
 from cclmark.explain.plugin_log import open_plugin_log, plugin_path
+from cclmark.kinds.registry import is_readable
 from cclmark.launch.descendants import Descendants, SeenProcess
 from cclmark.launch.program import ProgramEnd, run_program
 from cclmark.plan.profiled import PLUG_IN
@@ -40,9 +42,7 @@ from cclmark.profile.profile_log import (
 )
 from cclmark.profile.run_header import unmeasured_settings
 from cclmark.profile.runs_of_logs import is_of, runs_of
-from cclmark.document.exporter import Exporter, Profiles
-from cclmark.results.journal import JournalWriter, is_readable
-from cclmark.results.item_results import Line
+from cclmark.results.journal import JournalWriter, Line
 from cclmark.results.machine import describe_machine, kept_environment, readable
 from cclmark.results.schema import (
     SCHEMA_VERSION,

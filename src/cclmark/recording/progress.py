@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
+from cclmark.document.text import clock_text
 from cclmark.plan.items import Item
 from cclmark.recording.status_line import StatusLine
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.document.text import clock_text
 
 _PATIENCE_S = 0.5  # a shorter pause needs no explanation
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from cclmark import __version__
+from cclmark.document.exporter import Connects, Explains, Exporter, HasNotices, Observer
+from cclmark.document.text import counted
 from cclmark.errors import (
     EXIT_DIED,
     EXIT_INTERRUPTED,
@@ -35,10 +37,8 @@ from cclmark.recording.resuming import InPlan, Resumed
 from cclmark.recording.run_files import new_journal
 from cclmark.recording.trial_resuming import EarlierTrials
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.document.exporter import Connects, Explains, Exporter, HasNotices, Observer
-from cclmark.document.text import counted
-from cclmark.results.journal import JournalWriter
 from cclmark.results.item_results import Result
+from cclmark.results.journal import JournalWriter
 from cclmark.results.machine import kept_environment, readable
 from cclmark.results.schema import (
     SCHEMA_VERSION,
@@ -159,7 +159,7 @@ class Recorder:
         self._journal.write(result)
         self._progress.advance()
         self._wrong |= result.status in ("wrong", "failed")
-        if result.status in ("timeout", "died") and not self._request.traits.failures_are_results:
+        if result.status in ("timeout", "died") and not self._request.kind.in_rounds:
             self._hung[result.reason] = None
         if result.is_measured:
             self.measured.add(result.index)

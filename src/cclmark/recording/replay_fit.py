@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 
 from cclmark.errors import EXIT_OK
+from cclmark.kinds.replay.choices import FITTED, LARGE_ERROR, NEAREST, WAIT_ROUNDS, steps_of_round
 from cclmark.kinds.replay.figures import ReplaySummary, summaries_of_replays
-from cclmark.launch.request import Outcome, Request
-from cclmark.kinds.overlap.plan import Compute
-from cclmark.kinds.replay.plan import FITTED, LARGE_ERROR, NEAREST, WAIT_ROUNDS, steps_of_round
 from cclmark.kinds.replay.plan import Replay
-from cclmark.kinds.overlap.plan import MATMUL, TRIAD
-from cclmark.recording.part import measure_part
 from cclmark.kinds.replay.result import ReplayResult
+from cclmark.launch.request import Outcome, Request
+from cclmark.plan.computations import Compute
+from cclmark.plan.work_beside import MATMUL, TRIAD
+from cclmark.recording.part import measure_part
 
 # All candidates are measured in turn, several times: what drifts affects all alike.
 _PASSES = 3

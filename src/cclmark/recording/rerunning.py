@@ -16,10 +16,12 @@ from typing import Any
 
 import click
 
-from cclmark.analysis.compare import Side, compare
+from cclmark.compare.figures import Side, compare
+from cclmark.document.text import counted
 from cclmark.errors import EXIT_DIED, MissingError, UsageError
 from cclmark.history.run_rows import devices_of
 from cclmark.history.store import noise_of_machines
+from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.launch.placement import find_placement, is_primary
 from cclmark.plan.binding import NONE, NUMA, RANKS, mode_of
 from cclmark.plan.cases import rows_pattern
@@ -27,10 +29,7 @@ from cclmark.printable import plain
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.joining import devices_here
 from cclmark.recording.repetition import Repetition
-from cclmark.report.kinds import report_kind
 from cclmark.report.wording.repeat import repeat_lines
-from cclmark.document.text import counted
-from cclmark.results.journal import read_journal
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import Header
 from cclmark.results.secrets import HIDDEN

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
+from cclmark.kinds.registry import read_journal
 from cclmark.launch.request import Request
 from cclmark.plan.outline import outline_of
-from cclmark.results.journal import read_journal
 from cclmark.results.item_results import Result
 from cclmark.results.resume import Remainder, place_of, remainder_of
 from cclmark.results.schema import Footer, Header, Predecessor

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cclmark.errors import EXIT_OK
+from cclmark.kinds.tune.sm_cost import CaseCost, SmCost, deployed_variant, largest_tuned
+from cclmark.kinds.tune.tune_result import TuneResult
 from cclmark.launch.request import Request
 from cclmark.plan.cases import Case
-from cclmark.kinds.overlap.plan import Compute
+from cclmark.plan.computations import Compute
 from cclmark.plan.variants import DEFAULT
-from cclmark.kinds.overlap.plan import MATMUL
+from cclmark.plan.work_beside import MATMUL
 from cclmark.recording.overlap_measuring import measure_beside
 from cclmark.recording.part import unused
-from cclmark.tune.sm_cost import CaseCost, SmCost, deployed_variant, largest_tuned
-from cclmark.tune.tune_result import TuneResult
 
 _ROUNDS = 4
 _LINES_OF_REASON = 2  # of a failure: which rank, and its error

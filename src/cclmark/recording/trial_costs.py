@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cclmark.analysis.statistics import median
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.launch.experiment_launch import Starts
 from cclmark.plan.cases import Case
-from cclmark.kinds.experiment.result import TrialResult
 
 
 class TrialCosts:

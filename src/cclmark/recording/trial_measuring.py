@@ -10,14 +10,14 @@ from typing import Protocol
 import msgspec
 
 from cclmark.errors import EXIT_OK, MissingError
+from cclmark.kinds.experiment.plan import Trial
+from cclmark.kinds.experiment.result import TrialResult
 from cclmark.launch.experiment_launch import ExperimentLaunch, starts_of
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
-from cclmark.kinds.experiment.plan import Trial
 from cclmark.plan.variants import Variant
 from cclmark.recording.trial_costs import TrialCosts
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.item_results import Result
-from cclmark.kinds.experiment.result import TrialResult
 from cclmark.results.schema import Condition, Explanation, LibraryDescription, Paths
 
 _USUAL_CHANNELS = "channels of collectives"

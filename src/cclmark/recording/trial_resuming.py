@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cclmark.document.text import counted
 from cclmark.errors import UsageError
+from cclmark.kinds.experiment.plan import Trial
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.registry import read_journal
 from cclmark.launch.experiment_launch import FAILED_BEFORE
 from cclmark.launch.request import Request
 from cclmark.plan.outline import differences, outline_of
-from cclmark.kinds.experiment.plan import Trial
-from cclmark.document.text import counted
-from cclmark.results.journal import read_journal
-from cclmark.kinds.experiment.result import TrialResult
 from cclmark.results.resume import MEASURED, differing_settings
 from cclmark.results.schema import Header, Predecessor
 
@@ -45,7 +45,7 @@ class EarlierTrials:
         other settings, and the errors of read_journal.
         """
         journal = read_journal(path, as_written=True)
-        header, trials = journal.header, journal.trials
+        header, trials = journal.header, journal.of(TrialResult)
         outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
         found = differing_settings(header.settings, request.settings)
         if header.plan is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from cclmark.plan.cases import Case
 from cclmark.kinds.experiment.plan import PROOF, Trial
+from cclmark.plan.cases import Case
 from cclmark.plan.variants import CONTROL, DEFAULT, PROCESS, Assignment, Variant
 from cclmark.recording.trial_measuring import Measuring
 

@@ -8,9 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
+from cclmark.kinds.experiment.plan import PROOF, Trial
+from cclmark.kinds.tune.choices import Choice, OperationPlan
+from cclmark.kinds.tune.prove import FALSE_SHARE, Dropped, Proof, Trio, change, prove
+from cclmark.kinds.tune.round_ratios import joint_ratio, ratios_of
+from cclmark.kinds.tune.rules import Rule, joined_rules
+from cclmark.kinds.tune.target import Target
+from cclmark.kinds.tune.tune_result import OperationResult
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
-from cclmark.kinds.experiment.plan import PROOF, Trial
 from cclmark.plan.variants import (
     CONTROL,
     DEFAULT,
@@ -20,12 +26,6 @@ from cclmark.plan.variants import (
 from cclmark.recording.artifact_files import write_files
 from cclmark.recording.trial_measuring import Measuring, TrialTimes
 from cclmark.results.schema import Explanation
-from cclmark.tune.choices import Choice, OperationPlan
-from cclmark.tune.prove import FALSE_SHARE, Dropped, Proof, Trio, change, prove
-from cclmark.tune.round_ratios import joint_ratio, ratios_of
-from cclmark.tune.rules import Rule, joined_rules
-from cclmark.tune.target import Target
-from cclmark.tune.tune_result import OperationResult
 
 _MOST_PROOFS = 4  # of what is left of the rules
 

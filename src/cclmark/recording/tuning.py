@@ -14,9 +14,15 @@ from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
 from cclmark.analysis.paired import Times
 from cclmark.analysis.statistics import median
 from cclmark.errors import EXIT_OK, UsageError
+from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
+from cclmark.kinds.tune.choices import Candidates, Choice, OperationPlan
+from cclmark.kinds.tune.environment_file import shell_text
+from cclmark.kinds.tune.rules import LARGEST_LOSS, Rule, joined_rules, rules_of
+from cclmark.kinds.tune.search import Batch, Found, search
+from cclmark.kinds.tune.target import Target
+from cclmark.kinds.tune.tune_result import OperationResult, TuneResult
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.cases import Case
-from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
 from cclmark.plan.variants import (
     CONTROL,
     DEFAULT,
@@ -27,12 +33,6 @@ from cclmark.recording.trial_measuring import EndedError, Measuring
 from cclmark.recording.tune_budget import Budget
 from cclmark.recording.tune_proof import Proving
 from cclmark.results.schema import Explanation
-from cclmark.tune.choices import Candidates, Choice, OperationPlan
-from cclmark.tune.environment_file import shell_text
-from cclmark.tune.rules import LARGEST_LOSS, Rule, joined_rules, rules_of
-from cclmark.tune.search import Batch, Found, search
-from cclmark.tune.target import Target
-from cclmark.tune.tune_result import OperationResult, TuneResult
 
 ENVIRONMENT_FILE = "environment.sh"
 _CANDIDATES = "candidates"

@@ -12,7 +12,6 @@ from cclmark.explain.paths import RankPaths
 from cclmark.plan.items import Item
 from cclmark.plan.library_files import Library
 from cclmark.rendezvous.keys import Access
-from cclmark.results.item_results import KINDS, Result
 from cclmark.results.schema import (
     Condition,
     DeviceDescription,
@@ -30,8 +29,8 @@ class Job(msgspec.Struct):
     ``parent_pid`` and the descriptors refer to the supervising process. ``hosts``: a number for the
     host of every rank, empty for a single host. ``mpi``: the rank was started below an mpirun.
 
-    ``kind``: a name in results.kinds.KINDS. ``plan``: its items, encoded. A rank has one device, or
-    all.
+    ``kind``: its name, see results.kind.Kind. ``plan``: its items, encoded. A rank has one device,
+    or all.
     ``modules``: modules to import before a backend of torch is looked up. ``pending``: the indices
     of the items to measure, empty for all; each cycle continues the numbering of the one before.
     ``libraries``: libraries described by a user's files. ``every_index``: the indices of the
@@ -97,9 +96,11 @@ class Job(msgspec.Struct):
     def _is_here(self, rank: int) -> bool:
         return self.hosts[rank] == self.hosts[self.rank]
 
-    def planned(self) -> list[Item]:
-        """The items of the plan. Raises msgspec.ValidationError for items of another kind."""
-        item: Any = KINDS[self.kind].item
+    def planned(self, item: Any) -> list[Item]:
+        """The items of the plan, of the type ``item``.
+
+        Raises msgspec.ValidationError for items of another type.
+        """
         found: list[Item] = msgspec.msgpack.decode(self.plan, type=list[item])
         return found
 
@@ -155,11 +156,11 @@ class Want(msgspec.Struct, tag="want"):
 
 
 class Measured(msgspec.Struct, tag="measured"):
-    """A result, sent by rank 0 or by the first rank of a pair."""
+    """A result, encoded, sent by rank 0 or by the first rank of a pair."""
 
     rank: int
     token: bytes
-    result: Result
+    result: msgspec.Raw
 
 
 class Observed(msgspec.Struct, tag="observed"):

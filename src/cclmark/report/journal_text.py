@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cclmark.errors import UsageError
 from cclmark.document.document_text import DocumentMarkdown, DocumentText
-from cclmark.report.formats.csv_format import CsvExporter
 from cclmark.document.exporter import (
     Connects,
     Exporter,
@@ -15,13 +13,14 @@ from cclmark.document.exporter import (
     Observer,
     Profiles,
 )
-from cclmark.report.formats.json_format import JsonExporter
-from cclmark.report.kinds import report_kind
-from cclmark.document.kind import View
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import Load, ReferenceNotes, no_references
+from cclmark.document.report_kind import View
+from cclmark.errors import UsageError
+from cclmark.kinds.registry import KINDS, report_kind
+from cclmark.report.formats.csv_format import CsvExporter
+from cclmark.report.formats.json_format import JsonExporter
 from cclmark.results.journal import Journal
-from cclmark.results.item_results import KINDS
 
 _OF_DOCUMENTS = {"table": DocumentText, "markdown": DocumentMarkdown}
 

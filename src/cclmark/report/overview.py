@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
-from cclmark.document.naming import Run
 from cclmark.document.document_text import Compose, document_of
+from cclmark.document.head import origin_of
 from cclmark.document.insight_words import (
     Insight,
     InsightKind,
@@ -16,9 +16,9 @@ from cclmark.document.insight_words import (
     listed,
     sentence,
 )
+from cclmark.document.naming import Run
 from cclmark.document.soundness import of_completeness
-from cclmark.report.kinds import report_kind
-from cclmark.document.head import origin_of
+from cclmark.kinds.registry import report_kind
 from cclmark.results.journal import Journal
 
 _ORDER: dict[InsightKind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}

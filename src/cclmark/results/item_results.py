@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Container, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -254,14 +252,6 @@ class TransferResult(ItemResult[Transfer], tag="transfer", omit_defaults=True):
             and all(0 <= flow < flows for flow in self.hung)
             and are_of_ranks((), self.verification, flows)
         )
-
-
-
-
-
-
-
-
 
 
 class ProfileResult(ItemResult[ProfiledOperation], tag="profiled", omit_defaults=True):

@@ -8,26 +8,18 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeVar, Union
 
 import msgspec
 
 from cclmark.errors import OutputError, UsageError
 from cclmark.plan.items import COLLECTIVE, PROFILE
 from cclmark.printable import plain, printable
-from cclmark.results.item_results import CaseResult, Line, ProfileResult, Result, TransferResult
-from cclmark.kinds.check.result import CheckResult
-from cclmark.kinds.memory.result import MemoryResult
-from cclmark.kinds.objects.result import ObjectResult
-from cclmark.kinds.overlap.result import OverlapResult
-from cclmark.kinds.pieces.result import PieceResult
-from cclmark.kinds.replay.result import ReplayResult
-from cclmark.kinds.train.result import TrainingResult
-from cclmark.kinds.experiment.result import TrialResult
+from cclmark.results.item_results import CaseResult, ProfileResult, Result, TransferResult
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     Condition,
@@ -39,9 +31,10 @@ from cclmark.results.schema import (
     Trace,
 )
 
+Line = Header | Result | Condition | Explanation | Paths | Trace | Profile | Footer
 _Observed = Condition | Explanation | Paths | Trace | Profile
+ResultType = TypeVar("ResultType")
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Line)
 
 
 class _Typed(msgspec.Struct):
@@ -216,117 +209,170 @@ class Journal:
         return [result for result in self.results if isinstance(result, TransferResult)]
 
     @property
-    def checks(self) -> list[CheckResult]:
-        """The results of checks."""
-        return [result for result in self.results if isinstance(result, CheckResult)]
-
-    @property
-    def trials(self) -> list[TrialResult]:
-        """The results of ``cclmark experiment``."""
-        return [result for result in self.results if isinstance(result, TrialResult)]
-
-    @property
-    def overlaps(self) -> list[OverlapResult]:
-        """The results of ``cclmark overlap``."""
-        return [result for result in self.results if isinstance(result, OverlapResult)]
-
-    @property
-    def trainings(self) -> list[TrainingResult]:
-        """The results of ``cclmark train``."""
-        return [result for result in self.results if isinstance(result, TrainingResult)]
-
-    @property
-    def replays(self) -> list[ReplayResult]:
-        """The results of ``cclmark replay``."""
-        return [result for result in self.results if isinstance(result, ReplayResult)]
-
-    @property
-    def profiled(self) -> list[ProfileResult]:
-        """The results of ``cclmark profile``, and of imported traces of programs."""
-        return [result for result in self.results if isinstance(result, ProfileResult)]
-
-    @property
-    def objects(self) -> list[ObjectResult]:
-        """The results of ``cclmark torch objects``."""
-        return [result for result in self.results if isinstance(result, ObjectResult)]
-
-    @property
-    def pieces(self) -> list[PieceResult]:
-        """The results of ``--pieces``."""
-        return [result for result in self.results if isinstance(result, PieceResult)]
-
-    @property
     def timed(self) -> list[CaseResult | TransferResult]:
         """The results that can be compared with those of other runs."""
         return [one for one in self.results if isinstance(one, CaseResult | TransferResult)]
 
     @property
-    def memories(self) -> list[MemoryResult]:
-        """The results of ``cclmark memory``."""
-        return [result for result in self.results if isinstance(result, MemoryResult)]
+    def profiled(self) -> list[ProfileResult]:
+        """The calls of programs, from ``cclmark profile`` and imported traces."""
+        return self.of(ProfileResult)
+
+    def of(self, result: type[ResultType]) -> list[ResultType]:
+        """The results of one type."""
+        return [one for one in self.results if isinstance(one, result)]
 
 
-def read_journal(path: Path, *, as_written: bool = False) -> Journal:
-    """Reads a journal, complete or truncated.
+class JournalReader:
+    """Reads journals with results of known kinds."""
 
-    All texts in it are printable (see ``cclmark.printable``), unless ``as_written``, for commands
-    and settings that are to be used again.
+    def __init__(self, results: Sequence[type[Any]]) -> None:
+        """``results``: the types of results, see results.kind.Kind."""
+        lines = (Header, *results, Condition, Explanation, Paths, Trace, Profile, Footer)
+        self._decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Union[lines])  # noqa: UP007 - of a tuple
 
-    Raises UsageError if the file cannot be read, is not a journal, or has a newer schema.
-    """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    return parse_journal(content.splitlines(), str(path), as_written=as_written)
+    def read(self, path: Path, *, as_written: bool = False) -> Journal:
+        """Reads a journal, complete or truncated.
 
+        All texts in it are printable (see ``cclmark.printable``), unless ``as_written``, for
+        commands and settings that are to be used again.
 
-def parse_journal(lines: Iterable[bytes], name: str, *, as_written: bool = False) -> Journal:
-    """As read_journal, from lines. ``name`` is for messages.
+        Raises UsageError if the file cannot be read, is not a journal, or has a newer schema.
+        """
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror}") from None
+        return self.parse(content.splitlines(), str(path), as_written=as_written)
 
-    Damaged lines are skipped; a line with an impossible value (ranks: -1) was written that way, and
-    is rejected with its number.
-    """
-    cleaned = _unchanged if as_written else _printable
-    journal: Journal | None = None
-    damaged = 0
-    ended = False
-    unknown: list[str] = []
-    observed: list[_Observed] = []
-    for number, line in enumerate(_unmarked(lines), start=1):
-        if not line.strip():
-            continue
-        entry = cleaned(_entry(line, f"{name}:{number}"), line)
+    def parse(self, lines: Iterable[bytes], name: str, *, as_written: bool = False) -> Journal:
+        """As ``read``, from lines. ``name`` is for messages.
+
+        Damaged lines are skipped; a line with an impossible value (ranks: -1) was written that way,
+        and is rejected with its number.
+        """
+        cleaned = _unchanged if as_written else _printable
+        journal: Journal | None = None
+        damaged = 0
+        ended = False
+        unknown: list[str] = []
+        observed: list[_Observed] = []
+        for number, line in enumerate(_unmarked(lines), start=1):
+            if not line.strip():
+                continue
+            entry = cleaned(self._entry(line, f"{name}:{number}"), line)
+            if journal is None:
+                _refuse_newer(line, name)
+                # No other line can be read without a header: a damaged one is better than none.
+                header = entry or cleaned(self._decoded(line), line)
+                if not isinstance(header, Header):
+                    self._refuse(line, name)
+                journal = Journal(header)
+                damaged += entry is None
+            elif entry is None and not ended and (word := self._unknown_word(line)):
+                unknown.append(word)
+            elif entry is None or ended or not _fits(entry, len(journal.header.devices)):
+                damaged += 1
+            elif isinstance(entry, Header):
+                damaged += 1
+                ended = entry != journal.header
+            elif isinstance(entry, Condition | Explanation | Paths | Trace | Profile):
+                observed.append(entry)
+            elif isinstance(entry, Footer):
+                journal.footer = entry
+                ended = True
+            elif journal.results and type(entry) is not type(journal.results[0]):
+                damaged += 1
+            else:
+                journal.results.append(entry)
         if journal is None:
-            _refuse_newer(line, name)
-            # No other line can be read without a header: a damaged one is better than none.
-            header = entry or cleaned(_decoded(line), line)
-            if not isinstance(header, Header):
-                _refuse(line, name)
-            journal = Journal(header)
-            damaged += entry is None
-        elif entry is None and not ended and (word := _unknown_word(line)):
-            unknown.append(word)
-        elif entry is None or ended or not _fits(entry, len(journal.header.devices)):
-            damaged += 1
-        elif isinstance(entry, Header):
-            damaged += 1
-            ended = entry != journal.header
-        elif isinstance(entry, Condition | Explanation | Paths | Trace | Profile):
-            observed.append(entry)
-        elif isinstance(entry, Footer):
-            journal.footer = entry
-            ended = True
-        elif journal.results and type(entry) is not type(journal.results[0]):
-            damaged += 1
-        else:
-            journal.results.append(entry)
-    if journal is None:
-        raise UsageError(f"{name} is empty: not a journal of cclmark")
-    journal.damaged_lines = damaged
-    journal.unknown_words = unknown
-    _attach(observed, journal)
-    return journal
+            raise UsageError(f"{name} is empty: not a journal of cclmark")
+        journal.damaged_lines = damaged
+        journal.unknown_words = unknown
+        _attach(observed, journal)
+        return journal
+
+    def is_readable(self, entry: Line, header: Header) -> bool:
+        """Whether readers of a journal with this ``header`` find ``entry`` in it."""
+        try:
+            again = self._decoded(_ENCODER.encode(entry))
+        except (ValueError, OverflowError, RecursionError):
+            return False
+        return again == entry and _fits(entry, len(header.devices))
+
+    def _entry(self, line: bytes, place: str) -> Line | None:
+        """Decodes a line; None if it is damaged. Raises UsageError for impossible values."""
+        if not _is_sound(line):
+            return None
+        entry = self._decoded(line)
+        if entry is None:
+            self._refuse_impossible(line, place)
+        return entry
+
+    def _decoded(self, line: bytes) -> Line | None:
+        """Decodes a line; None if it is damaged."""
+        try:
+            entry: Line = self._decoder.decode(line)
+            if _may_have_long_numbers(line):
+                json.loads(line, parse_int=_within_64_bits, parse_float=_sensible)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None
+        return entry
+
+    def _fault(self, line: bytes) -> tuple[str, str]:
+        """Returns the error in a line of JSON, and its field; empty if it is not JSON."""
+        try:
+            self._decoder.decode(line)
+        except msgspec.ValidationError as error:
+            what, _, place = str(error).partition(" - at `")
+            return what[:1].lower() + what[1:], place.rstrip("`").removeprefix("$").removeprefix(
+                "."
+            )
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            pass
+        return "", ""
+
+    def _unknown_word(self, line: bytes) -> str:
+        """Returns the field and the word of a sound line that no enumeration has; else empty."""
+        what, field = self._fault(line) if _is_sound(line) else ("", "")
+        found = _UNKNOWN_WORD.fullmatch(what)
+        return (
+            "" if found is None else f"{field.rpartition('.')[2]} {plain(found[1])[:_LONGEST_WORD]}"
+        )
+
+    def _refuse_impossible(self, line: bytes, place: str) -> None:
+        """Raises UsageError if the line holds a number below its field's minimum."""
+        what, field = self._fault(line)
+        found = _TOO_SMALL.fullmatch(what)
+        if found is not None:
+            raise UsageError(
+                f"{place}: {field} is less than {found[1]}: correct the line, or remove it"
+            )
+
+    def _refuse_field(self, line: bytes, name: str) -> None:
+        """Raises UsageError if the line is a header except for one of its fields."""
+        try:
+            kind = _TYPED_DECODER.decode(line).type
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        what, field = self._fault(line)
+        if kind == "header" and what:
+            at = f"{field}: " if field else ""
+            raise UsageError(
+                f"{name}:1: the header is wrong: {at}{what}. Without it the journal cannot be used"
+            )
+
+    def _refuse(self, line: bytes, name: str) -> NoReturn:
+        """Raises UsageError for a first line that is not a header."""
+        self._refuse_field(line, name)
+        if not line.startswith(_HEADER):
+            raise UsageError(f"{name} is not a journal of cclmark: {_begins(line)}")
+        whole = line.rstrip().endswith(b"}")
+        raise UsageError(
+            f"{name}: its first line, the header, is "
+            + ("damaged" if whole else f"incomplete: cut off after {len(line)} bytes")
+            + ". Without it the journal cannot be used"
+        )
 
 
 def _attach(observed: Iterable[_Observed], journal: Journal) -> None:
@@ -348,16 +394,6 @@ def _attach(observed: Iterable[_Observed], journal: Journal) -> None:
     for result in journal.results:
         if (found := explanations.get(result.index)) is not None:
             result.explain(found)
-
-
-def _entry(line: bytes, place: str) -> Line | None:
-    """Decodes a line; None if it is damaged. Raises UsageError for impossible values."""
-    if not _is_sound(line):
-        return None
-    entry = _decoded(line)
-    if entry is None:
-        _refuse_impossible(line, place)
-    return entry
 
 
 def _unchanged(entry: Line | None, line: bytes) -> Line | None:
@@ -387,32 +423,12 @@ def _fits(entry: Line, devices: int) -> bool:
     )
 
 
-def is_readable(entry: Line, header: Header) -> bool:
-    """Whether readers of a journal with this ``header`` find ``entry`` in it."""
-    try:
-        again = _decoded(_ENCODER.encode(entry))
-    except (ValueError, OverflowError, RecursionError):
-        return False
-    return again == entry and _fits(entry, len(header.devices))
-
-
 def _is_sound(line: bytes) -> bool:
     """Whether a line is unchanged, according to its checksum."""
     found = _CHECKSUM.search(line)
     if found is None:
         return True
     return zlib.crc32(line[: found.start()] + b"}") == int(found[1], 16)
-
-
-def _decoded(line: bytes) -> Line | None:
-    """Decodes a line; None if it is damaged."""
-    try:
-        entry: Line = _DECODER.decode(line)
-        if _may_have_long_numbers(line):
-            json.loads(line, parse_int=_within_64_bits, parse_float=_sensible)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return None
-    return entry
 
 
 def _may_have_long_numbers(line: bytes) -> bool:
@@ -449,62 +465,6 @@ def _refuse_newer(line: bytes, name: str) -> None:
         raise UsageError(
             f"{name} has schema {version}, newer than {SCHEMA_VERSION}: update cclmark"
         )
-
-
-def _fault(line: bytes) -> tuple[str, str]:
-    """Returns the error in a line of JSON, and its field; empty if it is not JSON."""
-    try:
-        _DECODER.decode(line)
-    except msgspec.ValidationError as error:
-        what, _, place = str(error).partition(" - at `")
-        return what[:1].lower() + what[1:], place.rstrip("`").removeprefix("$").removeprefix(".")
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        pass
-    return "", ""
-
-
-def _unknown_word(line: bytes) -> str:
-    """Returns the field and the word of an unchanged line that no enumeration has; else empty."""
-    what, field = _fault(line) if _is_sound(line) else ("", "")
-    found = _UNKNOWN_WORD.fullmatch(what)
-    return "" if found is None else f"{field.rpartition('.')[2]} {plain(found[1])[:_LONGEST_WORD]}"
-
-
-def _refuse_impossible(line: bytes, place: str) -> None:
-    """Raises UsageError if the line holds a number below its field's minimum."""
-    what, field = _fault(line)
-    found = _TOO_SMALL.fullmatch(what)
-    if found is not None:
-        raise UsageError(
-            f"{place}: {field} is less than {found[1]}: correct the line, or remove it"
-        )
-
-
-def _refuse_field(line: bytes, name: str) -> None:
-    """Raises UsageError if the line is a header except for one of its fields."""
-    try:
-        kind = _TYPED_DECODER.decode(line).type
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return
-    what, field = _fault(line)
-    if kind == "header" and what:
-        at = f"{field}: " if field else ""
-        raise UsageError(
-            f"{name}:1: the header is wrong: {at}{what}. Without it the journal cannot be used"
-        )
-
-
-def _refuse(line: bytes, name: str) -> NoReturn:
-    """Raises UsageError for a first line that is not a header."""
-    _refuse_field(line, name)
-    if not line.startswith(_HEADER):
-        raise UsageError(f"{name} is not a journal of cclmark: {_begins(line)}")
-    whole = line.rstrip().endswith(b"}")
-    raise UsageError(
-        f"{name}: its first line, the header, is "
-        + ("damaged" if whole else f"incomplete: cut off after {len(line)} bytes")
-        + ". Without it the journal cannot be used"
-    )
 
 
 def _begins(line: bytes) -> str:

@@ -9,8 +9,8 @@ from cclmark.errors import UsageError
 from cclmark.plan.islands import Island
 from cclmark.plan.items import Item
 from cclmark.plan.outline import Outline, differences
-from cclmark.results.journal import Journal
 from cclmark.results.item_results import Result
+from cclmark.results.journal import Journal
 from cclmark.results.schema import Settings
 
 MEASURED = ("ok", "wrong", "skipped")  # other cases are measured again

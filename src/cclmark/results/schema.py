@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
-
 import msgspec
 
 from cclmark.explain.paths import Route
-from cclmark.plan.counts import Count, Duration, Elapsed
+from cclmark.plan.counts import Count, Elapsed
 from cclmark.plan.islands import Island
-from cclmark.plan.items import Status
 from cclmark.plan.outline import Outline
-from cclmark.kinds.pieces.plan import Division
-from cclmark.plan.profiled import ProfiledOperation
 
 SCHEMA_VERSION = 4
-
-# Enumerations, see plan.items.
-if TYPE_CHECKING:
-    Owner: TypeAlias = str
-    Moment: TypeAlias = str
-    ObjectData: TypeAlias = str
-else:
-    Owner = Literal["library", "cclmark"]
-    Moment = Literal["", "before", "after"]
-    ObjectData = Literal["objects", "tensors"]
 
 
 class DeviceDescription(msgspec.Struct, omit_defaults=True):
@@ -477,26 +462,6 @@ class TransferSummary(msgspec.Struct, omit_defaults=True):
     half_width: float | None = None
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 class ProfileGroup(msgspec.Struct, omit_defaults=True):
     """A group of ranks that communicate: a communicator, or a process group of a framework.
 
@@ -635,8 +600,6 @@ class Profile(msgspec.Struct, tag="profile", omit_defaults=True):
         )
 
 
-
-
 class ProfiledChoice(msgspec.Struct, omit_defaults=True):
     """What the library chose for some of the calls of an operation. ``channels``: 0 if unknown."""
 
@@ -670,14 +633,6 @@ class ProfileFigures(msgspec.Struct, omit_defaults=True):
     compared: Count = 0
     last: Count = 0
     exposed_s: float | None = None
-
-
-
-
-
-
-
-
 
 
 class Footer(msgspec.Struct, tag="footer", omit_defaults=True):

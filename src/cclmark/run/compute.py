@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from cclmark import _engine as engine
-from cclmark.kinds.overlap.plan import Compute
+from cclmark.plan.computations import Compute
 from cclmark.plan.sizes import format_size
-from cclmark.kinds.overlap.plan import MATMUL
+from cclmark.plan.work_beside import MATMUL
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.reserved_buffers import free_on_all

@@ -12,7 +12,6 @@ from cclmark import _engine as engine
 from cclmark.plan.processors import format_processors
 from cclmark.rendezvous.messages import Hello
 from cclmark.results.host_processors import device_numa_node, processors_near
-from cclmark.results.item_results import KINDS
 from cclmark.results.schema import DeviceDescription, LibraryDescription
 from cclmark.run.measured_cases import MeasuredCases
 from cclmark.run.rank import Rank
@@ -70,7 +69,7 @@ class RankContext:
         for description in descriptions:
             description.processors = format_processors(os.sched_getaffinity(0))
         reach = []
-        if KINDS[self.job.kind].between_devices:
+        if self.rank.kind.between_devices:
             runtime, indices = self.job.runtime, self.job.every_index
             reach = [
                 (one, other)

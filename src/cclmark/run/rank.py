@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from array import array
 
+import msgspec
+
 from cclmark import _engine as engine
 from cclmark.rendezvous.board import Board
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Arrived, Failed, Job, Measured, Notice, Observed
-from cclmark.results.item_results import KINDS, Result
+from cclmark.results.item_results import Result
+from cclmark.results.kind import Kind
 from cclmark.results.schema import Condition
 from cclmark.trace.rank_trace import Stage
 
@@ -17,14 +20,15 @@ from cclmark.trace.rank_trace import Stage
 class Rank:
     """One rank of a run, for any kind of work.
 
-    ``planned``: the items of its job. ``case_index``: the index of the current case, -1 between
-    cases. ``rank_group``: all ranks. ``subgroup``: the ranks that measure the case, None if all do.
-    Agreement uses separate slots (run/all_or_none.py): ``agreement`` for all ranks,
+    ``kind``: of its job. ``planned``: the items. ``case_index``: the index of the current case, -1
+    between cases. ``rank_group``: all ranks. ``subgroup``: the ranks that measure the case, None if
+    all do. Agreement uses separate slots (run/all_or_none.py): ``agreement`` for all ranks,
     ``subgroup_agreement`` for the subgroup. ``counter``: the counter of operations on the board.
     """
 
-    def __init__(self, job: Job, client: Client) -> None:
+    def __init__(self, job: Job, client: Client, kind: Kind) -> None:
         self.job = job
+        self.kind = kind
         self.client = client
         self.client.send(Arrived(job.rank, job.token))
         self.rank_group = engine.RankGroup(
@@ -49,8 +53,8 @@ class Rank:
         self.phases_s: dict[str, float] = {}
         self._board = Board(job.board_fd, job.ranks)
         self.counter = engine.OperationCounter(job.board_fd, Board.counts_at(job.rank))
-        self.planned = job.planned()
-        self._items = KINDS[job.kind].items(self.planned, job.ranks)
+        self.planned = job.planned(kind.item)
+        self._items = kind.items(self.planned, job.ranks)
         self._phase = "start-up"
         self._since_s = time.monotonic()
         #: The phases that have ended, if the rank is traced, and the bytes of the current one.
@@ -144,7 +148,9 @@ class Rank:
 
     def report(self, result: Result) -> None:
         """Sends a result to the launcher."""
-        self.client.send(Measured(self.job.rank, self.job.token, result))
+        self.client.send(
+            Measured(self.job.rank, self.job.token, msgspec.Raw(msgspec.msgpack.encode(result)))
+        )
 
     def observe(self, condition: Condition) -> None:
         """Sends the condition of the device to the launcher."""

@@ -9,11 +9,8 @@ from contextlib import contextmanager
 from functools import partial
 
 from cclmark import _engine as engine
-from cclmark.kinds.experiment.plan import Trial
-from cclmark.plan.variants import COMMUNICATOR, REGISTRATION, Variant
-from cclmark.kinds.overlap.result import OverlapResult
-from cclmark.kinds.experiment.result import TrialResult
-from cclmark.results.item_results import VariedCase, VariedCaseResult
+from cclmark.plan.variants import COMMUNICATOR, REGISTRATION, Variant, VariedCase
+from cclmark.results.item_results import Result
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
 from cclmark.run.measured_libraries import OpenLibrary
@@ -21,7 +18,7 @@ from cclmark.run.opening import measure_each
 from cclmark.run.reserved_buffers import buffer_kind_of, free_on_all, reserve_for
 
 #: Measures the item with this index.
-Measure = Callable[[int], VariedCaseResult]
+Measure = Callable[[int], Result]
 
 
 def run_variants(
@@ -114,7 +111,7 @@ class _VariantRunner:
                 item = self._items[index]
                 rank.case_index = index
                 if item.case in too_large:
-                    result = _skipped(index, item, too_large[item.case])
+                    result = rank.kind.failed(index, item, "skipped", too_large[item.case])
                 else:
                     result = measure(index)
                 if job.rank == 0:
@@ -150,12 +147,6 @@ class _VariantRunner:
             explainer.run(index, self._items[index].case)
         if indices and variant.is_default:
             explainer.finish(self._items[indices[0]].case.ccl, communicator)
-
-
-def _skipped(index: int, item: VariedCase, reason: str) -> VariedCaseResult:
-    if isinstance(item, Trial):
-        return TrialResult(index, item, "skipped", reason)
-    return OverlapResult(index, item, "skipped", reason)
 
 
 @contextmanager

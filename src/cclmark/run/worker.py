@@ -1,7 +1,7 @@
 """One rank: opens its device, joins the communicator, measures the cases and reports results.
 
-Started by the launcher as ``python -m cclmark.run`` with its job on standard input, or by an mpirun
-with the file that contains the jobs of all ranks.
+Started by the launcher as ``python -m cclmark.rank_process`` with its job on standard input, or by
+an mpirun with the file that contains the jobs of all ranks.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from cclmark.plan.libraries import add_libraries
 from cclmark.rendezvous.client import Client
 from cclmark.rendezvous.messages import Failed, Finished, Job
 from cclmark.run.context import RankContext, keep_to
-from cclmark.run.kinds import runner_of
 from cclmark.run.rank import Rank
 from cclmark.run.rank_binding import RankBinding
 from cclmark.signals import STACK_SIGNAL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from threading import Thread
 
+    from cclmark.results.kind import Kind
     from cclmark.run.instruments import Instruments
 
 _LINGERING_S = 10.0
@@ -37,29 +38,38 @@ _TRACE_LINGER_MS = 120_000  # a trace may have 100 MB
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")  # set by mpiruns
 
 
-def _instruments(job: Job) -> Instruments:
+def _instruments(rank: Rank) -> Instruments:
     """The instruments of a rank that does not measure; the others do not import them."""
     from cclmark.run.instruments import Instruments
 
-    libraries = {item.ccl for item in job.planned()}
-    return Instruments(job.ranks, libraries, steps=job.traced_operations > 0)
+    libraries = {item.ccl for item in rank.planned}
+    return Instruments(rank.job.ranks, libraries, steps=rank.job.traced_operations > 0)
 
 
 class Worker:
     """The life of one rank."""
 
     def __init__(
-        self, job: Job, client: Client, loading: Thread | None, *, under_mpirun: bool
+        self,
+        job: Job,
+        client: Client,
+        loading: Thread | None,
+        kind: Kind,
+        *,
+        under_mpirun: bool,
     ) -> None:
-        """``loading``: a thread that loads the runtime of the device."""
+        """``loading``: a thread that loads the runtime of the device. ``kind``: of the job."""
         self.job = job
         self._loading = loading
+        self._kind = kind
         os.environ.update(job.environment)
         add_libraries(job.libraries)
         self._under_mpirun = under_mpirun
         self._binding = RankBinding(job)
-        self.rank = Rank(job, client)
-        self._instruments = _instruments(job) if job.explain or job.traced_operations else None
+        self.rank = Rank(job, client, kind)
+        self._instruments = (
+            _instruments(self.rank) if job.explain or job.traced_operations else None
+        )
 
     def run(self) -> None:
         """Opens the devices and does all the work of the rank. Raises the errors of every step."""
@@ -75,7 +85,8 @@ class Worker:
         devices = [engine.open_device(job.runtime, index) for index in job.device_indices]
         self._binding.bind_to_devices([device.info.pci_bus_id for device in devices])
         context = RankContext(self.rank, devices, self._binding, self._instruments)
-        runner_of(job.kind)(context)
+        assert self._kind.runner is not None
+        self._kind.runner()(context)
 
     def _wait_for_runtime(self) -> None:
         """Waits for the runtime, before variables are set: a driver reads them in its thread.
@@ -179,10 +190,10 @@ def _descends_from(ancestor: int) -> bool:
     return False
 
 
-def run_rank(jobs: str, loading: Thread | None) -> None:
+def run_rank(jobs: str, loading: Thread | None, kinds: Mapping[str, Kind]) -> None:
     """Runs the job of this rank: from the file ``jobs`` of an mpirun, or from standard input.
 
-    ``loading``: see Worker.
+    ``loading``: see Worker. ``kinds``: all by name.
 
     Exits without teardown, since vendors' exit handlers may hang.
     """
@@ -201,7 +212,7 @@ def run_rank(jobs: str, loading: Thread | None) -> None:
         _answer_with_stacks(job.stack_fd)
     client = Client(job)  # one for each rank: the server refuses a second one
     try:
-        worker = Worker(job, client, loading, under_mpirun=bool(jobs) or job.mpi)
+        worker = Worker(job, client, loading, kinds[job.kind], under_mpirun=bool(jobs) or job.mpi)
     except (engine.EngineError, MemoryError, OSError) as error:
         client.send(Failed(job.rank, job.token, "error", str(error), "start-up", -1))
         client.close()

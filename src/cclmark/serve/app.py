@@ -16,8 +16,8 @@ from starlette.types import ASGIApp
 
 from cclmark.errors import CclmarkError
 from cclmark.history.history_model import RunFilter, UnknownRunError
+from cclmark.history.lists import SHORT_ID
 from cclmark.history.store import History
-from cclmark.report.lists.history_lists import SHORT_ID
 from cclmark.serve.guard import AccessRules, Guard
 from cclmark.serve.journals import (
     EXPORTED,

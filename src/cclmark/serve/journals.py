@@ -7,20 +7,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import PurePath
 
-from cclmark.analysis.compare import Side
 from cclmark.analysis.run_noise import OwnNoiseOf
+from cclmark.compare.comparison_page import comparison_page
+from cclmark.compare.figures import Side
+from cclmark.compare.words import comparison_of, require_figures
+from cclmark.document.naming import Run
+from cclmark.document.page.page import Page, PageFacts, Section
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.errors import UsageError
 from cclmark.history.history_model import StoredRun
+from cclmark.history.lists import SHORT_ID
 from cclmark.history.store import History
 from cclmark.printable import plain
-from cclmark.document.naming import Run
 from cclmark.report.exports.exports import EXPORTS
-from cclmark.report.held_together import comparison_of, require_figures
-from cclmark.report.lists.history_lists import SHORT_ID
-from cclmark.report.page.comparison_page import comparison_page
-from cclmark.document.page.page import Page, PageFacts, Section
 from cclmark.report.page.run_page import page_of
-from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.results.journal import Journal
 from cclmark.serve.parameters import address
 from cclmark.serve.references import Load

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from cclmark.history.history_model import StoredRun
+from cclmark.history.lists import MOST_MEASURED, SHORT_ID, started_of
 from cclmark.history.store import History
 from cclmark.printable import plain
-from cclmark.report.lists.history_lists import MOST_MEASURED, SHORT_ID, started_of
 from cclmark.serve.pages import html
 from cclmark.serve.parameters import MOST_TOGETHER, address, filter_by
 

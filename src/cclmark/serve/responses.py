@@ -6,8 +6,8 @@ from http import HTTPStatus
 
 from starlette.responses import HTMLResponse, Response
 
-from cclmark.printable import plain
 from cclmark.document.page.page import Page, policy_of, render
+from cclmark.printable import plain
 from cclmark.serve.pages import html
 
 

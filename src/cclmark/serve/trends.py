@@ -8,25 +8,26 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from cclmark.analysis.change import Change
+from cclmark.document.text import format_time_us
 from cclmark.history.history_model import StoredRun
-from cclmark.history.store import History
-from cclmark.history.trend import Trend
-from cclmark.printable import plain
-from cclmark.report.lists.history_lists import SHORT_ID, started_of
-from cclmark.report.lists.trend_lines import (
+from cclmark.history.lists import (
     MOST_LINES,
+    SHORT_ID,
     Trends,
     TrendStep,
     context_of,
     course_of,
     in_order,
     mark_of,
+    started_of,
     tally_of,
     title_of,
+    trends_of,
     verdict_of,
 )
-from cclmark.report.lists.trend_steps import trends_of
-from cclmark.document.text import format_time_us
+from cclmark.history.store import History
+from cclmark.history.trend import Trend
+from cclmark.printable import plain
 from cclmark.serve.pages import html
 from cclmark.serve.parameters import address, filter_by
 

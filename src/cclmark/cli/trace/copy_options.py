@@ -10,7 +10,7 @@ import click
 
 from cclmark.cli.numbers import WholeNumber
 from cclmark.cli.options import METHOD, OPERATION, changed, option
-from cclmark.cli.p2p.transfer_options import TransferFlags
+from cclmark.cli.p2p.command import TransferFlags
 
 _OF_P2P = TransferFlags.__dataclass_fields__
 

@@ -7,6 +7,7 @@ import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 
 from cclmark.document.chart_model import Chart
 
@@ -15,14 +16,17 @@ _LONG = 24  # characters of a cell
 
 PageValue = Mapping[str, "PageValue"] | Sequence["PageValue"] | str | int | float | bool | None
 
+
 # Characters that could end a script element, begin a comment or another script in it, end a line of
 # JavaScript, or change the display of the page's source: control characters, marks of text
 # direction.
-_HARMLESS = {
-    code: f"\\u{code:04x}"
-    for code in range(0x7F, 0x10000)
-    if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")
-} | {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
+@cache
+def _harmless() -> dict[int, str]:
+    return {
+        code: f"\\u{code:04x}"
+        for code in range(0x7F, 0x10000)
+        if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")
+    } | {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
 class Encoder:
@@ -81,4 +85,4 @@ def shortened(value: float) -> float | int | None:
 def for_script(value: PageValue) -> str:
     """Encodes JSON that is safe in a script element, whatever strings it contains."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "backslashreplace").decode().translate(_HARMLESS)
+    return text.encode("utf-8", "backslashreplace").decode().translate(_harmless())

@@ -14,16 +14,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-import jinja2
-from markupsafe import Markup, escape
-
-from cclmark.errors import MissingError
 from cclmark.document.chart_model import Chart
 from cclmark.document.insight_words import Insight
 from cclmark.document.page.diagram import Diagram
 from cclmark.document.page.encode import Encoder, PageValue, for_script
 from cclmark.document.page.stage_bars import StageBars
+from cclmark.errors import MissingError
+
+if TYPE_CHECKING:
+    import jinja2
+    from markupsafe import Markup
 
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -138,6 +140,8 @@ def plotly_script() -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
+    import jinja2  # takes as long as all other imports of a command that prints a table
+
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
@@ -151,6 +155,8 @@ def _environment() -> jinja2.Environment:
 
 def _coded(text: str) -> Markup:
     """Escapes the text for HTML; parts between backticks become code."""
+    from markupsafe import Markup, escape
+
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 

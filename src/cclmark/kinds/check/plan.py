@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.plan.items import CHECK
+
+CHECK = "check"
 
 CHECKS: dict[str, str] = {
     "all_reduce_sum": "all_reduce, sum",

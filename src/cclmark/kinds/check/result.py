@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
 import msgspec
-from cclmark.kinds.check.plan import (Check)
-from cclmark.plan.counts import (Count)
-from cclmark.plan.items import (Status)
-from cclmark.results.item_results import (ItemResult, failed)
+
+from cclmark.kinds.check.plan import Check
+from cclmark.plan.counts import Count
+from cclmark.plan.items import Status
+from cclmark.results.item_results import ItemResult
+
+# Enumerations for msgspec, texts for the type checker: see plan.items.
+if TYPE_CHECKING:
+    Moment: TypeAlias = str
+else:
+    Moment = Literal["", "before", "after"]
 
 
 class CheckedValue(msgspec.Struct):

@@ -8,9 +8,11 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.counts import Count
-from cclmark.plan.items import EXPERIMENT, Item, Value
+from cclmark.plan.items import Item, Value
 from cclmark.plan.of_case import OfCase
 from cclmark.plan.variants import Variant
+
+EXPERIMENT = "experiment"
 
 SEARCH, PROOF = "search", "proof"
 

@@ -8,6 +8,16 @@ from itertools import compress
 from operator import attrgetter
 from typing import cast
 
+from cclmark.document.blocks import Document, Finding, RunContent, Table
+from cclmark.document.case_fields import case_fields, case_labels
+from cclmark.document.columns import Cell, ColumnKind
+from cclmark.document.fields import Field, Fields
+from cclmark.document.insight_words import amount, listed
+from cclmark.document.naming import Run
+from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.remarks import ending
+from cclmark.document.report_kind import ReportKind, RunLabels
+from cclmark.document.text import counted, ranks_text
 from cclmark.kinds.memory.figures import (
     ALLOCATED,
     GIVEN_BACK,
@@ -24,26 +34,14 @@ from cclmark.kinds.memory.figures import (
     taken_by_library,
     taken_in,
 )
+from cclmark.kinds.memory.result import MemoryBuffer, MemoryResult, MemoryStage
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.plan.ranges import in_ranges
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.document.naming import Run
-from cclmark.document.columns import Cell, ColumnKind
-from cclmark.document.blocks import Document, Finding, RunContent, Table
-from cclmark.document.case_fields import case_fields
-from cclmark.document.fields import Field, Fields
-from cclmark.document.openmetrics import Metric, Series, labels_of
-from cclmark.document.insight_words import amount, listed
-from cclmark.report.kinds.case_labels import case_labels
-from cclmark.document.kind import ReportKind, RunLabels
-from cclmark.document.remarks import ending
-from cclmark.document.text import counted, ranks_text
 from cclmark.results.journal import Journal
-from cclmark.kinds.memory.result import MemoryResult
 from cclmark.results.schema import Header
-from cclmark.kinds.memory.result import MemoryBuffer, MemoryStage
 
 _PAGES_NOTE = (
     "Host memory of a process: RSS counts every resident page in full, PSS divides a page by the "
@@ -554,12 +552,12 @@ def _of_others(results: Sequence[MemoryResult], header: Header) -> list[str]:
 
 def _titled(runs: Sequence[Run]) -> str:
     """The operations whose memory was read."""
-    results = [result for run in runs for result in run.journal.memories]
+    results = [result for run in runs for result in run.journal.of(MemoryResult)]
     return f"memory of {', '.join(dict.fromkeys(one.memory.case.operation for one in results))}"
 
 
 def _counted(journal: Journal) -> str:
-    cases = {result.memory.case for result in journal.memories}
+    cases = {result.memory.case for result in journal.of(MemoryResult)}
     operations = sorted({case.operation for case in cases})
     return f"memory of {amount(len(cases), 'case')} of {listed(operations)}"
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cclmark.kinds.memory.result import MemoryBuffer, MemoryResult, MemoryStage
 from cclmark.plan.library_settings import find_setting
-from cclmark.kinds.memory.result import MemoryResult
 from cclmark.results.schema import DeviceDescription
-from cclmark.kinds.memory.result import MemoryBuffer, MemoryStage
 
 GIVEN_BACK = "communicator destroyed"
 ALLOCATED = "buffers allocated"

@@ -9,8 +9,9 @@ import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.counts import Count
-from cclmark.plan.items import MEMORY
 from cclmark.plan.of_case import OfCase
+
+MEMORY = "memory"
 
 
 class RankMemory(msgspec.Struct, OfCase, frozen=True):

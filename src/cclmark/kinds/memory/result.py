@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
 import msgspec
-from cclmark.kinds.memory.plan import (RankMemory)
-from cclmark.plan.counts import (Count)
-from cclmark.plan.items import (Status)
-from cclmark.results.item_results import (ItemResult)
-from cclmark.results.schema import (Verification)
+
+from cclmark.kinds.memory.plan import RankMemory
+from cclmark.plan.counts import Count
+from cclmark.plan.items import Status
+from cclmark.results.item_results import ItemResult
+from cclmark.results.schema import Verification
+
+# Enumerations for msgspec, texts for the type checker: see plan.items.
+if TYPE_CHECKING:
+    Owner: TypeAlias = str
+else:
+    Owner = Literal["library", "cclmark"]
 
 
 class MemoryReading(msgspec.Struct, omit_defaults=True):

@@ -16,8 +16,9 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.plan.counts import AtLeastOne, Count
-from cclmark.plan.items import OBJECTS
 from cclmark.plan.sizes import format_size
+
+OBJECTS = "objects"
 
 BYTES, NUMBERS, FLAG = "bytes", "numbers", "flag"
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
 import msgspec
-from cclmark.kinds.objects.plan import (ObjectCall)
-from cclmark.plan.counts import (Count, Duration)
-from cclmark.plan.items import (Status)
-from cclmark.results.item_results import (ItemResult, have_length)
+
+from cclmark.kinds.objects.plan import ObjectCall
+from cclmark.plan.counts import Count, Duration
+from cclmark.plan.items import Status
+from cclmark.results.item_results import ItemResult, have_length
+
+# Enumerations for msgspec, texts for the type checker: see plan.items.
+if TYPE_CHECKING:
+    ObjectData: TypeAlias = str
+else:
+    ObjectData = Literal["objects", "tensors"]
 
 
 class ObjectTimes(msgspec.Struct):

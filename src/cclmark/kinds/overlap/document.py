@@ -6,23 +6,47 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import cast
 
-from cclmark.analysis.overlap_summaries import OverlapSummary, SlowDown, summaries_of
+from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
-from cclmark.kinds.overlap.plan import MATMUL
-from cclmark.printable import plain
-from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
-from cclmark.document.naming import Run
 from cclmark.document.blocks import Block, Document, Facts, Finding, RunContent, Table
 from cclmark.document.case_fields import CASE_LABELS, case_fields, explained_fields
+from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
-from cclmark.document.kind import ReportKind
-from cclmark.document.slow_downs import ratio_text, size_text, slow_down_text
+from cclmark.document.naming import Run
+from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import BYTES_PER_GB, counted, format_time_us
+from cclmark.kinds.overlap.figures import OverlapSummary, SlowDown, summaries_of
+from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
+from cclmark.plan.work_beside import MATMUL
+from cclmark.printable import plain
 from cclmark.results.journal import Journal
-from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.results.schema import Header
-from cclmark.kinds.overlap.result import OverlapFigures
+
+
+def size_text(case: Case) -> str:
+    """The size of a case: ``1 MiB``."""
+    return format_size(case.size_bytes) if moves_data(case.operation) else "-"
+
+
+def slow_down_text(slow_down: SlowDown | None) -> str:
+    """The slow-down with its interval: ``1.18 (1.16 to 1.20)``."""
+    if slow_down is None:
+        return "-"
+    if slow_down.estimate is None:
+        return f"{slow_down.ratio:.3f}"
+    return ratio_text(slow_down.estimate)
+
+
+def ratio_text(estimate: RatioEstimate | None) -> str:
+    """A ratio with its interval: ``1.18 (1.16 to 1.20)``."""
+    if estimate is None:
+        return "-"
+    return f"{estimate.ratio:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+
 
 _PERCENT = 100
 _TERA = 1e12
@@ -468,7 +492,7 @@ def _headline(run: Run) -> str:
     """The slow-downs of the largest message by default; empty if it was not measured."""
     known = [
         one
-        for one in summaries_of(run.journal.overlaps)
+        for one in summaries_of(run.journal.of(OverlapResult))
         if one.variant.is_default and one.communication is not None
     ]
     return _sentence(max(known, key=lambda one: one.case.size_bytes)) if known else ""
@@ -476,14 +500,14 @@ def _headline(run: Run) -> str:
 
 def _titled(runs: Sequence[Run]) -> str:
     """The operations and the work beside them."""
-    results = [result for run in runs for result in run.journal.overlaps]
+    results = [result for run in runs for result in run.journal.of(OverlapResult)]
     operations = dict.fromkeys(one.overlap.case.operation for one in results)
     works = dict.fromkeys(one.overlap.compute.describe() for one in results)
     return f"{', '.join(operations)} beside {' and '.join(works)}"
 
 
 def _counted(journal: Journal) -> str:
-    variants = {result.overlap.variant for result in journal.overlaps}
+    variants = {result.overlap.variant for result in journal.of(OverlapResult)}
     return f"{amount(len(journal.results), 'overlap')} of {amount(len(variants), 'variant')}"
 
 

@@ -2,57 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
-from cclmark.plan.cases import (Case)
-from cclmark.plan.counts import (Count)
-from cclmark.plan.items import (Item, OVERLAP, Value)
-from cclmark.plan.of_case import (OfCase)
-from cclmark.plan.sizes import (format_size)
-from cclmark.plan.variants import (Variant)
-from collections.abc import (Mapping, Sequence)
-from typing import (Literal, TYPE_CHECKING, TypeAlias)
 
+from cclmark.plan.cases import Case
+from cclmark.plan.computations import Compute
+from cclmark.plan.counts import Count
+from cclmark.plan.items import Item, Value
+from cclmark.plan.of_case import OfCase
+from cclmark.plan.variants import Variant
 
-#: Chosen by measuring, so that the communication takes as long as in the program.
-FIT = "fit"
-#: Memory traffic beside the calls that took longer in the program than alone.
-OF_PROFILE = "profile"
-#: The product of two square matrices; the triad of the STREAM benchmark; nothing.
-MATMUL, TRIAD, NO_COMPUTE = "matmul", "memory", "none"
-
-# Enumerations for msgspec, texts for the type checker: see plan.items.
-if TYPE_CHECKING:
-    Work: TypeAlias = str
-else:
-    Work = Literal[MATMUL, TRIAD]
-
-
-_TRIAD_ARRAYS = 3
-
-
-class Compute(msgspec.Struct, frozen=True):
-    """The work beside a collective.
-
-    ``name``: MATMUL, the product of two square matrices, or TRIAD, the triad of the STREAM
-    benchmark. ``extent``: the number of rows of the matrices, or the size of each array in bytes.
-    """
-
-    name: Work
-    dtype: str
-    extent: Count
-
-    @property
-    def work(self) -> float:
-        """The floating-point operations of one operation, or the bytes that it moves."""
-        if self.name == MATMUL:
-            return 2.0 * self.extent**3
-        return float(_TRIAD_ARRAYS * self.extent)
-
-    def describe(self) -> str:
-        """The compute in words: ``matmul 8192 x 8192 x 8192 bfloat16``."""
-        if self.name == MATMUL:
-            return f"matmul {' x '.join([str(self.extent)] * 3)} {self.dtype}"
-        return f"triad on arrays of {format_size(self.extent)}"
+OVERLAP = "overlap"
 
 
 class Overlap(msgspec.Struct, OfCase, frozen=True):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import msgspec
-from cclmark.kinds.experiment.result import (TrialResult)
-from cclmark.kinds.overlap.plan import (Overlap)
-from cclmark.plan.counts import (Count, Duration)
-from cclmark.plan.items import (Status)
-from cclmark.results.item_results import (ExplainedResult, are_of_ranks)
-from cclmark.results.schema import (Explanation, Verification, WrongOutput)
+
+from cclmark.kinds.overlap.plan import Overlap
+from cclmark.plan.counts import Count, Duration
+from cclmark.plan.items import Status
+from cclmark.results.item_results import ExplainedResult, are_of_ranks
+from cclmark.results.schema import Explanation, Verification, WrongOutput
 
 
 class OverlapTimes(msgspec.Struct):

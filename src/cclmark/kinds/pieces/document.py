@@ -6,26 +6,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple, cast
 
+from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
+from cclmark.document.case_columns import method_cell
+from cclmark.document.case_fields import case_fields, case_labels, summary_fields
+from cclmark.document.chart_model import ChartCurve, Lines, key_of
+from cclmark.document.columns import Cell
+from cclmark.document.fields import Field, Fields
+from cclmark.document.insight_words import amount
+from cclmark.document.naming import Run
+from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.report_kind import ReportKind, RunLabels
+from cclmark.document.text import BYTES_PER_GB, format_time_us, half_width_text
+from cclmark.kinds.pieces.plan import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
+from cclmark.kinds.pieces.result import PieceResult, PieceRow
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES
-from cclmark.kinds.pieces.plan import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.document.chart_model import ChartCurve, Lines, key_of
-from cclmark.document.naming import Run
-from cclmark.document.columns import Cell
-from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
-from cclmark.document.case_fields import case_fields, summary_fields
-from cclmark.document.fields import Field, Fields
-from cclmark.document.openmetrics import Metric, Series, labels_of
-from cclmark.document.insight_words import amount
-from cclmark.report.kinds.case_columns import method_cell
-from cclmark.report.kinds.case_labels import case_labels
-from cclmark.document.kind import ReportKind, RunLabels
-from cclmark.document.text import BYTES_PER_GB, format_time_us, half_width_text
-from cclmark.kinds.pieces.result import PieceResult
 from cclmark.results.schema import Header
-from cclmark.kinds.pieces.result import PieceRow
 
 _HEAD = ("pieces", "as", "each", "time µs", "±%", "algbw", "busbw", "ratio (95 %)", "wrong")
 _SIDES = "><>>>>>>>"
@@ -344,7 +342,7 @@ def _name(pieces: int, form: str) -> str:
 
 def _headline(run: Run) -> str:
     """The first ratio of the largest message; empty without figures."""
-    results = run.journal.pieces
+    results = run.journal.of(PieceResult)
     known = [one for one in results if sentences_of(one, results)]
     if not known:
         return ""
@@ -353,7 +351,7 @@ def _headline(run: Run) -> str:
 
 def _titled(runs: Sequence[Run]) -> str:
     """The operations."""
-    results = [result for run in runs for result in run.journal.pieces]
+    results = [result for run in runs for result in run.journal.of(PieceResult)]
     return f"{', '.join(dict.fromkeys(one.pieces.case.operation for one in results))} in pieces"
 
 

@@ -16,10 +16,12 @@ import msgspec
 from cclmark.errors import UsageError
 from cclmark.plan.cases import Case
 from cclmark.plan.counts import AtLeastOne
-from cclmark.plan.items import PIECES, Item, Value
+from cclmark.plan.items import Item, Value
 from cclmark.plan.of_case import OfCase
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS
 from cclmark.plan.sizes import format_size
+
+PIECES = "pieces"
 
 ONE, SEPARATE, GROUPED, BUCKETS = "one", "separate", "grouped", "buckets"
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import msgspec
-from cclmark.kinds.pieces.plan import (Division, PieceCase)
-from cclmark.plan.counts import (Count)
-from cclmark.plan.items import (Status)
-from cclmark.results.item_results import (ItemResult, are_of_ranks)
-from cclmark.results.schema import (Samples, Summary, Verification)
+
+from cclmark.kinds.pieces.plan import Division, PieceCase
+from cclmark.plan.counts import Count
+from cclmark.plan.items import Status
+from cclmark.results.item_results import ItemResult, are_of_ranks
+from cclmark.results.schema import Samples, Summary, Verification
 
 
 class PieceRow(msgspec.Struct, omit_defaults=True):

@@ -9,6 +9,13 @@ from typing import cast
 from cclmark.analysis.ratio import LEAST_RUNS
 from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import slowest_of
+from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
+from cclmark.document.fields import Field, Fields
+from cclmark.document.insight_words import amount
+from cclmark.document.naming import Run
+from cclmark.document.report_kind import ReportKind
+from cclmark.document.text import TWO_ROUNDS, counted
+from cclmark.kinds.replay.choices import DROP, FITTED, FIXED, KEEP, LARGE_ERROR, NEAREST
 from cclmark.kinds.replay.figures import (
     ReplaySummary,
     communication_of,
@@ -17,20 +24,13 @@ from cclmark.kinds.replay.figures import (
     summaries_of_replays,
     way_of,
 )
-from cclmark.kinds.replay.references import reference_lines
-from cclmark.kinds.replay.plan import DROP, FITTED, FIXED, KEEP, LARGE_ERROR, NEAREST
 from cclmark.kinds.replay.plan import OriginalStep, Replay
+from cclmark.kinds.replay.references import reference_lines
+from cclmark.kinds.replay.result import ReplayResult
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import LIBRARY
 from cclmark.printable import plain
-from cclmark.document.naming import Run
-from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
-from cclmark.document.fields import Field, Fields
-from cclmark.document.insight_words import amount
-from cclmark.document.kind import ReportKind
-from cclmark.document.text import TWO_ROUNDS, counted
 from cclmark.results.journal import Journal
-from cclmark.kinds.replay.result import ReplayResult
 from cclmark.results.schema import Header
 
 _MS_PER_S = 1e3
@@ -461,7 +461,7 @@ def outcome_of_replays(results: Sequence[ReplayResult]) -> str:
 
 def _headline(run: Run) -> str:
     """The communication of the default; empty if it was not measured."""
-    summaries = summaries_of_replays(run.journal.replays)
+    summaries = summaries_of_replays(run.journal.of(ReplayResult))
     if not summaries or summaries[0].communication_s is None:
         return ""
     one = summaries[0]
@@ -473,12 +473,12 @@ def _headline(run: Run) -> str:
 
 def _titled(runs: Sequence[Run]) -> str:
     """The names of the programs."""
-    results = [result for run in runs for result in run.journal.replays]
+    results = [result for run in runs for result in run.journal.of(ReplayResult)]
     return f"replay of {', '.join(dict.fromkeys(one.replay.program for one in results))}"
 
 
 def _counted(journal: Journal) -> str:
-    variants = {result.replay.variant for result in journal.replays}
+    variants = {result.replay.variant for result in journal.of(ReplayResult)}
     return f"{amount(len(journal.results), 'replay')} of {amount(len(variants), 'variant')}"
 
 

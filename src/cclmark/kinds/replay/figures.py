@@ -11,12 +11,11 @@ from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
 from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import slowest_of
-from cclmark.kinds.overlap.plan import Compute
-from cclmark.kinds.replay.plan import DROP
+from cclmark.kinds.replay.choices import DROP
 from cclmark.kinds.replay.plan import Replay
+from cclmark.kinds.replay.result import ReplayedOperation, ReplayResult
+from cclmark.plan.computations import Compute
 from cclmark.plan.variants import Variant
-from cclmark.kinds.replay.result import ReplayResult
-from cclmark.kinds.replay.result import ReplayedOperation
 
 _LEAST_ROUNDS = 2
 # Of a step, in which the host enqueues calls. A device begins up to 20 ms after the host.

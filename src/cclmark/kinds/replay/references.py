@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.text import counted
 from cclmark.kinds.replay.figures import ReplaySummary
+from cclmark.kinds.replay.result import ReplayedOperation
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import OPERATIONS, info_of
 from cclmark.references.match import Match
-from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.document.text import counted
 from cclmark.results.schema import Header, Summary
-from cclmark.kinds.replay.result import ReplayedOperation
 
 _MS_PER_S = 1e3
 _MOST_NAMES = 2

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import msgspec
-from cclmark.kinds.experiment.result import (TrialResult)
-from cclmark.kinds.replay.plan import (Replay)
-from cclmark.plan.counts import (Count, Elapsed)
-from cclmark.plan.items import (Status)
-from cclmark.plan.profiled import (ProfiledOperation)
-from cclmark.results.item_results import (ItemResult, are_equally_long, are_of_ranks)
-from cclmark.results.schema import (Verification)
-from itertools import (chain)
+
+from cclmark.kinds.replay.plan import Replay
+from cclmark.plan.counts import Count, Elapsed
+from cclmark.plan.items import Status
+from cclmark.plan.profiled import ProfiledOperation
+from cclmark.results.item_results import ItemResult, are_equally_long, are_of_ranks
+from cclmark.results.schema import Verification
 
 
 class ReplayedOperation(msgspec.Struct):

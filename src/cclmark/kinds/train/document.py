@@ -7,22 +7,30 @@ from typing import cast
 
 from cclmark.analysis.statistics import median_interval
 from cclmark.analysis.steps import StepRun, slowest_of
-from cclmark.kinds.train.figures import RoundFigures, TrainingSummary, figures_of, summaries_of
-from cclmark.plan.sizes import format_size
-from cclmark.kinds.train.plan import COMPILABLE, DDP, EXPERT, MIXED, PARALLELISMS, PIPELINE, ZERO1
-from cclmark.kinds.train.plan import Training
-from cclmark.plan.variants import LIBRARY
-from cclmark.printable import plain
-from cclmark.document.chart_model import ChartCurve, Lines
-from cclmark.document.naming import Run
 from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
+from cclmark.document.chart_model import ChartCurve, Lines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
-from cclmark.document.kind import ReportKind
+from cclmark.document.naming import Run
+from cclmark.document.report_kind import ReportKind
 from cclmark.document.step_words import PARTS, STEP, interval_text, ms_text, part_texts
 from cclmark.document.text import TWO_ROUNDS
-from cclmark.results.journal import Journal
+from cclmark.kinds.train.choices import (
+    COMPILABLE,
+    DDP,
+    EXPERT,
+    MIXED,
+    PARALLELISMS,
+    PIPELINE,
+    ZERO1,
+)
+from cclmark.kinds.train.figures import RoundFigures, TrainingSummary, figures_of, summaries_of
+from cclmark.kinds.train.plan import Training
 from cclmark.kinds.train.result import TrainingResult
+from cclmark.plan.sizes import format_size
+from cclmark.plan.variants import LIBRARY
+from cclmark.printable import plain
+from cclmark.results.journal import Journal
 from cclmark.results.schema import DeviceDescription, Header
 
 _LONGEST_NAME = 48
@@ -459,7 +467,7 @@ def outcome_line(results: Sequence[TrainingResult]) -> str:
 
 def headline_of_trainings(run: Run) -> str:
     """The rate of the default; empty if it was not measured."""
-    summaries = summaries_of(run.journal.trainings, run.journal.header.devices)
+    summaries = summaries_of(run.journal.of(TrainingResult), run.journal.header.devices)
     if not summaries or summaries[0].figures.step_s is None:
         return ""
     one = summaries[0]
@@ -478,18 +486,18 @@ def _work(one: Training) -> str:
 
 def _titled(runs: Sequence[Run]) -> str:
     """The models and their parallelism."""
-    results = [result for run in runs for result in run.journal.trainings]
+    results = [result for run in runs for result in run.journal.of(TrainingResult)]
     return f"training of {', '.join(dict.fromkeys(_work(one.training) for one in results))}"
 
 
 def _counted(journal: Journal) -> str:
-    variants = {result.training.variant for result in journal.trainings}
+    variants = {result.training.variant for result in journal.of(TrainingResult)}
     return f"{amount(len(journal.results), 'training')} of {amount(len(variants), 'variant')}"
 
 
 def _step_runs(journal: Journal) -> list[StepRun]:
     """The steps of each variant."""
-    summaries = summaries_of(journal.trainings, journal.header.devices)
+    summaries = summaries_of(journal.of(TrainingResult), journal.header.devices)
     return [
         StepRun(
             variant=name_of(one) if len(summaries) > 1 else "",

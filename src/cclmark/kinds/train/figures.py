@@ -7,19 +7,82 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.paired import paired_ratio
-from cclmark.analysis.peaks import total_peak
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
 from cclmark.analysis.statistics import median, median_interval
 from cclmark.analysis.steps import StepFigures, limiting_rank, slowest_of
-from cclmark.kinds.train.plan import PRODUCT_BYTES
+from cclmark.kinds.train.choices import PRODUCT_BYTES
 from cclmark.kinds.train.plan import Training
-from cclmark.plan.variants import Variant
 from cclmark.kinds.train.result import TrainingResult
+from cclmark.plan.variants import Variant
 from cclmark.results.schema import DeviceDescription
+
+_TERA = 1e12
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The dense bfloat16 peak of devices whose name contains all ``words``, in FLOP/s."""
+
+    words: tuple[str, ...]
+    operations_per_s: float
+    source: str
+
+
+def _peak(words: str, teraflops: float, source: str) -> Peak:
+    return Peak(tuple(words.split()), teraflops * _TERA, source)
+
+
+_H100 = "NVIDIA H100 datasheet, half of the rate with sparsity"
+_H200 = "NVIDIA H200 datasheet, half of the rate with sparsity"
+
+#: The first entry that fits counts: more specific names come first.
+PEAKS = (
+    _peak("H100 PCIe", 756, _H100),
+    _peak("H100 NVL", 835.5, _H100),
+    _peak("H100", 989.4, _H100),
+    _peak("H200 NVL", 835.5, _H200),
+    _peak("H200", 989.4, _H200),
+    _peak("H800 PCIe", 756, "as H100 PCIe"),
+    _peak("H800", 989.4, "as H100 SXM"),
+    _peak("H20", 148, "NVIDIA H20 specification"),
+    _peak("GB200", 2500, "NVIDIA GB200 NVL72 datasheet, per GPU, half of the rate with sparsity"),
+    _peak("B200", 2250, "NVIDIA HGX B200 datasheet, half of the rate with sparsity"),
+    _peak("A100", 312, "NVIDIA A100 datasheet"),
+    _peak("A800", 312, "as A100"),
+    _peak("L40S", 362.05, "NVIDIA L40S datasheet, half of the rate with sparsity"),
+    _peak("A40", 149.7, "NVIDIA A40 datasheet"),
+    _peak("A10G", 70, "AWS G5 documentation"),
+    _peak("A10", 125, "NVIDIA A10 datasheet"),
+)
+
+
+def peak_of(name: str) -> Peak | None:
+    """The peak of a device by its name, None if it is unknown."""
+    words = name.replace("-", " ").split()
+    if "MIG" in words:  # a part of a device
+        return None
+    return next((peak for peak in PEAKS if all(word in words for word in peak.words)), None)
+
+
+def total_peak(names: Iterable[str]) -> tuple[float | None, str]:
+    """The sum of the peaks of devices with its sources, or None with the reason."""
+    total = 0.0
+    names = list(names)
+    if not names:
+        return None, "the devices are unknown"
+    sources: dict[str, None] = {}
+    for name in names:
+        peak = peak_of(name)
+        if peak is None:
+            return None, f"the peak rate of {name} is unknown; --peak TFLOPS sets it"
+        total += peak.operations_per_s
+        sources[f"{name}: {peak.operations_per_s / _TERA:g} TFLOP/s ({peak.source})"] = None
+    return total, ", ".join(sources)
+
 
 _LEAST_ROUNDS = 2
 _PEAK_DTYPE = "bfloat16"
-_TERA = 1e12
+_TERA_of_figures = 1e12
 
 
 @dataclass(frozen=True)
@@ -274,7 +337,10 @@ def _share_of_peak(
 ) -> tuple[float | None, str]:
     if training.peak_flops:
         share = training.operations / step_s / (training.peak_flops * training.ranks)
-        return share, f"{training.peak_flops / _TERA:g} TFLOP/s for each device (given by --peak)"
+        return (
+            share,
+            f"{training.peak_flops / _TERA_of_figures:g} TFLOP/s for each device (given by --peak)",
+        )
     if PRODUCT_BYTES.get(training.dtype) != PRODUCT_BYTES[_PEAK_DTYPE]:
         return (
             None,

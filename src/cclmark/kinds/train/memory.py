@@ -1,23 +1,37 @@
 """The memory that a training requires at least.
 
 Parameters, gradients and the state of the optimizer are exact. Activations are what autograd keeps
-for the backward pass of this implementation (run/training/transformer.py) with fused kernels of
-attention and norms; workspaces and fragmentation come on top. So a training that does not fit by
-this estimate is impossible, and one that fits may still run out of memory.
+for the backward pass of this implementation (torch/transformer.py) with fused kernels of attention
+and norms; workspaces and fragmentation come on top. So a training that does not fit by this
+estimate is impossible, and one that fits may still run out of memory.
 """
 
 from __future__ import annotations
 
 import math
-import msgspec
-from cclmark.errors import (UsageError)
-from cclmark.kinds.train.plan import (ADAMW, DDP, DTYPES, EXPERT, FSDP, MIXED, NONE, PIPELINE, PRODUCT_BYTES, TENSOR, Training, ZERO1, check_training)
-from cclmark.plan.models import (GPT, Model)
-from cclmark.plan.sizes import (format_size)
-from collections.abc import (Callable, Iterator, Sequence)
-from dataclasses import (dataclass, replace)
-from functools import (partial)
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
+import msgspec
+
+from cclmark.errors import UsageError
+from cclmark.kinds.train.choices import (
+    ADAMW,
+    DDP,
+    DTYPES,
+    EXPERT,
+    FSDP,
+    MIXED,
+    NONE,
+    PIPELINE,
+    PRODUCT_BYTES,
+    TENSOR,
+    ZERO1,
+)
+from cclmark.kinds.train.plan import Training, check_training
+from cclmark.plan.models import GPT, Model
+from cclmark.plan.sizes import format_size
 
 _FLOAT_BYTES = 4
 
@@ -89,7 +103,7 @@ def _moments(one: Training) -> list[MemoryNeed]:
 
 def _moments_of_shards(one: Training) -> list[MemoryNeed]:
     """Of FSDP, whose units are the layers, the embedding and the output head with the last norm; a
-    tied output head makes one unit of both ends, see run/training/sharded.py.
+    tied output head makes one unit of both ends, see kinds/train/torch/sharded.py.
     """
     model, tokens = one.model, one.batch * one.sequence
     product_bytes = PRODUCT_BYTES[one.dtype]

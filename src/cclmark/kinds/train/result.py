@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
-from cclmark.kinds.experiment.result import (TrialResult)
-from cclmark.kinds.train.plan import (Training)
-from cclmark.plan.counts import (Count, Duration)
-from cclmark.plan.items import (Status)
-from cclmark.results.item_results import (ItemResult, are_equally_long, have_length)
-from collections.abc import (Sequence)
+
+from cclmark.kinds.train.plan import Training
+from cclmark.plan.counts import Count, Duration
+from cclmark.plan.items import Status
+from cclmark.results.item_results import ItemResult, are_equally_long, have_length
 
 
 class StepTimeline(msgspec.Struct, omit_defaults=True):

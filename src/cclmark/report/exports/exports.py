@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from cclmark.errors import UsageError
-from cclmark.document.case_formats import CASE_FORMATS
-from cclmark.report.journal_text import formats_of, replayed
-from cclmark.report.kinds import report_kind
 from cclmark.document.reference_notes import Load, no_references
+from cclmark.errors import UsageError
+from cclmark.kinds.collective.formats import CASE_FORMATS
+from cclmark.kinds.registry import report_kind
+from cclmark.report.journal_text import formats_of, replayed
 from cclmark.results.journal import Journal
 
 # A journal and its name in messages.

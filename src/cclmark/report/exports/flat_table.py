@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cclmark.errors import UsageError
 from cclmark.document.columns import Cell, Column, Layout, Row, columns
-from cclmark.report.kinds import report_kind
-from cclmark.report.kinds.step_columns import STEP_COLUMNS, step_run_cells
+from cclmark.errors import UsageError
+from cclmark.kinds.profile.document import STEP_COLUMNS, step_run_cells
+from cclmark.kinds.registry import report_kind
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Header
 

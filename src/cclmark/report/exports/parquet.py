@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from cclmark.errors import MissingError
 from cclmark.document.columns import Cell, Column, Row
+from cclmark.errors import MissingError
 from cclmark.report.exports.flat_table import FlatTable
 
 _GROUP = 65536  # rows held in memory as cells at a time

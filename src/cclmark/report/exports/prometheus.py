@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from cclmark.report.exports.flat_table import devices_of, hosts_of
-from cclmark.document.openmetrics import Metric, Series, labels_of, lines_of
-from cclmark.report.kinds import report_kind
-from cclmark.document.kind import RunLabels
 from cclmark.document.device_labels import device_labels
+from cclmark.document.openmetrics import Metric, Series, labels_of, lines_of
+from cclmark.document.report_kind import RunLabels
+from cclmark.kinds.registry import KINDS, report_kind
+from cclmark.report.exports.flat_table import devices_of, hosts_of
 from cclmark.results.journal import Journal
-from cclmark.results.item_results import KINDS
 from cclmark.results.schema import Header, Settings
 
 # In the order of the output. docs/reference/prometheus.md lists them.

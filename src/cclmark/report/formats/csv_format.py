@@ -7,8 +7,8 @@ import io
 import math
 from collections.abc import Sequence
 
-from cclmark.printable import plain
 from cclmark.document.columns import Cell, Layout
+from cclmark.printable import plain
 from cclmark.results.item_results import Result
 from cclmark.results.schema import Footer, Header, Profile
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cclmark.document.insight_words import MOST_NAMED, Insight, listed
 from cclmark.document.definitions import (
     Definitions,
     definition_lines,
     definition_of,
     definitions_of,
 )
+from cclmark.document.insight_words import MOST_NAMED, Insight, listed
 from cclmark.results.imported import told_by_both
 from cclmark.results.journal import Journal
 from cclmark.results.resume import differing_settings

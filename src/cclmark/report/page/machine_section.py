@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.plan.sizes import format_size
-from cclmark.document.naming import Run
-from cclmark.report.kinds import report_kind
-from cclmark.document.page.page import PageFacts, Section
 from cclmark.document.head import (
     binding_lines,
     buffer_lines,
@@ -15,7 +11,10 @@ from cclmark.document.head import (
     link_lines,
     origin_of,
 )
-from cclmark.results.item_results import KINDS
+from cclmark.document.naming import Run
+from cclmark.document.page.page import PageFacts, Section
+from cclmark.kinds.registry import KINDS, report_kind
+from cclmark.plan.sizes import format_size
 
 _LONGEST_VALUE = 2000  # characters of a variable
 

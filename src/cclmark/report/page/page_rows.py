@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.document.naming import Run
 from cclmark.document.columns import Cell
-from cclmark.report.kinds import report_kind
+from cclmark.document.naming import Run
 from cclmark.document.page.encode import shortened
 from cclmark.document.page.page import Rows
-from cclmark.results.item_results import KINDS
+from cclmark.kinds.registry import KINDS, report_kind
 
 _SHARE_COLUMNS = ("of_link_limit_percent", "of_reference_percent", "reference")
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from cclmark.analysis.experiments import experiment_of
 from cclmark.document.cells import device_names
-from cclmark.document.naming import Run
-from cclmark.document.page.diagram import Diagram, DiagramLayout, DiagramLine
-from cclmark.document.page.page import PageFacts, PageTable, Section
 from cclmark.document.connection_words import (
     connections_of,
     ring_text,
@@ -19,9 +15,14 @@ from cclmark.document.connection_words import (
 from cclmark.document.device_labels import way_between
 from cclmark.document.explained import Choices, what_ran
 from cclmark.document.explained_pairs import what_ran_between_pairs
+from cclmark.document.naming import Run
+from cclmark.document.page.diagram import Diagram, DiagramLayout, DiagramLine
+from cclmark.document.page.page import PageFacts, PageTable, Section
 from cclmark.document.text import counted
-from cclmark.report.wording.variant_words import groups_of, size_text, variant_name
 from cclmark.document.why import predictions
+from cclmark.kinds.experiment.figures import experiment_of
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.experiment.words import groups_of, size_text, variant_name
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Explanation, Header, Paths
 
@@ -88,7 +89,7 @@ def _choice_tables(journal: Journal) -> list[PageTable]:
 
 def _variant_tables(journal: Journal) -> list[PageTable]:
     """What ran with each variant at each size, a table for each operation; none if unknown."""
-    experiment = experiment_of(journal.trials, journal.header.settings.timing)
+    experiment = experiment_of(journal.of(TrialResult), journal.header.settings.timing)
     tables = []
     for cases in groups_of(experiment):
         rows: list[list[str]] = []

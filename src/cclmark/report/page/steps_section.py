@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.document.naming import Run
-from cclmark.report.kinds import report_kind
 from cclmark.document.page.page import PageTable, Section
 from cclmark.document.step_words import (
     STEPS_HEAD,
@@ -14,6 +13,7 @@ from cclmark.document.step_words import (
     notes_of_steps,
     steps_row,
 )
+from cclmark.kinds.registry import report_kind
 
 
 def steps_sections(runs: Sequence[Run]) -> list[Section]:

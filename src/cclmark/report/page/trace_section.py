@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.document.naming import Run
-from cclmark.report.kinds import report_kind
 from cclmark.document.page.page import Section
 from cclmark.document.page.stage_bars import stage_bars
+from cclmark.kinds.registry import report_kind
 from cclmark.results.schema import Trace
 
 _OPEN = {

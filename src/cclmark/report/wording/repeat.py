@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from cclmark.analysis.compare import MARGIN, Compared
 from cclmark.analysis.statistics import median
+from cclmark.compare.figures import MARGIN, Compared
+from cclmark.document.text import counted
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.printable import plain
-from cclmark.document.text import counted
 
 _MOST_LINES = 40  # of more cases, only those that differ are shown
 

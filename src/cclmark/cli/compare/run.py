@@ -1,0 +1,267 @@
+"""Reads the journals of two configurations, compares them and reports the outcome."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cclmark.analysis.ratio import MOST_RUNS
+from cclmark.analysis.run_noise import OwnNoiseOf
+from cclmark.cli.percent import percent_of
+from cclmark.compare.figures import MARGIN, Side
+from cclmark.compare.gate import GateOutcome, judge
+from cclmark.compare.words import (
+    Comparison,
+    comparison_json,
+    comparison_lines,
+    comparison_markdown,
+    comparison_of,
+    require_figures,
+)
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.remarks import lacking
+from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.history.store import noise_of_machines
+from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.printable import plain
+from cclmark.recording.atomic import refuse_to_lose
+from cclmark.recording.output import Output, print_out
+from cclmark.results.journal import Journal
+from cclmark.results.resume import differing_settings
+from cclmark.results.surroundings import differing_memory
+
+_MANY_RUNS = 20  # more than a user will start: another timing needs fewer
+
+
+def gate(comparisons: Sequence[Comparison], margin: float, *, allow_inconclusive: bool) -> int:
+    """Reports cases slower by ``margin`` and lost cases on standard error; returns the exit code.
+
+    Raises UsageError if this cannot be decided, because the check must not pass then.
+    """
+    sides = [side for each in comparisons for side in (each.before, each.after)]
+    for text in dict.fromkeys(text for side in sides for text in side.incomplete):
+        _say(text)
+    outcomes = [(each, judge(each.found, each.bands, margin)) for each in comparisons]
+    failed = [_say_failures(each, outcome, margin) for each, outcome in outcomes]
+    if any(failed):
+        return EXIT_WRONG
+    for each, outcome in outcomes:
+        if not any(one.judged for one in each.found):
+            reason = next(one.reason for one in each.found if one.figures is not None)
+            raise UsageError(
+                f"--fail-if-slower: no case of {each.after.name} can be judged: {reason}"
+            )
+        if (outcome.undecided or outcome.unlike) and not allow_inconclusive:
+            reasons = [_unlike(each, outcome), _undecided(each, outcome, margin)]
+            said = "; ".join(filter(None, reasons))
+            raise UsageError(f"--fail-if-slower: {said}, or use --allow-inconclusive")
+    return EXIT_OK
+
+
+def _say_failures(each: Comparison, outcome: GateOutcome, margin: float) -> bool:
+    """Reports the failures of a comparison; returns whether there are any."""
+    at = f"{margin * 100:.3g} %"
+    if outcome.slower:
+        worst = max(outcome.slower, key=lambda one: one.ratio or 0.0)
+        _say(
+            f"{len(outcome.slower)} slower by {at} or more, the worst "
+            f"{worst.thing.describe()}: {worst.ratio:.3f} times as long"
+        )
+    for band in outcome.slower_bands:
+        _say(
+            f"{band.operation}, {band.name}: {band.count_in_words} cases together are slower by "
+            f"{at} or more: {band.ratio:.3f} times as long ({band.low:.3f} - {band.high:.3f})"
+        )
+    if outcome.lost:
+        one = outcome.lost[0]
+        _say(
+            f"{len(outcome.lost)} measured before but not after, for example "
+            f"{one.thing.describe()}: {one.reason}, {each.after.name}"
+        )
+    return bool(outcome.slower or outcome.slower_bands or outcome.lost)
+
+
+def _unlike(each: Comparison, outcome: GateOutcome) -> str:
+    """Describes the cases that no number of runs decides, and why; empty without any."""
+    if not outcome.unlike:
+        return ""
+    first = outcome.unlike[0]
+    return (
+        f"{len(outcome.unlike)} of {len(each.found)} cases cannot be compared, for example "
+        f"{first.thing.describe()}: {first.reason}. Measure both sides with the same settings"
+    )
+
+
+def _undecided(each: Comparison, outcome: GateOutcome, margin: float) -> str:
+    """Describes the inconclusive cases and how to decide them; empty without any."""
+    if not outcome.undecided:
+        return ""
+    runs = outcome.runs_needed
+    text = (
+        f"{len(outcome.undecided)} of {len(each.found)} cases are inconclusive at "
+        f"{margin * 100:.3g} %: "
+    )
+    if runs is not None and runs <= _MANY_RUNS:
+        return f"{text}{runs} runs of each side decide them. List these runs as FILE,FILE,..."
+    number = f"more than {MOST_RUNS}" if runs is None else runs
+    text += f"they vary too much from run to run ({number} runs of each side would decide them). "
+    if _auto_would_help(each, outcome):
+        return f"{text}Measure with --timing auto, whose device times vary less, raise the margin"
+    return f"{text}Raise the margin"
+
+
+def _auto_would_help(each: Comparison, outcome: GateOutcome) -> bool:
+    """Whether the variation comes from launches, in a case of a run without --timing auto.
+
+    Copies and pairs of ranks do not have that option.
+    """
+    if all(run.header.settings.timing == "auto" for run in (*each.before.runs, *each.after.runs)):
+        return False
+    return any(
+        KINDS[one.thing.kind].has_device_times
+        and one.estimate is not None
+        and one.estimate.assumed
+        and one.calls is None
+        for one in outcome.undecided
+    )
+
+
+def _say(text: str) -> None:
+    print(f"cclmark: {plain(text)}", file=sys.stderr)
+
+
+def compare_journals(
+    before: str,
+    after: Sequence[str],
+    format: str,
+    output: Path | None,
+    fail_if_slower: str | None,
+    allow_inconclusive: bool,
+) -> int:
+    """Prints the comparison of each of ``after`` with ``before`` and returns the exit code.
+
+    Raises UsageError if journals cannot be read or have no case in common, or if
+    ``fail_if_slower`` cannot be decided; OutputError.
+    """
+    if allow_inconclusive and fail_if_slower is None:
+        raise UsageError("--allow-inconclusive requires --fail-if-slower")
+    margin = MARGIN
+    if fail_if_slower is not None:
+        margin = percent_of("--fail-if-slower", fail_if_slower) / 100
+    refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
+    own_noise = noise_of_machines(lambda text: print(f"cclmark: {plain(text)}", file=sys.stderr))
+    first = _side(before, own_noise)
+    comparisons = [
+        _against(first, _names(before), _side(text, own_noise), _names(text), margin)
+        for text in after
+    ]
+
+    def text(to: Output) -> Sequence[str]:
+        if format == "html" and to.is_terminal:
+            raise UsageError("--format html writes a page: set its file with -O FILE.html")
+        return [_printed(comparisons, format, colours=to.takes_colours)]
+
+    print_out(output, text)
+    if fail_if_slower is None:
+        return EXIT_OK
+    return gate(comparisons, margin, allow_inconclusive=allow_inconclusive)
+
+
+def _against(
+    first: Side, first_names: Sequence[str], second: Side, names: Sequence[str], margin: float
+) -> Comparison:
+    """Compares ``second`` with ``first``; the others are the names of their files."""
+    _refuse_shared(first, first_names, second, names)
+    return comparison_of(first, second, margin)
+
+
+def _names(text: str) -> list[str]:
+    """Returns the files of a side; an existing file whose name contains commas is one file."""
+    return [text] if Path(text).exists() else [name for name in text.split(",") if name]
+
+
+def _side(text: str, own_noise: OwnNoiseOf) -> Side:
+    """Reads the journals that ``text`` names. Raises UsageError."""
+    names = _names(text)
+    if len(set(names)) < len(names):
+        raise UsageError(f"{text} lists a journal twice, which would count as two runs")
+    runs = [read_journal(Path(name)) for name in names or [text]]
+    for name, run in zip(names, runs, strict=True):
+        require_figures(run, name)
+    _refuse_copies(names, runs)
+    incomplete = [
+        f"{name}: {'; '.join(lacks)}"
+        for name, run in zip(names, runs, strict=True)
+        if (lacks := lacking(run))
+    ]
+    if len(runs) == 1:
+        return Side(plain(names[0]), runs, incomplete, own_noise)
+    for name, run in zip(names[1:], runs[1:], strict=True):
+        first, other = runs[0].header, run.header
+        changed = [
+            *differing_settings(
+                first.settings, other.settings, sides=("in the first", "in the other")
+            ),
+            *differing_memory(first, other),
+        ]
+        if changed:
+            raise UsageError(
+                f"{names[0]} and {name} are not runs of the same configuration: "
+                f"{', '.join(changed)}"
+            )
+    return Side(plain(f"{names[0]} and {len(names) - 1} more"), runs, incomplete, own_noise)
+
+
+def _refuse_copies(names: Sequence[str], runs: Sequence[Journal]) -> None:
+    """Raises UsageError if two journals are of one run, which would count twice."""
+    both = list(zip(names, runs, strict=True))
+    for place, (name, run) in enumerate(both):
+        for known, other in both[:place]:
+            if _of_one_run(other, run):
+                raise UsageError(
+                    f"{known} and {name} are journals of the same run{_id_of(run)}, which would "
+                    "count as two runs"
+                )
+
+
+def _refuse_shared(
+    before: Side, names_before: Sequence[str], after: Side, names_after: Sequence[str]
+) -> None:
+    """Raises UsageError if a run is on both sides.
+
+    It does not differ from itself, which a check would report as a pass.
+    """
+    for known, other in zip(names_before, before.runs, strict=True):
+        for name, run in zip(names_after, after.runs, strict=True):
+            if _of_one_run(other, run):
+                raise UsageError(
+                    f"BEFORE and AFTER share a run{_id_of(run)}: {known} and {name}. Use different "
+                    "runs on the two sides"
+                )
+
+
+def _of_one_run(one: Journal, other: Journal) -> bool:
+    """Compares the run ids, or the whole content if a journal of an early version has no id."""
+    if one.header.run_id and other.header.run_id:
+        return one.header.run_id == other.header.run_id
+    return one == other
+
+
+def _id_of(run: Journal) -> str:
+    return f" ({run.header.run_id})" if run.header.run_id else ""
+
+
+def _printed(comparisons: Sequence[Comparison], format: str, *, colours: bool) -> str:
+    if format == "json":
+        return comparison_json(comparisons)
+    if format == "html":
+        from cclmark.compare.comparison_page import comparison_page
+        from cclmark.document.page.page import render
+
+        return render(comparison_page(comparisons))
+    if format == "markdown":
+        return "\n".join(comparison_markdown(one) for one in comparisons)
+    paint = ansi if colours else unpainted
+    blocks = ["\n".join(comparison_lines(one, paint)) for one in comparisons]
+    return "\n\n".join(blocks) + "\n"

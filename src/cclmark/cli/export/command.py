@@ -1,0 +1,59 @@
+"""``cclmark export``: journals in formats for other programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from cclmark.cli.printed_help import SaysHelp
+from cclmark.kinds.collective.formats import CASE_FORMATS
+
+_FORMATS = (
+    *("json", "csv", "parquet", "prometheus", "table", "pccl"),
+    *CASE_FORMATS,
+)
+
+
+def export_command(name: str) -> click.Command:
+    """Returns the command."""
+    return SaysHelp(
+        name,
+        params=[
+            click.Argument(
+                ["journals"],
+                nargs=-1,
+                required=True,
+                type=click.Path(path_type=Path),
+                metavar="JOURNAL...",
+            ),
+            click.Option(
+                ["--format"], type=click.Choice(_FORMATS), required=True, help="Output format."
+            ),
+            click.Option(
+                ["--table"],
+                type=click.Choice(["cases", "samples", "steps"]),
+                default="cases",
+                help="For csv and parquet: a row for each case, for each raw sample of each rank, "
+                "or for the steps of each training and profile [cases; of trainings together with "
+                "profiles: steps].",
+            ),
+            click.Option(
+                ["-O", "--output"],
+                type=click.Path(path_type=Path),
+                metavar="FILE",
+                help="Output file, written completely or not at all [standard output].",
+            ),
+        ],
+        callback=_export,
+        help="Write journals in a format for other programs.\n\nSeveral journals become one table "
+        "in csv and parquet, and one text in prometheus.",
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+
+
+def _export(**options: object) -> None:
+    from cclmark.cli.export.run import export_journals
+
+    sys.exit(export_journals(**options))  # type: ignore[arg-type]

@@ -1,0 +1,54 @@
+"""Reads journals and writes them in another format, completely or not at all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cclmark.cli.usual_references import usual_references
+from cclmark.document.remarks import lacking
+from cclmark.errors import EXIT_OK, UsageError
+from cclmark.kinds.registry import read_journal, report_kind
+from cclmark.printable import plain
+from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
+from cclmark.report.exports.exports import EXPORTS, TABULAR
+from cclmark.report.journal_text import unshown
+from cclmark.results.journal import Journal
+
+
+def export_journals(journals: Sequence[Path], format: str, table: str, output: Path | None) -> int:
+    """Writes ``journals`` and returns the exit code.
+
+    Raises UsageError for journals that cannot be read or that the format cannot represent,
+    MissingError if the package that writes the format is not installed, OutputError if the output
+    cannot be written.
+    """
+    if table != "cases" and format not in TABULAR:
+        raise UsageError(f"--table {table}: only {' and '.join(TABULAR)} are tables")
+    to_screen = output is None or output == STANDARD_OUTPUT
+    if format == "parquet" and to_screen and sys.stdout.isatty():
+        raise UsageError("Parquet is binary, and standard output is a terminal: use -O FILE")
+    if len(set(journals)) < len(journals):
+        raise UsageError("a journal is listed twice: its results would count twice")
+    refuse_to_lose(output, journals)
+    named = [(str(path), _read(path)) for path in journals]
+    write_whole(output or STANDARD_OUTPUT, EXPORTS[format](named, table, usual_references))
+    for name, journal in named:
+        for text in unshown(journal, format):
+            print(f"cclmark: {plain(name)}: {plain(text)}", file=sys.stderr)
+    tell_written(output)
+    return EXIT_OK
+
+
+def _read(path: Path) -> Journal:
+    """Reads a journal. Raises UsageError for one without results, or with checks of no device."""
+    journal = read_journal(path)
+    if lacks := lacking(journal):
+        print(f"cclmark: {plain(str(path))}: {'; '.join(lacks)}", file=sys.stderr)
+    if not journal.results:
+        raise UsageError(f"{path} holds no results")
+    known = journal.header.devices and journal.header.libraries
+    if not known and report_kind(journal.kind).needs_devices:
+        raise UsageError(f"{path} is damaged: its header contains no device or no library")
+    return journal

@@ -1,0 +1,340 @@
+"""Adds runs to a history; lists, prints, exports and removes them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from cclmark.analysis.change import LEAST_POINTS, THRESHOLD
+from cclmark.cli.percent import percent_of
+from cclmark.cli.usual_references import usual_references
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.text import counted
+from cclmark.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG, OutputError, UsageError
+from cclmark.history.database import default_path
+from cclmark.history.filters import filter_of
+from cclmark.history.history_model import StoredRun
+from cclmark.history.lists import (
+    Trends,
+    run_lines,
+    runs_csv,
+    runs_json,
+    runs_table,
+    trend_json,
+    trend_markdown,
+    trend_table,
+    trends_of,
+)
+from cclmark.history.moments import moment
+from cclmark.history.store import History
+from cclmark.history.trend import Trend
+from cclmark.printable import plain
+from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
+from cclmark.recording.output import Output, print_out
+from cclmark.report.journal_text import replayed, unshown
+
+# The filters by names: the field that each selects, and whether the name must be complete.
+_NAMES = {
+    "machine": ("host", False),
+    "device": ("device", False),
+    "operation": ("operation", True),
+    "ccl": ("library", True),
+    "label": ("label", True),
+}
+_MOST_NAMED = 20
+
+
+def trend_runs(
+    everything: bool,
+    threshold: str | None,
+    fail_if_slower: str | None,
+    format: str,
+    output: Path | None,
+    db: str | None,
+    **filters: str,
+) -> int:
+    """Prints the series that the filters select; returns the exit code.
+
+    Raises UsageError for a name that is not in the history, for names that no run combines, and if
+    ``fail_if_slower`` cannot be decided.
+    """
+    allowed = None if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
+    least = _threshold(threshold, allowed)
+    history = history_at(db)
+    _require_known(history, filters)
+    shown = trends_of(*history.series(filter_of(**filters)), history.headers, least)
+    _require_some(shown, filters)
+
+    def text(written: Output) -> Sequence[str]:
+        if format == "json":
+            return [trend_json(shown)]
+        if format == "markdown":
+            return [trend_markdown(shown)]
+        paint = ansi if written.takes_colours else unpainted
+        return [trend_table(shown, everything=everything, paint=paint)]
+
+    write_all(output, text, history)
+    return EXIT_OK if allowed is None else _verdict(shown.trends, allowed)
+
+
+def _threshold(text: str | None, allowed_percent: float | None) -> float:
+    """Returns the least share of a reported change. Raises UsageError for one above the gate's."""
+    if text is None:
+        return THRESHOLD if allowed_percent is None else min(THRESHOLD, allowed_percent / 100)
+    percent = percent_of("--threshold", text)
+    if allowed_percent is not None and percent > allowed_percent:
+        raise UsageError(
+            f"--fail-if-slower {allowed_percent:.3g}% is below --threshold {percent:.3g}%, under "
+            "which no change is reported: lower the threshold"
+        )
+    return percent / 100
+
+
+def _require_known(history: History, filters: Mapping[str, str]) -> None:
+    """Raises UsageError for a filter that no run of the history matches."""
+    if not any(filters.get(name) for name in _NAMES):
+        return
+    choices = history.choices()
+    known = {
+        "machine": choices.hostnames,
+        "device": choices.devices,
+        "operation": choices.operations,
+        "ccl": choices.ccls,
+        "label": choices.labels,
+    }
+    for name, (what, whole) in _NAMES.items():
+        asked = filters.get(name, "")
+        if not asked:
+            continue
+        if whole:
+            there = asked in known[name]
+            text = f"no run of the history has this {what}"
+        else:
+            there = any(asked.lower() in each.lower() for each in known[name])
+            text = f"no {what} of the history has this in its name"
+        if not there:
+            those = f"it has {_some(known[name])}" if known[name] else "it has none"
+            raise UsageError(f"--{name} {asked!r}: {text}: {those}")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _require_some(shown: Trends, filters: Mapping[str, str]) -> None:
+    """Raises UsageError if several filters match nothing together, though each matches alone."""
+    given = [f"--{name} {text!r}" for name, text in filters.items() if text]
+    if given and not shown.trends:
+        raise UsageError(f"no case of the history matches {' and '.join(given)}")
+
+
+def _verdict(found: Sequence[Trend], allowed_percent: float) -> int:
+    """Reports series whose last change is slower by so much; returns the exit code.
+
+    Writes to standard error.
+
+    Raises UsageError if no series has enough runs: a check that cannot fail would be reported as a
+    pass.
+    """
+    if not found:
+        raise UsageError("--fail-if-slower: no case can be judged: the history contains no times")
+    if all(len(trend.runs) < LEAST_POINTS for trend in found):
+        most = max(len(trend.runs) for trend in found)
+        raise UsageError(
+            f"--fail-if-slower: no case can be judged: every case has fewer than {LEAST_POINTS} "
+            f"runs, the most {most}"
+        )
+    slower = [
+        (trend, trend.changes[-1])
+        for trend in found
+        if trend.changes and trend.changes[-1].ratio >= 1 + allowed_percent / 100
+    ]
+    if not slower:
+        return EXIT_OK
+    trend, change = max(slower, key=lambda one: one[1].ratio)
+    print(
+        f"cclmark: {len(slower)} slower by {allowed_percent:.3g} % or more since their last "
+        f"change, the worst {trend.series.thing.describe()}: {change.ratio:.3f} times as long",
+        file=sys.stderr,
+    )
+    return EXIT_WRONG
+
+
+def history_at(db: str | None) -> History:
+    """Opens the history that ``--db`` or the environment names. Raises UsageError, MissingError."""
+    return History(db or str(default_path()))
+
+
+def write_all(
+    path: Path | None, text_for: Callable[[Output], Sequence[str]], history: History | None = None
+) -> None:
+    """Prints to ``path``, or to standard output for None and ``-``.
+
+    Refuses to overwrite ``history``. Raises UsageError, OutputError.
+    """
+    refuse_to_lose(path, [history.path] if history is not None and history.path else [])
+    print_out(path, text_for)
+
+
+def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db: str | None) -> int:
+    """Adds journals and reports the outcome of each; returns the exit code.
+
+    Adds the others if one cannot be added. Raises UsageError, MissingError and OutputError if the
+    history itself cannot be written.
+    """
+    if any(not label.strip() for label in labels):
+        raise UsageError("--label is empty: write a word")
+    if odd := next((label for label in labels if not label.isprintable()), ""):
+        raise UsageError(f"--label must be printable, and {odd!r} is not")
+    if db is None:
+        _make_directory(default_path().parent)
+    history = history_at(db)
+    history.begin()
+    refused = 0
+    written = Output(None)
+    for path in journals:
+        try:
+            added = history.add(_content(path), str(path), labels, replace=replace)
+        except UsageError as error:
+            refused += 1
+            print(f"cclmark: {plain(str(error))}", file=sys.stderr)
+            continue
+        if added.damaged_lines:
+            text = f"{path}: damaged lines are left out: {added.damaged_lines}"
+            print(f"cclmark: {plain(text)}", file=sys.stderr)
+        word = "replaced" if added.replaced else "added"
+        if added.known and not added.replaced:
+            what = f"labelled {', '.join(added.labelled)}" if added.labelled else "nothing changed"
+            text = f"known {added.run_id}: already in the history, {what}"
+        else:
+            text = f"{word} {added.run_id}, {added.cases} cases"
+        written.write(plain(f"{text} ({path})") + "\n")
+    if written.failure:
+        raise OutputError(written.failure)
+    if refused:
+        all_of_them = counted(len(journals), "journal")
+        were = "was" if refused == 1 else "were"
+        print(f"cclmark: {refused} of {all_of_them} {were} not added", file=sys.stderr)
+    return EXIT_USAGE if refused else EXIT_OK
+
+
+def list_runs(limit: int, format: str, output: Path | None, db: str | None, **filters: str) -> int:
+    """Prints the runs that the filters select; returns the exit code."""
+    history = history_at(db)
+    found, total = history.runs(filter_of(**filters), limit or None)
+
+    def text(written: Output) -> Sequence[str]:
+        if format == "json":
+            return [runs_json(found, total)]
+        if format == "csv":
+            return [runs_csv(found)]
+        return [runs_table(found, total, ansi if written.takes_colours else unpainted)]
+
+    write_all(output, text, history)
+    return EXIT_OK
+
+
+def show_runs(run: str, format: str, output: Path | None, db: str | None) -> int:
+    """Prints one run again; returns the exit code."""
+    history = history_at(db)
+    stored = history.run(run)
+    journal = history.journal(stored.run_id)
+
+    def text(written: Output) -> Sequence[str]:
+        paint = ansi if written.takes_colours else unpainted
+        columns = written.terminal_columns
+        head = ["\n".join(run_lines(stored)) + "\n\n"] if format == "table" else []
+        again = replayed(journal, format, paint=paint, columns=columns, references=usual_references)
+        return [*head, *again]
+
+    write_all(output, text, history)
+    for finding in unshown(journal, format):
+        print(f"cclmark: {plain(finding)}", file=sys.stderr)
+    return EXIT_OK
+
+
+def export_runs(run: str, output: Path | None, db: str | None) -> int:
+    """Exports a run's journal; returns the exit code.
+
+    Raises UsageError if the file exists: journals are never overwritten.
+    """
+    content = history_at(db).content(run)
+    if output is not None and output != STANDARD_OUTPUT and _holds_something(output):
+        raise UsageError(f"{output} already exists: use another file, or remove it")
+    write_whole(output or STANDARD_OUTPUT, content)
+    tell_written(output)
+    return EXIT_OK
+
+
+def _holds_something(path: Path) -> bool:
+    """Whether ``path`` is a regular file, not a pipe or a device."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def prune_runs(
+    before: str, keep: int | None, named: Sequence[str], yes: bool, db: str | None, **filters: str
+) -> int:
+    """Lists the runs, then removes them; returns the exit code. Raises UsageError."""
+    if sum((bool(before), keep is not None, bool(named))) != 1:
+        raise UsageError("specify the runs to remove: --before TIME, --keep N or --run RUN")
+    if named and any(filters.values()):
+        raise UsageError("--run selects runs by id: filters are not supported with it")
+    history = history_at(db)
+    doomed = _doomed(history, before, keep, named, filters)
+    if not doomed:
+        write_all(None, lambda _: ["nothing to remove\n"])
+        return EXIT_OK
+    if not yes:
+        _ask(doomed)
+    history.remove([run.number for run in doomed])
+    number = f"{len(doomed)} {'run' if len(doomed) == 1 else 'runs'}"
+    write_all(None, lambda _: [f"removed {number}\n"])
+    return EXIT_OK
+
+
+def _doomed(
+    history: History, before: str, keep: int | None, named: Sequence[str], filters: dict[str, str]
+) -> list[StoredRun]:
+    if named:
+        return list({run.number: run for run in map(history.run, named)}.values())
+    chosen = filter_of(**filters)
+    if before:
+        chosen = replace(chosen, until=moment(before))
+    return history.runs(chosen)[0][keep:]
+
+
+def _ask(doomed: Sequence[StoredRun]) -> None:
+    """Asks the user. Raises UsageError without a terminal, click.Abort if the answer is no."""
+    number = f"{len(doomed)} {'run' if len(doomed) == 1 else 'runs'}"
+    print(f"This removes {number} with all results:", file=sys.stderr)
+    print(runs_table(doomed, len(doomed)), file=sys.stderr)
+    if not sys.stdin.isatty():
+        raise UsageError(f"nothing was removed: use --yes to remove {number} without confirmation")
+    click.confirm("Remove?", abort=True, err=True)
+
+
+def _content(path: Path) -> bytes:
+    """Reads a file. Raises UsageError."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _make_directory(path: Path) -> None:
+    """Creates the user's own directory, which only they can read. Raises OutputError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise OutputError(
+            f"cannot create the directory {path} for the history: {error.strerror}. Set another "
+            "place with --db"
+        ) from None

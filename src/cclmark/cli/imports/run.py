@@ -1,0 +1,228 @@
+"""Reads files of other tools, reports the detected formats, and writes journals."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cclmark import __version__
+from cclmark.document.text import counted
+from cclmark.errors import EXIT_OK, OutputError, UsageError
+from cclmark.importing.header import Given, Origin
+from cclmark.importing.importers import import_text
+from cclmark.importing.merge import merged
+from cclmark.importing.traces import (
+    HEAD_BYTES,
+    TRACE_IMPORTERS,
+    TraceFile,
+    import_traces,
+    trace_format,
+)
+from cclmark.kinds.registry import report_kind
+from cclmark.printable import plain
+from cclmark.results.journal import Journal, JournalWriter, Line
+from cclmark.results.machine import readable
+
+_DIRECTORY = Path("cclmark-runs")
+_MOST_NAMES = 1000
+_PIECE_BYTES = 1 << 20
+_CCL = re.compile(r"[\w:.+-]{1,40}", re.ASCII)
+_MOST_NOTICES = 20
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A file that was read."""
+
+    name: str
+    format: str
+    journal: Journal
+
+
+def import_files(
+    files: Sequence[str],
+    output: Path | None,
+    format: str,
+    operation: str | None,
+    ranks: int | None,
+    dtype: str | None,
+    reduction: str | None,
+    device: str | None,
+    hosts: int | None,
+    ccl: str | None,
+    size: int | None,
+) -> int:
+    """Imports ``files`` and returns the exit code; writes nothing unless all can be read.
+
+    Raises UsageError for files that cannot be read, OutputError for those that cannot be written.
+    """
+    if ccl is not None and _CCL.fullmatch(ccl) is None:
+        raise UsageError(f"--ccl: {ccl!r} is not a library name")
+    given = Given(operation, ccl, ranks, device, dtype, reduction, hosts, size)
+    chosen = None if format == "auto" else format
+    if files.count("-") > 1:
+        raise UsageError("standard input (-) can be read only once")
+    read = list(_read_all(files, chosen, given))
+    if output is not None and len(read) == 1 and read[0].journal.profile is not None:
+        _tell(read[0])
+        _write(read[0].journal, output)
+        return EXIT_OK
+    if output is not None:
+        if any(one.journal.profile is not None for one in read):
+            raise UsageError(
+                "traces of programs and other files cannot be one journal: leave out -o"
+            )
+        runs = [(one.name, one.journal) for one in read]
+        for one in read:
+            _tell(one)
+        _write(merged(runs), output)
+        return EXIT_OK
+    for one in read:
+        _tell(one)
+        _write(one.journal, _free_name(one))
+    return EXIT_OK
+
+
+def _read_all(files: Sequence[str], format: str | None, given: Given) -> Iterator[_Read]:
+    """Reads all files; the traces of one format are one run, in the place of the first one."""
+    contents = [_content(name, format, given) for name in files]
+    formats = [_format_of_trace(file.content, format) for file in contents]
+    done: set[str] = set()
+    for file, found in zip(contents, formats, strict=True):
+        if not found:
+            chosen, run = import_text(file.content, file.name, format, given, file.origin)
+            yield _Read(file.name, chosen, run)
+        elif found not in done:
+            done.add(found)
+            traces = [one for one, own in zip(contents, formats, strict=True) if own == found]
+            yield _Read(file.name, found, import_traces(traces, found))
+
+
+def _format_of_trace(content: bytes, format: str | None) -> str:
+    """The format of a trace of a program, which has no other one; empty for other files.
+
+    ``content``: the file, or its start.
+    """
+    if format is not None:
+        return format if format in TRACE_IMPORTERS else ""
+    return trace_format(content)
+
+
+def _content(name: str, format: str | None, given: Given) -> TraceFile:
+    """A file. Of a trace, which may be larger than memory, only the start is read."""
+    shown = "standard input" if name == "-" else name
+    path = None
+    digest = hashlib.sha256()
+    try:
+        if name == "-":
+            content, written_s = sys.stdin.buffer.read(), None
+            digest.update(content)
+        else:
+            with Path(name).open("rb") as file:
+                written_s = os.fstat(file.fileno()).st_mtime
+                content = file.read(HEAD_BYTES)
+                if file.seekable() and _format_of_trace(content, format):
+                    path = Path(name)
+                    file.seek(0)
+                    while piece := file.read(_PIECE_BYTES):
+                        digest.update(piece)
+                else:
+                    content += file.read()
+                    digest.update(content)
+    except OSError as error:
+        raise UsageError(f"cannot read {shown}: {error.strerror}") from None
+    digest.update(repr(given).encode())
+    origin = Origin(
+        file="" if name == "-" else readable(Path(name).name),
+        digest=digest.hexdigest(),
+        written_s=written_s,
+        command=[readable(word) for word in sys.argv],
+        version=__version__,
+    )
+    return TraceFile(shown, content, origin, path)
+
+
+def _tell(read: _Read) -> None:
+    """Reports the detected format of a file, and its notices."""
+    run = read.journal
+    if run.header.imported is None:
+        _say(f"{read.name}: a journal of cclmark as JSON, {len(run.results)} results")
+        return
+    if run.profile is not None:
+        _tell_profile(read)
+        return
+    operations = dict.fromkeys(result.case.operation for result in run.cases)
+    ranks = list(dict.fromkeys(result.case.ranks for result in run.cases))
+    others = "".join(f"{number} and " for number in ranks[:-1])
+    source = run.header.imported.source
+    of = f", of {source}" if source != read.format else ""
+    contents = f"{counted(len(run.cases), 'case')} of {', '.join(operations)}, {others}"
+    if ranks:
+        contents += counted(ranks[-1], "rank")
+    else:
+        contents = f"{report_kind(run.kind).counted(run)}, "
+        contents += counted(len(run.header.devices), "device")
+    _say(f"{read.name}: {read.format}{of}: {contents}")
+    for notice in run.header.notices[:_MOST_NOTICES]:
+        _say(f"  {notice}")
+    more = len(run.header.notices) - _MOST_NOTICES
+    if more > 0:
+        _say(f"  and {more} more notices, in the journal")
+    if run.footer is None:
+        _say("  the text ends before its table is complete")
+
+
+def _tell_profile(read: _Read) -> None:
+    """Reports what traces of a program contain."""
+    run = read.journal
+    assert run.profile is not None
+    calls = sum(one.calls for one in run.profile.processes)
+    _say(
+        f"{read.name}: {read.format}: {counted(calls, 'call')} of "
+        f"{counted(len(run.results), 'distinct operation')} on "
+        f"{counted(len(run.profile.processes), 'rank')}"
+    )
+    for note in run.profile.notes[:_MOST_NOTICES]:
+        _say(f"  {note}")
+
+
+def _free_name(read: _Read) -> Path:
+    """Returns a new path in the default directory, named after the run's date and the file."""
+    header = read.journal.header
+    date = re.sub(r"[^0-9T]", "", header.started_at[:19]) or "unknown"
+    stem = re.sub(r"[^\w.-]+", "_", Path(read.name).stem, flags=re.ASCII) or "text"
+    try:
+        _DIRECTORY.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot create {_DIRECTORY}: {error.strerror}. Choose another place with -o FILE."
+        ) from None
+    names = [f"{date}-import-{stem}{(n and f'-{n}') or ''}.jsonl" for n in range(_MOST_NAMES)]
+    free = next((name for name in names if not (_DIRECTORY / name).exists()), names[0])
+    return _DIRECTORY / free
+
+
+def _write(run: Journal, path: Path) -> None:
+    writer = JournalWriter(path, "-o FILE")
+    whole = False
+    lines: list[Line] = [run.header, *run.results, *run.conditions, *run.paths]
+    lines[1:1] = [run.profile] if run.profile is not None else []
+    try:
+        for line in [*lines, *([run.footer] if run.footer is not None else [])]:
+            writer.write(line)
+        whole = True
+    except OutputError as error:
+        raise OutputError(f"{error}".partition(". It holds")[0]) from None
+    finally:
+        writer.close(keep=whole)
+    print(f"cclmark: journal {shlex.quote(str(path))}", file=sys.stderr)
+
+
+def _say(text: str) -> None:
+    print(f"cclmark: {plain(text)}", file=sys.stderr)

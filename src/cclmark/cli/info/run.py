@@ -1,0 +1,217 @@
+"""Prints the devices and libraries of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from cclmark.cli.first_process import leave_it_to_the_first
+from cclmark.cli.info.command import InfoFlags
+from cclmark.errors import MissingError
+from cclmark.plan.operations import DTYPE_BYTES
+from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
+from cclmark.recording.quiet import libraries_on_standard_error
+from cclmark.recording.standard_output import say
+from cclmark.results.schema import CclReport, DeviceDescription, LibraryDescription, Link, Machine
+
+
+def inventory_text(
+    machine: Machine,
+    devices: Sequence[DeviceDescription],
+    links: Sequence[Link],
+    libraries: Sequence[LibraryDescription],
+    unavailable: Mapping[str, str],
+    nvrtc_path: str,
+    notices: Sequence[str],
+) -> str:
+    """Returns the inventory as text."""
+    lines = [
+        f"Machine    {plain(machine.hostname)}: {plain(machine.system)}, kernel "
+        f"{plain(machine.kernel)}",
+        f"           {machine.processors} × {plain(machine.processor)}, "
+        f"{format_size(machine.memory_bytes)}, {machine.numa_nodes} NUMA node"
+        f"{'s' * (machine.numa_nodes > 1)}",
+        "",
+        "Devices",
+    ]
+    for device in devices:
+        lines += _device_lines(device, [link for link in links if link.device == device.rank])
+    if machine.vendor_driver:
+        lines.append(f"  NVIDIA driver {plain(machine.vendor_driver)}")
+    lines += [f"  {plain(text)}" for text in notices]
+    lines += ["", "Libraries"]
+    for library in libraries:
+        lines.append(f"  {plain(library.name)} {plain(library.version)}  {plain(library.path)}")
+        if library.capabilities:
+            lines.append(f"    has    {', '.join(map(plain, library.capabilities))}")
+        if library.missing:
+            lines.append(f"    lacks  {', '.join(map(plain, library.missing))}")
+    if nvrtc_path:
+        lines.append(f"  NVRTC (compiles kernels)  {plain(nvrtc_path)}")
+    absent = [name for name, reason in unavailable.items() if _just_not_installed(name, reason)]
+    if unavailable:
+        lines += ["", "Not available"]
+        for name, reason in unavailable.items():
+            if name in absent:
+                continue
+            first, *others = reason.splitlines()
+            lines.append(f"  {name}: {plain(first)}")
+            lines += [f"    {plain(other.strip())}" for other in others]
+    if absent:
+        lines.append(f"  not installed: {', '.join(map(plain, absent))}")
+        lines.append("    'cclmark info --json' lists the paths that were searched.")
+    return "\n".join(lines)
+
+
+def _just_not_installed(name: str, reason: str) -> bool:
+    """Whether a vendor's library is just not installed, as on most machines.
+
+    A single file was named by the user: it is reported in full, like NVIDIA's libraries.
+    """
+    first, *others = reason.splitlines()
+    tried = [line for line in others if not line.strip().startswith("Set ")]
+    return (
+        name not in ("nccl", "NVRTC", "runtime cuda")
+        and first.endswith("was not found.")
+        and len(tried) == 1
+        and "," in tried[0].partition(":")[0]
+        and tried[0].endswith("No such file or directory")
+    )
+
+
+def _device_lines(device: DeviceDescription, links: Sequence[Link]) -> list[str]:
+    head = f"  {plain(device.runtime)}:{device.index}  {plain(device.name)}, "
+    head += format_size(device.memory_bytes)
+    if device.architecture:
+        head += f", compute capability {device.architecture / 10:.1f}"
+    lines = [head]
+    if device.pci_bus_id:
+        node = f", NUMA node {device.numa_node}" if device.numa_node >= 0 else ""
+        lines.append(
+            f"          PCI {plain(device.pci_bus_id)}{node} {plain(device.uuid)}".rstrip()
+        )
+    for link in links:
+        rate = link.rate_bytes_per_s / 1e9
+        what = f"{link.count} × {plain(link.kind)} {plain(link.version)}"
+        if link.kind == "PCIe":
+            what = f"PCIe {plain(link.version)} x{link.count}"
+        lines.append(f"          {what}, {rate:.3g} GB/s each, {rate * link.count:.0f} GB/s in all")
+    return lines
+
+
+def inventory_json(
+    machine: Machine,
+    devices: Sequence[DeviceDescription],
+    links: Sequence[Link],
+    libraries: Sequence[LibraryDescription],
+    unavailable: Mapping[str, str],
+    nvrtc_path: str,
+    notices: Sequence[str],
+) -> str:
+    """Returns the inventory as a JSON object."""
+    document = {
+        "machine": machine,
+        "devices": devices,
+        "links": links,
+        "libraries": libraries,
+        "unavailable": unavailable,
+        "nvrtc_path": nvrtc_path,
+        "notices": notices,
+    }
+    return json_of(document)
+
+
+def json_of(document: object) -> str:
+    """Returns one JSON object, indented for readability."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def ccls_text(reports: Sequence[CclReport]) -> str:
+    """Returns a paragraph for each library, available ones first."""
+    lines: list[str] = []
+    for report in sorted(reports, key=lambda one: bool(one.reason)):
+        lines += ["", *_lines(report)]
+    return "\n".join(lines[1:])
+
+
+def _lines(report: CclReport) -> list[str]:
+    head = f"{plain(report.name)}, for devices of {' and '.join(report.runtimes)}"
+    if report.reason:
+        first, *others = map(plain, report.reason.splitlines())
+        lines = [f"{head}: not found", f"  reason      {first}"]
+        lines += [f"              {other.strip()}" for other in others]
+        return [*lines, *_verified(report)]
+    lines = [f"{head}: {plain(report.version)}", f"  path        {plain(report.path)}"]
+    by_route: dict[str, list[str]] = {}
+    for operation, route in report.routes.items():
+        by_route.setdefault(route, []).append(operation)
+    for number, (route, operations) in enumerate(by_route.items()):
+        label = "operations" if number == 0 else ""
+        lines.append(f"  {label:10}  {plain(route)}: {' '.join(map(plain, operations))}")
+    if report.in_place_only:
+        lines.append(f"              in place only: {' '.join(report.in_place_only)}")
+    if report.dtypes:
+        alike = report.reduced_dtypes == report.dtypes
+        of_types = "" if alike else f" of {_types(report.reduced_dtypes)}"
+        lines.append(f"  types       {_types(report.dtypes)}")
+        lines.append(f"  reductions  {' '.join(report.reductions)}{of_types}")
+    else:
+        lines.append(
+            "  types       as supported by the library; other types are skipped with its error"
+        )
+    lines.append(f"  id          {f'{report.id_bytes} bytes' if report.id_bytes else 'none'}")
+    for label, names in (("has", report.has), ("lacks", report.lacks)):
+        if names:
+            lines.append(f"  {label:10}  {', '.join(map(plain, names))}")
+    return [*lines, *_verified(report)]
+
+
+def _verified(report: CclReport) -> list[str]:
+    return [f"  verified    {plain(report.verified)}"] if report.verified else []
+
+
+def _types(names: Sequence[str]) -> str:
+    return "all" if set(names) == set(DTYPE_BYTES) else " ".join(map(plain, names))
+
+
+def print_info(flags: InfoFlags) -> None:
+    """Prints the devices and libraries of this machine. Raises CclmarkError."""
+    leave_it_to_the_first()
+    flags.add_ccl_files()
+    if flags.ccls:
+        from cclmark.run.ccl_capabilities import report_ccls
+
+        with libraries_on_standard_error():
+            reports = report_ccls(flags.ccl_path)
+        say(json_of({"ccls": reports}) if flags.json else ccls_text(reports))
+        reasons = {report.name: report.reason for report in reports}
+        _require_given_file(flags.ccl_path, reasons)
+        return
+    from cclmark.results.machine import complete_from_nvml, describe_machine
+    from cclmark.run.probe import take_inventory
+
+    machine = describe_machine()
+    with libraries_on_standard_error():
+        found = take_inventory(flags.ccl_path)
+        links, notices = complete_from_nvml(found.devices, machine)
+    render = inventory_json if flags.json else inventory_text
+    say(
+        render(
+            machine,
+            found.devices,
+            links,
+            found.libraries,
+            found.unavailable,
+            found.nvrtc_path,
+            notices,
+        )
+    )
+    _require_given_file(flags.ccl_path, found.unavailable)
+
+
+def _require_given_file(ccl_path: str, reasons: Mapping[str, str]) -> None:
+    """Raises MissingError if ``--ccl-path`` names a file that cannot be used."""
+    if ccl_path and reasons.get("nccl"):
+        raise MissingError(f"--ccl-path: {reasons['nccl']}")

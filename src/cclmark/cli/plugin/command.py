@@ -1,0 +1,44 @@
+"""``cclmark plugin``: the path of the NCCL plug-in, and the contents of its logs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from cclmark.cli.printed_help import SaysHelp
+
+
+def plugin_command(name: str) -> click.Command:
+    """Returns the command."""
+    return SaysHelp(
+        name,
+        params=[
+            click.Argument(["logs"], nargs=-1, type=click.Path(path_type=Path), metavar="[LOG...]"),
+        ],
+        callback=_plugin,
+        help="Print the path of the NCCL plug-in, or what its logs contain.\n\n"
+        "\b\n"
+        'NCCL_PROFILER_PLUGIN="$(cclmark plugin)" python train.py\n'
+        "cclmark plugin cclmark-*.cclmlog\n\n"
+        "Each process of the program writes one log, cclmark-HOST-PID.cclmlog (with -2 and so "
+        "on if the file exists), of at most 128 MiB. "
+        "Variables: CCLMARK_PLUGIN_LOG, the beginning of the path of the logs; "
+        "CCLMARK_PLUGIN_EVENTS=steps, also kernel channels and network steps, which Python reads "
+        "(cclmark.explain.plugin_log.read_plugin_log); "
+        "CCLMARK_PLUGIN_RECORDS, the maximum number of events (128 bytes each). "
+        "CCLMARK_PLUGIN_PROFILER and CCLMARK_PLUGIN_TUNER, other plug-ins that are called too. "
+        'NCCL_TUNER_PLUGIN="$(cclmark plugin)" adds the times that NCCL predicts, and with '
+        "CCLMARK_TUNER_TABLE=/path it applies the rules of a tuner table.\n\n"
+        "Exit codes: 0; 1 if ranks of a communicator ran different collectives; 2 if a file cannot "
+        "be read or is not a log; 3 if a log contains no operation or lacks events, or if the "
+        "plug-in is missing.",
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+
+
+def _plugin(logs: tuple[Path, ...]) -> None:
+    from cclmark.cli.plugin.run import print_logs, print_path
+
+    sys.exit(print_logs(logs) if logs else print_path())

@@ -1,0 +1,370 @@
+"""Lists references, adds a journal to them, and reads them for the commands that measure."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import tomllib
+
+from cclmark.cli.percent import percent_of
+from cclmark.cli.references.lists import (
+    ReferenceCheck,
+    check_csv,
+    check_json,
+    check_lines,
+    check_markdown,
+    figure_lines,
+    percent,
+    references_csv,
+    references_json,
+    references_markdown,
+    source_lines,
+)
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.reference_notes import ReferenceNotes, share_text
+from cclmark.document.remarks import lacking
+from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.kinds.registry import read_journal, report_kind
+from cclmark.plan.device_names import kind_of
+from cclmark.plan.items import P2P
+from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.sizes import parse_size
+from cclmark.plan.thresholds import meant
+from cclmark.printable import plain
+from cclmark.recording.atomic import refuse_to_lose
+from cclmark.recording.output import print_out
+from cclmark.recording.standard_output import say
+from cclmark.references.matching import kinds_of, multicast_of
+from cclmark.references.reference import Reference
+from cclmark.references.reference_checks import below, check_results
+from cclmark.references.reference_files import parse_references
+from cclmark.references.reference_store import (
+    REFERENCES_VARIABLE,
+    data_directory,
+    load_references,
+    shipped_references,
+)
+from cclmark.references.reference_subjects import SUBJECTS
+from cclmark.references.reference_writing import references_text, weaknesses
+from cclmark.results.item_results import CaseResult, TransferResult
+from cclmark.results.journal import Journal
+
+
+def check_journal(
+    journal: str, fail_below: str | None, begin: str | None, format: str, output: Path | None
+) -> int:
+    """Prints every figure of ``journal`` with its reference and returns the exit code.
+
+    Raises UsageError for a journal without figures and, with ``fail_below``, if no figure has a
+    verdict; OutputError.
+    """
+    least_share = None if fail_below is None else _share(fail_below)
+    least_bytes = None if begin is None else _size(begin)
+    refuse_to_lose(output, [Path(journal)])
+    run = read_journal(Path(journal))
+    _require_figures(run, journal)
+    if lacks := lacking(run):
+        print(f"cclmark: {plain(journal)}: {'; '.join(lacks)}", file=sys.stderr)
+    notes = ReferenceNotes(lambda kinds: load_references(kinds=kinds))
+    header = run.header
+    found = check_results(
+        run.cases,
+        run.transfers,
+        lambda result: notes.match(result, header),
+        lambda result: notes.match_transfer(result, header),
+        least_bytes,
+    )
+    bad = [one for one in found if one.bad]
+    if least_share is not None and not bad and not any(one.judged for one in found):
+        reasons = dict.fromkeys(one.unjudged for one in found if one.unjudged != "skipped")
+        raise UsageError(
+            f"{journal}: no result can be judged: {' / '.join(map(plain, list(reasons)[:3]))}. "
+            f"cclmark references lists the references for {_devices(run)} and others; cclmark "
+            "references add makes the journal of a trusted machine a reference"
+        )
+    check = ReferenceCheck(journal, found, notes, least_share)
+    print_out(output, lambda to: [_printed(check, format, colours=to.takes_colours)])
+    if least_share is None:
+        return EXIT_OK
+    low = below(found, least_share)
+    if low:
+        worst = min(low, key=lambda one: one.match.share if one.match is not None else 0.0)
+        assert worst.match is not None
+        print(
+            f"cclmark: {len(low)} below {percent(least_share)} of their reference, the worst "
+            f"{plain(worst.thing.describe())}: {share_text(worst.match.share, 1)} of "
+            f"{plain(worst.match.words)}",
+            file=sys.stderr,
+        )
+    if bad:
+        print(f"cclmark: {len(bad)} without valid figures", file=sys.stderr)
+    return EXIT_WRONG if low or bad else EXIT_OK
+
+
+def _require_figures(run: Journal, name: str) -> None:
+    kind = report_kind(run.kind)
+    if not run.results or not kind.has_times:
+        what = kind.noun if run.results else "no results"
+        raise UsageError(f"{name} holds {what}, but no figures to compare with references")
+    if not any(one.item.work in SUBJECTS for one in run.timed):
+        raise UsageError(f"{name} holds only barriers, which move no data and have no references")
+
+
+def _devices(run: Journal) -> str:
+    return plain(", ".join(kinds_of(run.header))) or "its devices"
+
+
+def _share(text: str) -> float:
+    """Parses a percentage as a share of 1. Raises UsageError."""
+    percent = percent_of("--fail-below", text, "90%")
+    if percent == 0:
+        raise UsageError(f"--fail-below {text}: no share is below 0: write a share such as 90%")
+    return percent / 100
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except UsageError as error:
+        raise UsageError(f"-b: {error}") from None
+
+
+def _printed(check: ReferenceCheck, format: str, *, colours: bool) -> str:
+    if format == "json":
+        return check_json(check)
+    if format == "csv":
+        return check_csv(check)
+    if format == "markdown":
+        return check_markdown(check)
+    return "\n".join(check_lines(check, ansi if colours else unpainted)) + "\n"
+
+
+_ODD = re.compile(r"[^\w.]+")
+_LONGEST_STEM = 60
+
+_Weak = tuple[
+    CaseResult | TransferResult, list[str]
+]  # a measured result, and why it is not good enough
+
+
+def list_references(
+    device: str | None,
+    operation: str | None,
+    source: str | None,
+    format: str,
+    output: Path | None,
+) -> int:
+    """Prints the selected references and returns the exit code.
+
+    Raises UsageError for an unknown device, operation or source, OutputError.
+    """
+    found = load_references()
+    asked = any(choice is not None for choice in (device, operation, source))
+    if device is not None:
+        kind = kind_of(device)
+        found = _chosen("--device", kind, found, lambda one: [kind for kind, _ in one.devices])
+    if operation is not None:
+        if operation not in (*OPERATIONS, P2P):
+            raise UsageError(
+                "--operation: unknown operation "
+                f"{operation!r}{meant(operation, (*OPERATIONS, P2P))}"
+            )
+        found = _chosen("--operation", operation, found, lambda one: [one.operation])
+    if source is not None:
+        found = _chosen("--source", source, found, lambda one: [one.source.name])
+    print_out(output, lambda to: [_written(found, format, asked=asked, colours=to.takes_colours)])
+    return EXIT_OK
+
+
+def add_references(
+    journal: str, name: str, references_dir: Path | None, *, force: bool = False
+) -> int:
+    """Writes a file of references from the results of ``journal`` and returns the exit code.
+
+    Figures that are not good enough (see weaknesses) are named on standard error. They are left
+    out, which is EXIT_WRONG, or with ``force`` taken. Raises UsageError if ``journal`` is not a
+    journal, if no figure can be a reference, and if the file exists or cannot be written.
+    """
+    title = name.strip()
+    if not title:
+        raise UsageError("--name is empty: write a title, for example 'our rack, accepted 2026-11'")
+    if not title.isprintable():
+        raise UsageError(f"--name must be printable, and {title!r} is not")
+    run = read_journal(Path(journal))
+    header = run.header
+    multicast = partial(multicast_of, header.environment, hosts=max(1, len(header.hosts)))
+    figures = [one for one in run.timed if one.item.work in SUBJECTS]
+    measured = [one for one in figures if one.is_measured and one.status == "ok"]
+    weak = [(one, reasons) for one in measured if (reasons := weaknesses(one))]
+    words = _weak_words(weak, len(measured))
+    if weak and len(weak) == len(measured) and not force:
+        raise UsageError(
+            f"{journal}: no figure can be a reference: {words}. Measure longer (--max-time), with "
+            "nothing else at work on the machine and without -c 0; --force takes them nevertheless"
+        )
+    taken = run
+    if weak and not force:
+        left_out = {id(one) for one, _ in weak}
+        kept = [one for one in run.results if id(one) not in left_out]
+        taken = Journal(header, kept, footer=run.footer)
+    note = f" Taken with --force: {words}." if weak and force else ""
+    try:
+        text = references_text(taken, title, multicast=multicast, note=note)
+    except UsageError as error:
+        raise UsageError(f"{journal}: {error}") from None
+    directory = references_dir or data_directory()
+    file = directory / f"{_stem(title, run.header.run_id)}.toml"
+    content = text.encode()
+    count = len(parse_references(content, str(file), own=True))
+    place = "Choose another place with --references-dir DIR"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot create {directory}: {error.strerror}. {place}") from None
+    try:
+        with file.open("xb") as opened:
+            opened.write(content)
+    except FileExistsError:
+        raise UsageError(
+            f"{file} already exists: use another --name, or cclmark references remove {file.stem}"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}. {place}") from None
+    if lacks := lacking(run):
+        only = "only these results are a reference"
+        print(f"cclmark: {plain(journal)}: {'; '.join(lacks)}: {only}", file=sys.stderr)
+    if weak:
+        print(
+            f"cclmark: {plain(journal)}: {_listed(weak, words, '' if force else file.stem)}",
+            file=sys.stderr,
+        )
+    say(f"{plain(str(file))}: {count} figures of {plain(title)!r}, used from now on")
+    if references_dir is not None and not _is_used(references_dir):
+        print(
+            f"cclmark: {plain(str(references_dir))} is not searched for references: add it to "
+            f"{REFERENCES_VARIABLE}",
+            file=sys.stderr,
+        )
+    return EXIT_WRONG if weak and not force else EXIT_OK
+
+
+def _weak_words(weak: Sequence[_Weak], measured: int) -> str:
+    """Counts the figures that are not good enough, and the reasons."""
+    counts = Counter(reason for _, reasons in weak for reason in reasons)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items())
+    return f"{len(weak)} of {measured} figures are not good enough ({reasons})"
+
+
+def _listed(weak: Sequence[_Weak], words: str, stem: str) -> str:
+    """Names the figures that are not good enough, safe to print.
+
+    ``stem``: of the file without them, empty if they were taken.
+    """
+    remedy = f"left out. To take them: cclmark references remove {plain(stem)}, then add --force"
+    outcome = remedy if stem else "taken with --force"
+    lines = [f"  {plain(one.item.describe())}: {', '.join(reasons)}" for one, reasons in weak]
+    return "\n".join([f"{words}: {outcome}", *lines])
+
+
+def remove_references(name: str, references_dir: Path | None) -> int:
+    """Deletes the file of the user's references ``name``, a source or a title.
+
+    Returns the exit code. Raises UsageError if no file, or several files, have that name, if it is
+    shipped with cclmark, and if it cannot be removed.
+    """
+    directory = references_dir or data_directory()
+    try:
+        files = sorted(directory.glob("*.toml"))
+    except OSError as error:
+        raise UsageError(f"cannot read {directory}: {error.strerror}") from None
+    titles = {file: _title_of(file) for file in files}
+    # The source of a file is unique in its directory, a title may be that of another one.
+    found = [file for file in files if file.stem == name]
+    found = found or [file for file in files if titles[file] == name]
+    if len(found) > 1:
+        stems = ", ".join(plain(file.stem) for file in found)
+        raise UsageError(f"several references have the title {name!r}: write one of {stems}")
+    if not found:
+        raise UsageError(_unknown_reference(name, directory, titles))
+    (file,) = found
+    try:
+        file.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot remove {file}: {error.strerror}") from None
+    say(f"{plain(str(file))}: removed")
+    return EXIT_OK
+
+
+def _title_of(file: Path) -> str:
+    """Returns the title of a file of references; empty if it is invalid, which can be removed."""
+    try:
+        title = tomllib.loads(file.read_text(encoding="utf-8")).get("title")
+    except (OSError, ValueError, RecursionError):
+        return ""
+    return title if isinstance(title, str) else ""
+
+
+def _unknown_reference(name: str, directory: Path, titles: Mapping[Path, str]) -> str:
+    """Returns why the reference cannot be removed, and which ones can."""
+    if any(name in (one.source.name, one.source.title) for one in shipped_references()):
+        return f"{name!r} ships with cclmark and cannot be removed"
+    for place in filter(None, os.environ.get(REFERENCES_VARIABLE, "").split(os.pathsep)):
+        files = [Path(place)] if place.endswith(".toml") else sorted(Path(place).glob("*.toml"))
+        for file in files:
+            if name in (file.stem, _title_of(file)):
+                return (
+                    f"{name!r} is in {file}, which {REFERENCES_VARIABLE} names: add "
+                    f"--references-dir {file.parent}, or remove the file"
+                )
+    if not titles:
+        return f"no references of your own in {directory}: --references-dir DIR names another one"
+    known = [file.stem for file in titles]
+    choices = ", ".join(map(plain, known))
+    suggestion = meant(name, [*known, *filter(None, titles.values())])
+    return f"no reference of your own in {directory} is {name!r}{suggestion} Choose from {choices}."
+
+
+def _is_used(directory: Path) -> bool:
+    named = os.environ.get(REFERENCES_VARIABLE, "").split(os.pathsep)
+    places = [data_directory(), *(Path(name) for name in named if name)]
+    return directory.resolve() in [place.resolve() for place in places]
+
+
+def _stem(title: str, run_id: str) -> str:
+    """Returns a file name for a title."""
+    stem = _ODD.sub("-", title.lower()).strip("-.")[:_LONGEST_STEM]
+    return stem or f"references-{run_id[:8] or 'journal'}"
+
+
+def _chosen(
+    flag: str,
+    wanted: str,
+    references: Sequence[Reference],
+    values_of: Callable[[Reference], Sequence[str]],
+) -> list[Reference]:
+    found = [one for one in references if wanted in values_of(one)]
+    if not found:
+        known = sorted({value for one in references for value in values_of(one)})
+        raise UsageError(
+            f"{flag}: no reference of {wanted!r}{meant(wanted, known)} Choose from "
+            f"{', '.join(map(plain, known))}."
+        )
+    return found
+
+
+def _written(found: Sequence[Reference], format: str, *, asked: bool, colours: bool) -> str:
+    if format == "json":
+        return references_json(found)
+    if format == "csv":
+        return references_csv(found)
+    if format == "markdown":
+        return references_markdown(found)
+    paint = ansi if colours else unpainted
+    lines = figure_lines(found, paint) if asked else source_lines(found, paint)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,548 @@
+"""Measures one item, then records it with new ranks, and writes its timeline."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from cclmark.cli.case_request import request_of, stem_of
+from cclmark.cli.chosen_devices import device_count, devices_text
+from cclmark.cli.operation_argument import known_operation
+from cclmark.cli.options import TraceFlags
+from cclmark.cli.p2p.run import devices_of, is_together, plans_of, settings_of
+from cclmark.cli.trace.copy_options import TraceCopiesFlags
+from cclmark.cli.trace.steps import _SUFFIXES, _relations, step_file, step_lines
+from cclmark.cli.trace.summary import copy_trace_summary, trace_problems, trace_summary
+from cclmark.errors import EXIT_OK, EXIT_WRONG, MissingError, OutputError, UsageError
+from cclmark.kinds.p2p.kind import KIND
+from cclmark.launch.attempt import Attempt
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.devices import DeviceChoice
+from cclmark.launch.request import Outcome, Request, Surroundings
+from cclmark.plan.binding import Binding
+from cclmark.plan.cases import Case
+from cclmark.plan.items import P2P
+from cclmark.plan.sizes import format_size
+from cclmark.plan.transfers import Transfer
+from cclmark.printable import plain
+from cclmark.recording.joining import first_of, joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import Recorder, recording
+from cclmark.recording.run_files import new_file, new_journal
+from cclmark.rendezvous.messages import RankStatus
+from cclmark.results.item_results import CaseResult, Result, TransferResult
+from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths, Trace, TracedStage
+from cclmark.run import locate
+from cclmark.trace.case_steps import steps_of
+from cclmark.trace.chrome_file import write_chrome
+from cclmark.trace.copy_timeline import assemble_copies
+from cclmark.trace.perfetto_file import write_perfetto
+from cclmark.trace.rank_trace import RankTrace, Stage
+from cclmark.trace.slot_events import most_slot_events
+from cclmark.trace.timeline import Timeline
+from cclmark.trace.timeline_assembly import CaseTimeline, assemble
+
+
+def file_for(output: Path | None, name: str, suffix: str) -> Path:
+    """Returns ``output``, or a new file in cclmark-runs/. Raises UsageError if it is unwritable."""
+    path = output or new_file(name, suffix, "trace", "-O FILE")
+    refuse_unwritable(path)
+    return path
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raises UsageError for a file that exists or cannot be created, before anything runs."""
+    try:
+        path.open("xb").close()
+        path.unlink()
+    except FileExistsError:
+        raise UsageError(f"{path} exists already: choose another file with -O FILE") from None
+    except OSError as error:
+        raise UsageError(
+            f"cannot write the trace {path}: {error.strerror}. Choose another file with -O FILE."
+        ) from None
+
+
+@contextmanager
+def written_whole(path: Path, what: str) -> Iterator[IO[bytes]]:
+    """A new file that gets its name when it is complete. ``what``: of the file, for a message.
+
+    Raises OutputError if it cannot be written.
+    """
+    partial = path.with_name(path.name + ".part")
+    try:
+        with partial.open("xb") as file:
+            yield file
+        partial.rename(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OutputError(f"cannot write the {what} {path}: {error.strerror}") from None
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+_MEASURED_FOR_S = 0.3  # the time of an operation that is not traced, to compare with
+
+
+def trace(flags: TraceFlags) -> int:
+    """Traces the case that the flags describe and returns the exit code. Raises CclmarkError."""
+    began_s = time.monotonic()
+    if flags.operation == P2P:
+        raise UsageError("p2p must follow trace, because its options differ: cclmark trace p2p …")
+    known_operation(flags.operation, [P2P])
+    most_slot_events()  # an invalid setting is an error before anything runs
+    operations = flags.iterations
+    assert operations is not None  # has a default
+    # The measurement before the trace stops by itself.
+    flags.iterations, flags.end, flags.max_time_s = None, flags.begin, _MEASURED_FOR_S
+    with joined(
+        lambda: devices_text(flags), device_count(flags), flags.timeout_s, mixed=True
+    ) as coordinator:
+        coordinator.exit_code = _trace(flags, operations, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator, began_s: float) -> int:
+    request, plan = request_of([flags.operation], flags, coordinator)
+    if len(request.planned) != 1:
+        raise UsageError(
+            f"these options describe {len(request.planned)} cases: a trace contains one. Choose "
+            "one library, type, reduction and root"
+        )
+    case = request.planned[0]
+    assert isinstance(case, Case)
+    if request.starts_ranks_once:
+        raise MissingError(
+            "the MPI of this launcher does not support a second process for a rank, which a trace "
+            "requires: run cclmark trace without the launcher"
+        )
+    suffix, _ = WRITERS[flags.format]
+    stem = stem_of(flags.operation, plan)
+    path = file_for(flags.output, stem, suffix)
+    steps = StepListing(case, path) if flags.steps else None
+    files = Files(path, flags.format, flags.journal or new_journal(f"trace-{stem}"))
+    found = partial(_found, case, operations, steps)
+    return Tracing(request, operations, found).run(files, began_s)
+
+
+def _found(
+    case: Case,
+    operations: int,
+    steps: StepListing | None,
+    traces: list[RankTrace],
+    untraced_s: float,
+    surroundings: Surroundings,
+) -> TraceContents:
+    """Contents of the traces of a case."""
+    found = assemble(case.describe(), case.size_bytes, traces)
+    found.timeline.facts["operations"] = operations
+    found.timeline.facts["µs of an operation that is not traced"] = round(untraced_s * 1e6, 3)
+    problems = trace_problems(found)
+    lines = trace_summary(found, case, operations, untraced_s)
+    if steps is not None:
+        step_lines, failure = steps.write(traces, found, surroundings)
+        lines += ["", *step_lines]
+        problems += [failure] if failure else []
+    stages = {one.rank: one.stages for one in found.ranks}
+    is_wrong = any(rank.wrong for rank in found.ranks)
+    return TraceContents(found.timeline, lines, stages, is_wrong, problems)
+
+
+_COPIES_MEASURED_FOR_S = 0.3  # the copies that are not traced, to compare with
+_MOST_AT_ONCE = 100  # copies in a batch of the trace, and in a sample of the measurement
+_MOST_LISTED = 8
+_HOST = "host"
+
+
+def trace_copies(flags: TraceCopiesFlags) -> int:
+    """Traces the transfer that the flags describe and returns the exit code.
+
+    Raises CclmarkError before anything is started if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    launched = first_of("trace p2p")
+    if launched is not None:
+        print(
+            f"cclmark: {launched.launcher} started {launched.processes} processes; one of them "
+            "traces all devices.",
+            file=sys.stderr,
+        )
+    copies = flags.repeat
+    assert copies is not None  # has a default
+    flags.repeat, flags.max_time_s = min(copies, _MOST_AT_ONCE), _COPIES_MEASURED_FOR_S
+    flags.scope = flags.scope.strip().lower()
+    pair = _Pair.parse(flags.pair or _default_pair(flags.scope))
+    if pair is not None:
+        flags.scope = pair.scope_for(flags.scope)
+    devices = _devices(flags, pair)
+    settings = settings_of(flags, devices.runtime)
+    plans = plans_of(flags, devices, settings)
+    transfer = _only([one for plan in plans for one in plan.transfers()], flags, pair)
+    together = is_together(flags, devices.runtime, [transfer])
+    settings = msgspec.structs.replace(
+        settings,
+        warmup=flags.warmup,
+        bind=str(Binding.parse(flags.bind, 1 if together else len(devices.indices))),
+    )
+    request = Request(
+        devices=devices,
+        settings=settings,
+        kind=KIND,
+        planned=[transfer],
+        together=together,
+        ccl_wheels={"nvrtc": locate.wheel_files("nvrtc")},
+    )
+    suffix, _ = WRITERS[flags.format]
+    stem = f"p2p-{devices.runtime}-{len(devices.indices)}"
+    path = file_for(flags.output, stem, suffix)
+    files = Files(path, flags.format, flags.journal or new_journal(f"trace-{stem}"))
+    return Tracing(request, copies, partial(_found_copies, transfer, copies)).run(files, began_s)
+
+
+def _found_copies(
+    transfer: Transfer,
+    copies: int,
+    traces: list[RankTrace],
+    untraced_s: float,
+    _surroundings: Surroundings,
+) -> TraceContents:
+    """Contents of the traces of a transfer."""
+    found = assemble_copies(transfer, traces)
+    found.timeline.facts["copies of each flow"] = copies
+    found.timeline.facts["µs of a copy that is not traced"] = round(untraced_s * 1e6, 3)
+    lines = copy_trace_summary(found, copies, untraced_s)
+    return TraceContents(found.timeline, lines, found.stages, bool(found.wrong), [])
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The ends of a flow: device numbers, None for the host's memory."""
+
+    start: int | None
+    end: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> _Pair | None:
+        """Parses ``0-1``, ``host-0`` or ``0-host``; None for an empty text. Raises UsageError."""
+        if not text:
+            return None
+        ends = text.lower().split("-")
+        known = all(end == _HOST or (end.isascii() and end.isdecimal()) for end in ends)
+        if len(ends) != 2 or not known or ends == [_HOST, _HOST]:
+            raise UsageError(f"cannot read the pair {text!r}: write 0-1, 2-2, host-0 or 0-host")
+        start, end = (None if end == _HOST else int(end) for end in ends)
+        return cls(start, end)
+
+    @property
+    def devices(self) -> int:
+        """How many devices there must be."""
+        return 1 + max(end for end in (self.start, self.end) if end is not None)
+
+    def scope_for(self, scope: str) -> str:
+        """The scope that contains this pair, if ``scope`` is that of single flows."""
+        if scope != "pairs":
+            return scope
+        if None in (self.start, self.end):
+            return "host"
+        return "local" if self.start == self.end else scope
+
+    def is_of(self, transfer: Transfer) -> bool:
+        """Whether it is a flow of ``transfer``; of one pair in both directions, the first."""
+        if transfer.host_memory:
+            device = transfer.flows[0][0]
+            ends = (device, None) if transfer.to_host else (None, device)
+            return (self.start, self.end) == ends
+        flows = transfer.flows[:1] if transfer.scope == "pairs" else transfer.flows
+        return (self.start, self.end) in flows
+
+
+def _default_pair(scope: str) -> str:
+    return {"pairs": "0-1", "local": "0-0", "host": "host-0"}.get(scope, "")
+
+
+def _devices(flags: TraceCopiesFlags, pair: _Pair | None) -> DeviceChoice:
+    """The selected devices, without those that the pair does not require."""
+    found = devices_of(flags, None)
+    number = len(found.indices)
+    if pair is None:
+        return found
+    if pair.devices > number:
+        raise UsageError(
+            f"the pair requires {pair.devices} devices, but there "
+            f"{'is' if number == 1 else 'are'} only {number}: see --devices, -g and --pair, or use "
+            "--scope local,host"
+        )
+    if flags.count is None and flags.scope in ("pairs", "local", "host"):
+        return replace(found, indices=found.indices[: pair.devices])
+    return found
+
+
+def _only(transfers: list[Transfer], flags: TraceCopiesFlags, pair: _Pair | None) -> Transfer:
+    """The one transfer that the options describe. Raises UsageError."""
+    found = [
+        one
+        for one in dict.fromkeys(transfers)
+        if (pair is None or pair.is_of(one))
+        and one.numa in ("", "near")
+        and one.host_memory in ("", flags.host_memory)
+    ]
+    if not found:
+        raise UsageError(
+            "these options describe no copy: peer access off requires --direction write and "
+            "--engine CE; a copy within a device or with the host requires uniBw; the host's "
+            "memory requires --direction write, and pageable memory --engine CE; --pair must be a "
+            "flow of --scope"
+        )
+    if len(found) > 1:
+        listed = [one.describe() for one in found[:_MOST_LISTED]]
+        more = [f"and {len(found) - _MOST_LISTED} more"] if len(found) > _MOST_LISTED else []
+        raise UsageError(
+            f"these options describe {len(found)} transfers: a trace contains one. Choose one pair "
+            "(--pair), direction, engine, kernel, scope and number of blocks:\n  "
+            + "\n  ".join([*listed, *more])
+        )
+    return found[0]
+
+
+_SLOWER = 10  # times an operation may take while it is traced before a rank counts as hung
+_NOT_STARTED = "no trace and no journal are written: it ended before all ranks had started"
+_NOTHING_WRITTEN = "no trace was written: ranks send their recordings when they end"
+Writer = Callable[[Timeline, IO[bytes]], None]
+#: By the format: the end of the file's name, and the function that writes it.
+WRITERS: dict[str, tuple[str, Writer]] = {
+    "perfetto": (".pftrace", write_perfetto),
+    "chrome": (".trace.json", write_chrome),
+}
+
+
+@dataclass(frozen=True)
+class TraceContents:
+    """Contents of traces. ``lines``: the summary. ``problems``: what is missing, in words.
+
+    ``stages``: of each rank or device. ``is_wrong``: the check found wrong data.
+    """
+
+    timeline: Timeline
+    lines: list[str]
+    stages: Mapping[int, Sequence[Stage]]
+    is_wrong: bool
+    problems: list[str]
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a trace. ``format``: of the timeline."""
+
+    timeline: Path
+    format: str
+    journal: Path
+
+
+class Tracing:
+    """The two attempts of a trace.
+
+    ``found`` receives the traces, the time of an operation that is not traced, and the run's
+    surroundings.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        operations: int,
+        found: Callable[[list[RankTrace], float, Surroundings], TraceContents],
+    ) -> None:
+        self._request = request
+        self._operations = operations
+        self._found = found
+
+    def run(self, files: Files, began_s: float) -> int:
+        """Measures, traces, writes both files, prints the summary; returns the exit code."""
+        output = Output(None)
+        try:
+            with recording(files.journal, output, _Silent(), self._request, began_s) as recorder:
+                measured = _Measured(recorder)
+                outcome = Attempt(self._request, measured).run()
+                if outcome.exit_code == EXIT_OK and measured.time_s is not None:
+                    outcome = self._trace(files, output, measured, recorder)
+                elif outcome.exit_code == EXIT_OK:
+                    outcome = replace(outcome, message="nothing was traced")
+                elif measured.surroundings is None:
+                    message = f"{outcome.message}\n{_NOT_STARTED}".lstrip()
+                    outcome = replace(outcome, message=message)
+                return recorder.finish(outcome)
+        finally:
+            output.close()
+
+    def _trace(
+        self, files: Files, output: Output, measured: _Measured, recorder: Recorder
+    ) -> Outcome:
+        settings, untraced_s = self._request.settings, measured.time_s
+        assert untraced_s is not None
+        assert measured.surroundings is not None  # its ranks have started
+        timeout_s = settings.timeout_s + _SLOWER * self._operations * untraced_s
+        traces: list[RankTrace] = []
+        again = replace(
+            self._request,
+            settings=msgspec.structs.replace(settings, timeout_s=timeout_s),
+            traced_operations=self._operations,
+            traces=traces.append,
+            warnings=(),
+        )
+        outcome = Attempt(again, _Notices(recorder)).run()
+        if outcome.exit_code != EXIT_OK:
+            return replace(outcome, message=f"{outcome.message}\n{_NOTHING_WRITTEN}".lstrip())
+        found = self._found(traces, untraced_s, measured.surroundings)
+        # The summary and the stages are kept even if the timeline cannot be written.
+        title, *lines = found.lines
+        if notice := self._request.devices.notice:
+            lines.insert(0, f"  notice     {notice}")
+        output.write("\n".join(map(plain, [title, *lines])) + "\n")
+        problems, name = found.problems, str(files.timeline)
+        if failure := _failure_to_write(found.timeline, files):
+            problems, name = [*problems, failure], ""
+        recorder.trace(
+            Trace(name, files.format, self._operations, _stages_of(found.stages), found.lines)
+        )
+        exit_code = EXIT_WRONG if found.is_wrong else outcome.exit_code
+        return replace(outcome, exit_code=exit_code, problems=problems)
+
+
+def _failure_to_write(timeline: Timeline, files: Files) -> str:
+    """Writes the timeline and reports its size; returns the reason if it cannot be written."""
+    _, write = WRITERS[files.format]
+    try:
+        with written_whole(files.timeline, "trace") as file:
+            write(timeline, file)
+    except OutputError as error:
+        return f"{error}: choose another file with -O FILE"
+    size = format_size(files.timeline.stat().st_size)
+    print(f"cclmark: trace {files.timeline} ({size})", file=sys.stderr)
+    return ""
+
+
+def _stages_of(stages: Mapping[int, Sequence[Stage]]) -> dict[int, list[TracedStage]]:
+    begin_ns = min((stage.begin_ns for of_one in stages.values() for stage in of_one), default=0)
+    return {
+        number: [
+            TracedStage(
+                stage.name,
+                (stage.begin_ns - begin_ns) * 1e-9,
+                (stage.end_ns - stage.begin_ns) * 1e-9,
+                stage.size_bytes,
+            )
+            for stage in of_one
+        ]
+        for number, of_one in stages.items()
+    }
+
+
+class _Silent:
+    """A format without text: a trace prints its summary itself."""
+
+    def begin(self, header: Header) -> str:
+        return ""
+
+    def add(self, result: Result) -> str:
+        return ""
+
+    def end(self, footer: Footer | None) -> str:
+        return ""
+
+
+class _Notices:
+    """Listens to the ranks that trace: the rest was reported when the item was measured."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def started(self, surroundings: Surroundings) -> None:
+        pass
+
+    def result(self, result: Result) -> None:
+        pass
+
+    def condition(self, condition: Condition) -> None:
+        pass
+
+    def explanation(self, explanation: Explanation) -> None:
+        pass
+
+    def paths(self, paths: Paths) -> None:
+        pass
+
+    def notice(self, text: str) -> None:
+        self._recorder.notice(text)
+
+    def progress(self, rank_status: RankStatus) -> None:
+        pass
+
+
+class _Measured(_Notices):
+    """Listens to the ranks that measure. ``time_s``: of the item, None if it was not measured."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
+        self.time_s: float | None = None
+        self.surroundings: Surroundings | None = None
+
+    def started(self, surroundings: Surroundings) -> None:
+        """Writes the header of the journal and prints the libraries."""
+        self.surroundings = surroundings
+        self._recorder.started(surroundings)
+        for library in surroundings.libraries:
+            text = f"{library.name} {library.version} {library.path}"
+            print(f"cclmark: {plain(text)}", file=sys.stderr)
+        for text in surroundings.notices:
+            self.notice(text)
+
+    def result(self, result: Result) -> None:
+        """Writes the result and keeps the time."""
+        self._recorder.result(result)
+        if isinstance(result, (CaseResult, TransferResult)) and result.summary is not None:
+            self.time_s = result.summary.time_s
+
+
+class StepListing:
+    """The steps of the traced case."""
+
+    def __init__(self, case: Case, trace_path: Path) -> None:
+        """Raises UsageError if the file of the steps exists or cannot be created."""
+        self._case = case
+        name = trace_path.name
+        suffix = next((one for one in _SUFFIXES if name.endswith(one) and name != one), "")
+        self._path = trace_path.with_name(f"{name.removesuffix(suffix)}.steps.csv")
+        refuse_unwritable(self._path)
+
+    def write(
+        self, traces: Sequence[RankTrace], found: CaseTimeline, surroundings: Surroundings
+    ) -> tuple[list[str], str]:
+        """Writes the file if the steps are known.
+
+        Returns the lines for the terminal, and the reason if the file cannot be written.
+        """
+        ordered = sorted(traces, key=lambda trace: trace.rank)
+        tasks = {one.rank: one.events.tasks for one in found.ranks if one.log is not None}
+        steps = steps_of(self._case, ordered, tasks)
+        relations = _relations(surroundings)
+        failure = self._failure_to_write(step_file(steps, relations)) if steps.steps else ""
+        return step_lines(steps, relations), failure
+
+    def _failure_to_write(self, lines: Iterable[str]) -> str:
+        try:
+            with written_whole(self._path, "steps") as file:
+                for line in lines:
+                    file.write(line.encode())
+        except OutputError as error:
+            return f"{error}: choose another file with -O FILE"
+        size = format_size(self._path.stat().st_size)
+        print(f"cclmark: steps {self._path} ({size})", file=sys.stderr)
+        return ""

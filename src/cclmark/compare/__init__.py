@@ -1,0 +1,1 @@
+"""Comparison of runs: figures, what differs in words, the page, and the gate."""

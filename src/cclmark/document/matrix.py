@@ -1,0 +1,395 @@
+"""Sorts single transfers into matrices, with the place of each result and the matrices' titles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, wrong_flows
+from cclmark.document.device_labels import labels, of_several_kinds
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted
+from cclmark.plan.sizes import format_size
+from cclmark.plan.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
+from cclmark.printable import plain
+from cclmark.results.item_results import TransferResult
+from cclmark.results.schema import Header
+
+Pair = tuple[int, int]
+CellPlace = tuple[str, str]
+
+_LATENCY_MEANING = {
+    "copy": "time of one copy of 16 bytes among others behind each other, by the device's clock",
+    "chase": "time of one load of 8 bytes that waits for the one before, the mean over all "
+    "multiprocessors",
+    "ping-pong": "half a round trip: a store of 4 bytes until the other device sees it",
+    "half-round-trip": "half the time of a message and its answer",
+    "round-trip": "the time of a read until its data has arrived",
+}
+# A host device copies within the call, and 16 bytes stay in the caches.
+LATENCY_OF_HOST_COPIES = (
+    "mean time of a call that copies 16 bytes, many calls in a row, by the host's clock; a host "
+    "device copies within the call, and the data stay in its caches: -t SM --latency-method "
+    "ping-pong measures the latency between processors"
+)
+_CALL_MEANING_ON_HOST = "the same calls: a host device copies within the call"
+_ABOVE_MEMORY = (
+    "the limit is the bandwidth of the host's memory, and data that stay in the caches of the "
+    "processors are copied faster: increase the size (-b)"
+)
+_ABOVE_LINKS = "the limit is that of the links that the driver reports, too few for these pairs"
+NOT_MEASURED = "-"  # because another pair hung
+CALL_MEANING = "time of the host in the call that starts one copy"
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """A cell of a matrix: the value in the matrix's unit, or the reason why there is none."""
+
+    value: float | None
+    pair: Pair
+    result: TransferResult
+    note: str = ""
+
+    @property
+    def judged_pair(self) -> Pair:
+        """The pair by which a deviation names the cell: both cells of a mutual message have one."""
+        transfer = self.result.transfer
+        return transfer.flows[0] if transfer.is_mutual else self.pair
+
+    @property
+    def ccl(self) -> str:
+        """The library whose message was measured, empty for a copy."""
+        return self.result.transfer.ccl
+
+
+@dataclass
+class Matrix:
+    """A matrix of one figure. ``figure``: bandwidth, utilisation, latency or call.
+
+    ``between_hosts``: what measured the pairs on different hosts, if the matrix has such cells
+    besides those of ``series``. ``on_host``: the devices are processors.
+    """
+
+    series: Transfer
+    figure: str
+    rows: list[str]
+    columns: list[str]
+    cells: dict[CellPlace, MatrixCell] = field(default_factory=dict)
+    between_hosts: str = ""
+    on_host: bool = False
+
+    @property
+    def unit(self) -> str:
+        """The unit of the values."""
+        return {"bandwidth": "GB/s", "utilisation": "%"}.get(self.figure, "µs")
+
+    @property
+    def title(self) -> str:
+        """The measured figure and its conditions, in words."""
+        series = self.series
+        what = {
+            "bandwidth": "bandwidth",
+            "utilisation": "share of the link limit",
+            "latency": "latency",
+            "call": "time of the host's call",
+        }[self.figure]
+        words = [f"{series.measure} {what}" if series.measure != "latency" else what]
+        if series.scope != "pairs":
+            words.append(_SCOPE_WORDS.get(series.scope, series.scope))
+        words += [] if series.scope == "host" or series.ccl else [series.direction]
+        words.append(series.means)
+        if series.blocks:
+            words.append(f"{series.blocks} block{'s' * (series.blocks > 1)}")
+        if not series.peer_access:
+            words.append("peer access off, staged through the host")
+        if series.measure != "latency" or series.size_bytes != LATENCY_BYTES:
+            words.append(format_size(series.size_bytes))
+        if series.offset_bytes:
+            words.append(f"offset {format_size(series.offset_bytes)}")
+        return ", ".join(words)
+
+    @property
+    def meaning(self) -> str:
+        """The direction of the data, or the definition of the latency."""
+        if not self.between_hosts:
+            return self._meaning
+        between = f"between hosts: {self.between_hosts}"
+        if self.series.measure == "latency":
+            between += f", {_LATENCY_MEANING[MESSAGE_LATENCY]}"
+        return f"{self._meaning}; {between}"
+
+    @property
+    def _meaning(self) -> str:
+        series = self.series
+        if self.figure == "call":
+            return _CALL_MEANING_ON_HOST if self.on_host else CALL_MEANING
+        if series.measure == "latency":
+            is_mutual = series.method in ("ping-pong", MESSAGE_LATENCY)
+            way = "" if is_mutual else f"; {_way(series)}"
+            if self.on_host and series.method == "copy":
+                return LATENCY_OF_HOST_COPIES + way
+            return _LATENCY_MEANING.get(series.method, series.method) + way
+        if series.measure == "bidirectional" and series.scope == "pairs":
+            verb = "write to" if series.direction == "write" else "read from"
+            verb = "send to" if series.ccl else verb
+            return f"row and column {verb} each other at once; both directions together"
+        at_once = ", all pairs of a round at once" if series.scope == "all-pairs" else ""
+        back = ", and back" if series.measure == "bidirectional" else ""
+        if series.scope in _SCOPE_MEANING:
+            return _SCOPE_MEANING[series.scope].format(back=back)
+        return _way(series) + at_once
+
+
+_SCOPE_MEANING = {
+    "host": "",
+    "local": "",
+    "all-to-one": "all others send to the column's device at once{back}: the sum",
+    "one-to-all": "the column's device sends to all others at once{back}: the sum",
+}
+_SCOPE_WORDS = {
+    "local": "within a device",
+    "host": "device and host",
+    "all-to-one": "all to one",
+    "one-to-all": "one to all",
+    "all-pairs": "all pairs at once",
+}
+
+
+def _row_of(series: Transfer) -> str:
+    """Returns the name of the single row of a matrix with many simultaneous flows."""
+    return series.scope.replace("-", " ")
+
+
+def _way(series: Transfer) -> str:
+    if series.ccl:
+        return "rows send: data goes from the row's device to the column's"
+    if series.direction == "write":
+        return "rows write: data goes from the row's device to the column's"
+    return "rows read: data goes from the column's device to the row's"
+
+
+class MatrixCollector:
+    """Sorts results into matrices.
+
+    Results of one matrix must be adjacent, except in runs on several hosts: there all hosts measure
+    at the same time, and messages between hosts belong to the matrices of the copies within them.
+    """
+
+    def __init__(self, header: Header, *, shares: bool, hosts: bool = False) -> None:
+        """``shares``: also create a matrix of shares of the link limit."""
+        self._names = labels(header.devices, hosts=hosts)
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+        self._is_triangle = header.settings.triangle
+        self._is_mixed = of_several_kinds(header.devices)
+        self._limits = LinkLimits(header.relations)
+        self._shares = shares
+        self._on_host = is_on_host(header)
+        self._is_across_hosts = len({device.host for device in header.devices}) > 1
+        self._results: list[TransferResult] = []
+        self._percents: list[float] = []
+
+    def above_limit(self) -> str:
+        """Returns the reason for shares above 100 % in the finished matrices; empty for none."""
+        above = [one for one in self._percents if one > 100]
+        if not above:
+            return ""
+        text = (
+            f"{len(above)} of {counted(len(self._percents), 'share')} of the link limit exceed "
+            f"100 %, up to {figure(max(above))} %: "
+        )
+        return text + (_ABOVE_MEMORY if self._on_host else _ABOVE_LINKS)
+
+    def add(self, result: TransferResult) -> list[Matrix]:
+        """Adds a result; returns the previous matrices if it belongs to another one."""
+        finished: list[Matrix] = []
+        if (
+            not self._is_across_hosts
+            and self._results
+            and series_of(self._results[0]) != series_of(result)
+        ):
+            finished = self.finish()
+        self._results.append(result)
+        return finished
+
+    def finish(self) -> list[Matrix]:
+        """Returns the matrices of the results added since the last complete ones."""
+        results, self._results = self._results, []
+        if not results:
+            return []
+        if not self._is_across_hosts:
+            return self._matrices_of(results)
+        by_series: dict[Transfer, list[TransferResult]] = {}
+        for result in sorted(results, key=lambda one: one.index):
+            by_series.setdefault(series_of(result), []).append(result)
+        matrices = [matrix for own in by_series.values() for matrix in self._matrices_of(own)]
+        within = [one for one in matrices if not one.series.ccl]
+        between = [one for one in matrices if one.series.ccl]
+        merged = [one for one in between if self._merge(one, within)]
+        for one in between:
+            one.cells = {place: cell for place, cell in one.cells.items() if self._is_shown(place)}
+        return [one for one in matrices if not any(one is other for other in merged)]
+
+    def _is_shown(self, place: CellPlace) -> bool:
+        """Whether a message has this place in a matrix: in a triangle, above the diagonal."""
+        row, column = place
+        return not self._is_triangle or self._numbers[row] < self._numbers[column]
+
+    def _merge(self, messages: Matrix, within: Sequence[Matrix]) -> bool:
+        """Adds the messages between hosts to the matrices of the same measure within hosts.
+
+        Returns whether there are such matrices.
+        """
+        found = False
+        for matrix in within:
+            ours, theirs = matrix.series, messages.series
+            if (ours.scope, ours.measure, ours.size_bytes, matrix.figure) != (
+                *(theirs.scope, theirs.measure, theirs.size_bytes),
+                messages.figure,
+            ):
+                continue
+            found = True
+            matrix.between_hosts = theirs.means
+            for (row, column), cell in messages.cells.items():
+                place = (row, column) if ours.direction == "write" else (column, row)
+                if self._is_shown(place):
+                    matrix.cells[place] = cell
+        return found
+
+    def _matrices_of(self, results: Sequence[TransferResult]) -> list[Matrix]:
+        series = series_of(results[0])
+        rows, columns = self._axes(series, results)
+        wanted = ["bandwidth"] if series.measure != "latency" else ["latency"]
+        if series.measure == "latency" and series.method == "copy":
+            wanted.append("call")
+        if self._shares and series.measure != "latency" and series.scope in ("pairs", "all-pairs"):
+            wanted.append("utilisation")
+        matrices = [
+            Matrix(series, figure, rows, columns, on_host=self._on_host) for figure in wanted
+        ]
+        for matrix in matrices:
+            for result in results:
+                for place, pair, value in self._values(matrix.figure, result):
+                    matrix.cells[place] = MatrixCell(
+                        value, pair, result, note_of_flow(result, pair)
+                    )
+                    if matrix.figure == "utilisation" and value is not None:
+                        self._percents.append(value)
+        return matrices
+
+    def _axes(
+        self, series: Transfer, results: Sequence[TransferResult]
+    ) -> tuple[list[str], list[str]]:
+        """Returns the names of rows and columns: all devices, of several kinds only those used."""
+        names = self._names
+        if self._is_mixed:
+            flows = [flow for result in results for flow in result.transfer.flows]
+            names = [names[number] for number in sorted({end for flow in flows for end in flow})]
+        if series.scope in ("pairs", "all-pairs"):
+            return names, names
+        if series.scope == "host":
+            return [], names  # rows are added as results arrive
+        return [_row_of(series)], names
+
+    def _values(
+        self, figure: str, result: TransferResult
+    ) -> list[tuple[CellPlace, Pair, float | None]]:
+        transfer = result.transfer
+        summary = result.summary
+        if transfer.scope in ("pairs", "all-pairs"):
+            known = dict(figures(result))
+            flows = transfer.flows
+            if transfer.is_mutual:
+                start, end = flows[0]
+                flows = ((start, end), (end, start))
+            elif transfer.scope == "pairs":
+                flows = flows[:1]
+            found = []
+            for flow in flows:
+                row, column = transfer.row_and_column(flow)
+                known_value = known.get(flow, known.get(flows[0]) if transfer.ccl else None)
+                value = self._value(figure, result, known_value, flow)
+                found.append(((self._names[row], self._names[column]), flow, value))
+            return found
+        value = None
+        if summary is not None:
+            value = self._value(
+                figure,
+                result,
+                summary.time_s if transfer.measure == "latency" else summary.bytes_per_s,
+                transfer.flows[0],
+            )
+        row_name = _row_of(transfer)
+        column = transfer.flows[0][1]
+        if transfer.scope == "one-to-all":
+            column = transfer.flows[0][0]
+        if transfer.scope == "host":
+            far = "" if transfer.numa in ("", "near") else " far"
+            there, here = f"{transfer.host_memory}{far} host", "device"
+            row_name = f"{here} → {there}" if transfer.to_host else f"{there} → {here}"
+        return [((row_name, self._names[column]), transfer.flows[0], value)]
+
+    def _value(
+        self, figure: str, result: TransferResult, value: float | None, flow: Pair
+    ) -> float | None:
+        if value is None:
+            return None
+        if figure == "bandwidth":
+            return value / BYTES_PER_GB
+        if figure == "latency":
+            return value * US_PER_S
+        if figure == "call":
+            summary = result.summary
+            return None if summary is None or summary.call_s is None else summary.call_s * US_PER_S
+        if result.transfer.scope == "pairs":
+            share = utilisation(result, self._limits)
+        else:
+            limit = self._limits.of(flow)
+            share = value / limit if limit else None
+        return None if share is None else share * 100
+
+
+def is_on_host(header: Header) -> bool:
+    """Whether all devices are processors."""
+    return bool(header.devices) and all(one.runtime == "host" for one in header.devices)
+
+
+def series_of(result: TransferResult) -> Transfer:
+    """Returns the common properties of all results of one matrix."""
+    series = result.transfer.series()
+    if series.scope == "host":
+        return msgspec.structs.replace(series, host_memory="", to_host=False, numa="")
+    return series
+
+
+def figure(value: float) -> str:
+    """Formats two decimals, or three significant digits for values below 1."""
+    return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:#.3g}"
+
+
+def missing_figures(results: Sequence[TransferResult]) -> list[str]:
+    """Returns why cells have no figure: their text, the number of such transfers, the reason."""
+    counts = Counter((note(one), one.reason) for one in results if one.summary is None)
+    return [
+        f"{text}: {number} of {counted(len(results), 'transfer')}: {plain(reason)}"
+        for (text, reason), number in counts.items()
+    ]
+
+
+def note_of_flow(result: TransferResult, flow: Pair) -> str:
+    """Returns the note on one pair of several measured together, if it concerns that pair."""
+    if result.transfer.scope != "all-pairs" or result.status not in ("wrong", "timeout"):
+        return note(result)
+    number = result.transfer.flows.index(flow)
+    if result.status == "wrong":
+        return note(result) if number in wrong_flows(result) else ""
+    return note(result) if number in result.hung else NOT_MEASURED
+
+
+def note(result: TransferResult) -> str:
+    """Returns the text of a cell for a result that is not ok."""
+    if result.status == "ok":
+        return ""
+    return {"skipped": "n/a", "timeout": "hung", "wrong": "WRONG"}.get(result.status, result.status)

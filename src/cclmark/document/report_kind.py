@@ -1,0 +1,123 @@
+"""The definition of a kind of work for reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cclmark.document.columns import Cell, Layout
+from cclmark.document.exporter import Exporter
+from cclmark.document.openmetrics import Metric, Series
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.results.journal import Journal
+from cclmark.results.schema import Header
+
+if TYPE_CHECKING:
+    from cclmark.analysis.steps import StepRun
+    from cclmark.document.blocks import Document, RunContent
+    from cclmark.document.insight_words import Insight
+    from cclmark.document.naming import Run
+    from cclmark.document.page.page import Section
+
+
+@dataclass(frozen=True)
+class View:
+    """How results are written. ``columns``: the width of the terminal, None without one.
+
+    ``journal``: the journal of the results, None during the run.
+    """
+
+    journal: Journal | None = None
+    paint: Paint = unpainted
+    columns: int | None = None
+    references: ReferenceNotes = field(default_factory=ReferenceNotes)
+
+    @property
+    def hosts(self) -> bool:
+        """Whether the devices are on several hosts."""
+        assert self.journal is not None
+        header = self.journal.header
+        return len(header.hosts) > 1 or len({device.host for device in header.devices}) > 1
+
+
+@dataclass(frozen=True)
+class RunLabels:
+    """The labels shared by all series of a run. ``devices``: the names of its devices.
+
+    ``host_ranks``: the ranks that compute on the host.
+    """
+
+    where: Sequence[tuple[str, str]]
+    method: Sequence[tuple[str, str]]
+    devices: Sequence[str]
+    host_ranks: Collection[int] = ()
+
+
+def _no_sections(runs: Sequence[Run]) -> list[Section]:
+    return []
+
+
+def _no_notes(results: Iterable[Any]) -> list[str]:
+    return []
+
+
+def _no_headline(run: Run) -> str:
+    return ""
+
+
+def _no_insights(run: Run) -> list[Insight]:
+    return []
+
+
+@dataclass(frozen=True)
+class ReportKind:
+    """The report definition of one kind of results.
+
+    ``noun``: the results in messages, for example cases. ``title``: the kind in messages and
+    headings. ``has_times``: whether results can be compared with each other and with references.
+    ``csv``, ``exported`` and ``samples``: the machine-readable tables of a run, and of files with
+    several runs; ``samples`` is None if the kind has none. ``document``: composes everything that a
+    run says; from it the terminal, Markdown and pages are rendered. ``part``: the key of a result's
+    part of the document, and how many results the part has: texts write the blocks of a part as
+    soon as it is complete; None if they write all at the end. For a kind without a document,
+    ``formats``: the other formats by name, besides JSON, which all kinds have.
+
+    ``metrics``: the gauges for Prometheus, which ``measure`` sets for one result. ``counted``: the
+    number of results, in words. ``headline``: the main figure, empty for none. ``insights``: the
+    findings of the summary, in any order. ``titled``: the work in the title of a page.
+    ``sections``: the charts of a page. ``page_columns``, ``page_cells`` and ``page_notes``: the
+    table of all results on a page. ``method_words`` explain the figures, ``method`` describes the
+    method of a run. ``by_session``: whether the settings of the timed loop of collectives apply.
+    ``has_samples``: whether times are sampled until a precision is reached. ``step_runs``: the
+    steps of a training or a program, None for other kinds. ``traced``: what has the stages of a
+    trace. ``needs_devices``: a report requires that the header contains a device and a library.
+    """
+
+    noun: str
+    title: str
+    has_times: bool
+    csv: Layout
+    exported: Layout
+    metrics: Sequence[Metric]
+    measure: Callable[[Series, Any, RunLabels], None]
+    counted: Callable[[Journal], str]
+    titled: Callable[[Sequence[Run]], str]
+    method: Callable[[Header], str]
+    page_columns: Sequence[str]
+    page_cells: Callable[[Run, Any], Mapping[str, Cell]]
+    document: Callable[[RunContent], Document] | None = None
+    part: Callable[[Any], tuple[Hashable, int]] | None = None
+    formats: Mapping[str, Callable[[View], Exporter[Any]]] = field(default_factory=dict)
+    insights: Callable[[Run], list[Insight]] = _no_insights
+    samples: Layout | None = None
+    headline: Callable[[Run], str] = _no_headline
+    sections: Callable[[Sequence[Run]], list[Section]] = _no_sections
+    page_notes: Callable[[Iterable[Any]], list[str]] = _no_notes
+    method_words: str = ""
+    by_session: bool = True
+    has_samples: bool = True
+    traced: str = "rank"
+    needs_devices: bool = False
+    step_runs: Callable[[Journal], list[StepRun]] | None = None

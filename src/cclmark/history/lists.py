@@ -1,0 +1,408 @@
+"""The runs of a history as a table, as JSON and as CSV."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change
+from cclmark.document.markdown import escape
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.text import counted, format_time_us
+from cclmark.history.history_model import SeriesKind, StoredRun, StoredSeries
+from cclmark.history.trend import Trend, trends
+from cclmark.report.formats.csv_format import csv_line
+from cclmark.results.figures import AUTO, THROUGHPUT
+from cclmark.results.resume import differing_settings
+from cclmark.results.schema import Header
+from cclmark.results.surroundings import surroundings_changed
+
+_KINDS: dict[SeriesKind, str] = {
+    "time": "",
+    "device": " · device time, of cases that launches set",
+    "calls": " · cost of a call, set by launches",
+}
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_MOST_BLOCKS = 32
+_LEAST_SPAN = math.log(1.1)  # of a logarithm: smaller differences are drawn as such
+_USUAL_METHODS = (AUTO, THROUGHPUT)  # the defaults on accelerators and on the host
+_OF_RUN = ("run_id", "started_at", "hostname", "devices", "libraries", "driver", "command")
+MOST_LINES = 60  # series in a table without a request for all
+
+
+@dataclass(frozen=True)
+class TrendStep:
+    """The changes between two runs, and the other differences between these runs."""
+
+    before: StoredRun
+    after: StoredRun
+    changed: Sequence[tuple[Trend, Change]]
+    differences: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Trends:
+    """All series, their runs by number, and their changes by the runs before and after.
+
+    ``threshold``: the smallest reported change, as a share.
+    """
+
+    trends: Sequence[Trend]
+    runs: Mapping[int, StoredRun]
+    steps: Sequence[TrendStep]
+    threshold: float = THRESHOLD
+
+
+def trend_table(found: Trends, *, everything: bool, paint: Paint = unpainted) -> str:
+    """Returns a line for each series (only changed ones if series are many), and the changes."""
+    shown = list(found.trends)
+    if len(shown) > MOST_LINES and not everything:
+        shown = [trend for trend in shown if trend.changes]
+    lines = [title_of(found)]
+    heading = group = ""
+    for trend in in_order(shown):
+        above = context_of(trend)
+        if above != heading:
+            heading, group = above, ""
+            lines += ["", paint(above, "bold")]
+        name = trend.series.thing.group_words()
+        if name != group:
+            group = name
+            head = f"{'size':>10} {'runs':>5} {'first µs':>11} {'last µs':>11}  course"
+            lines += [f"{name}", paint(head, "dim")]
+        lines.append(_row(trend, found.runs, paint))
+    for step in found.steps:
+        lines += ["", *_step_lines(step, paint)]
+    lines += ["", f"  {tally_of(found)}"]
+    if len(shown) < len(found.trends):
+        hidden = len(found.trends) - len(shown)
+        lines.append(f"  {hidden} series without a change are not shown: --all shows them")
+    return "\n".join(lines) + "\n"
+
+
+def trend_markdown(found: Trends) -> str:
+    """Returns the changes and the runs around them; series without a change are only counted."""
+    parts = [f"**{escape(title_of(found))}**: {escape(tally_of(found))}."]
+    for step in found.steps:
+        parts.append(f"### {escape(_between(step))}")
+        parts += ["\n".join(f"- {escape(text)}" for text in step.differences or _NOTHING)]
+        rows = [
+            "| case | size | before µs | after µs | ratio | 95 % interval | |",
+            "| :--- | ---: | ---: | ---: | ---: | :---: | :--- |",
+        ]
+        for trend, change in step.changed:
+            thing = trend.series.thing
+            cells = [
+                escape(f"{thing.group_words()} {thing.flow_words()}".rstrip() + mark_of(trend)),
+                *(
+                    thing.size_words(),
+                    format_time_us(change.before_s),
+                    format_time_us(change.after_s),
+                ),
+                *(
+                    f"{change.ratio:.3f}",
+                    f"{change.low:.3f} - {change.high:.3f}",
+                    verdict_of(change),
+                ),
+            ]
+            rows.append(f"| {' | '.join(cells)} |")
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def trend_json(found: Trends) -> str:
+    """Returns all series with all times in seconds, the changes and the runs."""
+    document = {
+        "threshold": found.threshold,
+        "runs": [_run_object(run) for run in found.runs.values()],
+        "series": [_object(trend, found.runs) for trend in found.trends],
+        "steps": [
+            {
+                "before": step.before.run_id,
+                "after": step.after.run_id,
+                "differences": list(step.differences),
+                "changes": len(step.changed),
+            }
+            for step in found.steps
+        ],
+    }
+    return json.dumps(document, ensure_ascii=True) + "\n"
+
+
+_NOTHING = ("nothing that the journals record",)
+
+
+_FIGURES: dict[SeriesKind, str] = {"time": "time", "device": "device", "calls": "call"}
+
+
+def _run_object(run: StoredRun) -> dict[str, object]:
+    return {name: getattr(run, name) for name in _OF_RUN}
+
+
+def _object(trend: Trend, runs: Mapping[int, StoredRun]) -> dict[str, object]:
+    series = trend.series
+    changed = []
+    for change in trend.changes:
+        before, after = trend.ends_of(change)
+        changed.append(
+            {
+                "verdict": verdict_of(change),
+                "before": runs[before].run_id,
+                "after": runs[after].run_id,
+                "ratio": change.ratio,
+                "low": change.low,
+                "high": change.high,
+                "chance": change.chance,
+            }
+        )
+    return {
+        "what": series.thing.describe(),
+        "ccl": series.thing.ccl or None,
+        "size_bytes": series.thing.size_bytes,
+        "machine": series.machine,
+        "method": series.method,
+        "clock": series.clock,
+        "figure": _FIGURES[series.kind],
+        "runs": [runs[number].run_id for number in trend.runs],
+        "times_s": list(trend.times_s),
+        "changes": changed,
+    }
+
+
+def title_of(found: Trends) -> str:
+    """Returns the number of runs, their dates, and the number of machines."""
+    runs = list(found.runs.values())
+    if not runs:
+        return "no runs"
+    when = f"from {started_of(runs[0])} to {started_of(runs[-1])}"
+    if len(runs) == 1:
+        when = f"of {started_of(runs[0])}"
+    machines = len({trend.series.machine for trend in found.trends})
+    return (
+        f"{counted(len(runs), 'run')} {when}, {len(found.trends)} series on "
+        f"{counted(machines, 'machine')}"
+    )
+
+
+def tally_of(found: Trends) -> str:
+    """Counts the series that changed by the threshold or more, and those with too few runs."""
+    short = sum(len(trend.runs) < LEAST_POINTS for trend in found.trends)
+    slower = sum(change.ratio > 1 for trend in found.trends for change in trend.changes)
+    faster = sum(len(trend.changes) for trend in found.trends) - slower
+    changed = sum(bool(trend.changes) for trend in found.trends)
+    by = f"by {found.threshold * 100:.3g} % or more"
+    text = f"{changed} of {len(found.trends)} series changed {by}: {slower} slower, {faster} faster"
+    if not changed:
+        text = f"no change in {len(found.trends)} series {by}"
+    if short:
+        text += f"; {short} have fewer than {LEAST_POINTS} runs, too few to find a change"
+    return text
+
+
+def in_order(shown: Sequence[Trend]) -> list[Trend]:
+    """Sorts series by machine, by group and by size."""
+    heads: dict[str, int] = {}
+    groups: dict[str, int] = {}
+    for trend in shown:
+        heads.setdefault(context_of(trend), len(heads))
+        groups.setdefault(trend.series.thing.group_words(), len(groups))
+
+    def key(trend: Trend) -> tuple[int, int, int]:
+        thing = trend.series.thing
+        return heads[context_of(trend)], groups[thing.group_words()], thing.size_bytes
+
+    return sorted(shown, key=key)
+
+
+def context_of(trend: Trend) -> str:
+    """Returns the machine, and the method, the clock and the figure if they are not the default."""
+    series = trend.series
+    method = "" if series.method in _USUAL_METHODS else f" · {series.method}"
+    clock = "" if series.clock in ("device", "") else f" · {series.clock} clock"
+    return f"{series.machine}{method}{clock}{_KINDS[series.kind]}"
+
+
+def mark_of(trend: Trend) -> str:
+    """Returns which figure a series has, for a separate line; empty for the default figure."""
+    return {"time": "", "device": " (device time)", "calls": " (cost of a call)"}[trend.series.kind]
+
+
+def _row(trend: Trend, runs: Mapping[int, StoredRun], paint: Paint) -> str:
+    times = f"{format_time_us(trend.times_s[0]):>11} {format_time_us(trend.times_s[-1]):>11}"
+    row = f"{trend.series.thing.size_words():>10} {len(trend.runs):>5} {times}  "
+    row += course_of(trend.times_s)
+    if flows := trend.series.thing.flow_words():
+        row += f"  {flows}"
+    for change in trend.changes:
+        word = verdict_of(change)
+        since = started_of(runs[trend.ends_of(change)[1]])
+        text = f"{word} {change.ratio:.3f} ({change.low:.3f} - {change.high:.3f}) since {since}"
+        row += "  " + paint(text, "red" if change.ratio > 1 else "green")
+    return row
+
+
+def course_of(times_s: Sequence[float]) -> str:
+    """Draws the newest times as a line of blocks, on a logarithmic scale."""
+    logs = [math.log(time_s) for time_s in times_s[-_MOST_BLOCKS:]]
+    middle = (min(logs) + max(logs)) / 2
+    span = max(max(logs) - min(logs), _LEAST_SPAN)
+    steps = len(_BLOCKS) - 1
+    return "".join(_BLOCKS[round(((log - middle) / span + 0.5) * steps)] for log in logs)
+
+
+def _step_lines(step: TrendStep, paint: Paint) -> list[str]:
+    slower = [one for one in step.changed if one[1].ratio > 1]
+    faster = [one for one in step.changed if one[1].ratio <= 1]
+    lines = [paint(_between(step), "bold")]
+    for found, word, style in ((slower, "slower", "red"), (faster, "faster", "green")):
+        if found:
+            trend, change = max(found, key=lambda one: abs(math.log(one[1].ratio)))
+            thing = trend.series.thing
+            most = f"{thing.group_words()}, {thing.size_words()}{mark_of(trend)}"
+            text = f"{len(found)} {word}, most of all {most}: {change.ratio:.3f} times as long"
+            lines.append("  " + paint(text, style))
+    return lines + [f"  differs    {text}" for text in step.differences or _NOTHING]
+
+
+def _between(step: TrendStep) -> str:
+    ends = (f"{run.run_id[:SHORT_ID]} ({started_of(run)})" for run in (step.before, step.after))
+    return "Between runs " + " and ".join(ends)
+
+
+def verdict_of(change: Change) -> str:
+    """Returns ``slower`` or ``faster``."""
+    return "slower" if change.ratio > 1 else "faster"
+
+
+HeadersOf = Callable[[Sequence[int]], Mapping[int, Header]]
+
+
+def trends_of(
+    series: Sequence[StoredSeries],
+    runs: Mapping[int, StoredRun],
+    headers_of: HeadersOf,
+    threshold: float = THRESHOLD,
+) -> Trends:
+    """Returns a history's ``series`` with their changes of at least ``threshold``, a share.
+
+    ``headers_of`` returns the headers of runs by their numbers, like History.headers.
+    """
+    found = trends(series, threshold)
+    return Trends(found, runs, _steps(found, runs, headers_of), threshold)
+
+
+def _steps(
+    found: Sequence[Trend], runs: Mapping[int, StoredRun], headers_of: HeadersOf
+) -> list[TrendStep]:
+    """Groups changes by the runs before and after, with other differences between these runs."""
+    places = {number: place for place, number in enumerate(runs)}
+    by_ends: dict[tuple[int, int], list[tuple[Trend, Change]]] = {}
+    for trend in found:
+        for change in trend.changes:
+            by_ends.setdefault(trend.ends_of(change), []).append((trend, change))
+    headers = headers_of(sorted({number for ends in by_ends for number in ends}))
+    steps = []
+    for before, after in sorted(by_ends, key=lambda ends: (places[ends[1]], places[ends[0]])):
+        then, now = headers[before], headers[after]
+        differences = [
+            *differing_settings(then.settings, now.settings, sides=("before", "after")),
+            *surroundings_changed(then, now, "after"),
+        ]
+        steps.append(TrendStep(runs[before], runs[after], by_ends[before, after], differences))
+    return steps
+
+
+SHORT_ID = 12  # characters of a run's id in tables; commands accept any prefix
+_HEADS = ("run", "started (UTC)", "machine", "devices", "measured", "cases", "code", "labels")
+_RIGHT = ("cases", "code")
+MOST_MEASURED = 3  # operations of a run listed by name
+_COLUMNS = (
+    *("run_id", "started_at", "hostname", "devices", "operations", "ccls", "libraries", "driver"),
+    *("cclmark_version", "cases", "not_ok", "damaged_lines", "exit_code", "labels", "method"),
+    *("command", "source", "added_at", "continues"),
+)
+
+
+def runs_table(runs: Sequence[StoredRun], total: int, paint: Paint = unpainted) -> str:
+    """Returns a line for each run, and the number of runs that are not shown."""
+    if not runs:
+        return "no runs\n"
+    rows = [_cells(run) for run in runs]
+    widths = [max(len(row[place]) for row in (*rows, _HEADS)) for place in range(len(_HEADS))]
+    lines = [paint(_line(_HEADS, widths), "dim")]
+    for run, row in zip(runs, rows, strict=True):
+        line = _line(row, widths)
+        lines.append(paint(line, "red") if run.exit_code == 1 or run.not_ok else line)
+    if total > len(runs):
+        lines += ["", f"{len(runs)} of {total} runs; --limit N shows more, --limit 0 all"]
+    return "\n".join(lines) + "\n"
+
+
+def runs_json(runs: Sequence[StoredRun], total: int) -> str:
+    """Returns all fields of each run, and the total number of runs."""
+    found = {"total": total, "runs": [run_object(run) for run in runs]}
+    return json.dumps(found, indent=1, ensure_ascii=True) + "\n"
+
+
+def run_object(run: StoredRun) -> dict[str, object]:
+    """Returns a run's fields for JSON and CSV."""
+    values = asdict(run)
+    return {name: values[name] for name in (*_COLUMNS, "machine")}
+
+
+def runs_csv(runs: Sequence[StoredRun]) -> str:
+    """Returns a line for each run; several values in a cell are separated by commas."""
+    lines = [csv_line(_COLUMNS)]
+    for run in runs:
+        values = run_object(run)
+        lines.append(csv_line([_cell(values[name]) for name in _COLUMNS]))
+    return "".join(lines)
+
+
+def run_lines(run: StoredRun) -> list[str]:
+    """Returns the lines above a run's table: the fields that only the history contains."""
+    end = "journal without an end" if run.exit_code is None else f"exit code {run.exit_code}"
+    lines = [f"run        {run.run_id}"]
+    if run.labels:
+        lines.append(f"labels     {', '.join(run.labels)}")
+    lines += [
+        f"started    {run.started_at}",
+        f"ended      {end}",
+        f"command    {run.command}",
+        f"journal    {run.source}",
+        f"added      {run.added_at}",
+    ]
+    if run.damaged_lines:
+        lines.append(f"damaged    {counted(run.damaged_lines, 'line')} of the journal, left out")
+    return lines
+
+
+def started_of(run: StoredRun) -> str:
+    """Returns the start of the run, to the second."""
+    return run.started_at[:19].replace("T", " ")
+
+
+def _cells(run: StoredRun) -> list[str]:
+    code = "-" if run.exit_code is None else str(run.exit_code)
+    named = list(run.operations[:MOST_MEASURED])
+    if len(run.operations) > len(named):
+        named.append("…")
+    measured = f"{', '.join(named)} · {', '.join(run.ccls)}"
+    cells = [run.run_id[:SHORT_ID], started_of(run), run.hostname, run.devices, measured]
+    return [*cells, str(run.cases), code, ", ".join(run.labels)]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    texts = [
+        f"{cell:>{width}}" if head in _RIGHT else f"{cell:<{width}}"
+        for head, cell, width in zip(_HEADS, cells, widths, strict=True)
+    ]
+    return "  ".join(texts).rstrip()
+
+
+def _cell(value: object) -> str | int | None:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, int) or value is None else str(value)

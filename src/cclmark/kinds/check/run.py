@@ -1,0 +1,182 @@
+"""Checks of a backend of torch.distributed on one rank."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from cclmark import _engine as engine
+from cclmark.kinds.check.plan import Check
+from cclmark.kinds.check.result import CheckedValue, CheckResult
+from cclmark.kinds.check.torch_checks import FUNCTIONS, NotThereError, ValueRecorder, World
+from cclmark.plan.inject import Injection
+from cclmark.plan.items import items_of
+from cclmark.run.context import RankContext
+from cclmark.run.rank import Rank
+from cclmark.run.torch_backend import (
+    ProcessGroup,
+    cannot,
+    describe_backend,
+    load_torch,
+    one_line,
+    tensor_device,
+)
+
+_PASS, _UNSUPPORTED, _FAILED = 0.0, 1.0, 2.0
+
+
+class TorchChecker:
+    """Runs the checks of a job on one rank, in step with the others."""
+
+    def __init__(
+        self, rank: Rank, checks: Sequence[Check], torch: Any, runtime: str, index: int
+    ) -> None:
+        job = rank.job
+        self._rank = rank
+        self._checks = checks
+        backend = checks[0].backend
+        device = tensor_device(torch, runtime, index)
+        # A check that hangs counts as failed: torch times out before the deadline of the rank.
+        timeout_s = rank.job.settings.timeout_s / 2
+        self._group = ProcessGroup(rank, torch, backend, device, timeout_s)
+        faults = [Injection.parse(text, job.ranks) for text in job.settings.inject]
+        corrupt = [
+            int(fault.value)
+            for fault in faults
+            if fault.kind == "corrupt" and fault.rank == job.rank
+        ]
+        self._delay_s = sum(
+            fault.value * 1e-3
+            for fault in faults
+            if fault.kind == "delay" and fault.rank == job.rank
+        )
+        self._corrupt = corrupt[0] if corrupt else None
+        self._recorder = ValueRecorder(torch, job.rank) if job.settings.values else None
+        self._world = World(
+            torch, backend, job.rank, job.ranks, device, self._corrupt, self._recorder
+        )
+
+    def run(self) -> None:
+        """Runs all checks; rank 0 reports the results."""
+        rank = self._rank
+        rank.enter("communicator creation")
+        try:
+            self._group.make()
+        except Exception as error:  # any exception means that the backend is unavailable
+            raise engine.MissingError(
+                f"torch cannot create a process group with backend {self._checks[0].backend}: "
+                f"{error}"
+            ) from None
+        for index, check in enumerate(self._checks):
+            rank.case_index = index
+            result = self._try(index, check)
+            if rank.job.rank == 0:
+                rank.report(result)
+        rank.case_index = -1
+        if self._corrupt is not None and not self._world.falsified:
+            rank.notice(
+                f"no output of rank {rank.job.rank} was corrupted: no compared output has an "
+                f"element {self._corrupt}"
+            )
+        rank.enter("shutdown")
+        self._group.close()
+
+    def _try(self, index: int, check: Check) -> CheckResult:
+        self._rank.enter("timing")
+        started_at_s, begin_s = time.time(), time.monotonic()
+        if self._delay_s:
+            time.sleep(self._delay_s)
+        verdict, reason = self._call(check)
+        duration_s = time.monotonic() - begin_s
+        # Other ranks may still wait for an operation to time out.
+        self._rank.enter("verification", others_s=self._group.timeout_s)
+        # Durations instead of times, because the clocks of several hosts are not comparable.
+        gathered = self._rank.rank_group.gather([verdict, duration_s])
+        verdicts, durations_s = gathered[::2], gathered[1::2]
+        result = CheckResult(index, check, "ok", "", started_at_s, duration_s)
+        if self._recorder is not None:
+            result.values = self._values(index, self._recorder.take())
+        if max(verdicts) == _PASS:
+            return result
+        alike = min(verdicts) == max(verdicts) == _UNSUPPORTED
+        result.status = "unsupported" if alike else "failed"
+        result.reason = self._reason(index, reason, verdicts, durations_s, alike=alike)
+        if not alike:
+            self._group.renew()
+        return result
+
+    def _values(self, index: int, own: list[CheckedValue]) -> list[CheckedValue]:
+        """The values of all ranks on rank 0: the first of every rank, then the second, and so on.
+
+        On other ranks the result is empty.
+        """
+        job, client = self._rank.job, self._rank.client
+        if job.rank:
+            client.put(f"values {index} of rank {job.rank}", msgspec.msgpack.encode(own))
+            return []
+        by_rank = [own]
+        for rank in range(1, job.ranks):
+            sent = client.get(f"values {index} of rank {rank}", job.settings.timeout_s)
+            by_rank.append(msgspec.msgpack.decode(sent, type=list[CheckedValue]))
+        rows = [(place, one) for values in by_rank for place, one in enumerate(values)]
+        return [one for _, one in sorted(rows, key=lambda row: (row[0], row[1].rank))]
+
+    def _call(self, check: Check) -> tuple[float, str]:
+        self._world.mismatch = ""
+        verdict, reason = self._run(check)
+        if self._world.mismatch:  # an error after it may follow from it
+            return _FAILED, self._world.mismatch
+        return verdict, reason
+
+    def _run(self, check: Check) -> tuple[float, str]:
+        try:
+            FUNCTIONS[check.name](self._world)
+        except NotThereError as error:
+            return _UNSUPPORTED, str(error)
+        except Exception as error:  # torch and its plug-ins may raise any exception
+            return (_UNSUPPORTED if cannot(error) else _FAILED), one_line(error)
+        return _PASS, ""
+
+    def _reason(
+        self,
+        index: int,
+        own: str,
+        verdicts: Sequence[float],
+        durations_s: Sequence[float],
+        *,
+        alike: bool,
+    ) -> str:
+        """The reason of the rank that failed first, since others may only have waited for it."""
+        job, client = self._rank.job, self._rank.client
+        worst = max(verdicts)
+        speaker = min(
+            (number for number, verdict in enumerate(verdicts) if verdict == worst),
+            key=lambda number: durations_s[number],
+        )
+        key = f"reason {index}"
+        if job.rank == speaker:
+            client.put(key, own.encode())
+        if job.rank != 0:
+            return ""
+        text = own if speaker == 0 else client.get(key, job.settings.timeout_s).decode()
+        if alike:
+            return text
+        others = sum(verdict != _PASS for verdict in verdicts) - 1
+        more = f" ({others} more rank{'s' * (others > 1)} failed)" if others else ""
+        return f"rank {speaker}: {text}{more}"
+
+
+def run(context: RankContext) -> None:
+    """Loads torch, introduces the rank and runs the checks; rank 0 reports."""
+    rank, job = context.rank, context.job
+    checks = items_of(rank.planned, Check)
+    backend = checks[0].backend
+    context.share_processors(alone=False)
+    rank.enter("loading the library")
+    torch = load_torch(backend, job.modules)
+    context.introduce([describe_backend(torch, backend)])
+    TorchChecker(rank, checks, torch, job.runtime, context.devices[0].info.index).run()
+    rank.enter("finished")

@@ -1,0 +1,428 @@
+"""What a run of collectives says: its main figure, and what stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cclmark.analysis.findings import OperationFindings
+from cclmark.analysis.irregularities import dips, placement_gaps
+from cclmark.analysis.kinks import alternatives, kinks
+from cclmark.analysis.library_comparison import LibraryComparison, comparisons
+from cclmark.analysis.limits import link_limit
+from cclmark.document.insight_words import (
+    MOST_NAMED,
+    Insight,
+    InsightKind,
+    device_words,
+    listed,
+    of_all_ranks,
+    on_host_alone,
+    rate_words,
+)
+from cclmark.document.launches import all_launches_in_words
+from cclmark.document.naming import Run
+from cclmark.document.noise import of_noise, of_what_ran
+from cclmark.document.reference_notes import (
+    ReferenceNotes,
+    latency_text,
+    share_text,
+    verdict_of,
+    verdict_text,
+)
+from cclmark.document.remarks import convergence_text, half_peak_text
+from cclmark.document.soundness import nothing_wrong, of_completeness, of_data
+from cclmark.document.text import BYTES_PER_GB, format_time_us
+from cclmark.plan.libraries import title_of
+from cclmark.plan.library_settings import algorithm_settings
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
+from cclmark.references.match import LEAST_JUDGED_BYTES
+from cclmark.references.restrictions import restrictions
+from cclmark.results.item_results import CaseResult
+from cclmark.results.journal import Journal
+
+_LOW_SHARE = 0.6  # of the link limit, at the best size of a large sweep
+_HIGH_SHARE = 1.05  # more than links can carry
+_LARGE_BYTES = 64 << 20
+_MOST_LISTED = 6
+
+
+def of_limits(
+    journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
+) -> Iterator[Insight]:
+    """Compares peaks with the link limit if messages were large enough.
+
+    A peak that is normal by a reference needs no attention, whatever its share of the limit.
+    """
+    limit = link_limit(journal.header.links, journal.header.hosts)
+    if limit is None:
+        return
+    low: list[str] = []
+    high: list[str] = []
+    usual: list[str] = []
+    for found in of_operations:
+        peak = found.peak
+        if peak.summary is None or not moves_data(found.operation):
+            continue
+        share = peak.summary.busbw_bytes_per_s / limit
+        route = "" if peak.route == "native" else f" ({peak.route})"
+        text = f"{found.name} {_share_words(share)}{route}{convergence_text(peak)}"
+        is_normal = verdict_of(notes.match(peak, journal.header)) == "normal"
+        if share > _HIGH_SHARE and not is_normal:
+            high.append(text)
+        if found.largest_bytes >= _LARGE_BYTES and share < _LOW_SHARE:
+            (usual if is_normal else low).append(text)
+    rate = f"the {limit / 1e9:.0f} GB/s link limit"
+    if low:
+        yield Insight(
+            "look",
+            f"Less than {_LOW_SHARE:.0%} of {rate} even with large messages: "
+            f"{listed(low[:_MOST_LISTED], len(low))}.",
+            "Measure the links with `cclmark p2p`. If copies reach the limit, look at the choice "
+            "of algorithm and channels, and whether the library goes through the host's memory; "
+            "if not, look at the links.",
+        )
+    if usual:
+        yield Insight(
+            "note",
+            f"Less than {_LOW_SHARE:.0%} of {rate}, as in the reference: "
+            f"{listed(usual[:_MOST_LISTED], len(usual))}.",
+        )
+    if high:
+        yield Insight(
+            "look",
+            f"More than {rate}: {listed(high[:_MOST_LISTED], len(high))}.",
+            "No link carries that. The library may reduce in the switch (multicast), or data may "
+            "stay in a cache: look at small messages and --cache warm first.",
+        )
+
+
+def of_references(
+    journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
+) -> Iterator[Insight]:
+    """Compares peaks and latencies with references for the same devices."""
+    found = [one for one in of_operations if moves_data(one.operation)]
+    yield from _peaks(found, journal, notes)
+    yield from _latencies(found, journal, notes)
+
+
+def _peaks(
+    found: list[OperationFindings], journal: Journal, notes: ReferenceNotes
+) -> Iterator[Insight]:
+    normal: dict[str, list[str]] = {}
+    for one in found:
+        if one.peak.case.size_bytes < LEAST_JUDGED_BYTES:
+            continue
+        name = one.name
+        match = notes.match(one.peak, journal.header)
+        verdict = verdict_of(match)
+        if match is not None and verdict == "normal":
+            text = f"{name} {share_text(match.share)}{convergence_text(one.peak)}"
+            normal.setdefault(match.name, []).append(text)
+        elif text := verdict_text(match):
+            text += convergence_text(one.peak)
+            advice = {
+                "low": "`cclmark references check` shows every case.",
+                "high": "Far more than others reached: check that the sizes are the intended ones, "
+                "and that outputs were checked.",
+            }
+            kind: InsightKind = "look" if verdict in advice else "note"
+            yield Insight(kind, f"{name} is {text}.", advice.get(verdict, ""))
+    for name, shares in normal.items():
+        yield Insight("good", f"Peaks are normal: {listed(shares)} of the reference ({name}).")
+
+
+def _latencies(
+    found: list[OperationFindings], journal: Journal, notes: ReferenceNotes
+) -> Iterator[Insight]:
+    plausible: dict[tuple[float, str, str], list[str]] = {}
+    for one in found:
+        verdict = notes.latency(one.latency, journal.header)
+        if verdict is None:
+            continue
+        name, size_bytes = one.name, one.latency.case.size_bytes
+        if verdict.slow:
+            yield Insight(
+                "look",
+                f"{name}: {latency_text(verdict, size_bytes)}.",
+                "Check the settings that restrict the library's protocols, the processors' clocks, "
+                "the cores and memory to which ranks are bound, and other processes there.",
+            )
+            continue
+        whose = "time of the device" if verdict.by_device else "cost of a call"
+        key = (verdict.most, whose, verdict.match.name)
+        plausible.setdefault(key, []).append(
+            f"{name} {verdict.ratio:.2f} times ({format_size(size_bytes)})"
+            f"{convergence_text(one.latency)}"
+        )
+    for (most, whose, reference), words in plausible.items():
+        why = "" if whose.endswith("device") else ", because it depends on the host's processors"
+        yield Insight(
+            "good",
+            f"Latencies are plausible: {whose} of smallest messages relative to the reference "
+            f"({reference}): {listed(words)}; up to {most:g} times counts as plausible{why}.",
+        )
+
+
+def of_restrictions(
+    journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
+) -> Iterator[Insight]:
+    """Reports restrictions by the environment, and whether the reference has the same ones."""
+    affected: dict[str, list[str]] = {}
+    for one in of_operations:
+        peak = one.peak
+        match = notes.match(peak, journal.header)
+        for found in restrictions(journal.header, one.operation, peak.case.ccl):
+            beside = "" if match is None else f"; {found.beside(match)}"
+            text = f"{found.words} ({found.setting}){beside}"
+            affected.setdefault(text, []).append(one.name)
+    for text, names in affected.items():
+        about = listed(names[:_MOST_LISTED], len(names))
+        yield Insight("note", f"{text[0].upper()}{text[1:]}: {about}.")
+
+
+def _share_words(share: float) -> str:
+    """Formats a percentage; a positive share is never printed as 0."""
+    return f"{share:.0%}" if share >= 0.005 or share <= 0 else f"{share:.1%}"
+
+
+_LEAST_TIMES = 1.1  # times the time of the fastest library
+
+
+def of_courses(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
+    """Reports kinks, bandwidth that falls as messages grow, and placements that differ."""
+    results = of_all_ranks(journal)
+    yield from of_kinks(journal, notes)
+    several = len({one.case.ccl for one in results}) > 1
+    gaps = [
+        f"{gap.in_place.case.operation}{f' ({gap.in_place.case.ccl})' * several} "
+        f"{max(gap.ratio, 1 / gap.ratio):.2f} times as long "
+        f"{'in-place' if gap.ratio > 1 else 'out-of-place'} at "
+        f"{format_size(gap.in_place.case.size_bytes)}"
+        for gap in placement_gaps(results)
+    ]
+    if gaps:
+        yield Insight("note", f"The placements differ: {listed(gaps[:6], len(gaps))}.")
+
+
+def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
+    """Reports sizes that take longer than their neighbours suggest, and bandwidth that falls."""
+    results = of_all_ranks(journal)
+    odd = kinks(results)
+    for kink in odd[:MOST_NAMED]:
+        case, below, above = kink.at.case, kink.below.case, kink.above.case
+        text = (
+            f"{_curve_words(kink.at)}: {format_size(case.size_bytes)} take "
+            f"{format_time_us(kink.time_s)} µs ({rate_words(kink.at.summary)} GB/s), "
+            f"{kink.share:.0%} less bandwidth than {format_size(below.size_bytes)} and "
+            f"{format_size(above.size_bytes)} suggest{_ran(kink.at, kink.above)}"
+            f"{_instead(kink.at, results)}"
+        )
+        yield _odd(journal, notes, kink.at, text)
+    named = {kink.at.case.series() for kink in odd}
+    for dip in [one for one in dips(results) if one.at.case.series() not in named][:MOST_NAMED]:
+        at, best = dip.at, dip.best
+        text = (
+            f"{_curve_words(at)}: bus bandwidth falls to {rate_words(at.summary)} GB/s at "
+            f"{format_size(at.case.size_bytes)}, after {rate_words(best.summary)} at "
+            f"{format_size(best.case.size_bytes)}{_ran(at, best)}{_instead(at, results)}"
+        )
+        yield _odd(journal, notes, at, text)
+
+
+def _ran(at: CaseResult, other: CaseResult) -> str:
+    """What the library ran at both sizes, if that is known and differs."""
+    here, there = at.explanation, other.explanation
+    if here is None or there is None or not here.choice or not there.choice:
+        return ""
+    if here.choice == there.choice:
+        return ""
+    return f" ({here.choice} ran there, {there.choice} at {format_size(other.case.size_bytes)})"
+
+
+def _odd(journal: Journal, notes: ReferenceNotes, at: CaseResult, text: str) -> Insight:
+    """Returns a note if the reference has the same figure for that size, else a finding."""
+    match = notes.match(at, journal.header)
+    if match is not None and verdict_of(match) == "normal":
+        return Insight("note", f"{text}; the reference has {match.figure} there too.")
+    return Insight("look", f"{text}.", _course_advice(journal, at))
+
+
+def _instead(at: CaseResult, results: Sequence[CaseResult]) -> str:
+    """Describes other sizes that would be a better choice; empty if there are none."""
+    words = []
+    for one in alternatives(at, results):
+        size = format_size(one.result.case.size_bytes)
+        if one.number > 1:
+            summary = one.result.summary
+            assert summary is not None
+            words.append(
+                f"{one.number:.0f} messages of {size} of {format_time_us(summary.time_s)} µs each "
+                f"add up to {format_time_us(one.time_s)} µs"
+            )
+        else:
+            words.append(
+                f"messages of {size} are faster per byte ({rate_words(one.result.summary)} GB/s): "
+                "combine smaller ones"
+            )
+    return f"; {'; '.join(words)}" if words else ""
+
+
+def _course_advice(journal: Journal, at: CaseResult) -> str:
+    if on_host_alone(journal):
+        return "Messages may leave a cache there, or other programs were at work."
+    variables = [one.name for one in algorithm_settings(at.case.ccl, at.case.operation)]
+    title = title_of(at.case.ccl.rpartition(":")[2])
+    own = f" (for {title}: {', '.join(variables)})" if variables else ""
+    return (
+        "The library may change its algorithm or protocol there: compare other choices with "
+        f"`cclmark compare`{own}."
+    )
+
+
+def of_libraries(journal: Journal) -> Iterator[Insight]:
+    """Reports how much longer libraries take than the fastest one, for small and large messages."""
+    sweeps: dict[str, LibraryComparison] = {}
+    for sweep in comparisons(of_all_ranks(journal)):
+        # Of placements, types and roots, the first with most libraries is used: the others are
+        # similar.
+        known = sweeps.setdefault(sweep.case.operation, sweep)
+        if len(sweep.ccls) > len(known.ccls):
+            sweeps[sweep.case.operation] = sweep
+    for operation, sweep in sweeps.items():
+        common = [
+            (size_bytes, [time_s for time_s in times_s if time_s is not None])
+            for size_bytes, times_s in sweep.rows
+            if all(time_s is not None and time_s > 0 for time_s in times_s)
+        ]
+        ends = common[:: len(common) - 1] if len(common) > 1 else common
+        texts = [_beside_fastest(sweep.ccls, times_s, size) for size, times_s in ends]
+        if found := [text for text in texts if text]:
+            yield Insight("note", f"{operation}: {'; '.join(found)}.")
+
+
+def _beside_fastest(ccls: Sequence[str], times_s: Sequence[float], size_bytes: int) -> str:
+    """Describes the slower libraries; empty if all take about the same time."""
+    fastest_s = min(times_s)
+    slower = sorted(
+        (
+            (time_s, ccl)
+            for ccl, time_s in zip(ccls, times_s, strict=True)
+            if time_s >= _LEAST_TIMES * fastest_s
+        ),
+        reverse=True,
+    )
+    if not slower:
+        return ""
+    name = ccls[times_s.index(fastest_s)]
+    words = [
+        f"{time_s / fastest_s:.3g} times{' as long' * (not place)} by {ccl}"
+        for place, (time_s, ccl) in enumerate(slower)
+    ]
+    return (
+        f"{format_size(size_bytes)} take {format_time_us(fastest_s)} µs by {name}, "
+        f"{listed(words[:MOST_NAMED], len(words))}"
+    )
+
+
+def _curve_words(result: CaseResult) -> str:
+    return f"{result.case.operation} {result.case.placement}, {result.case.ccl}"
+
+
+_LAUNCH_ADVICE = "The time of a call includes the host's work to start it; graphs avoid that cost."
+
+
+def insights_on_collectives(run: Run) -> list[Insight]:
+    """Returns insights on collectives of all ranks."""
+    journal, notes, operations = run.journal, run.notes, run.findings
+    beside = list(of_references(journal, notes, operations))
+    found = [
+        *of_data(journal, journal.cases),
+        *of_completeness(journal, journal.cases),
+        *of_ranks(journal, operations),
+        *of_what_ran(journal),
+        *of_limits(journal, notes, operations),
+        *beside,
+        *of_restrictions(journal, notes, operations),
+        *of_courses(journal, notes),
+        *of_libraries(journal),
+        *of_noise(journal),
+    ]
+    if launches := all_launches_in_words(operations):
+        found.append(Insight("note", launches, _LAUNCH_ADVICE))
+    return [*found, *nothing_wrong(run, found, compared=bool(beside))]
+
+
+def headline_of_collectives(run: Run) -> str:
+    """Returns the highest peak of all operations and the smallest message's time."""
+    journal, of_operations = run.journal, run.findings
+    limit = link_limit(journal.header.links, journal.header.hosts)
+    found = [one for one in of_operations if moves_data(one.operation)]
+    # Of several operations all_reduce is the best known.
+    usual = [one for one in found if one.operation == "all_reduce"] or found
+    rates = [
+        (one.peak.summary.busbw_bytes_per_s, place)
+        for place, one in enumerate(usual)
+        if one.peak.summary is not None and one.largest_bytes >= LEAST_JUDGED_BYTES
+    ]
+    if not rates:
+        return _of_latencies(usual)
+    rate, place = max(rates)
+    best = usual[place]
+    share = f", {rate / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit" if limit else ""
+    text = (
+        f"{best.name} reaches {rate / BYTES_PER_GB:.1f} GB/s bus bandwidth at "
+        f"{format_size(best.peak.case.size_bytes)}{convergence_text(best.peak)}{share}"
+        f"{half_peak_text(best)}"
+    )
+    latency = best.latency.summary
+    if latency is None:
+        return f"{text}."
+    size = format_size(best.latency.case.size_bytes)
+    unsure = convergence_text(best.latency)
+    return f"{text}; {size} take {format_time_us(latency.time_s)} µs{unsure}."
+
+
+def _of_latencies(found: Sequence[OperationFindings]) -> str:
+    """Returns the shortest latency, for runs whose messages are too small to judge by bandwidth."""
+    known = [
+        (one.latency.summary.time_s, place)
+        for place, one in enumerate(found)
+        if one.latency.summary is not None
+    ]
+    if not known:
+        return ""
+    time_s, place = min(known)
+    best = found[place]
+    size = format_size(best.latency.case.size_bytes)
+    unsure = convergence_text(best.latency)
+    return f"{best.name} of {size} takes {format_time_us(time_s)} µs{unsure}."
+
+
+def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Insight]:
+    """Reports ranks that are slower than the others, or late, in most cases."""
+    host = on_host_alone(journal)
+    for found in of_operations:
+        name = found.name
+        if found.slowest_rank is not None:
+            device = device_words(journal, found.slowest_rank)
+            yield Insight(
+                "look",
+                f"{name}: rank {found.slowest_rank}{device} is slower than the others in most "
+                "cases.",
+                "A collective is as fast as its slowest rank. "
+                + (
+                    "Look for other processes on its processor."
+                    if host
+                    else "Compare the clocks, temperature and links of that device (`cclmark "
+                    "p2p`; on NVIDIA: nvidia-smi -q -d PERFORMANCE,CLOCK)."
+                ),
+            )
+        if found.late_rank is not None:
+            device = device_words(journal, found.late_rank)
+            yield Insight(
+                "look",
+                f"{name}: rank {found.late_rank}{device} comes late, the others wait for it.",
+                "Look for other processes on its processor cores, and at how ranks are bound to "
+                "cores and memory.",
+            )

@@ -1,0 +1,1 @@
+"""Experiments: settings side by side, round after round."""

@@ -1,0 +1,1 @@
+"""Calls with objects through a framework."""

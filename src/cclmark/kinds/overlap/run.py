@@ -1,0 +1,239 @@
+"""Overlaps on one rank: collectives beside a compute."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from cclmark import _engine as engine
+from cclmark.analysis.stopping import WarmUp
+from cclmark.kinds.overlap.figures import (
+    Lengths,
+    balanced,
+    figures_of,
+    lengths_for,
+    longer,
+    phase_order,
+    select,
+    time_of_spans,
+)
+from cclmark.kinds.overlap.plan import Overlap
+from cclmark.kinds.overlap.result import OverlapResult, OverlapTimes
+from cclmark.plan.items import items_of
+from cclmark.results.schema import Settings, Verification, WrongOutput
+from cclmark.run.all_or_none import in_step
+from cclmark.run.compute import open_compute
+from cclmark.run.context import RankContext
+from cclmark.run.engine_operation import operation_of
+from cclmark.run.rank import Rank
+from cclmark.run.variant_runner import Measure, run_variants
+
+_DURATION_S = 0.04  # of a phase, if operations are short
+_PROBE_S = 0.004
+_MOST_PROBED = 4096
+_GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
+_NOTHING = (0, 1)
+_MOST_ATTEMPTS = 4  # if no operation ran entirely beside the other work
+_LONGEST_REPEATED_S = 1.0  # a longer phase is not repeated with more operations
+_WARM_UP = WarmUp(agreement=0.05, most_batches=4, most_time_s=0.3)
+_DIGITS = 9  # of a time in seconds: nanoseconds
+_CHECKED_BESIDE = 4  # products that run beside the collective that is checked
+
+_NO_OVERLAP = (
+    "no operation ran entirely beside the other work, or the clock of the device is too coarse for "
+    "these operations: measure a larger --begin or --matrix"
+)
+
+
+class OverlapRunner:
+    """Measures overlaps on one rank, in step with the same object on the others.
+
+    Decisions depend only on times shared by all ranks, so all ranks decide alike.
+    """
+
+    def __init__(
+        self,
+        session: engine.Session,
+        rank: Rank,
+        settings: Settings,
+        compute: engine.Compute,
+        *,
+        is_host: bool,
+    ) -> None:
+        """``is_host``: whether the device works inside the call, so that nothing is launched."""
+        self._is_host = is_host
+        self._session = session
+        self._rank = rank
+        self._settings = settings
+        self._compute = compute
+        self._compute_s = 0.0
+
+    def run(self, index: int, overlap: Overlap) -> OverlapResult:
+        """Measures and checks one overlap. A case that the library does not support is skipped."""
+        begin_s, started_at_s = time.monotonic(), time.time()
+        rank, case = self._rank, overlap.case
+        rank.enter("preparing")
+        try:
+            prepare = partial(
+                self._session.prepare, operation_of(case), case.in_place, self._settings.seed
+            )
+            in_step(rank.agreement, prepare)
+            rank.enter("warm-up")
+            first = partial(self._run, Lengths((1, 1), _NOTHING))
+            in_step(rank.agreement, first, _GRACE_S)
+        except engine.UnsupportedError as error:
+            return OverlapResult(index, overlap, "skipped", str(error))
+        lengths = self._lengths()
+        attempts = 1
+        communication, compute, together = self._phases(overlap.round, lengths)
+        while (
+            select(together) is None
+            and attempts < _MOST_ATTEMPTS
+            and time_of_spans(together) < _LONGEST_REPEATED_S
+        ):
+            attempts += 1
+            lengths = longer(lengths)
+            communication, compute, together = self._phases(overlap.round, lengths)
+        figures = figures_of(communication, compute, together)
+        verification, findings = self._verify(case.dtype) if self._settings.check else (None, [])
+        is_wrong = bool(findings) or (verification is not None and verification.wrong > 0)
+        status = "wrong" if is_wrong else "ok" if figures is not None else "skipped"
+        return OverlapResult(
+            index=index,
+            overlap=overlap,
+            status=status,
+            reason=_NO_OVERLAP if figures is None else "",
+            started_at_s=started_at_s,
+            duration_s=time.monotonic() - begin_s,
+            implementation=self._compute.implementation,
+            implementation_path=self._compute.path,
+            communication_alone=communication,
+            compute_alone=compute,
+            together=together,
+            attempts=attempts,
+            figures=figures,
+            verification=verification,
+            compute_findings=findings,
+        )
+
+    def _run(self, lengths: Lengths) -> OverlapTimes:
+        measured = self._session.run_beside(
+            _spans(lengths.communication), _spans(lengths.compute), self._compute
+        )
+        return OverlapTimes(
+            communication_s=_rounded(measured.communication_s),
+            compute_s=_rounded(measured.compute_s),
+            enqueue_s=[] if self._is_host else [round(one, _DIGITS) for one in measured.enqueue_s],
+            communication_operations=lengths.communication[1],
+            compute_operations=lengths.compute[1],
+        )
+
+    def _lengths(self) -> Lengths:
+        """Probes both alone, then both at once, and returns the lengths of the measured phases.
+
+        The devices are warm afterwards: both work at once until two runs take equally long.
+        """
+        sent_s = self._probe(lambda number: Lengths((1, number), _NOTHING))
+        if self._compute_s == 0.0:
+            self._compute_s = self._probe(lambda number: Lengths(_NOTHING, (1, number)))
+        lengths = lengths_for(sent_s, self._compute_s, _DURATION_S)
+        lengths = balanced(lengths, self._run(lengths))
+        times_s: list[float] = []
+        while not _WARM_UP.done(times_s, sum(times_s)):
+            times_s.append(time_of_spans(self._run(lengths)))
+        return lengths
+
+    def _probe(self, lengths: Callable[[int], Lengths]) -> float:
+        """The time of one operation, by a number of them that takes _PROBE_S or longer."""
+        number = 1
+        self._run(lengths(number))  # connects, compiles and maps memory
+        while True:
+            times = self._run(lengths(number))
+            marks = [one for one in (*times.communication_s, *times.compute_s) if one]
+            elapsed_s = max(one[-1] - one[0] for one in marks)
+            if elapsed_s >= _PROBE_S or number >= _MOST_PROBED:
+                return max(elapsed_s, 1e-9) / number
+            number = min(_MOST_PROBED, max(2 * number, int(number * _PROBE_S / (elapsed_s + 1e-9))))
+
+    def _phases(
+        self, number: int, lengths: Lengths
+    ) -> tuple[OverlapTimes, OverlapTimes, OverlapTimes]:
+        """The collective alone, the compute alone and both, in the order of this round."""
+        plans = [
+            Lengths(lengths.communication, _NOTHING),
+            Lengths(_NOTHING, lengths.compute),
+            lengths,
+        ]
+        found: dict[int, OverlapTimes] = {}
+        for step, place in enumerate(phase_order(number)):
+            self._rank.enter("timing", step)
+            found[place] = self._run(plans[place])
+        return found[0], found[1], found[2]
+
+    def _verify(self, dtype: str) -> tuple[Verification, list[WrongOutput]]:
+        """Checks the output of a collective that runs beside products, and of the last product."""
+        self._rank.enter("verification")
+        begin_s = time.monotonic()
+        findings: list[WrongOutput] = []
+        compare_s = 0.0
+        for _ in range(self._settings.check):
+            checked = self._session.verify_beside(_spans((1, _CHECKED_BESIDE)), self._compute, None)
+            findings = [
+                WrongOutput(
+                    rank=rank,
+                    wrong=entry.wrong,
+                    first_element=entry.first_element,
+                    expected=engine.format_value(dtype, entry.expected_bits),
+                    actual=engine.format_value(dtype, entry.actual_bits),
+                )
+                for rank, entry in enumerate(checked.findings)
+                if entry.wrong
+            ]
+            compare_s = max(compare_s, checked.compare_s)
+            if findings:
+                break
+        wrong = sum(one.wrong for one in findings)
+        where = "host" if self._session.checked_on_host else "device"
+        verification = Verification(wrong, findings, where, time.monotonic() - begin_s, compare_s)
+        return verification, self._check_compute()
+
+    def _check_compute(self) -> list[WrongOutput]:
+        own = self._session.check_compute(self._compute)
+        figures = [float(own.wrong), float(own.first_element), own.expected, own.actual]
+        gathered = self._rank.rank_group.gather(figures)
+        found = []
+        for rank in range(self._rank.job.ranks):
+            wrong, first, expected, actual = gathered[4 * rank : 4 * rank + 4]
+            if wrong:
+                found.append(
+                    WrongOutput(rank, int(wrong), int(first), f"{expected:g}", f"{actual:g}")
+                )
+        return found
+
+
+def _spans(length: tuple[int, int]) -> engine.Spans:
+    return engine.Spans(count=length[0], operations=length[1])
+
+
+def _rounded(rows: list[list[float]]) -> list[list[float]]:
+    return [[round(one, _DIGITS) for one in row] for row in rows]
+
+
+def run(context: RankContext) -> None:
+    """Loads the libraries, introduces the rank and measures the overlaps; rank 0 reports."""
+    rank = context.rank
+    overlaps = items_of(rank.planned, Overlap)
+    is_host = context.devices[0].info.runtime == "host"
+    opened: list[engine.Compute] = []
+
+    def measurer(session: engine.Session) -> Measure:
+        runner = OverlapRunner(session, rank, context.job.settings, opened[0], is_host=is_host)
+        return lambda index: runner.run(index, overlaps[index])
+
+    def prepare() -> None:
+        rank.enter("preparing")
+        opened.append(open_compute(context, overlaps[0].compute))
+
+    explains = context.instruments is not None
+    run_variants(context, overlaps, measurer, None if explains else prepare, starts_threads=True)

@@ -1,0 +1,37 @@
+"""The record of this kind of work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cclmark.kinds.replay.plan import REPLAY, Replay
+from cclmark.kinds.replay.result import ReplayResult
+from cclmark.results.kind import Kind
+
+if TYPE_CHECKING:
+    from cclmark.document.report_kind import ReportKind
+    from cclmark.run.context import RankContext
+
+
+def _runner() -> Callable[[RankContext], None]:
+    from cclmark.kinds.replay.run import run
+
+    return run
+
+
+def _report() -> ReportKind:
+    from cclmark.kinds.replay.document import KIND
+
+    return KIND
+
+
+KIND = Kind(
+    REPLAY,
+    Replay,
+    ReplayResult,
+    "replays",
+    in_rounds=True,
+    runner=_runner,
+    report=_report,
+)

@@ -1,0 +1,157 @@
+"""Interface of a parallelism, and the parts that several of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from cclmark.kinds.train.choices import ADAMW, MIXED
+from cclmark.kinds.train.plan import Training
+from cclmark.kinds.train.torch.transformer import Mixture, Transformer, initial_value, loss_of
+
+_BETAS = (0.9, 0.95)  # Brown et al., Language Models are Few-Shot Learners, appendix B
+_WEIGHT_DECAY = 0.1
+
+#: Executes one step with tokens (sequences, length + 1); returns the loss without its graph.
+StepFunction = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A training and this rank's place in it."""
+
+    training: Training
+    rank: int
+    ranks: int
+    device: torch.device
+    seed: int
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the parameters."""
+        if self.is_mixed:
+            return torch.float32
+        found: torch.dtype = getattr(torch, self.training.dtype)
+        return found
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether products are computed in bfloat16 from float32 parameters."""
+        return self.training.dtype == MIXED
+
+    def forward_of(self, model: nn.Module) -> Callable[[Tensor], Tensor]:
+        """The forward pass of a model: with mixed types, under autocast."""
+
+        def under_autocast(tokens: Tensor) -> Tensor:
+            with torch.autocast(self.device.type, dtype=torch.bfloat16):
+                logits: Tensor = model(tokens)
+            return logits
+
+        return under_autocast if self.is_mixed else model
+
+    @property
+    def sequences(self) -> range:
+        """The numbers of this rank's sequences in the batch of all ranks."""
+        batch = self.training.batch
+        if self.training.replicas == 1:
+            return range(batch)
+        return range(self.rank * batch, (self.rank + 1) * batch)
+
+    def model_on_meta(
+        self, layers: range | None = None, *, first: bool = True, last: bool = True
+    ) -> Transformer:
+        """The model, or a part of it, whose parameters have a shape and a type, but no memory."""
+        with torch.device("meta"):
+            model = Transformer(self.training.model, layers, first=first, last=last).to(self.dtype)
+        for layer in model.layers.values():
+            if isinstance(layer.network, Mixture):
+                layer.network.balance_weight = self.training.balance_weight
+        return model
+
+    def whole_model(self) -> Transformer:
+        """The whole model on the device, with its initial values."""
+        model = self.model_on_meta()
+        model.to_empty(device=self.device)
+        self.fill(model)
+        return model
+
+    @torch.no_grad()
+    def fill(
+        self, model: Transformer, part: Callable[[str, nn.Parameter], Filler] | None = None
+    ) -> None:
+        """Sets the initial values. ``part``: how a parameter gets its part of a whole one."""
+        for name, parameter in model.named_parameters():
+            filler = part(name, parameter) if part is not None else None
+            shape = filler.shape if filler is not None else parameter.shape
+            like = filler.local if filler is not None else parameter
+            value = initial_value(name, shape, self.training.model, self.seed, like)
+            like.copy_(value if filler is None else filler.part_of(value))
+
+    def optimizer(self, parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimizer of the training."""
+        kind, options = self.optimizer_options()
+        return kind(parameters, **options)
+
+    def optimizer_options(self) -> tuple[type[torch.optim.Optimizer], dict[str, object]]:
+        """The class of the optimizer, and its arguments besides the parameters."""
+        options: dict[str, object] = {"lr": self.training.learning_rate}
+        if self.device.type == "cuda":
+            options["fused"] = True
+        if self.training.optimizer == ADAMW:
+            return torch.optim.AdamW, {**options, "betas": _BETAS, "weight_decay": _WEIGHT_DECAY}
+        return torch.optim.SGD, options
+
+
+@dataclass(frozen=True)
+class Filler:
+    """A distributed parameter: the shape of the whole, the local part, and its selection."""
+
+    shape: torch.Size
+    local: Tensor
+    part_of: Callable[[Tensor], Tensor]
+
+
+class Trainer(Protocol):
+    """A model that is trained in parallel.
+
+    ``alone``: a step of this rank without communication, None if there is none. ``loss_ranks``: the
+    ranks whose losses, averaged, are the loss of the step; None for all.
+    """
+
+    alone: StepFunction | None
+    loss_ranks: list[int] | None
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """See StepFunction."""
+
+    def replicated(self) -> Iterator[tuple[str, Tensor | None]]:
+        """The parameters that must be equal on the comparable ranks of the training, by name.
+
+        All ranks return the same names. None: this rank does not hold the parameter.
+        """
+
+
+def halves(tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """The inputs of the model and its targets, which are the next tokens."""
+    return tokens[:, :-1], tokens[:, 1:]
+
+
+def run_step(
+    model: Callable[[Tensor], Tensor],
+    tokens: Tensor,
+    optimizer: torch.optim.Optimizer,
+    update: Callable[[], object] | None = None,
+) -> Tensor:
+    """A whole step: gradients are reset, forward, backward, and ``update``, by default the step of
+    the optimizer.
+    """
+    optimizer.zero_grad(set_to_none=True)
+    inputs, targets = halves(tokens)
+    loss = loss_of(model(inputs), targets)
+    loss.backward()
+    (update or optimizer.step)()
+    return loss.detach()

@@ -1,0 +1,80 @@
+"""What a tuning run chooses between, and what it plans for an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cclmark.kinds.tune.rules import Rule
+from cclmark.kinds.tune.space import Space
+from cclmark.plan.variants import COMMUNICATOR, MEMORY, REGISTRATION, Assignment
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is to run: an algorithm, or buffers that the program allocates or registers otherwise.
+
+    ``protocol`` and ``channels``: of NCCL and RCCL; 0 channels for the library's own number.
+    ``registration`` and ``memory``: values of the settings with these names, empty for no change.
+    """
+
+    algorithm: str = ""
+    protocol: str = ""
+    channels: int = 0
+    registration: str = ""
+    memory: str = ""
+
+    @property
+    def program_changes(self) -> tuple[Assignment, ...]:
+        """The settings that the program has to make itself; empty for an algorithm."""
+        named = ((REGISTRATION, self.registration), (MEMORY, self.memory))
+        return tuple(Assignment(name, value, COMMUNICATOR) for name, value in named if value)
+
+    @property
+    def name(self) -> str:
+        """A name for reports: ``ring SIMPLE × 32``."""
+        if changes := self.program_changes:
+            return ", ".join(f"{one.name} {one.value}" for one in changes)
+        number = f" × {self.channels}" if self.channels else ""
+        return f"{self.algorithm} {self.protocol.upper()}".strip() + number
+
+    @property
+    def stem(self) -> str:
+        """A name for files: ``ring-simple-32``."""
+        words = [self.algorithm, self.protocol]
+        words += [str(self.channels)] if self.protocol else []
+        return "-".join(filter(None, words))
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The candidates of one operation by number, from 1; 0 is the default.
+
+    ``first``: those with which the search begins. ``space``: which ones are near each other.
+    """
+
+    choices: Mapping[int, Choice] = field(default_factory=dict)
+    first: Sequence[int] = ()
+    space: Space = field(default_factory=lambda: Space({}, ()))
+
+
+@dataclass(frozen=True)
+class OperationPlan:
+    """What is to run for one operation.
+
+    ``sizes_bytes``: the sizes at which ``usual`` is known, ascending: what the library chooses by
+    itself. ``rules``: ranges of sizes with the number of a choice. ``choices``: by number.
+    """
+
+    operation: str
+    sizes_bytes: Sequence[int]
+    usual: Mapping[int, Choice]
+    rules: Sequence[Rule]
+    choices: Mapping[int, Choice]
+
+    def program_changes(self, size_bytes: int) -> tuple[Assignment, ...]:
+        """What a rule requires of the program at this size."""
+        for rule in self.rules:
+            if rule.covers(size_bytes):
+                return self.choices[rule.variant].program_changes
+        return ()

@@ -1,0 +1,268 @@
+"""The search for the fastest variant of each size: successive halving, then neighbours of the best.
+
+Successive halving (Karnin, Koren and Somekh, ICML 2013; Jamieson and Talwalkar, AISTATS 2016)
+measures all candidates a little, discards the slower half, and spends what is saved on the others.
+It assumes nothing about the shape of the response: neither that channels have a single peak, nor
+that settings act independently. Sizes share what they find: the best variant of a size stays a
+candidate at the sizes next to it. Afterwards, variants between the best ones and their nearest
+measured neighbours compete with the best, until nothing untried lies around them.
+
+A variant's score is the mean of the second fastest quarter of the logarithms of its ratios to the
+default: outliers are slow, and a ratio may be far too fast only because the default was slow.
+Scores are good enough to choose candidates and are no proof: the best of many is partly luck. See
+prove.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from cclmark.analysis.paired import CONTROL, DEFAULT, Cell, Times
+from cclmark.analysis.statistics import median
+from cclmark.kinds.tune.space import Space
+
+FINALISTS = 3  # of each size, beside the best of the sizes next to it
+LEADERS = 2  # of each size: neighbours of the best two are tried
+_ROUNDS_PER_RUNG = 2  # one only, if that would be more than half of the budget
+_ROUNDS_OF_FINALISTS = 8
+_MAD_TO_SIGMA = 1.4826  # for normally distributed values
+
+Pools = list[set[int]]  # the candidates of each size
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The cells of one round, in the order in which to measure them, sizes of a variant together.
+
+    The default comes first and its repetition (CONTROL) last, or the reverse.
+    """
+
+    number: int
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Score:
+    """The logarithm of a variant's time over the default's, from ``rounds`` rounds."""
+
+    log: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a search.
+
+    ``scores``: for each size the score of each variant that was measured there and never failed.
+    ``noise``: for each size the standard deviation of the logarithm of a ratio, None with fewer
+    than two rounds. ``measured``: the number of cells. ``complete``: whether the search ended by
+    itself, not by its budget or a deadline.
+    """
+
+    scores: Sequence[dict[int, Score]]
+    noise: Sequence[float | None]
+    measured: int
+    complete: bool
+
+    @property
+    def best(self) -> list[int]:
+        """The variant with the lowest score of each size; the default if none is faster."""
+        found = []
+        for scores in self.scores:
+            ranked = sorted((one.log, variant) for variant, one in scores.items())
+            found.append(ranked[0][1] if ranked and ranked[0][0] < 0 else DEFAULT)
+        return found
+
+
+def search(
+    space: Space, first: Iterable[int], sizes: int, budget: int | None = None
+) -> Generator[Batch, Times | None, Found]:
+    """Yields batches of cells to measure, receives their times, and returns the result.
+
+    ``first``: the variants to begin with, for example a grid over ``space``, at every one of
+    ``sizes`` sizes. ``budget``: the largest number of cells to measure. The caller sends None
+    instead of times when its deadline has passed. Batches depend only on the times sent, so an
+    interrupted search continues if the recorded times are sent again. A cell that is missing from
+    the times counts as not measured; a variant that failed in a cell is no candidate at that size
+    any more. A variant that must not be used at all has failed in all of its cells.
+    """
+    state = _Search(space, sizes, budget)
+    pools: Pools = [set(first) - {DEFAULT} for _ in range(sizes)]
+    complete = True
+    try:
+        while any(pools):
+            pools = yield from state.halve(pools)
+            yield from state.finish(pools)
+            pools = state.around_the_best()
+    except _EndedEarly:
+        complete = False
+    return Found(state.scores(), state.noise(), state.measured, complete)
+
+
+class _EndedEarly(Exception):  # noqa: N818
+    """The budget is spent or the deadline has passed."""
+
+
+@dataclass
+class _Search:
+    space: Space
+    sizes: int
+    budget: int | None
+    rounds: int = 0
+    measured: int = 0
+    tried: dict[Cell, int] = field(default_factory=dict)  # the rounds of each cell
+    logs: dict[Cell, list[float]] = field(default_factory=dict)
+    failed: set[Cell] = field(default_factory=set)
+    typicals: dict[Cell, float] = field(default_factory=dict)  # until a cell gets another log
+
+    def halve(self, pools: Pools) -> Generator[Batch, Times | None, Pools]:
+        """Measures the candidates and discards the slower half of each size, down to a few."""
+        largest = max(map(len, pools))
+        rounds = self._affordable_rounds(sum(map(len, pools)))
+        for _ in range(max(1, math.ceil(math.log2(largest / FINALISTS)))):
+            wide = [pool if len(pool) > FINALISTS else set() for pool in pools]
+            yield from self._measure(wide if any(wide) else pools, rounds)
+            pools = self._halved(pools)
+        return pools
+
+    def finish(self, pools: Pools) -> Generator[Batch, Times | None, None]:
+        """Measures all candidates until each has enough rounds."""
+        while any(lacking := [self._lacking(size, pool) for size, pool in enumerate(pools)]):
+            yield from self._measure(lacking, 1)
+
+    def around_the_best(self) -> Pools:
+        """The untried variants around the best of each size, with these; empty without any.
+
+        The best themselves, if they are candidates again, because the others' scores became worse.
+        """
+        pools: Pools = []
+        all_tried: list[set[int]] = [set() for _ in range(self.sizes)]
+        for variant, size in self.tried:
+            all_tried[size].add(variant)
+        for size, tried in enumerate(all_tried):
+            leaders = self._ranked(size, tried)[:LEADERS]
+            fresh = {one for leader in leaders for one in self.space.around(leader, tried)}
+            fresh -= {DEFAULT}
+            again = fresh or self._lacking(size, set(leaders))
+            pools.append(fresh | set(leaders) if again else set())
+        return pools
+
+    def scores(self) -> list[dict[int, Score]]:
+        found: list[dict[int, Score]] = [{} for _ in range(self.sizes)]
+        for (variant, size), logs in self.logs.items():
+            if variant != CONTROL and (variant, size) not in self.failed:
+                found[size][variant] = Score(self._typical((variant, size)), len(logs))
+        return found
+
+    def noise(self) -> list[float | None]:
+        return [deviation_of(self.logs.get((CONTROL, size), [])) for size in range(self.sizes)]
+
+    def _affordable_rounds(self, cells: int) -> int:
+        """The rounds of each rung: all together measure about twice the cells of the first."""
+        if self.budget is None or 4 * _ROUNDS_PER_RUNG * cells <= self.budget - self.measured:
+            return _ROUNDS_PER_RUNG
+        return 1
+
+    def _measure(self, pools: Pools, rounds: int) -> Generator[Batch, Times | None, None]:
+        for _ in range(rounds):
+            cells = self._cells(pools)
+            if not cells:
+                return
+            if self.budget is not None and self.measured + len(cells) > self.budget:
+                raise _EndedEarly
+            times = yield Batch(self.rounds, cells)
+            if times is None:
+                raise _EndedEarly
+            self._record(cells, times)
+
+    def _cells(self, pools: Pools) -> tuple[Cell, ...]:
+        """The cells of a round: the first variant changes from round to round, as does the
+        direction, so that what happens at the end of a round is not always the same variant's.
+        """
+        alive = [
+            {one for one in pool if (one, size) not in self.failed}
+            for size, pool in enumerate(pools)
+        ]
+        variants = sorted(set().union(*alive))
+        turn = self.rounds % max(1, len(variants))
+        order = [DEFAULT, *variants[turn:], *variants[:turn], CONTROL]
+        if self.rounds % 2:
+            order.reverse()
+        return tuple(
+            (variant, size)
+            for variant in order
+            for size, pool in enumerate(alive)
+            if variant in pool or (pool and variant in (DEFAULT, CONTROL))
+        )
+
+    def _record(self, cells: Sequence[Cell], times: Times) -> None:
+        self.rounds += 1
+        self.measured += len(cells)
+        faster_default = [_faster_default(times, size) for size in range(self.sizes)]
+        for cell in cells:
+            variant, size = cell
+            self.tried[cell] = self.tried.get(cell, 0) + 1
+            if cell not in times or variant == DEFAULT:
+                continue
+            time_s = times[cell]
+            if time_s is None:
+                if variant != CONTROL:
+                    self.failed.add(cell)
+            elif variant == CONTROL:
+                if (default_s := times.get((DEFAULT, size))) is not None:
+                    self.logs.setdefault(cell, []).append(math.log(time_s / default_s))
+            elif (default_s := faster_default[size]) is not None:
+                self.logs.setdefault(cell, []).append(math.log(time_s / default_s))
+                self.typicals.pop(cell, None)
+
+    def _halved(self, pools: Pools) -> Pools:
+        ranked = [self._ranked(size, pool) for size, pool in enumerate(pools)]
+        kept: Pools = []
+        for size, own in enumerate(ranked):
+            near = [
+                ranked[at][0] for at in (size - 1, size + 1) if 0 <= at < self.sizes and ranked[at]
+            ]
+            most = max(FINALISTS, math.ceil(len(own) / 2))
+            kept.append({*own[:most], *near} if own else set())
+        return kept
+
+    def _ranked(self, size: int, variants: Iterable[int]) -> list[int]:
+        """The variants with a score, the fastest first."""
+        scored = [
+            (self._typical((one, size)), one)
+            for one in variants
+            if one > CONTROL and (one, size) in self.logs and (one, size) not in self.failed
+        ]
+        return [one for _, one in sorted(scored)]
+
+    def _typical(self, cell: Cell) -> float:
+        if cell not in self.typicals:
+            self.typicals[cell] = typical(self.logs[cell])
+        return self.typicals[cell]
+
+    def _lacking(self, size: int, pool: set[int]) -> set[int]:
+        return {
+            one
+            for one in pool
+            if (one, size) not in self.failed
+            and self.tried.get((one, size), 0) < _ROUNDS_OF_FINALISTS
+        }
+
+
+def _faster_default(times: Times, size: int) -> float | None:
+    """The faster one of the default and its repetition: an outlier is slow."""
+    both = (times.get((DEFAULT, size)), times.get((CONTROL, size)))
+    return min((time_s for time_s in both if time_s is not None), default=None)
+
+
+def typical(logs: Sequence[float]) -> float:
+    """The mean of the values between the first quartile and the median."""
+    kept = sorted(logs)[len(logs) // 4 : (len(logs) + 1) // 2]
+    return math.fsum(kept) / len(kept)
+
+
+def deviation_of(logs: Sequence[float]) -> float | None:
+    """The standard deviation of ratios without a difference, not moved by outliers."""
+    return _MAD_TO_SIGMA * median([abs(one) for one in logs]) if len(logs) > 1 else None

@@ -1,0 +1,35 @@
+"""The process of a rank: ``python -m cclmark.rank_process [--runtime NAME | JOBS]``.
+
+Its job is on standard input, or in the file ``JOBS`` with those of all ranks of an mpirun.
+``--runtime``: the runtime of its device, which loads while Python imports the modules of a rank:
+the initialisation of a driver takes longer than these imports.
+"""
+
+import sys
+import threading
+from contextlib import suppress
+
+from cclmark import _engine as engine
+
+
+def _load(runtime: str) -> None:
+    with suppress(engine.EngineError):  # the rank reports the error when it opens its device
+        engine.device_count(runtime)
+
+
+def main() -> None:
+    """Runs the job of this rank and exits."""
+    jobs, loading = "", None
+    if sys.argv[1:2] == ["--runtime"]:
+        loading = threading.Thread(target=_load, args=(sys.argv[2],), daemon=True)
+        loading.start()
+    elif len(sys.argv) > 1:
+        jobs = sys.argv[1]
+    from cclmark.kinds.registry import KINDS
+    from cclmark.run.worker import run_rank
+
+    run_rank(jobs, loading, KINDS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Acceptance suites: what they contain, their checks, and how verdicts are written."""
