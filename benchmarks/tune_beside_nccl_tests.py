@@ -32,10 +32,10 @@ from statistics import median
 
 from fidelity import mpirun
 
+from cclmark.kinds.experiment.measured_trials import compared_time
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.plan.variants import REGISTRATION, Variant
-from cclmark.recording.trial_measuring import compared_time
 from cclmark.results.journal import Journal
 
 

@@ -31,7 +31,7 @@ PROGRAM = (sys.executable, "-m", "cclmark")
 STARTS = {
     "one_rank_s": (*PROGRAM, *SWEEP, "-g", "1"),
     "python_start_s": (sys.executable, "-c", ""),
-    "process_import_s": (sys.executable, "-c", "import cclmark.cli.collective.run"),
+    "process_import_s": (sys.executable, "-c", "import cclmark.kinds.collective.request"),
     "rank_import_s": (sys.executable, "-c", "import cclmark.run.worker"),
 }
 

@@ -16,14 +16,18 @@ MOST_FILES = 2
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     root = copy_of_package(tmp_path_factory.mktemp("extended"))
-    for path, (block,) in blocks_of(PAGE):
+    for path, blocks in blocks_of(PAGE):
         file = root / path.removeprefix("src/")
         if not file.exists():
+            (block,) = blocks
             file.write_text(block)
             continue
+        function, line = blocks
         text = file.read_text()
-        assert text.count("\n}\n") == 1
-        file.write_text(text.replace("\n}\n", f"\n{block}}}\n"))
+        for place, addition in (("CASE_FORMATS: ", f"{function}\n\n"), ("}\n", line)):
+            assert text.count(f"\n{place}") == 1
+            text = text.replace(f"\n{place}", f"\n{addition}{place}")
+        file.write_text(text)
     return root
 
 

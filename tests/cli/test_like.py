@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from cclmark.cli.like import PROGRAMS
-from cclmark.cli.options import CollectivesFlags, OperationFlags
+from cclmark.kinds.collective.command import CollectivesFlags, OperationFlags
+from cclmark.options.like import PROGRAMS
 
 LIKE = ("all_reduce", "--like", "all_reduce_bench", "--devices", "host:2")
 ROW = re.compile(

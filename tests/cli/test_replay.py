@@ -13,8 +13,8 @@ import pytest
 
 from cclmark.kinds.registry import read_journal
 from cclmark.kinds.replay.figures import summaries_of_replays
+from cclmark.kinds.replay.fit import chosen_of
 from cclmark.kinds.replay.result import ReplayResult
-from cclmark.recording.replay_fit import chosen_of
 from commands import wait_until
 from patience import waits
 

@@ -16,13 +16,13 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.cli.case_request import request_of
-from cclmark.cli.tune.command import TuneFlags
+from cclmark.options.case_request import request_of
+from cclmark.kinds.tune.command import TuneFlags
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
-from cclmark.recording.joining import joined
-from cclmark.recording.sm_cost_measuring import measure_sm_cost
-from cclmark.kinds.tune.sm_cost_lines import sm_cost_lines
+from cclmark.session.joining import joined
+from cclmark.kinds.tune.sm_cost import measure_sm_cost
+from cclmark.kinds.tune.sm_cost import sm_cost_lines
 from cclmark.results.schema import Explanation
 from cclmark.kinds.tune.choices import Choice
 from cclmark.kinds.tune.prove import Proof, Proven
@@ -31,7 +31,7 @@ from cclmark.kinds.tune.tune_result import OperationResult, TuneResult
 
 flags = TuneFlags(operations="all_reduce", begin="16K", end="64K", factor=2.0)
 with joined(lambda: "cuda:0", None, 60.0) as coordinator:
-    request, plan = request_of(["all_reduce"], flags, coordinator)
+    request, plan = request_of(KIND, ["all_reduce"], flags, coordinator)
     cases = items_of(request.planned, Case)
     gain = RatioEstimate(-0.1, 0.01, 6, 0.001, 7)
     one = OperationResult(cases[0], choices={1: Choice("ring", "simple", 2)})

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from cclmark.cli.chosen_libraries import libraries_of
-from cclmark.cli.options import Flags
 from cclmark.errors import MissingError
 from cclmark.launch.placement import Placement
+from cclmark.options.chosen_libraries import libraries_of
+from cclmark.options.flags import Flags
 
 
 def coordinator(launcher, *, by_mpi, devices_each=1):

@@ -23,7 +23,7 @@ _HEAVY = (
     *("cclmark.analysis", "cclmark.history", "cclmark.references"),
     *("zmq", "msgspec", "rich", "jinja2", "sqlalchemy", "plotly", "pynvml", "tempfile", "ctypes"),
 )
-_OF_OPTIONS = ("cclmark.cli.options", "cclmark.cli.collective")
+_OF_OPTIONS = ("cclmark.options.flags", "cclmark.cli.collective")
 
 
 def loaded_by(code, unwanted):
@@ -124,7 +124,7 @@ def test_a_measuring_command_starts_without_what_only_other_commands_need():
         *("importlib.resources", "rich", "jinja2", "sqlalchemy", "plotly", "pynvml", "matplotlib"),
         *("cclmark._engine", "cclmark.history", "cclmark.compare.figures", "cclmark.report.page"),
         *("cclmark.kinds.collective.markdown", "cclmark.kinds.collective.soak"),
-        *("cclmark.recording.rerunning", "cclmark.references.reference_store"),
+        *("cclmark.cli.rerun.rerunning", "cclmark.references.reference_store"),
     )
-    code = "import cclmark.cli.main, cclmark.cli.collective.run"
+    code = "import cclmark.cli.main, cclmark.kinds.collective.request"
     assert loaded_by(code, unwanted) == "[]"

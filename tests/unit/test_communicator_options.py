@@ -6,10 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.cli.communicator_options import check_config, check_options_of, parse_config
-from cclmark.cli.varied import check_settings, scope_of
 from cclmark.errors import UsageError
 from cclmark.kinds.experiment.figures import without_effect
+from cclmark.options.varied import (
+    check_config,
+    check_options_of,
+    check_settings,
+    parse_config,
+    scope_of,
+)
 from cclmark.plan.cases import Case
 from cclmark.plan.library_settings import find_setting, options_of, settings_of, unknown_option
 from cclmark.plan.variants import COMMUNICATOR, Assignment, Variant, parse_vary

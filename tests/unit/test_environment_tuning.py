@@ -11,19 +11,17 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.kinds.experiment.measured_trials import EndedError, TrialCosts, TrialTimes
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.tune.environment_candidates import candidates_of
 from cclmark.kinds.tune.environment_lines import environment_lines
 from cclmark.kinds.tune.environment_target import EnvironmentTarget
+from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, EnvironmentRequest, EnvironmentTuning
 from cclmark.launch.experiment_launch import Starts, starts_of
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import COMMUNICATOR, DEFAULT, PROCESS
-from cclmark.recording.environment_tuning import EnvironmentRequest, EnvironmentTuning
-from cclmark.recording.trial_costs import TrialCosts
-from cclmark.recording.trial_measuring import EndedError, TrialTimes
-from cclmark.recording.tuning import ENVIRONMENT_FILE
 from cclmark.results.schema import Explanation, Summary
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -325,7 +323,7 @@ class Timed(Simulated):
         self._is_known = is_known
         self._process_s, self._communicator_s = process_s, communicator_s
         self._costs = TrialCosts()
-        monkeypatch.setattr("cclmark.recording.tune_budget.time.monotonic", lambda: self.now_s)
+        monkeypatch.setattr("cclmark.kinds.tune.tuning.time.monotonic", lambda: self.now_s)
 
     def expected_s(self, trials):
         cases = [one.case for one in trials]

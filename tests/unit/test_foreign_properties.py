@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cclmark.document.exporters import exporter_of
 from cclmark.errors import UsageError
 from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.kinds.collective.nccl_tests import fit
-from cclmark.kinds.registry import read_journal
+from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.plan.cases import Case
 from cclmark.plan.items import COLLECTIVE
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, size_for_count
-from cclmark.report.journal_text import exporter_of
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Footer, Summary, Verification
 from examples import examples
@@ -95,7 +95,7 @@ def result_of(draw, case, index):
 
 
 def exported(format, header, results, footer=None):
-    exporter = exporter_of(COLLECTIVE, format)
+    exporter = exporter_of(KINDS[COLLECTIVE], format)
     lines = [exporter.begin(header), *(exporter.add(one) for one in results), exporter.end(footer)]
     return "".join(lines).encode()
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.cli.varied import check_settings
 from cclmark.errors import UsageError
+from cclmark.options.varied import check_settings
 from cclmark.plan import libraries
 from cclmark.plan.library_fields import find_version
 from cclmark.plan.library_files import ConfigurationFiles, Inherits, Library, parse_library

@@ -7,6 +7,7 @@ import re
 import msgspec
 import pytest
 
+from cclmark.document.exporters import exporter_of
 from cclmark.kinds.memory.document import memory_sentences, signed_size
 from cclmark.kinds.memory.figures import (
     alike,
@@ -27,9 +28,9 @@ from cclmark.kinds.memory.result import (
     MemoryStage,
 )
 from cclmark.kinds.memory.run import channels_in, memory_in, process_memory
+from cclmark.kinds.registry import KINDS
 from cclmark.plan.cases import Case
 from cclmark.plan.outline import differences, outline_of
-from cclmark.report.journal_text import exporter_of
 from cclmark.results.schema import (
     DeviceDescription,
     Footer,
@@ -330,7 +331,7 @@ def test_a_run_without_an_end_claims_nothing_about_it():
 
 
 def printed(format, header, results, footer=None):
-    table = exporter_of(MEMORY, format)
+    table = exporter_of(KINDS[MEMORY], format)
     return (
         table.begin(header)
         + "".join(map(table.add, results))
@@ -339,7 +340,7 @@ def printed(format, header, results, footer=None):
 
 
 def test_a_case_is_printed_when_its_last_rank_has_reported():
-    table = exporter_of(MEMORY, "table")
+    table = exporter_of(KINDS[MEMORY], "table")
     table.begin(header_of())
     assert [table.add(result_of(rank)) for rank in (2, 0, 3)] == ["", "", ""]
     text = table.add(result_of(1))
@@ -360,7 +361,7 @@ def test_a_case_is_printed_when_its_last_rank_has_reported():
 
 def test_ranks_of_two_cases_may_arrive_mixed():
     larger = msgspec.structs.replace(CASE, size_bytes=2 * MIB, count=MIB // 2)
-    table = exporter_of(MEMORY, "table")
+    table = exporter_of(KINDS[MEMORY], "table")
     table.begin(header_of())
     texts = [
         table.add(result_of(rank, case=case))

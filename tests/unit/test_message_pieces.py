@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cclmark.document.exporters import exporter_of
 from cclmark.errors import UsageError
 from cclmark.kinds.pieces.document import remarks_of, sentences_of, wrong_lines
 from cclmark.kinds.pieces.figures import row_of
@@ -27,10 +28,9 @@ from cclmark.kinds.pieces.plan import (
     piece_counts,
 )
 from cclmark.kinds.pieces.result import PieceResult
-from cclmark.kinds.registry import read_journal
+from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
-from cclmark.report.journal_text import exporter_of
 from cclmark.results.schema import Samples, Verification, WrongOutput
 from samples import usual_job
 
@@ -197,7 +197,7 @@ def measured(ccl, index=0):
 
 def test_the_library_is_named_where_several_are_measured():
     found = [measured("torch:gloo"), measured("shm", 1)]
-    table = exporter_of(PIECES, "table")
+    table = exporter_of(KINDS[PIECES], "table")
     table.begin(JOURNAL.header)
     text = "".join(map(table.add, found)) + table.end(None)
     for library in ("torch:gloo", "shm"):

@@ -14,11 +14,11 @@ import click
 import pytest
 
 from cclmark.cli.main import app
+from cclmark.document.exporters import formats_of
 from cclmark.errors import CclmarkError, UsageError
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.kinds.replay.program_step import ranks_of, step_of
-from cclmark.recording.repetition import Repetition
-from cclmark.report.journal_text import formats_of
+from cclmark.session.resuming import Repetition
 
 # Written by runs on two ranks of the host or with the fakes, or, for kinds that need torch, from
 # results as such runs have them; shortened.
@@ -154,7 +154,7 @@ class Readers:
     def commands(self, path, original, journal):
         yield "report", path
         yield "report", path, "-O", self.directory / "page.html"
-        for format_name in formats_of(journal.kind):
+        for format_name in formats_of(KINDS[journal.kind]):
             yield "export", path, "--format", format_name, "-O", self.directory / "exported"
         for format_name in ("prometheus", "markdown"):
             yield "export", path, "--format", format_name, "-O", self.directory / "exported"

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from cclmark.cli.commands import COMMANDS, load_command
-from cclmark.cli.numbers import RealNumber, WholeNumber
+from cclmark.options.numbers import RealNumber, WholeNumber
 
 
 @pytest.mark.parametrize(

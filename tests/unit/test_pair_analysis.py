@@ -26,15 +26,16 @@ from cclmark.analysis.pair_results import (
     sweeps,
 )
 from cclmark.analysis.summary import summarise
+from cclmark.document.exporters import exporter_of
 from cclmark.document.grid import grid_lines, hidden_line, visible_width
 from cclmark.document.paint import ansi, unpainted
 from cclmark.kinds.pairs.summary import PairMatrix, matrices_of, names_of
 from cclmark.kinds.pairs.table import PairMarkdown, PairTable, curves
+from cclmark.kinds.registry import KINDS
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.items import PAIRS
 from cclmark.plan.operations import PAIR_OPERATIONS
 from cclmark.plan.pair_cases import PairCases, pair_rounds, probe_of
-from cclmark.report.journal_text import exporter_of
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import (
     DeviceDescription,
@@ -413,7 +414,7 @@ class TestReport:
         ]
 
     def test_csv_has_a_line_for_each_case_with_its_devices(self):
-        exporter = exporter_of(PAIRS, "csv")
+        exporter = exporter_of(KINDS[PAIRS], "csv")
         text = exporter.begin(header()) + "".join(map(exporter.add, self.results()))
         rows = list(csv.DictReader(io.StringIO(text + exporter.end(None))))
         assert len(rows) == len(self.results())

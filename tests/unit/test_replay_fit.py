@@ -6,10 +6,10 @@ import pytest
 
 from cclmark.kinds.replay.document import fit_notice, gaps_line
 from cclmark.kinds.replay.figures import ReplaySummary
+from cclmark.kinds.replay.fit import chosen_of, computes_for, fit_plan, others_of
 from cclmark.kinds.replay.plan import OriginalStep, Replay
 from cclmark.plan.computations import Compute
 from cclmark.plan.variants import DEFAULT
-from cclmark.recording.replay_fit import chosen_of, computes_for, fit_plan, others_of
 
 SMALL, LARGE = Compute("matmul", "bfloat16", 1024), Compute("matmul", "bfloat16", 4096)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cclmark.document.exporters import exporter_of
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.plan.items import COLLECTIVE
-from cclmark.report.journal_text import exporter_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = {
@@ -25,7 +25,7 @@ SAMPLE = read_journal(GOLDEN / "sample.jsonl")
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_whole_run_reads_as_stored(name):
-    exporter = exporter_of(COLLECTIVE, name)
+    exporter = exporter_of(KINDS[COLLECTIVE], name)
     text = exporter.begin(SAMPLE.header)
     text += "".join(exporter.add(result) for result in SAMPLE.results)
     text += exporter.end(SAMPLE.footer)
@@ -37,7 +37,7 @@ def test_a_whole_run_reads_as_stored(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_run_cut_short_loses_no_result_that_came_before(name):
-    exporter = exporter_of(COLLECTIVE, name)
+    exporter = exporter_of(KINDS[COLLECTIVE], name)
     text = exporter.begin(SAMPLE.header)
     text += exporter.add(SAMPLE.results[0])
     text += exporter.end(None)
@@ -47,7 +47,7 @@ def test_a_run_cut_short_loses_no_result_that_came_before(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_run_without_cases_is_still_a_text(name):
-    exporter = exporter_of(COLLECTIVE, name)
+    exporter = exporter_of(KINDS[COLLECTIVE], name)
     text = exporter.begin(SAMPLE.header) + exporter.end(None)
     assert text.endswith("\n")
 

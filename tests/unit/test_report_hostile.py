@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cclmark.document.exporters import exporter_of
 from cclmark.document.markdown import escape
 from cclmark.document.text import token
 from cclmark.kinds.collective.table import TableExporter
-from cclmark.kinds.registry import parse_journal, read_journal
+from cclmark.kinds.registry import KINDS, parse_journal, read_journal
 from cclmark.plan.items import COLLECTIVE
 from cclmark.printable import plain, printable
-from cclmark.report.journal_text import exporter_of, replayed
+from cclmark.report.journal_text import replayed
 from cclmark.results.schema import WrongOutput
 from examples import examples
 
@@ -88,7 +89,7 @@ def runs(draw):
 
 def export(name, run):
     header, cases, footer = printable(run)
-    exporter = exporter_of(COLLECTIVE, name)
+    exporter = exporter_of(KINDS[COLLECTIVE], name)
     return exporter.begin(header) + "".join(map(exporter.add, cases)) + exporter.end(footer)
 
 

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import msgspec
 
+from cclmark.cli.rerun.rerunning import repeat_lines
 from cclmark.compare.figures import Side, compare
 from cclmark.kinds.registry import read_journal
-from cclmark.report.wording.repeat import repeat_lines
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"
 

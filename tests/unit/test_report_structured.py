@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from cclmark.document.case_columns import CASES, COLUMNS
+from cclmark.document.csv_format import CsvExporter
+from cclmark.document.json_format import JsonExporter
 from cclmark.kinds.registry import read_journal
-from cclmark.report.formats.csv_format import CsvExporter
-from cclmark.report.formats.json_format import JsonExporter
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Header
 

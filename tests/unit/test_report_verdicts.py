@@ -10,8 +10,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.document.json_format import encode
 from cclmark.printable import printable
-from cclmark.report.formats.json_format import encode
 from cclmark.suites.checks import CommandVerdict, Judgement, SuiteVerdict, Verdict
 from cclmark.suites.junit import junit_xml
 from cclmark.suites.suite import parse_suite

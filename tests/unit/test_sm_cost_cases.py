@@ -7,13 +7,13 @@ from cclmark.kinds.overlap.plan import overlaps_of_pairs
 from cclmark.kinds.tune.choices import Choice
 from cclmark.kinds.tune.prove import Proof, Proven
 from cclmark.kinds.tune.rules import Rule
+from cclmark.kinds.tune.sm_cost import measure_sm_cost
 from cclmark.kinds.tune.tune_result import OperationResult, TuneResult
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.computations import Compute
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import MATMUL
-from cclmark.recording.sm_cost_measuring import measure_sm_cost
 
 SIZE = 1 << 20
 
@@ -34,7 +34,7 @@ def test_each_operation_is_measured_with_the_default_and_as_it_is_deployed(tmp_p
         seen.extend(pairs)
         return [], Outcome(0)
 
-    monkeypatch.setattr("cclmark.recording.sm_cost_measuring.measure_beside", measure)
+    monkeypatch.setattr("cclmark.kinds.tune.sm_cost.measure_beside", measure)
     operations = [
         tuned("all_reduce", Choice("ring", "simple", 2)),
         tuned("all_gather", Choice("", "", 0, registration="symmetric")),

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.cli.options import CollectivesFlags, Flags, command
-from cclmark.cli.p2p.command import TransferFlags
-from cclmark.cli.pairs.command import PairFlags
 from cclmark.cli.suite.run import read_suite, shipped_suites
 from cclmark.errors import UsageError
+from cclmark.kinds.collective.command import CollectivesFlags
+from cclmark.kinds.p2p.command import TransferFlags
+from cclmark.kinds.pairs.command import PairFlags
+from cclmark.options.flags import Flags, command
 from cclmark.plan.cases import Sweep, UnevenPattern
 from cclmark.plan.operations import COLLECTIVES, PAIR_OPERATIONS, parse_dtypes, parse_reductions
 from cclmark.plan.pair_cases import PairCases

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.analysis.step_timeline import length, merged, outside
-from cclmark.cli.train.command import MODEL_NAMES
 from cclmark.document.document_page import sections_of
 from cclmark.document.naming import Run
 from cclmark.errors import UsageError
 from cclmark.kinds.train.choices import PARALLELISMS
+from cclmark.kinds.train.command import MODEL_NAMES
 from cclmark.kinds.train.document import (
     cells_of,
     device_lines,

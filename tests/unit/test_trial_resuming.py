@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.kinds.experiment.earlier_trials import EarlierTrials
 from cclmark.kinds.experiment.plan import SEARCH, Trial, trials_of
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.plan.cases import Case
 from cclmark.plan.outline import outline_of
 from cclmark.plan.variants import DEFAULT
-from cclmark.recording.trial_resuming import EarlierTrials
 from cclmark.results.journal import JournalWriter
 
 HEADER = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl").header

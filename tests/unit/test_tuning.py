@@ -13,23 +13,23 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.kinds.experiment.measured_trials import EndedError, TrialTimes
 from cclmark.kinds.tune import open_mpi_rules, table_file
 from cclmark.kinds.tune.choices import Choice
 from cclmark.kinds.tune.mpi_target import RULES_FILE, OpenMpiTarget
 from cclmark.kinds.tune.nccl_candidates import wide_options
 from cclmark.kinds.tune.nccl_target import TABLE_FILE, NcclTarget
 from cclmark.kinds.tune.tune_lines import tune_lines
-from cclmark.launch.request import Outcome
-from cclmark.plan.cases import Case
-from cclmark.plan.variants import REGISTRATION, Assignment
-from cclmark.recording.trial_measuring import EndedError, TrialTimes
-from cclmark.recording.tune_budget import Budget
-from cclmark.recording.tuning import (
+from cclmark.kinds.tune.tuning import (
     ENVIRONMENT_FILE,
+    Budget,
     TuneRequest,
     Tuning,
     check_directory,
 )
+from cclmark.launch.request import Outcome
+from cclmark.plan.cases import Case
+from cclmark.plan.variants import REGISTRATION, Assignment
 from cclmark.results.schema import Explanation
 
 _read_table = cache(table_file.read)  # most trials have the same one
@@ -160,7 +160,7 @@ def tuned(
     budget_s=1e6,
     largest_loss=0.02,
 ):
-    from cclmark.cli.tune.run import _with_middles
+    from cclmark.kinds.tune.request import _with_middles
 
     cases = {name: [case_of(name, size) for size in SIZES] for name in operations}
     request = TuneRequest(
@@ -492,7 +492,7 @@ def test_calls_that_cost_more_at_sizes_without_a_rule_are_reported(tmp_path):
 
 
 def test_the_rules_that_are_left_after_the_last_proof_are_deployed(tmp_path, monkeypatch):
-    monkeypatch.setattr("cclmark.recording.tune_proof._MOST_PROOFS", 1)
+    monkeypatch.setattr("cclmark.kinds.tune.tune_proof._MOST_PROOFS", 1)
     result = tuned(tmp_path / "tuned", SlowWhereTuned([256 * MIB]))
     (one,) = result.operations
     assert [each.rule.low_bytes for each in one.proof.dropped] == [256 * MIB]

@@ -12,7 +12,6 @@ import click
 
 from cclmark import __version__
 from cclmark.cli.commands import COMMANDS, load_command
-from cclmark.cli.printed_help import SaysHelp
 from cclmark.errors import (
     EXIT_INTERRUPTED,
     EXIT_MISSING,
@@ -23,7 +22,8 @@ from cclmark.errors import (
     UnreadError,
     UsageError,
 )
-from cclmark.recording.standard_output import say
+from cclmark.options.printed_help import SaysHelp
+from cclmark.session.standard_output import say
 from cclmark.signals import interrupt, note, on_ending_signals
 from cclmark.streams import prepare_streams
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change
+from cclmark.document.csv_format import csv_line
 from cclmark.document.markdown import escape
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import counted, format_time_us
 from cclmark.history.history_model import SeriesKind, StoredRun, StoredSeries
 from cclmark.history.trend import Trend, trends
-from cclmark.report.formats.csv_format import csv_line
 from cclmark.results.figures import AUTO, THROUGHPUT
 from cclmark.results.resume import differing_settings
 from cclmark.results.schema import Header

@@ -3,51 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.exporter import (
     Connects,
-    Exporter,
     HasNotices,
     Observer,
     Profiles,
 )
+from cclmark.document.exporters import exporter_of, formats_of
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import Load, ReferenceNotes, no_references
 from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
-from cclmark.kinds.registry import KINDS, report_kind
-from cclmark.report.formats.csv_format import CsvExporter
-from cclmark.report.formats.json_format import JsonExporter
+from cclmark.kinds.registry import KINDS
 from cclmark.results.journal import Journal
-
-_OF_DOCUMENTS = {"table": DocumentText, "markdown": DocumentMarkdown}
-
-
-def formats_of(kind: str) -> list[str]:
-    """Returns the formats in which one journal with results of ``kind`` can be written."""
-    own = report_kind(kind)
-    others = own.formats if own.document is None else _OF_DOCUMENTS
-    return list(dict.fromkeys(("table", "json", "csv", *others)))
-
-
-_WHILE_RUNNING = View()
-
-
-def exporter_of(kind: str, format: str, view: View = _WHILE_RUNNING) -> Exporter[Any]:
-    """Returns the exporter of ``format``, one of formats_of(kind). Raises KeyError for another.
-
-    The table requires a view with a journal.
-    """
-    if format == "json":
-        return JsonExporter(KINDS[kind].listed_as)
-    own = report_kind(kind)
-    if format == "csv":
-        return CsvExporter(own.csv)
-    if own.document is not None:
-        return _OF_DOCUMENTS[format](own.document, view, own.part)
-    return own.formats[format](view)
 
 
 def replayed(
@@ -75,9 +44,9 @@ def replayed(
 
 def unshown(journal: Journal, format: str) -> list[str]:
     """Returns the findings for which the text in ``format`` has no place."""
-    if format in ("json", "csv") or format not in formats_of(journal.kind):
+    if format in ("json", "csv") or format not in formats_of(KINDS[journal.kind]):
         return []
-    exporter = exporter_of(journal.kind, format, View(journal))
+    exporter = exporter_of(KINDS[journal.kind], format, View(journal))
     if not isinstance(exporter, HasNotices):
         return []
     exporter.begin(journal.header)
@@ -88,7 +57,7 @@ def unshown(journal: Journal, format: str) -> list[str]:
 
 
 def _pieces(journal: Journal, view: View, format: str) -> Iterator[str]:
-    exporter = exporter_of(journal.kind, format, view)
+    exporter = exporter_of(KINDS[journal.kind], format, view)
     if isinstance(exporter, Observer):
         for condition in journal.conditions:
             exporter.observe(condition)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.printed_help import SaysHelp
+from cclmark.options.printed_help import SaysHelp
 
 
 def compare_command(name: str) -> click.Command:

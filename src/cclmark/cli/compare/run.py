@@ -8,7 +8,6 @@ from pathlib import Path
 
 from cclmark.analysis.ratio import MOST_RUNS
 from cclmark.analysis.run_noise import OwnNoiseOf
-from cclmark.cli.percent import percent_of
 from cclmark.compare.figures import MARGIN, Side
 from cclmark.compare.gate import GateOutcome, judge
 from cclmark.compare.words import (
@@ -24,12 +23,13 @@ from cclmark.document.remarks import lacking
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.history.store import noise_of_machines
 from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.options.numbers import percent_of
 from cclmark.printable import plain
-from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.output import Output, print_out
 from cclmark.results.journal import Journal
 from cclmark.results.resume import differing_settings
 from cclmark.results.surroundings import differing_memory
+from cclmark.session.atomic import refuse_to_lose
+from cclmark.session.output import Output, print_out
 
 _MANY_RUNS = 20  # more than a user will start: another timing needs fewer
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.printed_help import SaysHelp
 from cclmark.kinds.collective.formats import CASE_FORMATS
+from cclmark.options.printed_help import SaysHelp
 
 _FORMATS = (
     *("json", "csv", "parquet", "prometheus", "table", "pccl"),

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from cclmark.cli.numbers import WholeNumber
-from cclmark.cli.printed_help import SaysHelp
+from cclmark.options.numbers import WholeNumber
+from cclmark.options.printed_help import SaysHelp
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

@@ -10,8 +10,6 @@ from pathlib import Path
 import click
 
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD
-from cclmark.cli.percent import percent_of
-from cclmark.cli.usual_references import usual_references
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.text import counted
 from cclmark.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG, OutputError, UsageError
@@ -32,10 +30,12 @@ from cclmark.history.lists import (
 from cclmark.history.moments import moment
 from cclmark.history.store import History
 from cclmark.history.trend import Trend
+from cclmark.options.numbers import percent_of
+from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
-from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
-from cclmark.recording.output import Output, print_out
 from cclmark.report.journal_text import replayed, unshown
+from cclmark.session.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
+from cclmark.session.output import Output, print_out
 
 # The filters by names: the field that each selects, and whether the name must be complete.
 _NAMES = {

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.numbers import WholeNumber
-from cclmark.cli.printed_help import SaysHelp
+from cclmark.options.numbers import WholeNumber
+from cclmark.options.printed_help import SaysHelp
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_data
 
 _FORMATS = (

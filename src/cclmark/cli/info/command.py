@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from cclmark.cli.options import OUTPUT, LibraryFlags, changed, command, option
+from cclmark.options.flags import OUTPUT, LibraryFlags, changed, command, option
 
 
 @dataclass

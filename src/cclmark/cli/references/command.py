@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.printed_help import SaysHelp
+from cclmark.options.printed_help import SaysHelp
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _FORMATS = ("table", "json", "csv", "markdown")

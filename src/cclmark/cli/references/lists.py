@@ -11,6 +11,7 @@ import msgspec
 
 from cclmark.analysis.statistics import median
 from cclmark.document.columns import Cell
+from cclmark.document.csv_format import csv_line
 from cclmark.document.markdown import escape
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import NORMAL_FROM, ReferenceNotes, share_text
@@ -19,7 +20,6 @@ from cclmark.plan.sizes import format_size
 from cclmark.references.match import reference_name
 from cclmark.references.reference import Reference, Source, devices_text
 from cclmark.references.reference_checks import Checked, below
-from cclmark.report.formats.csv_format import csv_line
 
 _MOST_REASONS = 6
 _COLUMNS = (

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import tomllib
 
-from cclmark.cli.percent import percent_of
 from cclmark.cli.references.lists import (
     ReferenceCheck,
     check_csv,
@@ -31,15 +30,13 @@ from cclmark.document.reference_notes import ReferenceNotes, share_text
 from cclmark.document.remarks import lacking
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.kinds.registry import read_journal, report_kind
+from cclmark.options.numbers import percent_of
 from cclmark.plan.device_names import kind_of
 from cclmark.plan.items import P2P
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.sizes import parse_size
 from cclmark.plan.thresholds import meant
 from cclmark.printable import plain
-from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.output import print_out
-from cclmark.recording.standard_output import say
 from cclmark.references.matching import kinds_of, multicast_of
 from cclmark.references.reference import Reference
 from cclmark.references.reference_checks import below, check_results
@@ -54,6 +51,9 @@ from cclmark.references.reference_subjects import SUBJECTS
 from cclmark.references.reference_writing import references_text, weaknesses
 from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.journal import Journal
+from cclmark.session.atomic import refuse_to_lose
+from cclmark.session.output import print_out
+from cclmark.session.standard_output import say
 
 
 def check_journal(

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.cli.usual_references import usual_references
 from cclmark.document.chart_model import key_of
 from cclmark.document.naming import Run
 from cclmark.document.page.page import render
@@ -15,9 +14,10 @@ from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.kinds.registry import read_journal
+from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
-from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
 from cclmark.report.page.run_page import chart_sections, page_of
+from cclmark.session.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
 
 
 def report_journals(

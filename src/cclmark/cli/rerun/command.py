@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.printed_help import SaysHelp
+from cclmark.options.printed_help import SaysHelp
 
 
 def rerun_command(name: str) -> click.Command:
@@ -54,6 +54,6 @@ class _Rerun(SaysHelp):
 def _rerun(
     journal: Path, options: tuple[str, ...], keep_environment: bool, elsewhere: bool
 ) -> None:
-    from cclmark.recording.rerunning import rerun
+    from cclmark.cli.rerun.rerunning import rerun
 
     sys.exit(rerun(journal, options, keep_environment=keep_environment, elsewhere=elsewhere))

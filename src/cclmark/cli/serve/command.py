@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.numbers import WholeNumber
-from cclmark.cli.printed_help import SaysHelp
+from cclmark.options.numbers import WholeNumber
+from cclmark.options.printed_help import SaysHelp
 
 
 def serve_command(name: str) -> click.Command:

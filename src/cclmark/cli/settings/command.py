@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.options import OUTPUT, WHERE, LibraryFlags, command, option
+from cclmark.options.flags import OUTPUT, WHERE, LibraryFlags, command, option
 
 
 @dataclass

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.cli.chosen_libraries import unknown_library
-from cclmark.cli.first_process import leave_it_to_the_first
 from cclmark.cli.settings.command import SettingsFlags
 from cclmark.document.paint import Paint, ansi, unpainted
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.devices import choose_devices
+from cclmark.options.chosen_libraries import unknown_library
+from cclmark.options.option_values import leave_it_to_the_first
 from cclmark.plan.libraries import (
     BRIDGE,
     MPI,
@@ -30,11 +30,11 @@ from cclmark.plan.libraries import (
 from cclmark.plan.library_settings import allowed_values
 from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.printable import plain
-from cclmark.recording.output import print_out
-from cclmark.recording.quiet import libraries_on_standard_error
 from cclmark.results.setting_values import DEFAULT, SettingValue
 from cclmark.run.effective_settings import effective_values, find_library, read_mpi
 from cclmark.run.probe import count_devices
+from cclmark.session.joining import libraries_on_standard_error
+from cclmark.session.output import print_out
 
 _HEAD = ("setting", "value", "from", "takes effect", "costs", "set by")
 _SCOPES = {

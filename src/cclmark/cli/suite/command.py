@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.cli.options import OPERATION, OUTPUT, argument, command, option
+from cclmark.options.flags import OPERATION, OUTPUT, argument, command, option
 
 
 @dataclass

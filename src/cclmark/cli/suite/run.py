@@ -18,10 +18,9 @@ from typing import TextIO
 import click
 
 from cclmark.cli.commands import load_command
-from cclmark.cli.option_values import size_of
-from cclmark.cli.pairs import run as pairing
 from cclmark.cli.suite.children import Children, Ended
 from cclmark.cli.suite.command import SuiteFlags
+from cclmark.document.json_format import encode
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.text import clock_text
 from cclmark.errors import (
@@ -34,21 +33,22 @@ from cclmark.errors import (
     UnreadError,
     UsageError,
 )
+from cclmark.kinds.pairs import request as pairing
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.devices import choose_devices
 from cclmark.launch.placement import is_primary
+from cclmark.options.option_values import size_of
 from cclmark.plan.runtimes import RUNTIMES
 from cclmark.plan.sizes import format_size, sweep
 from cclmark.plan.thresholds import SizeRange, meant
 from cclmark.printable import printable
-from cclmark.recording.atomic import refuse_to_lose
-from cclmark.recording.output import Output
-from cclmark.recording.run_files import new_path
-from cclmark.recording.standard_output import say
-from cclmark.recording.status_line import StatusLine
-from cclmark.report.formats.json_format import encode
 from cclmark.results.journal import Journal
 from cclmark.run.probe import count_devices
+from cclmark.session.atomic import refuse_to_lose
+from cclmark.session.output import Output
+from cclmark.session.recorder import StatusLine
+from cclmark.session.run_files import new_path
+from cclmark.session.standard_output import say
 from cclmark.shipped_files import shipped_toml_files
 from cclmark.suites.checks import CommandRun, CommandVerdict, SuiteVerdict, judge, suite_exit_code
 from cclmark.suites.junit import junit_xml

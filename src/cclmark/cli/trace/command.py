@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from cclmark.cli.operation_argument import operations_in_help
-from cclmark.cli.options import (
+from cclmark.options.flags import (
+    AUTO_PLACEMENT,
+    ONE_LIBRARY,
+    ONE_REDUCTION,
+    ONE_TYPE,
+    OUTPUT,
+    PLACEMENT_HELP,
+    Flags,
     GroupedCommand,
-    TraceFlags,
+    argument,
+    changed,
     command,
+    option,
 )
+from cclmark.options.numbers import WholeNumber
+from cclmark.options.operation_argument import operations_in_help
 
 if TYPE_CHECKING:
     from cclmark.cli.trace.copy_options import TraceCopiesFlags
+
 
 _COPIES = "p2p"
 
@@ -74,3 +87,79 @@ def _trace_copies(flags: TraceCopiesFlags) -> None:
     from cclmark.cli.trace.run import trace_copies
 
     sys.exit(trace_copies(flags))
+
+
+@dataclass
+class TraceFlags(Flags):
+    """The options of ``cclmark trace``, which runs one case."""
+
+    without: ClassVar[frozenset[str]] = frozenset(
+        {
+            *(
+                "end",
+                "step",
+                "factor",
+                "explain",
+                "duration",
+                "summary_every",
+                "like",
+                "cycles",
+                "inject",
+            ),
+            *("timing", "group", "blocking", "graph", "across", "cache", "barrier", "clock"),
+            *("references", "resume", "precision_percent", "max_time_s"),
+        }
+    )
+
+    operation: str = argument("OPERATION")
+    begin: str = changed(
+        Flags.__dataclass_fields__["begin"], "1M", help="The size [1M].", shown="1M"
+    )
+    placement: str = changed(
+        Flags.__dataclass_fields__["placement"],
+        AUTO_PLACEMENT,
+        type=click.Choice([AUTO_PLACEMENT, "out-of-place", "in-place"]),
+        help=PLACEMENT_HELP,
+    )
+    dtype: str = changed(
+        Flags.__dataclass_fields__["dtype"],
+        metavar="TYPE",
+        help=ONE_TYPE,
+    )
+    reduction: str = changed(
+        Flags.__dataclass_fields__["reduction"],
+        metavar="OP",
+        help=ONE_REDUCTION,
+    )
+    root: str | None = changed(Flags.__dataclass_fields__["root"], help="Root [0].")
+    ccl: str = changed(
+        Flags.__dataclass_fields__["ccl"],
+        metavar="NAME",
+        help=ONE_LIBRARY,
+    )
+    iterations: int | None = changed(
+        Flags.__dataclass_fields__["iterations"],
+        20,
+        type=WholeNumber(least=1, most=100_000),
+        help="How many operations are traced [20].",
+    )
+    warmup: int | None = changed(
+        Flags.__dataclass_fields__["warmup"], help="Operations before them [5]."
+    )
+    output: Path | None = changed(
+        Flags.__dataclass_fields__["output"],
+        help="The trace [a new file in cclmark-runs/].",
+    )
+    format: str = changed(
+        Flags.__dataclass_fields__["format"],
+        "perfetto",
+        type=click.Choice(["perfetto", "chrome"]),
+        help="The format of the trace [perfetto].",
+    )
+    steps: bool = option(
+        OUTPUT,
+        "--steps",
+        default=False,
+        is_flag=True,
+        help="The steps of the algorithm: a table, and all of them as CSV next to the trace.",
+    )

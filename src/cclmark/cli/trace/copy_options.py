@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import click
 
-from cclmark.cli.numbers import WholeNumber
-from cclmark.cli.options import METHOD, OPERATION, changed, option
-from cclmark.cli.p2p.command import TransferFlags
+from cclmark.kinds.p2p.command import TransferFlags
+from cclmark.options.flags import METHOD, OPERATION, changed, option
+from cclmark.options.numbers import WholeNumber
 
 _OF_P2P = TransferFlags.__dataclass_fields__
 

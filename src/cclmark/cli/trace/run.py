@@ -13,34 +13,35 @@ from typing import IO
 
 import msgspec
 
-from cclmark.cli.case_request import request_of, stem_of
-from cclmark.cli.chosen_devices import device_count, devices_text
-from cclmark.cli.operation_argument import known_operation
-from cclmark.cli.options import TraceFlags
-from cclmark.cli.p2p.run import devices_of, is_together, plans_of, settings_of
+from cclmark.cli.trace.command import TraceFlags
 from cclmark.cli.trace.copy_options import TraceCopiesFlags
 from cclmark.cli.trace.steps import _SUFFIXES, _relations, step_file, step_lines
 from cclmark.cli.trace.summary import copy_trace_summary, trace_problems, trace_summary
 from cclmark.errors import EXIT_OK, EXIT_WRONG, MissingError, OutputError, UsageError
+from cclmark.kinds.collective import kind as collective
 from cclmark.kinds.p2p.kind import KIND
+from cclmark.kinds.p2p.request import devices_of, is_together, plans_of, settings_of
 from cclmark.launch.attempt import Attempt
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.request import Outcome, Request, Surroundings
+from cclmark.options.case_request import request_of, stem_of
+from cclmark.options.chosen_devices import device_count, devices_text
+from cclmark.options.operation_argument import known_operation
 from cclmark.plan.binding import Binding
 from cclmark.plan.cases import Case
 from cclmark.plan.items import P2P
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.printable import plain
-from cclmark.recording.joining import first_of, joined
-from cclmark.recording.output import Output
-from cclmark.recording.recorder import Recorder, recording
-from cclmark.recording.run_files import new_file, new_journal
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.item_results import CaseResult, Result, TransferResult
 from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths, Trace, TracedStage
 from cclmark.run import locate
+from cclmark.session.joining import first_of, joined
+from cclmark.session.output import Output
+from cclmark.session.recorder import Recorder, recording
+from cclmark.session.run_files import new_file, new_journal
 from cclmark.trace.case_steps import steps_of
 from cclmark.trace.chrome_file import write_chrome
 from cclmark.trace.copy_timeline import assemble_copies
@@ -112,7 +113,7 @@ def trace(flags: TraceFlags) -> int:
 
 
 def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator, began_s: float) -> int:
-    request, plan = request_of([flags.operation], flags, coordinator)
+    request, plan = request_of(collective.KIND, [flags.operation], flags, coordinator)
     if len(request.planned) != 1:
         raise UsageError(
             f"these options describe {len(request.planned)} cases: a trace contains one. Choose "

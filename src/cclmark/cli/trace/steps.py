@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from cclmark.document.connection_words import ring_lines, tree_lines
+from cclmark.document.csv_format import csv_line
 from cclmark.document.text import counted
 from cclmark.explain.steps.step import Place, Step
 from cclmark.launch.request import Surroundings
 from cclmark.plan.sizes import format_size
-from cclmark.report.formats.csv_format import csv_line
 from cclmark.results.schema import Ring, Tree
 from cclmark.results.topology import UNKNOWN_LINK, relations_between
 from cclmark.trace.case_steps import (

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cclmark.kinds.overlap.figures import OverlapSummary
+from cclmark.document.paint import Paint, unpainted
+from cclmark.document.text import counted
+from cclmark.errors import EXIT_OK
+from cclmark.kinds.overlap.document import size_text, slow_down_text
+from cclmark.kinds.overlap.figures import OverlapSummary, summaries_of
+from cclmark.kinds.overlap.kind import KIND
+from cclmark.kinds.overlap.plan import overlaps_of_pairs
+from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.kinds.tune.target import assigned_options
 from cclmark.kinds.tune.tune_result import OperationResult, TuneResult
+from cclmark.launch.request import Outcome, Request
 from cclmark.plan.cases import Case
-from cclmark.plan.variants import PROCESS, Assignment, Variant
+from cclmark.plan.computations import Compute
+from cclmark.plan.variants import DEFAULT, PROCESS, Assignment, Variant
+from cclmark.plan.work_beside import MATMUL
+from cclmark.printable import plain
+from cclmark.results.schema import Explanation
+from cclmark.session.recorder import measure_part, unused
 
 
 @dataclass(frozen=True)
@@ -49,3 +62,111 @@ def deployed_variant(result: TuneResult, one: OperationResult, case: Case) -> Va
             variables += changes
             break
     return Variant(tuple(variables))
+
+
+def measure_beside(
+    request: Request,
+    pairs: Sequence[tuple[Variant, Case]],
+    compute: Compute,
+    rounds: int,
+    journal: Path,
+) -> tuple[list[OverlapSummary], Outcome]:
+    """Returns the slow-downs of a compute and of each pair's case with its variant.
+
+    ``request``: the devices and settings. Nothing is printed; the results are in the new file
+    ``journal``. Raises UsageError if it cannot be created.
+    """
+    planned = overlaps_of_pairs(pairs, rounds, compute)
+    own = replace(request, kind=KIND, planned=planned, pending=(), warnings=())
+    results, outcome = measure_part(own, journal)
+    return summaries_of(one for one in results if isinstance(one, OverlapResult)), outcome
+
+
+_ROUNDS = 4
+_LINES_OF_REASON = 2  # of a failure: which rank, and its error
+_TYPE = "bfloat16"
+_JOURNAL = "sm-cost"
+
+
+def measure_sm_cost(
+    request: Request,
+    cases: Mapping[str, Sequence[Case]],
+    result: TuneResult,
+    directory: Path,
+    rows: int,
+) -> SmCost:
+    """Measures the largest case with a proven rule of each operation, by default and as deployed.
+
+    ``cases``: of the proof, by operation. ``rows``: of the matrices. The journal of the measurement
+    is written to ``directory``. Raises UsageError if it cannot be created.
+    """
+    chosen = {
+        one.operation: (one, case)
+        for one in result.operations
+        if (case := largest_tuned(one, cases[one.operation])) is not None
+    }
+    deployed = {
+        operation: deployed_variant(result, one, case) for operation, (one, case) in chosen.items()
+    }
+    journal = unused(directory, _JOURNAL)
+    summaries, outcome = measure_beside(
+        request,
+        [
+            pair
+            for name, (_, case) in chosen.items()
+            for pair in dict.fromkeys([(DEFAULT, case), (deployed[name], case)])
+        ],
+        Compute(MATMUL, _TYPE, rows),
+        _ROUNDS,
+        journal,
+    )
+    found = {(one.case.operation, one.variant): one for one in summaries}
+    costs = [
+        CaseCost(one, case, found.get((name, DEFAULT)), found.get((name, deployed[name])))
+        for name, (one, case) in chosen.items()
+    ]
+    lines = [line.strip() for line in outcome.message.splitlines()]
+    reason = "" if outcome.exit_code == EXIT_OK else ": ".join(lines[:_LINES_OF_REASON])
+    return SmCost(costs, journal, reason)
+
+
+def sm_cost_lines(cost: SmCost, paint: Paint = unpainted) -> list[str]:
+    """Returns a line for each case, or the reason why nothing was measured."""
+    known = [one for one in cost.cases if one.before is not None and one.after is not None]
+    if not any(_has_figures(one) for one in known):
+        reason = cost.reason or next(
+            (one.reason for case in known for one in (case.before, case.after) if one), "unknown"
+        )
+        return ["", f"  SM cost: not measured: {plain(reason)}"]
+    lines = [
+        "",
+        paint("  SM cost: the slow-down of a matrix product beside the collective", "bold"),
+    ]
+    lines += [f"    {line}" for one in known for line in _lines(one)]
+    return [*lines, f"    measured by cclmark overlap: journal {plain(str(cost.journal))}"]
+
+
+def _lines(one: CaseCost) -> list[str]:
+    assert one.before is not None
+    assert one.after is not None
+    size = one.case.size_bytes
+    before = _part(one.before, one.result.usual.get(size))
+    after = _part(one.after, one.result.tuned.get(size))
+    return [
+        f"{one.case.operation} {size_text(one.case)}, {one.before.work.describe()}: before "
+        f"{before}; after {after}"
+    ]
+
+
+def _part(summary: OverlapSummary, ran: Explanation | None) -> str:
+    channels = f"{counted(ran.channels, 'channel')}, " if ran is not None and ran.channels else ""
+    if summary.compute is None or summary.communication is None:
+        return f"{channels}{summary.status}: {plain(summary.reason)}"
+    return (
+        f"{channels}{slow_down_text(summary.compute)} times as long (the collective "
+        f"{slow_down_text(summary.communication)})"
+    )
+
+
+def _has_figures(one: CaseCost) -> bool:
+    return any(part is not None and part.compute is not None for part in (one.before, one.after))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from cclmark.document.exporters import formats_of
 from cclmark.document.reference_notes import Load, no_references
 from cclmark.errors import UsageError
 from cclmark.kinds.collective.formats import CASE_FORMATS
-from cclmark.kinds.registry import report_kind
-from cclmark.report.journal_text import formats_of, replayed
+from cclmark.kinds.registry import KINDS, report_kind
+from cclmark.report.journal_text import replayed
 from cclmark.results.journal import Journal
 
 # A journal and its name in messages.
@@ -27,8 +28,8 @@ class Write(Protocol):
 
 
 def _csv(journals: Sequence[NamedJournal], table: str, references: Load = no_references) -> bytes:
+    from cclmark.document.csv_format import csv_line
     from cclmark.report.exports.flat_table import chosen_table
-    from cclmark.report.formats.csv_format import csv_line
 
     flat = chosen_table(journals, table)
     lines = [csv_line([column.name for column in flat.columns])]
@@ -63,7 +64,7 @@ def _one_by_one(format: str) -> Write:
                 "parquet, which support several"
             )
         for name, journal in journals:
-            possible = formats_of(journal.kind)
+            possible = formats_of(KINDS[journal.kind])
             if format not in possible:
                 others = ", ".join(dict.fromkeys([*possible, *TABULAR]))
                 raise UsageError(

@@ -1,0 +1,37 @@
+"""Texts of a run as it is measured, in each format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cclmark.document.csv_format import CsvExporter
+from cclmark.document.document_text import DocumentMarkdown, DocumentText
+from cclmark.document.exporter import Exporter
+from cclmark.document.json_format import JsonExporter
+from cclmark.document.report_kind import ReportKind, View
+from cclmark.results.kind import Kind
+
+_OF_DOCUMENTS = {"table": DocumentText, "markdown": DocumentMarkdown}
+_WHILE_RUNNING = View()
+
+
+def formats_of(kind: Kind) -> list[str]:
+    """Returns the formats in which one journal with results of ``kind`` can be written."""
+    own: ReportKind = kind.report()
+    others = own.formats if own.document is None else _OF_DOCUMENTS
+    return list(dict.fromkeys(("table", "json", "csv", *others)))
+
+
+def exporter_of(kind: Kind, format: str, view: View = _WHILE_RUNNING) -> Exporter[Any]:
+    """Returns the exporter of ``format``, one of formats_of(kind). Raises KeyError for another.
+
+    The table requires a view with a journal.
+    """
+    if format == "json":
+        return JsonExporter(kind.listed_as)
+    own: ReportKind = kind.report()
+    if format == "csv":
+        return CsvExporter(own.csv)
+    if own.document is not None:
+        return _OF_DOCUMENTS[format](own.document, view, own.part)
+    return own.formats[format](view)

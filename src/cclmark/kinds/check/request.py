@@ -1,0 +1,106 @@
+"""Runs ``cclmark torch check``: flags to checks, checks to ranks, verdicts to screen and file."""
+
+from __future__ import annotations
+
+import time
+
+from cclmark.document.exporter import Exporter
+from cclmark.document.exporters import exporter_of
+from cclmark.document.paint import ansi, unpainted
+from cclmark.errors import UsageError
+from cclmark.kinds.check.command import TorchFlags
+from cclmark.kinds.check.document import CheckTable
+from cclmark.kinds.check.kind import KIND
+from cclmark.kinds.check.plan import chosen_checks
+from cclmark.kinds.check.result import CheckResult
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.request import Request
+from cclmark.options.option_values import check_limits
+from cclmark.options.torch_devices import check_backend_name, checked_backend, wanted_devices
+from cclmark.plan.binding import Binding
+from cclmark.plan.inject import Injection
+from cclmark.results.schema import Settings
+from cclmark.session.joining import joined
+from cclmark.session.output import Output
+from cclmark.session.recorder import record
+
+_USUAL_RANKS = 4
+
+
+_MOST_RANKS_WITH_VALUES = 256
+
+
+def check_torch(flags: TorchFlags) -> int:
+    """Runs the checks of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(1.0, 1.0, flags.timeout_s)
+    check_backend_name(flags.backend, "torch check")
+    with joined(
+        lambda: wanted_devices(flags.devices, flags.count, flags.backend, _USUAL_RANKS),
+        flags.count,
+        flags.timeout_s,
+    ) as coordinator:
+        coordinator.exit_code = _check(flags, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def _check(flags: TorchFlags, coordinator: Coordinator, began_s: float) -> int:
+    devices = coordinator.devices
+    backend = checked_backend(flags.backend, coordinator, "the checks")
+    ranks = len(devices.indices)
+    if flags.values and ranks > _MOST_RANKS_WITH_VALUES:
+        raise UsageError(
+            f"--values supports at most {_MOST_RANKS_WITH_VALUES} ranks, but there are {ranks}: "
+            "select fewer with --devices or -g"
+        )
+    for text in flags.inject:
+        if Injection.parse(text, ranks).kind == "hang":
+            raise UsageError(f"{text!r}: checks support only the faults corrupt and delay")
+    settings = Settings(
+        begin_bytes=0,
+        end_bytes=0,
+        step_bytes=0,
+        factor=0.0,
+        timing="checked",
+        across_ranks="max",
+        precision=0.0,
+        max_time_s=0.0,
+        timeout_s=flags.timeout_s,
+        iterations=1,
+        warmup=0,
+        group=1,
+        graph_launches=1,
+        check=1,
+        cycles=1,
+        registration="none",
+        seed=0,
+        inject=list(flags.inject),
+        bind=str(Binding.parse(flags.bind, ranks)),
+        values=flags.values,
+    )
+    request = Request(
+        devices=devices,
+        settings=settings,
+        ccl_wheels={},
+        kind=KIND,
+        planned=chosen_checks(flags.only, backend),
+        modules=flags.modules,
+        coordinator=coordinator,
+    )
+    return record(
+        request,
+        lambda output: _check_exporter(flags.format, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        stem=f"torch-check-{backend}-{ranks}",
+    )
+
+
+def _check_exporter(format_name: str, output: Output) -> Exporter[CheckResult]:
+    if format_name == "table":
+        return CheckTable(paint=ansi if output.takes_colours else unpainted)
+    return exporter_of(KIND, format_name)

@@ -1,0 +1,331 @@
+"""Measures trials of an adaptive run, whose next trials depend on the results so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import msgspec
+
+from cclmark.analysis.statistics import median
+from cclmark.errors import EXIT_OK, MissingError
+from cclmark.kinds.experiment.plan import Trial
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.launch.experiment_launch import ExperimentLaunch, Starts, starts_of
+from cclmark.launch.request import Listener, Outcome, Request, Surroundings
+from cclmark.plan.cases import Case
+from cclmark.plan.variants import Variant
+from cclmark.rendezvous.messages import RankStatus
+from cclmark.results.item_results import Result
+from cclmark.results.schema import Condition, Explanation, LibraryDescription, Paths
+
+
+class TrialCosts:
+    """The time of a trial by case, of starting a set of processes and of a communicator.
+
+    The search may measure many communicators in one set of processes, and the proof has one in
+    each: both times have to be known apart. Rounds with different numbers of communicators in a
+    set of processes tell them apart; before, the ranks' own time for communicators and buffers
+    does.
+    """
+
+    def __init__(self) -> None:
+        #: By the number of communicators per set of processes: the seconds of such a set, without
+        #: its trials.
+        self._starts_s: dict[float, list[float]] = {}
+        self._creations_s: list[float] = []
+        self._by_case: dict[Case, list[float]] = {}
+
+    def add(self, results: Iterable[TrialResult]) -> None:
+        """Adds the durations of measured trials. Trials without figures end early."""
+        for one in results:
+            if one.is_measured:
+                case = one.trial.case
+                self._by_case.setdefault(case, []).append(one.duration_s)
+
+    def add_round(
+        self,
+        elapsed_s: float,
+        results: Sequence[TrialResult],
+        starts: Starts,
+        creation_s: float = 0.0,
+    ) -> None:
+        """Adds trials that took ``elapsed_s`` together, with what was started for them.
+
+        ``creation_s``: the part of it in which ranks created communicators, as far as known.
+        """
+        self.add(results)
+        own_s = max(0.0, elapsed_s - sum(one.duration_s for one in results))
+        density = starts.communicators / starts.processes
+        self._starts_s.setdefault(density, []).append(own_s / starts.processes)
+        self._creations_s.append(creation_s / starts.communicators)
+
+    def expected_s(self, cases: Iterable[Case], starts: Starts) -> float | None:
+        """The seconds that trials of these cases take; None before the first round."""
+        if not self._starts_s or not self._by_case:
+            return None
+        process_s, communicator_s = self._start_times()
+        own_s = sum(map(self._of_case, cases))
+        return starts.processes * process_s + starts.communicators * communicator_s + own_s
+
+    def _start_times(self) -> tuple[float, float]:
+        """The seconds to start a set of processes, and to create a communicator.
+
+        From the fewest and the most communicators per set of processes so far, or from the ranks'
+        own time for communicators as long as all rounds had the same number.
+        """
+        known = [(density, median(times)) for density, times in sorted(self._starts_s.items())]
+        (least, least_s), (most, most_s) = known[0], known[-1]
+        if least == most:
+            slope_s = median(self._creations_s)
+        else:
+            slope_s = (most_s - least_s) / (most - least)
+        communicator_s = min(max(0.0, slope_s), least_s / least)
+        return least_s - least * communicator_s, communicator_s
+
+    def _of_case(self, case: Case) -> float:
+        """The median time of a trial of this case, or of those of the nearest sizes."""
+        known = self._by_case.get(case)
+        if known is None:
+            alike = [one for one in self._by_case if one.operation == case.operation]
+            by_size = sorted(
+                alike or self._by_case, key=lambda one: abs(one.size_bytes - case.size_bytes)
+            )
+            known = self._by_case[by_size[0]]
+        return median(known)
+
+
+_USUAL_CHANNELS = "channels of collectives"
+
+
+@dataclass(frozen=True)
+class TrialTimes:
+    """The times of a trial in seconds: of a call, and of the device where launches set that one."""
+
+    call_s: float
+    device_s: float | None = None
+
+
+class Measuring(Protocol):
+    """Measures trials for a tuning run."""
+
+    @property
+    def number(self) -> int:
+        """The number of trials with a result."""
+
+    @property
+    def usual_channels(self) -> int:
+        """The channels of a communicator by default, 0 if unknown. Known after ``observe``."""
+
+    def library(self, name: str) -> LibraryDescription:
+        """The library of this name, as the ranks have loaded it."""
+
+    def conditions(self, library: str) -> tuple[str, str, int | None]:
+        """The library's version, the device's name and its NVLinks, None if unknown."""
+
+    @property
+    def device_names(self) -> list[str]:
+        """The name of each kind of device. Known after ``observe``."""
+
+    def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
+        """The compared time of each trial in seconds, None if it failed. Raises EndedError."""
+
+    def expected_s(self, trials: Sequence[Trial]) -> float | None:
+        """The estimated seconds to measure trials; None before any was measured."""
+
+    def figures(self, trial: Trial) -> TrialTimes | None:
+        """The times of a measured trial, None if it failed."""
+
+    def observe(self, trials: Sequence[Trial]) -> dict[Trial, Explanation]:
+        """What the library runs in each trial. Raises EndedError."""
+
+
+class EndedError(Exception):
+    """A failure that ends the run."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.message)
+        self.outcome = outcome
+
+
+class TrialMeasuring:
+    """Measures trials that have no result yet, and keeps all results: see Measuring.
+
+    ``earlier``: the results of an interrupted run, which count again.
+    """
+
+    def __init__(
+        self, request: Request, listener: Listener, earlier: Collection[TrialResult] = ()
+    ) -> None:
+        self._request = request
+        self._results = {
+            one.trial: msgspec.structs.replace(one, index=index)
+            for index, one in enumerate({one.trial: one for one in earlier}.values())
+        }
+        self._listener = _Numbering(listener, len(self._results), self._results)
+        self._costs = TrialCosts()
+        self._costs.add(self._results.values())
+        #: The exit code of the attempt in which a variant failed.
+        self.failures: dict[Variant, int] = {}
+
+    @property
+    def number(self) -> int:
+        """The number of trials with a result."""
+        return len(self._results)
+
+    @property
+    def usual_channels(self) -> int:
+        """The channels of a communicator by default, 0 if unknown."""
+        text = self._listener.parameters.get(_USUAL_CHANNELS, "")
+        return int(text) if text.isdecimal() else 0
+
+    def library(self, name: str) -> LibraryDescription:
+        """See Measuring. Raises MissingError if no rank has it."""
+        surroundings = self._listener.surroundings
+        assert surroundings is not None
+        for one in surroundings.libraries:
+            if one.name == name:
+                return one
+        raise MissingError(f"the ranks report no library {name}")
+
+    def conditions(self, library: str) -> tuple[str, str, int | None]:
+        """See Measuring. Raises MissingError if the devices differ."""
+        surroundings = self._listener.surroundings
+        assert surroundings is not None
+        version = self.library(library).version
+        names = {device.name for device in surroundings.devices}
+        if len(names) > 1:
+            raise MissingError(
+                f"the devices differ ({', '.join(sorted(names))}): tune them separately"
+            )
+        counts = dict.fromkeys((one.rank for one in surroundings.devices), 0)
+        counts.update({one.device: one.count for one in surroundings.links if one.kind == "NVLink"})
+        if not surroundings.links:
+            return version, names.pop(), None
+        if len(set(counts.values())) > 1:
+            numbers = ", ".join(f"rank {rank}: {count}" for rank, count in sorted(counts.items()))
+            raise MissingError(
+                f"the devices have different numbers of active NVLinks ({numbers}): with one table "
+                "for all of them, ranks would select different settings"
+            )
+        return version, names.pop(), next(iter(counts.values()))
+
+    @property
+    def device_names(self) -> list[str]:
+        """See Measuring."""
+        surroundings = self._listener.surroundings
+        assert surroundings is not None
+        return list(dict.fromkeys(device.name for device in surroundings.devices))
+
+    def measure(self, trials: Sequence[Trial]) -> dict[Trial, float | None]:
+        """See Measuring."""
+        missing = [one for one in trials if one not in self._results]
+        if missing:
+            begin_s = time.monotonic()
+            launch = self._launch(missing)
+            outcome = launch.run()
+            self.failures.update(launch.failures)
+            if outcome.exit_code != EXIT_OK:
+                raise EndedError(outcome)
+            results = [self._results[one] for one in missing if one in self._results]
+            elapsed_s = time.monotonic() - begin_s
+            self._costs.add_round(elapsed_s, results, starts_of(missing), launch.creation_s)
+        return {one: compared_time(self._results.get(one)) for one in trials}
+
+    def expected_s(self, trials: Sequence[Trial]) -> float | None:
+        """See Measuring."""
+        return self._costs.expected_s([one.case for one in trials], starts_of(trials))
+
+    def figures(self, trial: Trial) -> TrialTimes | None:
+        """See Measuring."""
+        return figures_of(self._results.get(trial))
+
+    def observe(self, trials: Sequence[Trial]) -> dict[Trial, Explanation]:
+        """See Measuring."""
+        launch = self._launch(trials)
+        self._listener.explanations.clear()
+        outcome = launch.observe(range(len(trials)))
+        if outcome.exit_code != EXIT_OK:
+            raise EndedError(outcome)
+        found = {trials[index]: one for index, one in self._listener.explanations.items()}
+        for trial, explanation in found.items():
+            if (result := self._results.get(trial)) is not None:
+                self._listener.explain(result.index, explanation)
+        return found
+
+    def _launch(self, trials: Sequence[Trial]) -> ExperimentLaunch:
+        request = replace(self._request, planned=trials, pending=())
+        if self._listener.surroundings is not None:
+            request = replace(request, warnings=())
+        return ExperimentLaunch(
+            request, self._listener, begun=self._listener.surroundings is not None
+        )
+
+
+def figures_of(result: TrialResult | None) -> TrialTimes | None:
+    """The times of a result, None if it has none or is wrong."""
+    if result is None or result.summary is None or result.status != "ok":
+        return None
+    device_s = None if result.device is None else result.device.summary.time_s
+    return TrialTimes(result.summary.time_s, device_s)
+
+
+def compared_time(result: TrialResult | None) -> float | None:
+    """The device's time where launches determine the cost of a call, else the time of a call."""
+    found = figures_of(result)
+    if found is None:
+        return None
+    return found.call_s if found.device_s is None else found.device_s
+
+
+class _Numbering:
+    """Numbers the results of all launches through, and keeps them."""
+
+    def __init__(self, listener: Listener, number: int, results: dict[Trial, TrialResult]) -> None:
+        self._listener = listener
+        self._number = number
+        self._results = results
+        self.surroundings: Surroundings | None = None
+        self.explanations: dict[int, Explanation] = {}
+        self.parameters: dict[str, str] = {}
+        self._noticed: set[str] = set()
+
+    def started(self, surroundings: Surroundings) -> None:
+        self.surroundings = surroundings
+        self._noticed.update(surroundings.notices)
+        self._listener.started(surroundings)
+        for result in list(self._results.values()):  # of an interrupted run
+            self._listener.result(result)
+
+    def result(self, result: Result) -> None:
+        assert isinstance(result, TrialResult)
+        numbered = msgspec.structs.replace(result, index=self._number)
+        self._number += 1
+        self._results[result.trial] = numbered
+        self._listener.result(numbered)
+
+    def condition(self, condition: Condition) -> None:
+        self._listener.condition(condition)
+
+    def explanation(self, explanation: Explanation) -> None:
+        self.explanations[explanation.index] = explanation
+
+    def explain(self, index: int, explanation: Explanation) -> None:
+        """Passes on what ran in the trial with this number."""
+        self._listener.explanation(msgspec.structs.replace(explanation, index=index))
+
+    def paths(self, paths: Paths) -> None:
+        if not self.parameters:
+            self.parameters = dict(paths.parameters)
+            self._listener.paths(paths)
+
+    def notice(self, text: str) -> None:
+        """Passes on what no earlier launch has reported."""
+        if text not in self._noticed:
+            self._noticed.add(text)
+            self._listener.notice(text)
+
+    def progress(self, rank_status: RankStatus) -> None:
+        self._listener.progress(msgspec.structs.replace(rank_status, case_index=-1))

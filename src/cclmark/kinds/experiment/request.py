@@ -1,0 +1,414 @@
+"""Runs ``cclmark experiment``: flags to variants, variants to trials, trials to ranks."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from cclmark.analysis.paired import Times
+from cclmark.document.exporter import Exporter
+from cclmark.document.exporters import exporter_of
+from cclmark.document.paint import ansi, unpainted
+from cclmark.errors import EXIT_OK, UsageError
+from cclmark.kinds.experiment.command import ExperimentFlags
+from cclmark.kinds.experiment.document import BisectionTable, ExperimentTable
+from cclmark.kinds.experiment.earlier_trials import EarlierTrials
+from cclmark.kinds.experiment.figures import without_effect
+from cclmark.kinds.experiment.kind import KIND
+from cclmark.kinds.experiment.library_version import version_for
+from cclmark.kinds.experiment.measured_trials import EndedError, TrialMeasuring
+from cclmark.kinds.experiment.plan import Trial, trials_of
+from cclmark.kinds.experiment.result import TrialResult
+from cclmark.kinds.tune.bisection import LEAST_ROUNDS_TO_DECIDE, Bisected, bisect
+from cclmark.kinds.tune.bisection_lines import bisection_lines
+from cclmark.kinds.tune.search import Batch
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.experiment_launch import worst_of
+from cclmark.launch.request import Outcome, Request
+from cclmark.options.case_request import request_of, stem_of
+from cclmark.options.chosen_devices import device_count, devices_text
+from cclmark.options.chosen_libraries import with_mpirun
+from cclmark.options.flags import AUTO_PLACEMENT
+from cclmark.options.numbers import percent_of
+from cclmark.options.operation_argument import known_operations
+from cclmark.options.option_values import check_limits
+from cclmark.options.varied import (
+    check_settings,
+    checked_variants,
+    parse_config,
+    require_option,
+    scope_of,
+)
+from cclmark.plan.cases import Case
+from cclmark.plan.items import items_of
+from cclmark.plan.libraries import MPI, all_libraries, in_place_only
+from cclmark.plan.library_settings import foreign_setting
+from cclmark.plan.sizes import parse_size
+from cclmark.plan.variants import CONTROL, DEFAULT, LIBRARY, OPTION, Assignment, Variant, parse_vary
+from cclmark.session.joining import joined
+from cclmark.session.output import Output
+from cclmark.session.recorder import record, recording
+from cclmark.session.run_files import new_journal
+
+_REQUEST = re.compile(
+    r"((?:config\.)?[A-Za-z_][A-Za-z0-9_]*)=([^:]+):([^:]+)(?::(?:[x×]([0-9]{1,9})|([^:]+)))?",
+    re.ASCII,
+)
+_MOST_VALUES = 4096
+_WRITE = (
+    "write NAME=LOW:HIGH, for example NCCL_MAX_CTAS=1:64, or with a step or a factor, "
+    "NAME=LOW:HIGH:STEP or NAME=LOW:HIGH:x2"
+)
+
+
+def parse_bisect(text: str, keep: str) -> tuple[str, Sequence[int], float]:
+    """Parses ``NAME=LOW:HIGH``, with ``:STEP`` or ``:xFACTOR``, and the share of ``--keep``.
+
+    Returns the name of the variable, its values in ascending order, and the share. Raises
+    UsageError.
+    """
+    found = _REQUEST.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"--bisect {text!r}: {_WRITE}")
+    name = found[1]
+    if not (Assignment(name, "").is_variable or Assignment(name, "").option):
+        raise UsageError(
+            f"--bisect {name}: it varies a variable or an option of the communicator with numeric "
+            f"values: use --vary {name}=…, or --library for libraries"
+        )
+    values = _values(text, found)
+    percent = percent_of("--keep", keep, "99%")
+    if not 0 < percent <= 100:
+        raise UsageError(f"--keep {keep}: a share above 0 and up to 100%")
+    return name, values, percent / 100
+
+
+def _values(text: str, found: re.Match[str]) -> Sequence[int]:
+    """The values of a request. Raises UsageError."""
+    low, high = _number(text, found[2]), _number(text, found[3])
+    if low >= high:
+        raise UsageError(f"--bisect {text}: the first value must be below the last one")
+    if found[4] is not None:
+        factor = int(found[4])
+        if factor < 2 or low < 1:
+            raise UsageError(
+                f"--bisect {text}: a factor of at least 2 requires a first value of 1 or more"
+            )
+        powers = [low]
+        while powers[-1] * factor <= high:
+            powers.append(powers[-1] * factor)
+        values: Sequence[int] = powers
+    else:
+        step = 1 if found[5] is None else _number(text, found[5])
+        if step < 1:
+            raise UsageError(f"--bisect {text}: the step must be at least 1")
+        values = range(low, high + 1, step)
+    if not 2 <= len(values) <= _MOST_VALUES:
+        raise UsageError(
+            f"--bisect {text}: {len(values)} values, but 2 to {_MOST_VALUES} can be searched: "
+            f"{_WRITE}"
+        )
+    return values
+
+
+def _number(text: str, part: str) -> int:
+    """A number that is not negative, also with K, M, G or T. Raises UsageError."""
+    if part.isdecimal() and part.isascii() and not part.strip("0"):
+        return 0
+    try:
+        return parse_size(part)
+    except UsageError as error:
+        raise UsageError(f"--bisect {text}: {part!r} is not a number: {_WRITE}") from error
+
+
+@dataclass(frozen=True)
+class BisectionResult:
+    """A bisection with what ran. ``found``: None without enough rounds.
+
+    ``without_effect``: for each value with which the setting did not take effect at any size, the
+    reason.
+    """
+
+    found: Bisected | None
+    without_effect: Mapping[int, str]
+
+
+def run_bisection(
+    measuring: TrialMeasuring,
+    cases: Sequence[Case],
+    name: str,
+    scope: str,
+    values: Sequence[int],
+    keep: float,
+    notice: Callable[[str], None],
+) -> tuple[BisectionResult, Outcome]:
+    """Measures values until the smallest one that keeps the share is certain.
+
+    The default is measured too, for the journal, in rounds with a value that had fewer than
+    LEAST_ROUNDS_TO_DECIDE before. A run that ends early has the result of the rounds up to then.
+    Afterwards the libraries are observed with every measured value. ``notice`` receives what the
+    user should know meanwhile.
+    """
+    process = bisect(values, len(cases), keep)
+    batch = next(process)
+    measured: dict[int, list[Trial]] = {}
+    rounds: Counter[int] = Counter()
+    while True:
+        trials = {
+            cell: Trial(_variant(name, cell[0], scope), batch.number, cases[cell[1]])
+            for cell in batch.cells
+        }
+        for (value, _), trial in trials.items():
+            own = measured.setdefault(value, [])
+            if all(trial.case != one.case for one in own):
+                own.append(trial)
+        present = {value for value, _ in batch.cells}
+        compared = any(rounds[value] < LEAST_ROUNDS_TO_DECIDE for value in present)
+        usual = [Trial(DEFAULT, batch.number, case) for case in cases if compared]
+        rounds.update(present)
+        begin_s, before = time.monotonic(), measuring.number
+        try:
+            times = measuring.measure([*usual, *trials.values()])
+            everything = measuring.number - before == len(usual) + len(trials)
+            if batch.number == 0 and everything:
+                notice(_duration_text(len(measured), time.monotonic() - begin_s))
+            batch = process.send({cell: times.get(trial) for cell, trial in trials.items()})
+        except EndedError as ended:
+            found = _result_so_far(process)
+            return BisectionResult(found if found.curve else None, {}), ended.outcome
+        except StopIteration as end:
+            found, outcome = end.value, _judged(end.value, measuring)
+            break
+    if outcome.exit_code != EXIT_OK:
+        return BisectionResult(found, {}), outcome
+    kept = {value: measured[value] for value in found.curve}
+    try:
+        return BisectionResult(found, _without_effect(measuring, cases, kept)), outcome
+    except EndedError as ended:
+        message = f"what ran was not observed: {ended.outcome.message}"
+        return BisectionResult(found, {}), replace(ended.outcome, message=message)
+
+
+def _duration_text(values: int, round_s: float) -> str:
+    return (
+        f"the first round of {values} values took {round_s:.1f} s: at least "
+        f"{LEAST_ROUNDS_TO_DECIDE} such rounds follow each other, then shorter ones of values that "
+        "are not decided, which find and confirm the result"
+    )
+
+
+def _without_effect(
+    measuring: TrialMeasuring, cases: Sequence[Case], measured: Mapping[int, Sequence[Trial]]
+) -> dict[int, str]:
+    """Observes the measured trials; returns the values without effect, with the reason.
+
+    Raises EndedError.
+    """
+    usual = [Trial(DEFAULT, 0, case) for case in cases]
+    observed = measuring.observe([*usual, *itertools.chain.from_iterable(measured.values())])
+    by_default = {trial.case: observed.get(trial) for trial in usual}
+    found = {}
+    for value, trials in measured.items():
+        reasons = [
+            without_effect(one.variant, one.case, observed.get(one), by_default[one.case])
+            for one in trials
+        ]
+        if all(reasons):
+            found[value] = reasons[0]
+    return found
+
+
+def _result_so_far(process: Generator[Batch, Times | None, Bisected]) -> Bisected:
+    """The result of the rounds that are complete."""
+    try:
+        process.send(None)
+    except StopIteration as end:
+        found: Bisected = end.value
+        return found
+    raise AssertionError("a bisection continues after its end")
+
+
+def _judged(found: Bisected, measuring: TrialMeasuring) -> Outcome:
+    """The outcome of a complete bisection: a failure if no value could be measured."""
+    if found.curve or not found.failed:
+        return Outcome(EXIT_OK)
+    code = worst_of(measuring.failures.values())
+    return Outcome(code, "every measured value failed: see the messages about each of them")
+
+
+def _variant(name: str, value: int, scope: str) -> Variant:
+    return Variant((Assignment(name, str(value), scope),))
+
+
+def measure_experiment(flags: ExperimentFlags) -> int:
+    """Measures the trials of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    operations = known_operations(flags.operations)
+    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
+        coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def _measure(
+    operations: list[str], flags: ExperimentFlags, coordinator: Coordinator, began_s: float
+) -> int:
+    if coordinator.placement is not None:
+        raise UsageError(
+            f"experiment starts its ranks itself, several times: run it without "
+            f"{coordinator.placement.launcher}, on one host"
+        )
+    request, plan = request_of(KIND, operations, flags, coordinator)
+    if len(plan.ccls) > 1:
+        raise UsageError("--ccl: one library is the default; compare others with --library")
+    ccl = plan.ccls[0]
+    cases = items_of(request.planned, Case)
+    if flags.bisect:
+        return _bisect(flags, ccl, replace(request, kind=KIND), cases, began_s)
+    variants, notices = _variants(flags, ccl)
+    if any(one.value_of(LIBRARY) == MPI for one in variants):
+        request = with_mpirun(request, coordinator, "--library mpi")
+    if flags.placement == AUTO_PLACEMENT:
+        cases = _placed_alike(cases, variants)
+    trials = trials_of(cases, [DEFAULT, CONTROL, *variants], flags.rounds)
+    experiment = replace(
+        request,
+        kind=KIND,
+        planned=trials,
+        warnings=[*request.warnings, *notices],
+    )
+    return record(
+        experiment,
+        lambda output: _exporter(flags, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        explain=True,
+        stem=stem_of(
+            f"experiment-{operations[0] if len(operations) == 1 else 'collectives'}", plan
+        ),
+    )
+
+
+def _placed_alike(cases: Sequence[Case], variants: Sequence[Variant]) -> list[Case]:
+    """Returns the cases in place where the library of any variant supports nothing else."""
+    return [
+        msgspec.structs.replace(
+            case,
+            in_place=case.in_place
+            or any(in_place_only(one.applied_to(case).ccl, case.operation) for one in variants),
+        )
+        for case in cases
+    ]
+
+
+def _bisect(
+    flags: ExperimentFlags, ccl: str, request: Request, cases: Sequence[Case], began_s: float
+) -> int:
+    """Runs ``--bisect`` and returns the exit code. Raises UsageError."""
+    if flags.vary or flags.libraries or flags.one_at_a_time:
+        raise UsageError(
+            "--bisect excludes --vary, --library and --one-at-a-time: it varies one value"
+        )
+    if flags.format != "table" or flags.output is not None:
+        raise UsageError("--bisect prints a table: use cclmark export for its journal")
+    name, values, keep = parse_bisect(flags.bisect, flags.keep)
+    if foreign := foreign_setting(ccl, name):
+        raise UsageError(f"--bisect: {foreign}")
+    version = version_for([name], ccl, flags)
+    notices = check_settings(
+        [(name, [str(values[0]), str(values[-1])])],
+        ccl,
+        version,
+        option="--bisect",
+        allow_unknown=flags.allow_unknown_settings,
+    )
+    scope = scope_of(ccl, name)
+    nominal = trials_of(cases, [DEFAULT], 1)
+    request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
+    earlier = None
+    if flags.resume is not None:
+        command = f"cclmark experiment --bisect {flags.bisect}"
+        fits = partial(_is_of, name, {"", *map(str, values)})
+        earlier = EarlierTrials.read(flags.resume, request, command, fits, repeats_failures=True)
+    printed = Output(None)
+    paint = ansi if printed.takes_colours else unpainted
+    table = BisectionTable(paint=paint)
+    place = flags.journal or new_journal(f"experiment-bisect-{ccl}")
+    try:
+        with recording(place, printed, table, request, began_s, earlier=earlier) as recorder:
+            known = () if earlier is None else earlier.results
+            measuring = TrialMeasuring(request, recorder, known)
+            result, outcome = run_bisection(
+                measuring, cases, name, scope, values, keep, recorder.notice
+            )
+            if result.found is not None:
+                arguments = (result.found, name, cases, keep, result.without_effect)
+                table.result = bisection_lines(*arguments, paint, printed.terminal_columns)
+                outcome = replace(outcome, conclusion=bisection_lines(*arguments))
+            return recorder.finish(outcome)
+    finally:
+        printed.close()
+
+
+def _is_of(name: str, values: Collection[str], trial: Trial) -> bool:
+    """Whether a bisection of the setting over these values may have measured the trial."""
+    variant = trial.variant
+    others = [one for one in variant.assignments if one.name != name]
+    plain_trial = not trial.stage and not variant.control and not others
+    return plain_trial and variant.value_of(name) in values
+
+
+def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str]]:
+    """Returns the variants of the flags, and notices on settings. Raises UsageError."""
+    varied = [parse_vary(text) for text in flags.vary]
+    libraries = [one.strip() for one in flags.libraries.split(",") if one.strip()]
+    if not varied and not libraries:
+        raise UsageError(
+            "nothing is varied: add --vary NAME=VALUE,VALUE (see cclmark settings) or --library A,B"
+        )
+    version = version_for([name for name, _ in varied], ccl, flags)
+    notices = check_settings(varied, ccl, version, allow_unknown=flags.allow_unknown_settings)
+    options = {name for name, _ in varied if Assignment(name, "").option}
+    options |= {OPTION + name for name in parse_config(flags.config)}
+    for library in libraries:
+        for name in options if library in all_libraries() else ():
+            require_option(f"--library {library}:", library, name)
+    if libraries:
+        varied.append((LIBRARY, [_library(one) for one in libraries]))
+    variants, impossible = checked_variants(
+        varied, ccl, flags, one_at_a_time=flags.one_at_a_time, version=version
+    )
+    return variants, [*notices, *impossible]
+
+
+def _library(text: str) -> str:
+    """Returns a name of a library, or the absolute path of a file. Raises UsageError."""
+    if text in all_libraries():
+        return text
+    path = Path(text)
+    if not path.is_file():
+        raise UsageError(
+            f"--library {text}: neither a known library nor a file: see cclmark info --ccls"
+        )
+    return str(path.absolute())
+
+
+def _exporter(flags: ExperimentFlags, output: Output) -> Exporter[TrialResult]:
+    if flags.format != "table":
+        return exporter_of(KIND, flags.format)
+    return ExperimentTable(
+        paint=ansi if output.takes_colours else unpainted, width=output.terminal_columns
+    )

@@ -1,0 +1,120 @@
+"""Runs ``cclmark torch objects``: flags to calls, calls to ranks, times to screen and file."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from cclmark.document.exporter import Exporter
+from cclmark.document.exporters import exporter_of
+from cclmark.document.paint import ansi, unpainted
+from cclmark.errors import UsageError
+from cclmark.kinds.objects.command import USUAL_FACTOR, ObjectFlags
+from cclmark.kinds.objects.document import ObjectTable
+from cclmark.kinds.objects.kind import KIND
+from cclmark.kinds.objects.plan import calls_of, chosen_calls
+from cclmark.kinds.objects.result import ObjectResult
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.request import Request
+from cclmark.options.option_values import check_limits, size_of
+from cclmark.options.torch_devices import check_backend_name, checked_backend, wanted_devices
+from cclmark.plan.binding import Binding
+from cclmark.plan.inject import Injection
+from cclmark.plan.sizes import format_size, sweep
+from cclmark.results.schema import Settings
+from cclmark.session.joining import joined
+from cclmark.session.output import Output
+from cclmark.session.recorder import record
+
+_MOST_USUAL_RANKS = 4  # of the host
+
+
+_MOST_BYTES = 1 << 30  # of one pickled object
+
+
+def measure_objects(flags: ObjectFlags) -> int:
+    """Measures the calls of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    check_backend_name(flags.backend, "torch objects")
+    usual_ranks = max(2, min(_MOST_USUAL_RANKS, len(os.sched_getaffinity(0))))
+    with joined(
+        lambda: wanted_devices(flags.devices, flags.count, flags.backend, usual_ranks),
+        flags.count,
+        flags.timeout_s,
+    ) as coordinator:
+        coordinator.exit_code = _measure(flags, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def _measure(flags: ObjectFlags, coordinator: Coordinator, began_s: float) -> int:
+    settings = _settings(flags, len(coordinator.devices.indices))
+    sizes = sweep(
+        settings.begin_bytes, settings.end_bytes, settings.step_bytes, settings.factor or 2.0
+    )
+    operations = chosen_calls(flags.only)
+    backend = checked_backend(flags.backend, coordinator, "object calls")
+    ranks = len(coordinator.devices.indices)
+    request = Request(
+        devices=coordinator.devices,
+        settings=settings,
+        ccl_wheels={},
+        kind=KIND,
+        planned=calls_of(operations, backend, ranks, sizes, flags.content),
+        modules=flags.modules,
+        coordinator=coordinator,
+    )
+    return record(
+        request,
+        lambda output: _exporter(flags.format, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        stem=f"torch-objects-{backend}-{ranks}",
+    )
+
+
+def _settings(flags: ObjectFlags, ranks: int) -> Settings:
+    """Creates the settings that the flags request. Raises UsageError."""
+    begin_bytes, end_bytes = size_of("-b", flags.begin), size_of("-e", flags.end)
+    if flags.end == ObjectFlags.end:
+        end_bytes = max(begin_bytes, end_bytes)
+    if end_bytes > _MOST_BYTES:
+        raise UsageError(
+            f"-e {flags.end}: objects of up to {format_size(_MOST_BYTES)} are supported"
+        )
+    if flags.step and flags.factor is not None:
+        raise UsageError("-i (step) and -f (factor) exclude each other")
+    for text in flags.inject:
+        Injection.parse(text, ranks)
+    return Settings(
+        begin_bytes=begin_bytes,
+        end_bytes=end_bytes,
+        step_bytes=size_of("-i", flags.step) if flags.step else 0,
+        factor=0.0 if flags.step else flags.factor or USUAL_FACTOR,
+        timing="calls in a row",
+        across_ranks="max",
+        precision=flags.precision_percent / 100,
+        max_time_s=flags.max_time_s,
+        timeout_s=flags.timeout_s,
+        iterations=None,
+        warmup=None,
+        group=1,
+        graph_launches=1,
+        check=flags.check,
+        cycles=1,
+        registration="none",
+        seed=flags.seed,
+        inject=list(flags.inject),
+        bind=str(Binding.parse(flags.bind, ranks)),
+    )
+
+
+def _exporter(format_name: str, output: Output) -> Exporter[ObjectResult]:
+    if format_name == "table":
+        return ObjectTable(paint=ansi if output.takes_colours else unpainted)
+    return exporter_of(KIND, format_name)

@@ -1,0 +1,103 @@
+"""Runs ``cclmark overlap``: flags to variants, variants to overlaps, overlaps to ranks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cclmark.document.exporter import Exporter
+from cclmark.document.exporters import exporter_of
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
+from cclmark.errors import UsageError
+from cclmark.kinds.overlap.command import USUAL_FACTOR, OverlapFlags
+from cclmark.kinds.overlap.kind import KIND
+from cclmark.kinds.overlap.plan import overlaps_of
+from cclmark.kinds.overlap.result import OverlapResult
+from cclmark.launch.coordinator import Coordinator
+from cclmark.options.case_request import request_of, stem_of
+from cclmark.options.chosen_devices import device_count, devices_text
+from cclmark.options.computes import compute_of
+from cclmark.options.operation_argument import known_operations
+from cclmark.options.option_values import check_limits
+from cclmark.options.varied import check_settings, checked_variants
+from cclmark.plan.cases import Case
+from cclmark.plan.items import items_of
+from cclmark.plan.variants import DEFAULT, Variant, parse_vary
+from cclmark.session.joining import joined
+from cclmark.session.output import Output
+from cclmark.session.recorder import record
+
+# By runtime; the other ones are accelerators.
+_ROWS, _USUAL_ROWS = {"host": 256}, 8192
+_ARRAYS, _USUAL_ARRAY = {"host": "16M"}, "1G"
+
+_USUAL_OPERATION = "all_reduce"
+
+
+def measure_overlap(flags: OverlapFlags) -> int:
+    """Measures the overlaps of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    operations = known_operations(flags.operations or _USUAL_OPERATION)
+    if flags.factor is None and not flags.step:
+        flags = replace(flags, factor=USUAL_FACTOR)
+    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
+        coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def _measure(
+    operations: Sequence[str], flags: OverlapFlags, coordinator: Coordinator, began_s: float
+) -> int:
+    if coordinator.placement is not None:
+        raise UsageError(
+            f"overlap starts its ranks itself, several times: run it without "
+            f"{coordinator.placement.launcher}, on one host"
+        )
+    request, plan = request_of(KIND, list(operations), flags, coordinator)
+    if len(plan.ccls) > 1:
+        raise UsageError("--ccl: overlap measures one library")
+    ccl = plan.ccls[0]
+    runtime = coordinator.devices.runtime
+    compute = compute_of(
+        flags.compute,
+        flags.matrix,
+        flags.array,
+        runtime,
+        usual_rows=_ROWS.get(runtime, _USUAL_ROWS),
+        usual_array=_ARRAYS.get(runtime, _USUAL_ARRAY),
+    )
+    varied = [parse_vary(text) for text in flags.vary]
+    notices = check_settings(varied, ccl, allow_unknown=flags.allow_unknown_settings)
+    variants: list[Variant] = []
+    if varied:
+        variants, others = checked_variants(varied, ccl, flags, one_at_a_time=flags.one_at_a_time)
+        notices += others
+    cases = items_of(request.planned, Case)
+    overlaps = replace(
+        request,
+        kind=KIND,
+        planned=overlaps_of(cases, [DEFAULT, *variants], flags.rounds, compute),
+        warnings=[*request.warnings, *notices],
+    )
+    name = operations[0] if len(operations) == 1 else "collectives"
+    return record(
+        overlaps,
+        lambda output: _exporter(flags, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        explain=flags.explain,
+        stem=stem_of(f"overlap-{name}", plan),
+    )
+
+
+def _exporter(flags: OverlapFlags, output: Output) -> Exporter[OverlapResult]:
+    view = View(paint=ansi if output.takes_colours else unpainted)
+    return exporter_of(KIND, flags.format, view)

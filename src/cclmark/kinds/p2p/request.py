@@ -1,0 +1,497 @@
+"""Runs ``cclmark p2p``: flags to a plan, the plan to processes, results to journal and screen."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cclmark.document.exporter import Exporter
+from cclmark.document.exporters import exporter_of
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.errors import UsageError
+from cclmark.kinds.collective.request import instead_of_mpi, libraries_of_pairs, on_each_host
+from cclmark.kinds.p2p.command import PcclFlags, TransferFlags
+from cclmark.kinds.p2p.formats import (
+    TransferMarkdown,
+    TransferPccl,
+)
+from cclmark.kinds.p2p.kind import KIND
+from cclmark.kinds.p2p.table import TransferTable
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.devices import DeviceChoice
+from cclmark.launch.placement import Placement, find_placement
+from cclmark.launch.request import Request
+from cclmark.options.chosen_libraries import with_mpirun
+from cclmark.options.flags import Flags
+from cclmark.options.option_values import check_limits, size_of
+from cclmark.options.usual_references import usual_references
+from cclmark.plan.binding import Binding
+from cclmark.plan.inject import Injection
+from cclmark.plan.libraries import MPI
+from cclmark.plan.sizes import parse_size, sweep
+from cclmark.plan.transfers import (
+    DIRECTIONS,
+    ELEMENT_BYTES,
+    ENGINES,
+    KERNELS,
+    MEASURES_MEMORY,
+    MESSAGE_LATENCY,
+    SCOPES,
+    Transfer,
+    TransferPlan,
+    random_sizes,
+)
+from cclmark.results.item_results import TransferResult
+from cclmark.results.schema import Settings
+from cclmark.run import locate
+from cclmark.session.joining import first_of, joined, pick_devices
+from cclmark.session.output import Output
+from cclmark.session.recorder import record
+
+_DEFAULT_SIZE = {"host": "16M"}
+_DEFAULT_SIZE_OF_ACCELERATORS = "512M"
+_PCCL_ELEMENTS = 8  # of a random size, where PCCL's options give no bounds
+_MOST_BLOCKS = 65535
+_MOST_THREADS = 1024
+_MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
+_ACROSS = ("all-to-one", "one-to-all", "all-pairs")  # scopes of all devices at once
+_NO_PEER_ON_HOST = "copies without peer access are between accelerators: use -a 0"
+_MEANINGLESS = {
+    "fake_driver": "--use_fake_driver",
+    "virtual": "--disable_vm",
+    "single_die": "--is_single_die",
+    "no_link_check": "--ignore_icn_conn_check",
+}
+
+
+def measure_transfers(flags: TransferFlags) -> int:
+    """Measures the transfers of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    placement = find_placement(os.environ)
+    if placement is not None and not placement.on_one_host:
+        with joined(
+            lambda: _devices_text(flags),
+            _count(flags),
+            flags.timeout_s,
+            falls_back=_falls_back(flags),
+        ) as coordinator:
+            flags.per_device = 1
+            coordinator.exit_code = _measure(flags, coordinator.devices, began_s, coordinator)
+            return coordinator.exit_code
+    launched = first_of("p2p")
+    if launched is not None and not flags.per_device:
+        print(
+            f"cclmark: {launched.launcher} started {launched.processes} processes; the first one "
+            "measures all devices and starts the required ranks. With -m 1 the launcher's "
+            "processes measure a device each.",
+            file=sys.stderr,
+        )
+        launched = None
+    return _measure(flags, devices_of(flags, launched), began_s, None, launched is not None)
+
+
+def _measure(
+    flags: TransferFlags,
+    devices: DeviceChoice,
+    began_s: float,
+    coordinator: Coordinator | None,
+    shows_hosts: bool = True,
+) -> int:
+    """``coordinator``: of processes on several hosts, each with its devices."""
+    _say_what_is_ignored(flags)
+    settings = settings_of(flags, devices.runtime)
+    plans = plans_of(flags, devices, settings)
+    ccl = ""
+    if coordinator is not None and len(coordinator.hosts) > 1:
+        _check_several_hosts(flags)
+        plans = [replace(plan, hosts=coordinator.host_of_rank) for plan in plans]
+        if any(True for plan in plans for _ in plan.messages()):
+            ccl = _library_between_hosts(flags, coordinator)
+            plans = [replace(plan, ccl=ccl) for plan in plans]
+            if flags.format == "pccl":  # whose text has no place for it
+                print(
+                    f"cclmark: pairs on different hosts are measured with {ccl} send/recv",
+                    file=sys.stderr,
+                )
+    if not ccl and (flags.ccl or flags.ccl_path):
+        where = "all devices are on one host"
+        if plans[0].hosts:
+            where = f"--scope {flags.scope} has no pairs on different hosts"
+        raise UsageError(
+            f"--ccl and --ccl-path select the library between hosts, but {where}: leave them out"
+        )
+    copies = (one for plan in plans for one in plan.copies())
+    messages = (one for plan in plans for one in plan.messages())
+    transfers = list(dict.fromkeys((*copies, *messages)))
+    if not transfers:
+        if flags.no_peer and devices.runtime == "host":
+            raise UsageError(_NO_PEER_ON_HOST)
+        raise UsageError(
+            "nothing to measure: peer access off requires --direction write and --engine CE; the "
+            "host supports --direction write and uniBw; within a device uniBw and latency are "
+            "supported; latency requires --scope pairs or local; chase is a read, ping-pong a "
+            "write, both by SM"
+        )
+    asked = "latency" in flags.perf.lower() and flags.latency_method in ("chase", "ping-pong")
+    if asked and all(one.measure != "latency" for one in transfers):
+        print(
+            "cclmark: no latency to measure: chase is a read, ping-pong a write, both by SM with "
+            "--scope pairs",
+            file=sys.stderr,
+        )
+    together = is_together(flags, devices.runtime, transfers, several_hosts=bool(plans[0].hosts))
+    _check_faults(settings, transfers, len(devices.indices))
+    settings.bind = str(Binding.parse(flags.bind, 1 if together else len(devices.indices)))
+    request = Request(
+        devices=devices,
+        settings=settings,
+        kind=KIND,
+        planned=transfers,
+        together=together,
+        ccl_path=flags.ccl_path,
+        ccl_wheels={name: locate.wheel_files(name) for name in ("nvrtc", ccl) if name},
+        coordinator=coordinator,
+        attachment=MEASURES_MEMORY if flags.shares and devices.runtime == "host" else b"",
+    )
+    if coordinator is not None and ccl == MPI:
+        request = with_mpirun(
+            request,
+            coordinator,
+            "a pair on different hosts",
+            instead_of_mpi(flags.ccl, coordinator),
+        )
+    return record(
+        request,
+        lambda output: _exporter(flags, output, hosts=shows_hosts),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        stem=f"p2p-{devices.runtime}-{len(devices.indices)}",
+    )
+
+
+def _check_several_hosts(flags: TransferFlags) -> None:
+    """Raises UsageError for what several hosts do not support."""
+    scopes = [name.strip() for name in flags.scope.lower().split(",")]
+    if "all" in scopes or set(scopes) & set(_ACROSS):
+        supported = [name for name in SCOPES if name not in _ACROSS]
+        rest = [name for name in supported if name in scopes or "all" in scopes] or supported[:1]
+        raise UsageError(
+            f"--scope {flags.scope}: several hosts do not support {', '.join(_ACROSS)}: use "
+            f"--scope {','.join(rest)}, or {on_each_host(flags.ccl)}"
+        )
+
+
+def _library_between_hosts(flags: TransferFlags, coordinator: Coordinator) -> str:
+    """Returns the library whose messages are measured between hosts.
+
+    Raises UsageError, MissingError if there is none.
+    """
+    shared = Flags(ccl=flags.ccl, ccl_path=flags.ccl_path, devices=flags.devices)
+    user = "pairs on different hosts are measured with"
+    (name, *others) = libraries_of_pairs(shared, coordinator, user)
+    if others:
+        raise UsageError(f"--ccl {flags.ccl}: p2p uses one library between hosts: use --ccl {name}")
+    return name
+
+
+def _say_what_is_ignored(flags: TransferFlags) -> None:
+    for name, words in _MEANINGLESS.items():
+        if getattr(flags, name):
+            print(f"cclmark: {words} has no effect and is ignored", file=sys.stderr)
+    if flags.engine.strip().upper() == "CE" and (flags.blocks != "-1" or flags.threads != -1):
+        print("cclmark: the copy engine has no thread blocks: use -t SM", file=sys.stderr)
+    if flags.bench != "none" and (flags.no_peer or "," in flags.direction):
+        print("cclmark: --bench-type sets the measurements: -a and -d are ignored", file=sys.stderr)
+    if not flags.warmup:
+        print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
+
+
+def devices_of(flags: TransferFlags, launched: Placement | None) -> DeviceChoice:
+    """Returns the devices that the flags select. Raises UsageError, MissingError."""
+    count, falls_back = _count(flags), _falls_back(flags)
+    if launched is not None:
+        count = launched.processes
+    text = _devices_text(flags)
+    if text != flags.devices:
+        if count is not None and len(text.split(",")) != count:
+            raise UsageError(
+                f"--dev_list lists {len(text.split(','))} devices, but -g requests {count}"
+            )
+        return pick_devices(text, None)
+    return pick_devices(flags.devices, count, falls_back=falls_back)
+
+
+def _falls_back(flags: TransferFlags) -> bool:
+    """Whether the host is measured on a machine without accelerators.
+
+    PCCL's program measures accelerators only, and its text does not distinguish them.
+    """
+    return _count(flags) is None and not isinstance(flags, PcclFlags)
+
+
+def _count(flags: TransferFlags) -> int | None:
+    """Returns -g. Raises UsageError."""
+    count = flags.count if flags.count is not None and flags.count != -1 else None
+    if count is not None and count < 1:
+        raise UsageError(f"-g must be at least 1, not {count}")
+    return count
+
+
+def _devices_text(flags: TransferFlags) -> str:
+    """Returns --dev_list, else --devices. Raises UsageError for both."""
+    listed = ",".join(part for part in flags.device_list.split(",") if part.strip())
+    if not listed or listed == "-1":
+        return flags.devices
+    if flags.devices:
+        raise UsageError("--devices and --dev_list exclude each other")
+    return listed
+
+
+def is_together(
+    flags: TransferFlags,
+    runtime: str,
+    transfers: Sequence[Transfer],
+    *,
+    several_hosts: bool = False,
+) -> bool:
+    """Whether one process opens all devices.
+
+    Raises UsageError for copies without peer access, which require that, where it is not so.
+    """
+    together = runtime != "host" and not flags.per_device
+    if together or all(one.peer_access for one in transfers):
+        return together
+    if runtime == "host":
+        raise UsageError(_NO_PEER_ON_HOST)
+    if several_hosts:
+        raise UsageError(
+            "copies without peer access require one process for all devices, but on several hosts "
+            f"each device has its own: use -a 0, or {on_each_host(flags.ccl)}"
+        )
+    raise UsageError("copies without peer access require one process: remove --is_multi_proc")
+
+
+def _check_faults(settings: Settings, transfers: list[Transfer], devices: int) -> None:
+    for text in settings.inject:
+        fault = Injection.parse_for_pairs(text, devices)
+        assert fault.pair is not None
+        struck = [one for one in transfers if _strikes(fault.pair, one)]
+        if not struck:
+            raise UsageError(f"{text!r}: no transfer of this run has this direction")
+        if fault.kind == "corrupt" and not settings.check:
+            raise UsageError(
+                f"{text!r}: with --verify 0 no output is checked, so the fault would not be "
+                "detected"
+            )
+        if fault.kind == "corrupt" and all(
+            fault.value >= one.size_bytes // ELEMENT_BYTES for one in struck
+        ):
+            raise UsageError(f"{text!r}: no transfer of this run has this many elements")
+
+
+def _strikes(pair: tuple[int, int], transfer: Transfer) -> bool:
+    """Whether a fault of a direction concerns a transfer; round trips have both directions."""
+    flows = set(transfer.flows)
+    if transfer.method == MESSAGE_LATENCY:
+        flows |= {(end, start) for start, end in flows}
+    return transfer.has_output and pair in flows
+
+
+def _choices(text: str, known: dict[str, str], flag: str) -> list[str]:
+    """Returns the values that a comma-separated list names, or all."""
+    lower = {name.lower(): value for name, value in known.items()}
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    if words == ["all"]:
+        return list(dict.fromkeys(known.values()))
+    for word in words:
+        if word not in lower:
+            raise UsageError(f"{flag}: unknown {word!r}, choose from {', '.join(known)}, or all")
+    if not words:
+        raise UsageError(f"{flag} is empty: choose from {', '.join(known)}, or all")
+    return list(dict.fromkeys(lower[word] for word in words))
+
+
+def plans_of(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> list[TransferPlan]:
+    """Returns the plans that contain the transfers of the flags. Raises UsageError."""
+    number = len(devices.indices)
+    offset_bytes = 0
+    if flags.offset.strip() not in ("0", ""):
+        offset_bytes = size_of("--buffer-offset", flags.offset)
+    if offset_bytes % ELEMENT_BYTES:
+        raise UsageError(f"--buffer-offset must be a multiple of {ELEMENT_BYTES} bytes")
+    if flags.format == "pccl" and set(scopes := flags.scope.lower().split(",")) - {
+        "pairs",
+        "all-pairs",
+    }:
+        raise UsageError(
+            f"--format pccl supports only matrices of pairs, not {','.join(scopes)}: use another "
+            "format"
+        )
+    sizes = _sizes(flags, settings)
+    same = {name: name for name in (*ENGINES, *DIRECTIONS, *KERNELS, *SCOPES)}
+    scopes = _choices(flags.scope, {name: same[name] for name in SCOPES}, "--scope")
+    if number < 2 and set(scopes) - {"local", "host"}:
+        raise UsageError(
+            f"{', '.join(sorted(set(scopes) - {'local', 'host'}))}: a pair requires two devices, "
+            f"but there is only {number}: see --devices and -g, or use --scope local,host"
+        )
+    if not -1 <= flags.threads <= _MOST_THREADS or flags.threads == 0:
+        raise UsageError(f"--block-size: choose from 1 to {_MOST_THREADS}")
+
+    def plan(**changes: object) -> TransferPlan:
+        usual: dict[str, object] = {
+            "devices": number,
+            "sizes": sizes,
+            "scopes": scopes,
+            "blocks": _blocks(flags.blocks),
+            "threads": max(0, flags.threads),
+            "offset_bytes": offset_bytes,
+            "triangle": bool(flags.triangle),
+            "local_too": bool(flags.local_too),
+            "latency_method": flags.latency_method,
+            "numa": ("near", "far") if "host" in scopes else ("near",),
+        }
+        return TransferPlan(**{**usual, **changes})  # type: ignore[arg-type]
+
+    if flags.bench == "all":
+        return [
+            plan(
+                measures=tuple(_MEASURES.values()),
+                directions=DIRECTIONS,
+                engines=ENGINES,
+                kernels=KERNELS,
+            )
+        ]
+    if flags.bench != "none":
+        direction = flags.bench.removeprefix("p2p_")
+        staged = not flags.per_device and devices.runtime != "host"
+        if not staged:
+            print(
+                "cclmark: copies without peer access require one process and are omitted",
+                file=sys.stderr,
+            )
+        return [
+            plan(
+                measures=tuple(_MEASURES.values()),
+                directions=(direction,),
+                engines=("CE",),
+                peer_access=(True, False) if staged else (True,),
+            )
+        ]
+    return [
+        plan(
+            measures=_choices(flags.perf, _MEASURES, "--perf"),
+            directions=_choices(flags.direction, {n: n for n in DIRECTIONS}, "--direction"),
+            engines=_choices(flags.engine, {n: n for n in ENGINES}, "--engine"),
+            kernels=_choices(flags.kernel, {n: n for n in KERNELS}, "--kernel"),
+            peer_access=(not flags.no_peer,),
+        )
+    ]
+
+
+def _sizes(flags: TransferFlags, settings: Settings) -> list[int]:
+    least, most = flags.least_elements, flags.most_elements
+    if least is None and most is None and flags.random_sizes > 1:
+        if not isinstance(flags, PcclFlags):
+            raise UsageError("-i requires -y and -x, the bounds of the random sizes")
+        least = most = _PCCL_ELEMENTS
+    if least is not None or most is not None:
+        if flags.begin or flags.end:
+            raise UsageError("-b and -e set a sweep, -y and -x random sizes: use one of them")
+        least, most = least or 1, most or least or 1
+        if least > most:
+            raise UsageError(
+                f"random sizes from {least} (-y) to {most} (-x): -y must not exceed -x"
+            )
+        return random_sizes(
+            flags.random_sizes, least * ELEMENT_BYTES, most * ELEMENT_BYTES, flags.seed
+        )
+    for size in (settings.begin_bytes, settings.end_bytes):
+        if size % ELEMENT_BYTES:
+            raise UsageError(f"sizes must be multiples of {ELEMENT_BYTES} bytes, not {size}")
+    sizes = sweep(settings.begin_bytes, settings.end_bytes, 0, flags.factor)
+    return list(dict.fromkeys(size // ELEMENT_BYTES * ELEMENT_BYTES for size in sizes))
+
+
+def _blocks(text: str) -> list[int]:
+    """Parses numbers of thread blocks: ``16``, ``1,2,4``, ``1-132`` (doubling); -1: the default."""
+    counts: list[int] = []
+    for part in text.split(","):
+        word = part.strip()
+        if word == "-1":
+            counts.append(0)
+            continue
+        first, dash, last = word.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UsageError(f"cannot read the thread blocks {text!r}: write 16 or 1,2,4 or 1-132")
+        low, high = int(first), int(last or first)
+        if not 1 <= low <= high <= _MOST_BLOCKS:
+            raise UsageError(f"thread blocks: choose from 1 to {_MOST_BLOCKS}, not {word!r}")
+        while low < high:
+            counts.append(low)
+            low *= 2
+        counts.append(high)
+    return list(dict.fromkeys(counts))
+
+
+def settings_of(flags: TransferFlags, runtime: str) -> Settings:
+    """Returns the settings of the flags. Raises UsageError."""
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    if flags.elements is not None and flags.begin and not isinstance(flags, PcclFlags):
+        raise UsageError("-b and -n (integers) both give a size")
+    if flags.begin:
+        begin_bytes = size_of("--begin", flags.begin)
+    elif flags.elements is not None:
+        begin_bytes = flags.elements * ELEMENT_BYTES
+    else:
+        begin_bytes = parse_size(_DEFAULT_SIZE.get(runtime, _DEFAULT_SIZE_OF_ACCELERATORS))
+    return Settings(
+        begin_bytes=begin_bytes,
+        end_bytes=size_of("--end", flags.end) if flags.end else begin_bytes,
+        step_bytes=0,
+        factor=flags.factor,
+        timing="gated",
+        across_ranks="max",
+        precision=flags.precision_percent / 100,
+        max_time_s=flags.max_time_s,
+        timeout_s=flags.timeout_s,
+        iterations=flags.repeat,
+        warmup=None,
+        group=1,
+        graph_launches=1,
+        check=flags.verify,
+        cycles=1,
+        registration="none",
+        seed=flags.seed,
+        inject=list(flags.inject),
+        triangle=bool(flags.triangle),
+    )
+
+
+def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> Exporter[TransferResult]:
+    shares = bool(flags.shares)
+    if flags.format in ("json", "csv"):
+        return exporter_of(KIND, flags.format)
+    if flags.format == "markdown":
+        return TransferMarkdown(
+            shares=shares, hosts=hosts, references=ReferenceNotes(usual_references)
+        )
+    if flags.format == "pccl":
+        return TransferPccl(shares=shares, hosts=hosts, most_devices=flags.most_shown)
+    return TransferTable(
+        paint=ansi if output.takes_colours else unpainted,
+        shares=shares,
+        most_devices=flags.most_shown,
+        hosts=hosts,
+        references=ReferenceNotes(usual_references),
+    )

@@ -1,0 +1,138 @@
+"""Runs ``cclmark pairs``: flags to a plan, the plan to ranks, results to journal and screen."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import msgspec
+
+from cclmark.document.exporter import Exporter
+from cclmark.document.exporters import exporter_of
+from cclmark.document.paint import ansi, unpainted
+from cclmark.errors import UsageError
+from cclmark.kinds.collective.request import instead_of_mpi, libraries_of_pairs
+from cclmark.kinds.pairs.command import PairFlags
+from cclmark.kinds.pairs.kind import KIND
+from cclmark.kinds.pairs.table import PairTable
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.request import Request
+from cclmark.options.case_request import check_faults, rounding_of, settings_of, sweep_of
+from cclmark.options.chosen_devices import device_count, devices_text
+from cclmark.options.chosen_libraries import require_added_to_be_used, warnings_of, with_mpirun
+from cclmark.options.option_values import check_limits
+from cclmark.options.varied import check_config
+from cclmark.plan.binding import Binding
+from cclmark.plan.inject import Injection
+from cclmark.plan.libraries import MPI
+from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS
+from cclmark.results.item_results import CaseResult
+from cclmark.run import locate
+from cclmark.session.joining import joined
+from cclmark.session.output import Output
+from cclmark.session.recorder import record
+
+USUAL_FACTOR = 4.0  # sizes of a sweep: it is measured for every pair
+
+
+def measure_pairs(flags: PairFlags) -> int:
+    """Measures the cases of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
+        coordinator.exit_code = _measure(flags, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
+    devices = coordinator.devices
+    number = len(devices.indices)
+    if number < 2:
+        raise UsageError(
+            f"a pair requires two devices, but there is only {number}: see --devices and -g"
+        )
+    settings = msgspec.structs.replace(
+        settings_of(flags, devices.runtime, USUAL_FACTOR, "throughput"),
+        one_by_one=flags.one_by_one,
+        bind=str(Binding.parse(flags.bind, number)),
+    )
+    operations = _chosen(flags.only, flags.group)
+    ccls = libraries_of_pairs(flags, coordinator, "pairs are measured with")
+    sweep = sweep_of(operations, flags, ccls, settings, 2, [0, 1])
+    require_added_to_be_used(sweep.ccls)
+    check_config(settings.config, sweep.ccls)
+    settings.weights = [list(row) for row in sweep.uneven.weights]
+    cases = list(sweep.cases())
+    if not cases:
+        raise UsageError(
+            f"no size of the sweep has an element of {flags.dtype} for each rank: raise -e"
+        )
+    faults = {text: Injection.parse_for_pairs(text, number) for text in flags.inject}
+    for text, fault in faults.items():
+        if fault.pair is not None and fault.pair[0] == fault.pair[1]:
+            raise UsageError(f"{text!r}: a pair requires two devices")
+    check_faults(faults, settings, cases)
+    request = Request(
+        devices=devices,
+        kind=KIND,
+        planned=cases,
+        settings=settings,
+        ccl_path=flags.ccl_path,
+        ccl_wheels={name: locate.wheel_files(name) for name in (*sweep.ccls, "nvrtc")},
+        warnings=[*warnings_of(sweep.ccls), *rounding_of(sweep)],
+        coordinator=coordinator,
+    )
+    if MPI in sweep.ccls:
+        request = with_mpirun(
+            request, coordinator, "--ccl mpi", instead_of_mpi(flags.ccl, coordinator)
+        )
+    return record(
+        request,
+        lambda output: _exporter(flags, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        stem=f"pairs-{'-'.join(sweep.ccls)}-{number}",
+        explain=flags.explain,
+    )
+
+
+def _chosen(only: str, group: int) -> list[str]:
+    """Returns the operations named in ``only``, regardless of case and separators."""
+    bare = {name.replace("_", ""): name for name in PAIR_OPERATIONS}
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    chosen: dict[str, None] = {}
+    for name in [] if names == ["all"] else names:
+        known = bare.get(name.lower().replace("-", "").replace("_", ""))
+        if known is None:
+            raise UsageError(
+                f"unknown operation {name!r} in --only: choose from {', '.join(PAIR_OPERATIONS)}"
+            )
+        chosen[known] = None
+    operations = list(chosen) or list(PAIR_OPERATIONS)
+    round_trips = [name for name in operations if OPERATIONS[name].round_trip]
+    if group > 1 and round_trips:
+        if chosen:
+            raise UsageError(
+                "-m groups operations, but in a group no rank waits for a message before it answers"
+            )
+        print(
+            f"cclmark: {' and '.join(round_trips)} is omitted: -m groups operations",
+            file=sys.stderr,
+        )
+        operations = [name for name in operations if name not in round_trips]
+    return operations
+
+
+def _exporter(flags: PairFlags, output: Output) -> Exporter[CaseResult]:
+    if flags.format != "table":
+        return exporter_of(KIND, flags.format)
+    return PairTable(
+        paint=ansi if output.takes_colours else unpainted,
+        most_devices=flags.most_shown,
+        width=output.terminal_columns,
+    )

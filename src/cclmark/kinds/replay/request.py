@@ -1,0 +1,417 @@
+"""Runs ``cclmark replay``: a profile and flags to replays, these to ranks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from cclmark.document.exporter import Exporter
+from cclmark.document.exporters import exporter_of
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.report_kind import View
+from cclmark.document.text import clock_text
+from cclmark.errors import EXIT_MISSING, EXIT_OK, CclmarkError, MissingError, UsageError
+from cclmark.kinds.registry import read_journal
+from cclmark.kinds.replay.choices import DROP, FIXED, KEEP, LEAST_STEPS, WAIT_ROUNDS, steps_of_round
+from cclmark.kinds.replay.command import ReplayFlags
+from cclmark.kinds.replay.document import fit_notice
+from cclmark.kinds.replay.fit import fit, fit_plan
+from cclmark.kinds.replay.kind import KIND
+from cclmark.kinds.replay.plan import Replay, in_ways, replays_of
+from cclmark.kinds.replay.program_step import FoundStep, ranks_of, step_of
+from cclmark.kinds.replay.result import ReplayResult
+from cclmark.kinds.replay.traffic_fit import ROUNDS
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.devices import DeviceChoice, choose_devices
+from cclmark.launch.placement import find_placement
+from cclmark.launch.request import Request
+from cclmark.options.chosen_libraries import unknown_library
+from cclmark.options.computes import compute_of
+from cclmark.options.option_values import check_limits
+from cclmark.options.step_runs import faults_of, rounds_of, step_settings, step_variants
+from cclmark.options.usual_references import usual_references
+from cclmark.plan.computations import Compute
+from cclmark.plan.libraries import (
+    BRIDGE,
+    MPI,
+    meant_by,
+    names_for,
+    native_library,
+    runtimes_of,
+    torch_backend_of,
+)
+from cclmark.plan.variants import DEFAULT
+from cclmark.plan.work_beside import FIT, NO_COMPUTE, OF_PROFILE
+from cclmark.run import locate
+from cclmark.session.joining import devices_here, joined
+from cclmark.session.output import Output
+from cclmark.session.recorder import measure_part, record, unused
+from cclmark.session.run_files import new_journal
+
+
+def check_fit(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator) -> None:
+    """Raises UsageError if nothing can be fitted, or if it contradicts other options."""
+    if coordinator.placement is not None:
+        raise UsageError(
+            "--compute fit starts ranks once to choose and once to measure: run it without "
+            f"{coordinator.placement.launcher} on one host, then give the --gaps and --compute "
+            "that it chose"
+        )
+    if flags.matrix is not None or flags.array:
+        raise UsageError("--compute fit chooses the size: omit --matrix and --array")
+    if flags.gaps == DROP:
+        raise UsageError(
+            "--compute fit compares the communication with the program's, whose calls --gaps drop "
+            "does not repeat at their times: use keep or fixed"
+        )
+    if not any(found.original.communication_s):
+        raise UsageError(
+            f"--compute fit: {flags.profile} has no times of kernels to compare with, as profiles "
+            "with --no-kernel-times and execution traces: choose --gaps and --compute yourself"
+        )
+
+
+def fitted_replays(
+    flags: ReplayFlags, request: Request, replay: Replay, journal: Path, *, is_varied: bool
+) -> tuple[list[Replay], list[str]]:
+    """Returns the replay with what fits between its calls, and notices about what was tried.
+
+    ``is_varied``: variants are compared. Then also the replay with the other gaps, because what
+    fits the default does not show whether computation would wait for slower communication.
+    A run that is resumed keeps what it chose. Raises CclmarkError if nothing can be chosen.
+    """
+    if flags.resume is not None:
+        return _chosen_before(flags, replay, flags.resume), []
+    _check_unused(journal)
+    gaps = [flags.gaps] if flags.gaps else [KEEP, FIXED]
+    plan = fit_plan(replay, gaps, request.devices.runtime)
+    print(
+        f"cclmark: --compute fit measures {plan.candidates} candidates: about "
+        f"{plan.expected_s:.0f} s and the start of the ranks",
+        file=sys.stderr,
+    )
+    found = fit(request, plan, unused(journal.parent, f"{journal.stem}-fit"))
+    place = f"its steps are in {found.journal}"
+    if found.chosen is None:
+        code = found.outcome.exit_code
+        reason = found.outcome.message or "no candidate was measured"
+        error = CclmarkError(f"--compute fit ({place}): {reason}")
+        error.exit_code = EXIT_MISSING if code == EXIT_OK else code
+        raise error
+    chosen = [found.chosen, *(found.others if is_varied else [])]
+    notice = f"{fit_notice(found.chosen, found.tried)}; {place}"
+    return in_ways(replay, [one.way for one in chosen]), [notice]
+
+
+def shared_traffic(
+    flags: ReplayFlags, request: Request, replay: Replay, journal: Path
+) -> list[int]:
+    """Returns the traffic beside the calls that the default needs, measured before.
+
+    A variant whose calls take longer would choose none. A run that is resumed keeps what it chose,
+    if it has a result. Raises CclmarkError if it is not measured.
+    """
+    if flags.resume is not None:
+        for one in read_journal(flags.resume).of(ReplayResult):
+            if one.is_measured and one.replay.traffic:
+                return one.traffic
+    _check_unused(journal)
+    settings = msgspec.structs.replace(request.settings, iterations=1, warmup=0, check=0, inject=[])
+    own = replace(request, settings=settings, planned=[replay], pending=(), warnings=())
+    path = unused(journal.parent, f"{journal.stem}-traffic")
+    _, outcome = measure_part(own, path)
+    # An interrupted run may have no journal yet.
+    replays = read_journal(path).of(ReplayResult) if path.exists() else []
+    measured = [one for one in replays if one.is_measured]
+    if measured:
+        return measured[0].traffic
+    error = CclmarkError(
+        f"the traffic beside the calls was not measured ({path}): "
+        f"{outcome.message or 'no step was replayed'}"
+    )
+    error.exit_code = EXIT_MISSING if outcome.exit_code == EXIT_OK else outcome.exit_code
+    raise error
+
+
+def _check_unused(journal: Path) -> None:
+    """Raises UsageError if the journal exists, before anything is measured for it."""
+    if journal.exists() and journal.stat().st_size:
+        raise UsageError(f"the journal {journal} exists. Choose another place with --journal FILE.")
+
+
+def _chosen_before(flags: ReplayFlags, replay: Replay, path: Path) -> list[Replay]:
+    """The replays with what the run of the journal chose. Raises UsageError."""
+    earlier = [one.replay for one in read_journal(path).of(ReplayResult)]
+    if not earlier:
+        raise UsageError(f"{path} has no result of a replay to continue: start a new run")
+    first = earlier[0]
+    if not first.fit:
+        raise UsageError(f"{path} was measured without --compute fit: omit it")
+    if flags.gaps not in (None, first.gaps):
+        raise UsageError(f"{path} was measured with --gaps {first.gaps}, not {flags.gaps}")
+    return in_ways(replay, [first.way, *first.other_ways])
+
+
+_OF_HOST = "shm"
+_LONG_S = 60.0  # of a run that is announced
+_CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
+_USUAL_CONNECTIONS = 8
+# Of the work beside the calls, by runtime: it is short beside a step.
+_ROWS, _USUAL_ROWS = {"host": 128}, 4096
+_ARRAYS, _USUAL_ARRAY = {"host": "1M"}, "64M"
+
+
+def measure_replays(flags: ReplayFlags) -> int:
+    """Measures the replays of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    if not flags.profile:
+        raise UsageError(
+            "the profile is missing: cclmark replay [OPTIONS] PROFILE, the journal of cclmark "
+            "profile or of imported traces"
+        )
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    path = Path(flags.profile)
+    journal = read_journal(path)
+    ranks = ranks_of(journal, flags.profile)
+    count = _count(flags, ranks)
+    if find_placement(os.environ) is None:
+        # Before the work on the step, which takes long for many ranks.
+        falls_back = flags.count is None
+        chosen = choose_devices(flags.devices, count, devices_here, falls_back=falls_back)
+        _check_count(chosen, ranks)
+    found = step_of(journal, flags.profile)
+    libraries = [one.name for one in journal.header.libraries]
+    with joined(
+        lambda: flags.devices, count, flags.timeout_s, falls_back=flags.count is None
+    ) as coordinator:
+        coordinator.exit_code = _measure(flags, found, libraries, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def _count(flags: ReplayFlags, ranks: int) -> int | None:
+    """Returns ``-g``; without it and ``--devices`` the number of the profile's ranks.
+
+    Raises MissingError if this machine has accelerators, but fewer.
+    """
+    if flags.devices or flags.count is not None or find_placement(os.environ) is not None:
+        return flags.count
+    found = choose_devices("", None, devices_here)
+    if found.runtime != "host" and len(found.indices) < ranks:
+        raise MissingError(
+            f"the profile has {ranks} ranks, but this machine has {len(found.indices)} "
+            f"{found.runtime} devices: replay it where there are as many, or on the host with "
+            f"--devices host:{ranks}"
+        )
+    return ranks
+
+
+def _check_count(devices: DeviceChoice, ranks: int) -> None:
+    """Raises UsageError if the devices are not as many as the ranks of the profile."""
+    if len(devices.indices) != ranks:
+        raise UsageError(
+            f"the profile has {ranks} ranks, but {len(devices.indices)} devices are chosen: see "
+            "--devices and -g"
+        )
+
+
+def _measure(
+    flags: ReplayFlags,
+    found: FoundStep,
+    of_program: Sequence[str],
+    coordinator: Coordinator,
+    began_s: float,
+) -> int:
+    """``of_program``: the libraries of the program."""
+    devices = coordinator.devices
+    ranks = len(devices.indices)
+    _check_count(devices, len(found.step.calls))
+    libraries = _libraries(flags, devices.runtime)
+    variants, notices = step_variants("replay", flags, libraries, with_options=True)
+    rounds = rounds_of("replay", flags, variants, coordinator)
+    _check_faults(flags, ranks)
+    if flags.compute == FIT:
+        check_fit(flags, found, coordinator)
+    has_traffic = _has_traffic(flags, found, devices.runtime)
+    replay = Replay(
+        variant=DEFAULT,
+        round=0,
+        ccl=libraries[0],
+        ranks=ranks,
+        program=Path(flags.profile).name,
+        digest=found.digest,
+        calls=max(len(own) for own in found.step.calls),
+        groups=len(found.step.groups),
+        gaps=flags.gaps or KEEP,
+        original=found.original,
+        compute=None if flags.compute == FIT else _compute_of(flags, devices.runtime),
+        traffic=has_traffic,
+    )
+    few_connections = _few_connections(found, devices.runtime, has_traffic=has_traffic)
+    request = Request(
+        devices=devices,
+        settings=step_settings(flags, ranks),
+        ccl_path=flags.ccl_path,
+        ccl_wheels={name: locate.wheel_files(name) for name in libraries},
+        kind=KIND,
+        planned=replays_of(replay, variants, rounds),
+        warnings=[*found.remarks, *few_connections, *notices],
+        attachment=[msgspec.msgpack.encode(part) for part in found.step.by_rank()],
+        coordinator=coordinator,
+    )
+    journal = flags.journal
+    if flags.compute != FIT:
+        _announce(flags, found, request, has_traffic=has_traffic)
+    if replay.traffic and len(request.planned) > 1:
+        journal = journal or new_journal(_stem(ranks))
+        parts = found.step.by_rank(shared_traffic(flags, request, replay, journal))
+        request = replace(request, attachment=[msgspec.msgpack.encode(part) for part in parts])
+    if flags.compute == FIT:
+        journal = journal or new_journal(_stem(ranks))
+        fitted, notices = fitted_replays(
+            flags, request, replay, journal, is_varied=len(variants) > 1
+        )
+        if of_program and libraries[0] not in of_program:
+            notices.append(
+                f"the profile is of {', '.join(of_program)}, the replay of {libraries[0]}: the "
+                "fit hides differences between the libraries"
+            )
+        planned = [one for each in fitted for one in replays_of(each, variants, rounds)]
+        request = replace(request, planned=planned, warnings=[*request.warnings, *notices])
+        _announce(flags, found, request, has_traffic=has_traffic)
+    return record(
+        request,
+        lambda output: _exporter(flags, output),
+        began_s,
+        output=flags.output,
+        journal=journal,
+        resume=flags.resume,
+        stem=_stem(ranks),
+    )
+
+
+def _has_traffic(flags: ReplayFlags, found: FoundStep, runtime: str) -> bool:
+    """Whether memory traffic runs beside the calls. Only devices of CUDA have kernels for it."""
+    is_asked = flags.compute == OF_PROFILE and flags.gaps != DROP
+    return is_asked and runtime == "cuda" and any(found.step.own_s)
+
+
+def _announce(flags: ReplayFlags, found: FoundStep, request: Request, *, has_traffic: bool) -> None:
+    """Prints how long the run takes, if its steps are long."""
+    if flags.gaps == DROP:
+        return
+    length_s = max(call.begin_s + call.time_s for own in found.step.calls for call in own)
+    timed = LEAST_STEPS if flags.steps is None else flags.steps
+    warm_up = 1 if flags.warmup is None else flags.warmup
+    # One step connects, and the outputs of another one are checked.
+    steps = 1 + bool(flags.check) + warm_up + timed
+    traffic = ROUNDS * (1 + steps_of_round(ROUNDS, length_s)) if has_traffic else 0
+    waits = 0  # or steps after which ranks wait about as in the program
+    if found.step.own_s and request.devices.runtime != "host":
+        waits = WAIT_ROUNDS * (1 + steps_of_round(WAIT_ROUNDS, length_s))
+    replays = len(request.planned)
+    repeated = f"at least {steps + waits} times"
+    if replays > 1:
+        repeated += f" in each of {replays} replays"
+    total = replays * (steps + waits)
+    if traffic:
+        # Ranks that are started for it time one step.
+        total += traffic + (2 + waits if replays > 1 else 0)
+        repeated += f", and up to {traffic} times to choose memory traffic"
+    if total * length_s < _LONG_S:
+        return
+    print(
+        f"cclmark: a step takes about {clock_text(length_s)}, as in the program, and is "
+        f"repeated {repeated}: about {clock_text(total * length_s)}. -n and -w set the number of "
+        "timed steps, --gaps drop omits the time between calls",
+        file=sys.stderr,
+    )
+
+
+def _stem(ranks: int) -> str:
+    return f"replay-{ranks}"
+
+
+def _few_connections(found: FoundStep, runtime: str, *, has_traffic: bool) -> list[str]:
+    """A notice if gaps on one stream may delay calls on another one."""
+    text = os.environ.get(_CONNECTIONS, "")
+    connections = int(text) if text.isascii() and text.isdecimal() else _USUAL_CONNECTIONS
+    streams = max(1 + call.stream for own in found.step.calls for call in own)
+    if runtime != "cuda" or streams * (1 + has_traffic) <= connections:
+        return []
+    beside = ", and as many for memory traffic" if has_traffic else ""
+    return [
+        f"the step has {streams} streams{beside}, but the device {connections} hardware queues "
+        f"({_CONNECTIONS}): a gap on one stream may delay calls on another one. Set it to 32"
+    ]
+
+
+def _libraries(flags: ReplayFlags, runtime: str) -> list[str]:
+    """Returns the libraries of ``--ccl``, the default of the devices without it.
+
+    Raises UsageError.
+    """
+    usual = _OF_HOST if runtime == "host" else native_library(runtime)
+    named = [one.strip() for one in flags.ccl.split(",")] if flags.ccl else [usual or ""]
+    found = list(dict.fromkeys(meant_by(name, runtime) for name in named))
+    for name in found:
+        backend = torch_backend_of(name)
+        if name in (MPI, BRIDGE) or backend is not None:
+            instead = backend if backend in names_for(runtime) else usual
+            raise UsageError(
+                f"--ccl {name}: replay enqueues calls on several streams of libraries that cclmark "
+                f"loads itself, which {name} does not support"
+                + (f": use --ccl {instead}" if instead else "")
+            )
+        if name not in names_for(runtime):
+            raise _not_for(name, runtime)
+    if flags.ccl_path and len(found) > 1:
+        raise UsageError("--ccl-path is the file of one library, but --ccl names several")
+    return found
+
+
+def _not_for(name: str, runtime: str) -> UsageError:
+    needed = runtimes_of(name)
+    if not needed:
+        return unknown_library(name, runtime)
+    return UsageError(
+        f"{name} supports {' and '.join(needed)} devices, not {runtime} devices: see --devices"
+    )
+
+
+def _compute_of(flags: ReplayFlags, runtime: str) -> Compute | None:
+    """Returns what runs beside the calls. Raises UsageError."""
+    if flags.compute not in (NO_COMPUTE, OF_PROFILE):
+        return compute_of(
+            flags.compute,
+            flags.matrix,
+            flags.array,
+            runtime,
+            usual_rows=_ROWS.get(runtime, _USUAL_ROWS),
+            usual_array=_ARRAYS.get(runtime, _USUAL_ARRAY),
+        )
+    if flags.matrix is not None or flags.array:
+        raise UsageError("--matrix and --array require --compute matmul or memory")
+    return None
+
+
+def _check_faults(flags: ReplayFlags, ranks: int) -> None:
+    """Raises UsageError for a fault that cannot be observed."""
+    for text, fault in faults_of("replay", flags, ranks).items():
+        if fault.kind == "corrupt" and not flags.check:
+            raise UsageError(f"{text!r}: -c 0 checks no data, so the fault would not be detected")
+
+
+def _exporter(flags: ReplayFlags, output: Output) -> Exporter[ReplayResult]:
+    paint = ansi if output.takes_colours else unpainted
+    view = View(paint=paint, references=ReferenceNotes(usual_references))
+    return exporter_of(KIND, flags.format, view)

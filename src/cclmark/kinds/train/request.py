@@ -1,0 +1,194 @@
+"""Runs ``cclmark train``: flags to a training and its variants, these to ranks."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from cclmark.document.exporter import Exporter
+from cclmark.document.exporters import exporter_of
+from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
+from cclmark.errors import UsageError
+from cclmark.kinds.train.choices import DDP, LEARNING_RATES, NONE, PIPELINE
+from cclmark.kinds.train.command import USUAL_BALANCE_WEIGHT, USUAL_SEQUENCE, TrainFlags
+from cclmark.kinds.train.kind import KIND
+from cclmark.kinds.train.plan import Training, check_training, dtype_called, trainings_of
+from cclmark.kinds.train.result import TrainingResult
+from cclmark.kinds.tune.environment_file import read_shell
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.placement import find_placement
+from cclmark.launch.request import Request
+from cclmark.options.option_values import check_limits
+from cclmark.options.step_runs import faults_of, rounds_of, step_settings, step_variants
+from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime
+from cclmark.plan.models import Model, find_model
+from cclmark.plan.variants import DEFAULT, PROCESS, Assignment, Variant
+from cclmark.run import locate
+from cclmark.session.joining import joined
+from cclmark.session.output import Output
+from cclmark.session.recorder import record
+
+_USUAL_HOST_RANKS = 2
+_USUAL_BACKENDS = {"cuda": "torch:nccl", "host": "torch:gloo"}
+_USUAL_MODELS = {"host": "tiny"}
+_USUAL_MODEL = "gpt2"
+_USUAL_DTYPES = {"host": "float32"}
+_USUAL_DTYPE = "bfloat16"
+_TERA = 1e12
+
+
+def measure_training(flags: TrainFlags) -> int:
+    """Measures the training of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    named = _named_backends(flags.ccl)
+    with joined(lambda: _devices_text(flags, named), flags.count, flags.timeout_s) as coordinator:
+        coordinator.exit_code = _measure(flags, named, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def _named_backends(text: str) -> list[str]:
+    """Returns the backends of ``--ccl`` as ``torch:NAME``. Raises UsageError."""
+    if not text:
+        return []
+    names = [one.strip() for one in text.split(",")]
+    full = [name if name.startswith("torch:") else f"torch:{name}" for name in names]
+    if not all(torch_backend_of(name) for name in full):
+        raise UsageError(f"--ccl {text!r}: write a backend of torch, for example torch:nccl")
+    return list(dict.fromkeys(full))
+
+
+def _devices_text(flags: TrainFlags, named: Sequence[str]) -> str:
+    """Returns ``--devices``; without it the host, if all backends of ``--ccl`` are its own."""
+    if flags.devices or not named:
+        return flags.devices
+    runtimes = {usual_runtime(torch_backend_of(name) or "") for name in named}
+    if runtimes != {"host"}:
+        return ""
+    alone = find_placement(os.environ) is None
+    return f"host:{flags.count or _USUAL_HOST_RANKS}" if alone else "host"
+
+
+def _measure(
+    flags: TrainFlags, named: Sequence[str], coordinator: Coordinator, began_s: float
+) -> int:
+    devices = coordinator.devices
+    require_torch_devices(devices.runtime)
+    backends = list(named) or [_USUAL_BACKENDS[devices.runtime]]
+    for name in backends:
+        _check_backend(name, devices.runtime)
+    ranks = len(devices.indices)
+    training = _training_of(flags, devices.runtime, ranks, backends[0])
+    variants, notices = _variants(flags, backends)
+    rounds = rounds_of("train", flags, variants, coordinator)
+    _check_faults(flags, training)
+    locate.require_torch()
+    request = Request(
+        devices=devices,
+        settings=step_settings(flags, ranks),
+        ccl_wheels={},
+        kind=KIND,
+        planned=trainings_of(training, variants, rounds),
+        modules=flags.modules,
+        warnings=notices,
+        coordinator=coordinator,
+    )
+    return record(
+        request,
+        lambda output: _exporter(flags, output),
+        began_s,
+        output=flags.output,
+        journal=flags.journal,
+        resume=flags.resume,
+        stem=f"train-{training.model.name}-{training.parallel}-{ranks}",
+    )
+
+
+def _check_backend(name: str, runtime: str) -> None:
+    """Raises UsageError for a backend that does not support the devices."""
+    backend = torch_backend_of(name) or ""
+    needed = usual_runtime(backend)
+    if needed not in (None, runtime) and (backend, runtime) != ("gloo", "cuda"):
+        raise UsageError(f"{name} supports {needed} devices, not {runtime} devices: see --devices")
+
+
+def _training_of(flags: TrainFlags, runtime: str, ranks: int, ccl: str) -> Training:
+    model: Model = find_model(flags.model or _USUAL_MODELS.get(runtime, _USUAL_MODEL), flags.layers)
+    if flags.vocabulary is not None:
+        model = model.with_vocabulary(flags.vocabulary)
+    parallel = flags.parallel or (DDP if ranks > 1 else NONE)
+    microbatches = flags.microbatches or 0
+    if parallel == PIPELINE:
+        microbatches = microbatches or flags.batch
+    training = Training(
+        variant=DEFAULT,
+        round=0,
+        ccl=ccl,
+        model=model,
+        parallel=parallel,
+        ranks=ranks,
+        batch=flags.batch,
+        sequence=flags.sequence or min(USUAL_SEQUENCE, model.context),
+        dtype=dtype_called(flags.dtype or _USUAL_DTYPES.get(runtime, _USUAL_DTYPE)),
+        optimizer=flags.optimizer,
+        learning_rate=LEARNING_RATES[flags.optimizer]
+        if flags.learning_rate is None
+        else flags.learning_rate,
+        microbatches=microbatches,
+        compiled=flags.compiled,
+        balance_weight=(USUAL_BALANCE_WEIGHT if model.experts else 0.0)
+        if flags.balance_loss is None
+        else flags.balance_loss,
+        peak_flops=(flags.peak_teraflops or 0.0) * _TERA,
+    )
+    check_training(training)
+    return training
+
+
+def _variants(flags: TrainFlags, backends: Sequence[str]) -> tuple[list[Variant], list[str]]:
+    """Returns the default, other backends, varied settings; and notices. Raises UsageError."""
+    variants, notices = step_variants("train", flags, backends, with_options=False)
+    deployed = [_deployed(Path(name)) for name in flags.artifacts]
+    variants += deployed
+    if len(set(variants)) < len(variants):
+        raise UsageError("two of the variants are equal: see --vary and --artifact")
+    return variants, notices
+
+
+def _deployed(path: Path) -> Variant:
+    """Returns the variant of an environment file. Raises UsageError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--artifact {path}: cannot be read: {error}") from None
+    variables = read_shell(text, str(path))
+    if not variables:
+        raise UsageError(f"--artifact {path}: contains no variable")
+    return Variant(tuple(Assignment(name, value, PROCESS) for name, value in variables.items()))
+
+
+def _check_faults(flags: TrainFlags, training: Training) -> None:
+    """Raises UsageError for a fault that cannot be observed."""
+    elements = training.model.vocabulary * training.model.width
+    for text, fault in faults_of("train", flags, training.ranks).items():
+        if fault.kind != "corrupt":
+            continue
+        if fault.rank not in training.comparable_ranks or not flags.check:
+            raise UsageError(
+                f"{text!r}: only parameters that several ranks hold are compared (all with ddp and "
+                "zero1, those outside the experts with ep, a tied embedding of the first and the "
+                "last rank with pp), and not with -c 0, so the fault would not be detected"
+            )
+        if fault.value >= elements:
+            raise UsageError(f"{text!r}: the first parameter has {elements} elements")
+
+
+def _exporter(flags: TrainFlags, output: Output) -> Exporter[TrainingResult]:
+    view = View(paint=ansi if output.takes_colours else unpainted)
+    return exporter_of(KIND, flags.format, view)

@@ -1,0 +1,340 @@
+"""Runs ``cclmark tune``: flags to cases, search and proof, results to journal and screen."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from cclmark.document.paint import ansi, unpainted
+from cclmark.errors import MissingError, UsageError
+from cclmark.explain.plugin_log import plugin_path
+from cclmark.kinds.experiment.earlier_trials import EarlierTrials
+from cclmark.kinds.experiment.kind import KIND
+from cclmark.kinds.experiment.measured_trials import Measuring, TrialMeasuring
+from cclmark.kinds.experiment.plan import trials_of
+from cclmark.kinds.tune import mpich_selection, open_mpi_rules
+from cclmark.kinds.tune.command import TuneFlags
+from cclmark.kinds.tune.document import TuneTable, lines_of
+from cclmark.kinds.tune.environment_candidates import candidates_of
+from cclmark.kinds.tune.environment_result import EnvironmentResult
+from cclmark.kinds.tune.environment_target import EnvironmentTarget
+from cclmark.kinds.tune.mpi_target import MpichTarget, OpenMpiTarget
+from cclmark.kinds.tune.mpich_tree import builtin_trees
+from cclmark.kinds.tune.nccl_candidates import ANYWHERE, MIN_CTAS, PLUG_IN, TABLE, TUNED_OPERATIONS
+from cclmark.kinds.tune.nccl_target import NcclTarget
+from cclmark.kinds.tune.rules import LARGEST_LOSS
+from cclmark.kinds.tune.sm_cost import measure_sm_cost, sm_cost_lines
+from cclmark.kinds.tune.table_file import LIBRARIES
+from cclmark.kinds.tune.target import Target
+from cclmark.kinds.tune.tune_result import TuneResult
+from cclmark.kinds.tune.tuning import (
+    EnvironmentRequest,
+    EnvironmentTuning,
+    TuneRequest,
+    Tuning,
+    check_directory,
+)
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.request import Outcome
+from cclmark.options.case_request import request_of
+from cclmark.options.chosen_devices import device_count, devices_text
+from cclmark.options.numbers import percent_of
+from cclmark.options.operation_argument import known_operations
+from cclmark.options.option_values import check_limits
+from cclmark.plan.cases import Case
+from cclmark.plan.durations import parse_duration
+from cclmark.plan.items import items_of
+from cclmark.plan.libraries import MPI, title_of, torch_backend_of
+from cclmark.plan.library_settings import (
+    check_value,
+    find_setting,
+    settings_of,
+    unknown_setting_refusal,
+)
+from cclmark.plan.operations import count_for_size, size_for_count
+from cclmark.plan.variants import DEFAULT
+from cclmark.session.joining import joined
+from cclmark.session.output import Output
+from cclmark.session.recorder import recording
+from cclmark.session.run_files import new_journal
+
+_UNKNOWN_VERSION = ""
+
+
+def named_settings(text: str) -> list[str]:
+    """The names of ``--settings``."""
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def require_candidates(ccl: str, operations: Sequence[str], only: Sequence[str]) -> None:
+    """Checks that tune can try values of at least one setting, and of all settings in ``only``.
+
+    Raises UsageError for a setting that is unknown, has an impossible value in the environment or
+    cannot be tried, MissingError if the library has no setting that can be tried.
+    """
+    for name in only:
+        setting = find_setting(ccl, name)
+        if setting is None:
+            raise UsageError(f"--settings: {unknown_setting_refusal(ccl, name)}")
+        if name in os.environ:  # the value with which the search begins
+            check_value(setting, os.environ[name], _UNKNOWN_VERSION)
+    found = candidates_of(ccl, _UNKNOWN_VERSION, operations, os.environ, only=only)
+    title = title_of(ccl)
+    for name in only:
+        if name in found.refused:
+            raise UsageError(
+                f"--settings: tune tries no settings of {title} {found.refused[name]}: {name}"
+            )
+    if found.space.axes and torch_backend_of(ccl) is None:
+        return
+    if kept := [name for name in found.refused if name in os.environ]:
+        raise UsageError(
+            f"{', '.join(kept)}: set in the environment, and nothing else of {title} can be tuned: "
+            "unset it, or name it with --settings"
+        )
+    raise MissingError(
+        f"cclmark tune has nothing to try for {ccl}: the values of its settings are unknown, or "
+        "none applies to these operations on one host: compare values with cclmark experiment "
+        "(see cclmark settings)"
+    )
+
+
+def environment_of(
+    ccl: str, ranks: int, operations: Sequence[str], only: Sequence[str], measuring: Measuring
+) -> EnvironmentTarget:
+    """The target, by what the ranks have reported."""
+    version = measuring.library(ccl).version
+    devices = " and ".join(measuring.device_names)
+    names = {setting.name for setting in settings_of(ccl)} - set(only)
+    replaced = {name: os.environ[name] for name in only if name in os.environ}
+    return EnvironmentTarget(
+        f"{ccl} {version}, {ranks} ranks on one host, {devices}",
+        candidates_of(ccl, version, operations, os.environ, only=only),
+        {name: value for name, value in os.environ.items() if name in names},
+        replaced,
+    )
+
+
+_USUAL_DIRECTORY = Path("tuned")
+AnyRequest = TuneRequest[Target] | EnvironmentRequest
+# Set by the user, they would override the tuned settings.
+_DECIDING = (
+    *(PLUG_IN, TABLE, ANYWHERE, MIN_CTAS, "NCCL_MAX_CTAS", "NCCL_MIN_NCHANNELS"),
+    *("NCCL_MAX_NCHANNELS", "NCCL_CTA_POLICY", "NCCL_ALGO", "NCCL_PROTO"),
+)
+_DECIDING_MPI = (*open_mpi_rules.VARIABLES, *mpich_selection.VARIABLES)
+# Variables of NCCL that its sends and receives depend on.
+_FOR_MESSAGES = "NCCL_MIN_CTAS,NCCL_MIN_P2P_NCHANNELS,NCCL_P2P_NVL_CHUNKSIZE"
+
+
+def tune(flags: TuneFlags) -> int:
+    """Tunes the library for the operations of ``flags`` and returns the exit code.
+
+    Raises CclmarkError before anything is started or written if the flags are invalid.
+    """
+    began_s = time.monotonic()
+    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
+    operations = known_operations(flags.operations)
+    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
+        coordinator.exit_code = _tune(operations, flags, coordinator, began_s)
+        return coordinator.exit_code
+
+
+def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, began_s: float) -> int:
+    request = _request(operations, flags, coordinator)
+    directory = flags.output or _USUAL_DIRECTORY
+    tune = replace(request, directory=directory)
+    earlier = None
+    if flags.resume is not None:
+        earlier = EarlierTrials.read(
+            flags.resume, request.request, "cclmark tune", lambda trial: bool(trial.stage)
+        )
+    check_directory(directory, resumes=flags.resume is not None)
+    printed = Output(None)
+    paint = ansi if printed.takes_colours else unpainted
+    table = TuneTable(paint=paint)
+    place = flags.journal or new_journal(f"tune-{'-'.join(operations)}")
+    watched = sys.stderr.isatty()
+
+    def say(text: str) -> None:
+        if watched:
+            print(f"cclmark: {text}", file=sys.stderr)
+
+    try:
+        own = (place, printed, table, request.request, began_s)
+        with _alone(), recording(*own, earlier=earlier) as recorder:
+            known = () if earlier is None else earlier.results
+            measuring = TrialMeasuring(request.request, recorder, known)
+            result, outcome = _result(tune, measuring, say)
+            conclusion = lines_of(result)
+            table.result = result
+            is_priced = flags.sm_cost and coordinator.devices.runtime == "cuda"
+            if is_priced and isinstance(result, TuneResult) and result.files:
+                say("measuring the slow-down of a matrix product")
+                cases = tune.proof_cases
+                cost = measure_sm_cost(tune.request, cases, result, directory, flags.sm_cost)
+                table.cost = sm_cost_lines(cost, paint)
+                conclusion += sm_cost_lines(cost)
+            return recorder.finish(replace(outcome, conclusion=conclusion))
+    finally:
+        printed.close()
+
+
+def _result(
+    tune: AnyRequest, measuring: Measuring, say: Callable[[str], None]
+) -> tuple[TuneResult | EnvironmentResult, Outcome]:
+    if isinstance(tune, EnvironmentRequest):
+        return EnvironmentTuning(tune, measuring, say).run()
+    return Tuning(tune, measuring, say).run()
+
+
+def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) -> AnyRequest:
+    if coordinator.placement is not None:
+        raise UsageError(
+            "tune starts its ranks itself, several times: run it without "
+            f"{coordinator.placement.launcher}, on one host"
+        )
+    budget_s = parse_duration(flags.budget)
+    largest_loss = percent_of("--allow-loss", flags.allow_loss, "4%") / 100
+    only = named_settings(flags.settings)
+    changes = flags.app_changes == "yes"
+    if changes and only:
+        raise UsageError("--settings and --app-changes yes exclude each other")
+    request, plan = request_of(KIND, operations, flags, coordinator)
+    ccl = plan.ccls[0]
+    if len(plan.ccls) > 1:
+        raise UsageError("--ccl: tune one library at a time")
+    of_nccl = ccl in LIBRARIES
+    by_size = ccl == MPI or (of_nccl and not only)
+    _require_flags_of(ccl, by_size, only, largest_loss)
+    if not by_size:
+        require_candidates(ccl, operations, only)
+    if plan.ranks < 2:
+        raise UsageError("tune requires two or more devices: a single rank has no partner")
+    for flag, values in (("-d", plan.dtypes), ("-o", plan.reductions), ("-r", plan.roots)):
+        if len(values) > 1:
+            scope = "its rules are by operation and size" if by_size else "the proof is for one"
+            raise UsageError(f"{flag}: tune one at a time: {scope}")
+    deciding = _DECIDING if of_nccl else _DECIDING_MPI
+    for name in deciding if by_size else ():
+        if name in os.environ:
+            raise UsageError(
+                f"{name}={os.environ[name]} is set in the environment and overrides the tuned "
+                "settings: unset it"
+            )
+    if changes and not of_nccl:
+        raise UsageError("--app-changes yes requires nccl or rccl: it registers buffers")
+    if of_nccl and by_size and not changes:
+        _require_tuned(operations)
+    cases = items_of(request.planned, Case)
+    by_operation = {name: [case for case in cases if case.operation == name] for name in operations}
+    nominal = trials_of(cases, [DEFAULT], 1)
+    sweeps = (
+        replace(request, kind=KIND, planned=nominal),
+        by_operation,
+        {name: _with_middles(own) for name, own in by_operation.items()},
+    )
+    limits = (_USUAL_DIRECTORY, budget_s, flags.proof_rounds)
+    if by_size:
+        target = partial(_target_of, ccl, plan.ranks, changes, request.settings.timing)
+        return TuneRequest(*sweeps, target, *limits, largest_loss)
+    environment = partial(environment_of, ccl, plan.ranks, operations, only)
+    return EnvironmentRequest(*sweeps, environment, *limits)
+
+
+def _require_flags_of(ccl: str, by_size: bool, only: Sequence[str], largest_loss: float) -> None:
+    """Raises UsageError for options that have no meaning for the library."""
+    if by_size and only:
+        raise UsageError(f"--settings is not supported for {ccl}, whose files select by size")
+    if not by_size and largest_loss != LARGEST_LOSS:
+        together = " together with --settings" if ccl in LIBRARIES else ""
+        raise UsageError(
+            f"--allow-loss is not supported for {ccl}{together}: one environment has no rules"
+        )
+
+
+def _require_tuned(operations: Sequence[str]) -> None:
+    """Raises UsageError if NCCL calls a tuner for none of the operations."""
+    if not set(operations) & set(TUNED_OPERATIONS):
+        raise UsageError(
+            f"NCCL does not call a tuner for {' and '.join(operations)}: name variables with "
+            f"--settings ({_FOR_MESSAGES}), use --app-changes yes, or vary variables with cclmark "
+            "experiment"
+        )
+
+
+def _target_of(
+    ccl: str, ranks: int, app_changes: bool, timing: str, measuring: Measuring
+) -> Target:
+    """The target, by what the ranks have reported. Raises MissingError."""
+    if ccl == MPI:
+        library = measuring.library(ccl)
+        if "open mpi" in library.version.lower():
+            return OpenMpiTarget(library.version, ranks)
+        if "mpich" in library.version.lower():
+            content = Path(library.path).read_bytes()
+            return MpichTarget(library.version, ranks, builtin_trees(content))
+        raise MissingError(f"tune supports Open MPI and MPICH, not {library.version}")
+    version, device, nvlinks = measuring.conditions(ccl)
+    loaded = measuring.library(ccl)
+    # Only in graphs NCCL registers buffers by itself, if their memory allows it.
+    may_register = app_changes and timing == "graph" and "MemAlloc" in loaded.capabilities
+    return NcclTarget(
+        ccl,
+        version,
+        device,
+        nvlinks,
+        ranks,
+        measuring.usual_channels,
+        str(plugin_path()),
+        app_changes,
+        "CommInitRankConfig" in loaded.capabilities,
+        "library" if may_register and loaded.memory != "library" else "",
+    )
+
+
+def _with_middles(cases: Sequence[Case]) -> list[Case]:
+    """The cases, and one of a size between each two: rules are proven there too."""
+    found: list[Case] = []
+    for case, following in zip(cases, [*cases[1:], None], strict=True):
+        found.append(case)
+        if following is None:
+            continue
+        middle = math.isqrt(case.size_bytes * following.size_bytes)
+        count = count_for_size(case.operation, middle, case.dtype, case.ranks)
+        size = size_for_count(case.operation, count, case.dtype, case.ranks)
+        if case.size_bytes < size < following.size_bytes and not case.matrix:
+            found.append(msgspec.structs.replace(case, size_bytes=size, count=count))
+    return found
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Raises UsageError while another cclmark tune of this user runs: both would be disturbed."""
+    path = Path(os.environ.get("TMPDIR") or "/tmp") / f"cclmark-tune-{os.getuid()}.lock"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                "another cclmark tune runs on this host, and both would disturb each other: wait "
+                "until it has ended"
+            ) from None
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Options of commands: what several commands have, and what becomes of it."""

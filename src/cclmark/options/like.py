@@ -1,0 +1,62 @@
+"""The methods of other programs, as defaults of our options: ``--like``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import click
+
+
+class Program(NamedTuple):
+    """A program whose method can be requested.
+
+    ``defaults``: by the name of a flag (cclmark.options.flags), as typed. ``end``: the largest size
+    on accelerators. ``shows_gbps``: whether it also prints bandwidths in Gbit/s.
+    """
+
+    defaults: Mapping[str, str]
+    end: str
+    shows_gbps: bool = False
+
+
+PROGRAMS = {
+    # network/benchmarks/all_reduce_bench.py of Machine Learning Engineering: 5 trials after 2
+    # warm-ups, each a barrier of torch, one call between two events, and a wait; the mean of ranks.
+    "all_reduce_bench": Program(
+        {
+            "begin": "32K",
+            "iterations": "5",
+            "warmup": "2",
+            "timing": "blocking",
+            "barrier": "library",
+            "clock": "device",
+            "across": "mean",
+            "cache": "warm",
+            "placement": "in-place",
+        },
+        end="16G",
+        shows_gbps=True,
+    )
+}
+
+
+def apply(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    """Makes the method of the program ``name`` the default of the command's other options.
+
+    The option must be eager: only options that are processed later get the defaults. Returns the
+    name, None if no program was requested.
+    """
+    if name:
+        context.default_map = {**(context.default_map or {}), **PROGRAMS[name].defaults}
+    return name
+
+
+def largest_size(name: str | None, runtime: str) -> str:
+    """The default of ``-e`` with the method of a program; empty if it has none on such devices."""
+    return PROGRAMS[name].end if name and runtime != "host" else ""
+
+
+def shows_gbps(name: str | None) -> bool:
+    """Whether the table shows Gbit/s with the method of the program ``name``, if any."""
+    return name is not None and PROGRAMS[name].shows_gbps

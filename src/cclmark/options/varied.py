@@ -1,0 +1,227 @@
+"""The variants that ``--vary`` requests, for the commands that compare settings."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from cclmark.errors import UsageError
+from cclmark.options.flags import Flags
+from cclmark.plan.libraries import MPI, torch_backend_of
+from cclmark.plan.library_settings import (
+    check_combination,
+    check_value,
+    configuration_files_of,
+    find_setting,
+    foreign_setting,
+    inactive_on_one_host,
+    is_kept,
+    requires_new_processes,
+    unknown_option,
+    unknown_setting_notice,
+    unlisted_setting,
+    variable_of_option,
+)
+from cclmark.plan.variants import (
+    COMMUNICATOR,
+    MEMORY,
+    OPTION,
+    PLACEMENT,
+    PROCESS,
+    REGISTRATION,
+    Assignment,
+    Variant,
+    variants_of,
+)
+from cclmark.results.configuration_files import read_configuration_files
+
+_UNKNOWN_VERSION = ""
+_OPTION = re.compile(r"([A-Za-z][A-Za-z0-9]*)=(.+)", re.ASCII)
+
+
+def parse_config(texts: Iterable[str]) -> dict[str, str]:
+    """Returns the options of ``--config``, by the names of the configuration. Raises UsageError."""
+    options: dict[str, str] = {}
+    for text in texts:
+        found = _OPTION.fullmatch(text.strip())
+        if found is None:
+            raise UsageError(f"--config {text!r}: write NAME=VALUE, for example minCTAs=16")
+        if found[1] in options:
+            raise UsageError(f"--config {found[1]} is given twice")
+        options[found[1]] = found[2]
+    return options
+
+
+def check_config(options: Mapping[str, str], ccls: Sequence[str]) -> None:
+    """Checks the options of ``--config`` for every measured library. Raises UsageError."""
+    for ccl in ccls:
+        for name in options:
+            require_option("--config", ccl, OPTION + name)
+        _check_together("--config", ccl, options)
+
+
+def check_options_of(variants: Iterable[Variant], ccl: str, config: Mapping[str, str]) -> None:
+    """Checks each variant's options together, with those of ``--config``. Raises UsageError."""
+    for variant in variants:
+        for name in variant.options:
+            variable = variable_of_option(ccl, OPTION + name)
+            if variable and variant.value_of(variable):
+                raise UsageError(
+                    f"--vary {OPTION}{name} excludes --vary {variable}, which overrides the "
+                    "option: use --one-at-a-time"
+                )
+        if variant.options:
+            _check_together("--vary", ccl, {**config, **variant.options})
+
+
+def require_option(flag: str, ccl: str, name: str) -> None:
+    """Raises UsageError unless the library can be given the option, and it decides.
+
+    ``name``: with its prefix, for example ``config.minCTAs``.
+    """
+    if reason := unknown_option(ccl, name):
+        raise UsageError(_as_typed(flag, reason))
+    variable = variable_of_option(ccl, name)
+    if not variable:
+        return
+    files, _ = read_configuration_files(configuration_files_of(ccl), os.environ)
+    for source, variables in (("the environment", os.environ), *files):
+        if variable in variables:
+            raise UsageError(
+                _as_typed(flag, f"{name}: {variable}={variables[variable]} is set in {source} ")
+                + "and overrides the option: unset it"
+            )
+
+
+def _check_together(flag: str, ccl: str, options: Mapping[str, str]) -> None:
+    values = {OPTION + name: value for name, value in options.items()}
+    try:
+        check_combination(ccl, values, _UNKNOWN_VERSION, {})
+    except UsageError as error:
+        raise UsageError(_as_typed(flag, str(error))) from None
+
+
+def _as_typed(flag: str, text: str) -> str:
+    """The text after the flag; names of ``--config`` have no prefix."""
+    return f"{flag} {text.replace(OPTION, '') if flag == '--config' else text}"
+
+
+#: A setting and its values.
+VariedSetting = tuple[str, Sequence[str]]
+
+
+def checked_variants(
+    varied: Sequence[VariedSetting],
+    ccl: str,
+    flags: Flags,
+    *,
+    one_at_a_time: bool,
+    version: str = "",
+) -> tuple[list[Variant], list[str]]:
+    """Returns the variants for the library ``ccl``, and notices on impossible combinations.
+
+    ``version``: of the library, empty if it is unknown. Raises UsageError if no combination is
+    possible.
+    """
+    names = [name for name, _ in varied]
+    if REGISTRATION in names and (flags.register or flags.register_number is not None):
+        raise UsageError("-R and --register exclude --vary registration")
+    if MEMORY in names and flags.memory:
+        raise UsageError("--memory excludes --vary memory")
+    found = variants_of(varied, lambda name: scope_of(ccl, name), one_at_a_time=one_at_a_time)
+    check_options_of(found, ccl, parse_config(flags.config))
+    return possible_variants(found, ccl, version)
+
+
+def possible_variants(
+    found: Sequence[Variant], ccl: str, version: str = ""
+) -> tuple[list[Variant], list[str]]:
+    """Returns the variants whose variables are possible together, and notices on the others.
+
+    Raises UsageError if none is possible.
+    """
+    possible, notices = [], []
+    for variant in found:
+        variables = {one.name: one.value for one in variant.assignments if one.is_variable}
+        try:
+            check_combination(ccl, variables, version, os.environ)
+        except UsageError as error:
+            if len(variables) == 1 or len(found) == 1:
+                raise
+            notices.append(f"{variant.describe()} is left out: {error}")
+            continue
+        possible.append(variant)
+    if not possible:
+        raise UsageError(f"--vary: no combination is possible: {notices[0]}")
+    return possible, notices
+
+
+def scope_of(ccl: str, name: str) -> str:
+    """Returns whether a setting requires new processes, or only a new communicator."""
+    if ccl == MPI or torch_backend_of(ccl) is not None:
+        return PROCESS  # their communicators are created once in a process
+    if name in (REGISTRATION, MEMORY, PLACEMENT):
+        return COMMUNICATOR
+    return PROCESS if requires_new_processes(ccl, name) else COMMUNICATOR
+
+
+def check_settings(
+    varied: Sequence[VariedSetting],
+    ccl: str,
+    version: str = "",
+    *,
+    option: str = "--vary",
+    allow_unknown: bool = False,
+) -> list[str]:
+    """Returns notices on overridden settings and on settings of other libraries.
+
+    ``version``: of the library, empty if it is unknown. ``option`` varies the settings. Raises
+    UsageError for wrong values, for settings that have no effect on one host, where all variants
+    run, and for a variable that no library's file lists unless ``allow_unknown`` is set.
+    """
+    notices = []
+    given = {**{name: [value] for name, value in os.environ.items()}, **dict(varied)}
+    for name, values in varied:
+        # NCCL may work below any library that does not exclude it.
+        for library in (ccl, "nccl") if not foreign_setting(ccl, name) else ():
+            if reason := inactive_on_one_host(library, name, given):
+                raise UsageError(
+                    f"{option} {name}: {reason}, and the ranks of this run are on one host: its "
+                    "values could differ by noise only"
+                )
+        if Assignment(name, "").option:
+            require_option(option, ccl, name)
+        elif not Assignment(name, "").is_variable:
+            continue
+        setting = find_setting(ccl, name)
+        # NCCL may work below any other library.
+        for one in (setting, find_setting("nccl", name)):
+            if one is not None and is_kept(one, os.environ):
+                raise UsageError(
+                    f"{option} {name}: {name}={os.environ[name]} is set in the environment, and "
+                    "cclmark does not override it"
+                )
+        if setting is None and (unlisted := unlisted_setting(ccl, name)):
+            if not allow_unknown:
+                raise UsageError(
+                    f"{option} {name}: {unlisted} cclmark settings --ccl {ccl} lists those of this "
+                    "library; --allow-unknown-settings compares an unknown one nevertheless"
+                )
+            notices.append(
+                f"{name} is unknown to cclmark: its values are not checked, and it may be read by "
+                "nothing"
+            )
+            continue
+        if setting is None:
+            foreign = foreign_setting(ccl, name)
+            notices.append(foreign or unknown_setting_notice(ccl, name))
+            continue
+        for value in values:
+            check_value(setting, value, version, os.environ)
+        if name in os.environ:
+            notices.append(
+                f"{name}={os.environ[name]} is set in the environment: it is the default here, and "
+                "the varied values replace it"
+            )
+    return notices

@@ -1,1 +1,0 @@
-"""The parts of a measuring command around a run: joining, recording, printing, resuming."""

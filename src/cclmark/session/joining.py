@@ -1,0 +1,151 @@
+"""Determines whether a command runs alone or as one of the processes that a launcher started."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from cclmark.errors import EXIT_OK, CclmarkError, Followed, UsageError
+from cclmark.launch.coordinator import (
+    Coordinator,
+    coordinator_of_one,
+    follow_first,
+    gather_processes,
+)
+from cclmark.launch.devices import (
+    DeviceChoice,
+    choose_devices,
+    choose_own_devices,
+    quick_cuda_count,
+)
+from cclmark.launch.placement import Placement, find_placement, notices_alone
+
+
+@contextmanager
+def libraries_on_standard_error() -> Iterator[None]:
+    """Sends the output of libraries to standard error, so that it does not mix with results."""
+    kept = os.dup(1)
+    _flush()
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        _flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _flush() -> None:
+    """Flushes the buffers of Python and of C."""
+    sys.stdout.flush()
+    ctypes.CDLL(None).fflush(None)
+
+
+@contextmanager
+def joined(
+    choice: Callable[[], str],
+    count: int | None,
+    timeout_s: float,
+    *,
+    mixed: bool = False,
+    falls_back: bool | None = None,
+) -> Iterator[Coordinator]:
+    """Yields the processes of this run, with the devices that each selected.
+
+    The devices come from ``--devices``, which ``choice`` returns, and ``-g``. On exit, the
+    processes are released with the exit code that the coordinator then holds. A failure of
+    ``choice`` in any of them ends the run, as other failures there do.
+
+    Raises Followed in all processes but the first; UsageError, MissingError and RankError in the
+    first, for any of them. ``mixed``: devices may be of several runtimes. ``falls_back``: see
+    choose_devices.
+    """
+    placement = find_placement(os.environ)
+    if placement is None:
+        devices = pick_devices(choice(), count, mixed=mixed, falls_back=falls_back)
+        with coordinator_of_one(devices) as coordinator:
+            yield coordinator
+        return
+    own = _own_devices(placement, choice, count, falls_back)
+    if placement.process > 0:
+        raise Followed(follow_first(placement, own, timeout_s))
+    with gather_processes(placement, own, timeout_s) as coordinator:
+        if coordinator.devices.mixed and not mixed:
+            raise _no_mixture()
+        _warn(coordinator.devices)
+        yield coordinator
+
+
+def pick_devices(
+    text: str, count: int | None, *, mixed: bool = False, falls_back: bool | None = None
+) -> DeviceChoice:
+    """Returns the devices that ``--devices`` and ``-g`` select, see choose_devices.
+
+    Prints its notices at once: the header contains them too, but not every format shows it.
+    ``mixed``: devices may be of several runtimes. ``falls_back``: see choose_devices.
+    """
+    devices = choose_devices(text, count, devices_here, falls_back=falls_back)
+    if devices.mixed and not mixed:
+        raise _no_mixture()
+    if find_placement(os.environ) is None:
+        notices = [text for text in (devices.notice, *notices_alone(os.environ)) if text]
+        devices = replace(devices, notice="; ".join(notices))
+    _warn(devices)
+    return devices
+
+
+def first_of(command: str) -> Placement | None:
+    """Returns the placement if one process runs the command for this host, None without a launcher.
+
+    Raises Followed in all processes but the first, and UsageError if some are on other hosts.
+    """
+    placement = find_placement(os.environ)
+    if placement is None:
+        return None
+    if placement.process > 0:
+        raise Followed(EXIT_OK)
+    if not placement.on_one_host:
+        raise UsageError(
+            f"{placement.launcher} started {placement.processes} processes, which may "
+            f"be on several hosts: {command} supports only one host. Run it on each host"
+        )
+    for text in placement.notices:
+        print(f"cclmark: {text}", file=sys.stderr)
+    return placement
+
+
+def _own_devices(
+    placement: Placement, choice: Callable[[], str], count: int | None, falls_back: bool | None
+) -> DeviceChoice | CclmarkError:
+    try:
+        text = choice()
+        return choose_own_devices(placement, text, count, devices_here, falls_back=falls_back)
+    except CclmarkError as error:
+        return error
+
+
+def _warn(devices: DeviceChoice) -> None:
+    if devices.notice:
+        print(f"cclmark: {devices.notice}", file=sys.stderr)
+
+
+def _no_mixture() -> UsageError:
+    return UsageError(
+        "devices of several runtimes are supported by collectives only, with --ccl bridge"
+    )
+
+
+def devices_here(runtime: str) -> int:
+    """Counts the devices of ``runtime`` on this host. Raises MissingError."""
+    quick = quick_cuda_count() if runtime == "cuda" else None
+    if quick is not None:
+        return quick
+    from cclmark.run.probe import count_devices
+    from cclmark.session.joining import libraries_on_standard_error
+
+    with libraries_on_standard_error():
+        return count_devices(runtime)

@@ -1,0 +1,544 @@
+"""Records results as they arrive: each is written to the journal first, then to the screen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timezone
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from cclmark import __version__
+from cclmark.document.exporter import Connects, Explains, Exporter, HasNotices, Observer
+from cclmark.document.text import clock_text, counted
+from cclmark.errors import (
+    EXIT_DIED,
+    EXIT_INTERRUPTED,
+    EXIT_MISSING,
+    EXIT_OK,
+    EXIT_WRONG,
+    UnreadError,
+)
+from cclmark.launch.launching import launching_of
+from cclmark.launch.request import Outcome, Request, Surroundings
+from cclmark.plan.items import Item
+from cclmark.plan.outline import outline_of
+from cclmark.printable import plain, plain_lines, printable
+from cclmark.rendezvous.messages import RankStatus
+from cclmark.results.item_results import Result
+from cclmark.results.journal import JournalWriter
+from cclmark.results.machine import kept_environment, readable
+from cclmark.results.schema import (
+    SCHEMA_VERSION,
+    Condition,
+    Explanation,
+    Footer,
+    Header,
+    Paths,
+    Predecessor,
+    Trace,
+)
+from cclmark.results.surroundings import surroundings_changed
+from cclmark.session.atomic import refuse_to_lose
+from cclmark.session.output import Output
+from cclmark.session.resuming import InPlan, Repetition, Resumed
+from cclmark.session.run_files import new_journal
+from cclmark.signals import deferred
+
+_ERASE = "\r\x1b[K"
+_DUMB = ("", "dumb", "unknown")  # values of TERM: terminals that obey no control sequences
+
+
+class StatusLine:
+    """The line on ``stream``. Shows nothing on a stream that is no terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.is_watched = stream.isatty() and os.environ.get("TERM", "") not in _DUMB
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        """Replaces the line by ``text``, cut to the width of the terminal."""
+        if not self.is_watched:
+            return
+        width = shutil.get_terminal_size().columns - 1  # a full line would begin another
+        text = plain(text)[:width]
+        if text != self._shown:
+            self._write(_ERASE + text)
+            self._shown = text
+
+    def clear(self) -> None:
+        """Removes the line before other output is printed."""
+        if self._shown:
+            self._write(_ERASE)
+            self._shown = ""
+
+    def _write(self, text: str) -> None:
+        # A terminal that has gone ends the run elsewhere.
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+            self._stream.flush()
+
+
+_PATIENCE_S = 0.5  # a shorter pause needs no explanation
+
+
+class Progress:
+    """Shows the line when nothing was printed for a while; shows nothing without a terminal."""
+
+    def __init__(self, cases: Sequence[Item], cycles: int, began_s: float, stream: TextIO) -> None:
+        """``cases`` are of one cycle; ``cycles`` is 0 for a run without end."""
+        self._cases = cases
+        self._planned = len(cases) * cycles
+        self._done = 0
+        self._began_s = began_s
+        self._line = StatusLine(stream)
+        # A pager on standard output owns the screen: nothing may be drawn over it.
+        self._watched = self._line.is_watched and sys.stdout.isatty()
+        self._quiet_since_s = time.monotonic()
+
+    def show(self, rank_status: RankStatus) -> None:
+        """Shows the progress of rank 0."""
+        if not self._watched or time.monotonic() - self._quiet_since_s < _PATIENCE_S:
+            return
+        self._line.show(self.describe(rank_status))
+
+    def advance(self) -> None:
+        """Counts a completed case."""
+        self._done += 1
+
+    def describe(self, rank_status: RankStatus) -> str:
+        """Returns the time since the run began, the number of the case, and its phase.
+
+        The most important part comes first: a terminal may be too narrow for the whole line.
+        """
+        words = [clock_text(time.monotonic() - self._began_s)]
+        text = rank_status.phase
+        if 0 <= rank_status.case_index < len(self._cases):
+            number = self._done + 1
+            if self._planned:
+                # The last result may arrive before rank 0 reports its next phase.
+                words.append(f"case {min(number, self._planned)} of {self._planned}")
+            else:
+                words.append(f"case {number}")
+            text = f"{self._cases[rank_status.case_index].describe()}: {text}"
+            if rank_status.batches:
+                text += f", batch {rank_status.batches}"
+        return "  ".join([*words, text])
+
+    def clear(self) -> None:
+        """Removes the line before other output is printed."""
+        self._line.clear()
+        self._quiet_since_s = time.monotonic()
+
+
+_MOST_DOUBTS = 3
+
+
+class Earlier(Protocol):
+    """What an earlier run has measured, as far as the header of a run that continues it has it."""
+
+    @property
+    def header(self) -> Header:
+        """The header of the earlier run."""
+
+    @property
+    def predecessor(self) -> Predecessor:
+        """The predecessor for the header of this run."""
+
+    def notices(self) -> list[str]:
+        """Notices about what this run did not measure."""
+
+
+class Recorder:
+    """Receives the events of a run."""
+
+    def __init__(
+        self,
+        journal: JournalWriter,
+        output: Output,
+        exporter: Exporter[Any],
+        request: Request,
+        began_s: float,
+        resumed: Resumed | None = None,
+        repetition: Repetition | None = None,
+        *,
+        explain: bool = False,
+        earlier: Earlier | None = None,
+    ) -> None:
+        """``explain``: explanations of the results follow. ``earlier``: trials that the measuring
+        of an adaptive run reports again.
+        """
+        self._earlier = earlier
+        self._explains = explain
+        self._explanations: dict[int, Explanation] = {}
+        self._shows_later = explain and not isinstance(exporter, Explains)
+        self._to_show: list[Result] = []
+        self._repetition = repetition
+        self._journal = journal
+        self._output = output
+        self._request = request
+        self._resumed = resumed
+        self._carried = resumed.in_plan() if resumed is not None else InPlan([], 1)
+        self._exporter = exporter
+        self._began_s = began_s
+        self._started_at = _now()
+        self._notices: list[str] = []
+        self._introduced = False
+        self._wrong = False
+        self._hung: dict[str, None] = {}
+        #: The indices of the measured items.
+        self.measured: set[int] = set()
+        self._reasons: dict[str, None] = {}
+        cycles = request.settings.cycles
+        self._progress = Progress(request.items, cycles, began_s, sys.stderr)
+
+    def started(self, surroundings: Surroundings) -> None:
+        """Writes the header, and the results that another run has measured before."""
+        request = self._request
+        placement = request.coordinator.placement if request.coordinator is not None else None
+        header = Header(
+            schema_version=SCHEMA_VERSION,
+            run_id=uuid.uuid4().hex,
+            cclmark_version=__version__,
+            started_at=self._started_at,
+            command=[*map(readable, sys.argv)]
+            if self._repetition is None
+            else self._repetition.command,
+            machine=surroundings.machine,
+            devices=surroundings.devices,
+            links=surroundings.links,
+            libraries=surroundings.libraries,
+            environment=kept_environment(os.environ),
+            settings=request.settings,
+            relations=surroundings.relations,
+            notices=surroundings.notices + self._notices,
+            planned_cases=len(request.items),
+            plan=outline_of(request.items, len(request.devices.indices), len(request.processes)),
+            directory=readable(str(Path.cwd())),
+            launcher=surroundings.launcher,
+            launched=placement.processes if placement is not None else 0,
+            hosts=surroundings.hosts,
+        )
+        news: list[str] = []
+        continued = self._resumed or self._earlier
+        if continued is not None:
+            header.continues = continued.predecessor
+            news += continued.notices() + surroundings_changed(continued.header, header)
+        if self._repetition is not None:
+            header.repeats = self._repetition.predecessor
+            news += self._repetition.notices
+            news += surroundings_changed(self._repetition.header, header)
+        header.notices += news
+        self._journal.write(header)
+        self._introduced = True
+        if self._resumed is not None:  # before anything is printed, which may fail
+            for result in self._resumed.remainder.carried:
+                self._keep(result)
+        beginning = self._exporter.begin(printable(header))
+        self._print(beginning)
+        for text in news:
+            if plain(text) not in beginning:  # not every format shows them
+                self.notice(text)
+        if self._resumed is not None:
+            for result in self._carried.before_place(self._resumed.remainder.pending[0]):
+                self._show(result)
+
+    def result(self, result: Result) -> None:
+        """Writes one result, and shows it after the carried results that precede it in the plan."""
+        self._keep(result)
+        for one in [*self._carried.before(result), result]:
+            self._show(one)
+
+    def _keep(self, result: Result) -> None:
+        self._journal.write(result)
+        self._progress.advance()
+        self._wrong |= result.status in ("wrong", "failed")
+        if result.status in ("timeout", "died") and not self._request.kind.in_rounds:
+            self._hung[result.reason] = None
+        if result.is_measured:
+            self.measured.add(result.index)
+        else:
+            self._reasons[result.reason] = None
+
+    def _show(self, result: Result) -> None:
+        if self._shows_later:
+            self._to_show.append(result)
+        else:
+            self._print(self._exporter.add(printable(result)))
+
+    def explanation(self, explanation: Explanation) -> None:
+        """Writes what the library did for a case."""
+        self._journal.write(explanation)
+        self._explanations[explanation.index] = explanation
+        if isinstance(self._exporter, Explains):
+            self._exporter.explain(printable(explanation))
+
+    def paths(self, paths: Paths) -> None:
+        """Writes how a library connects the ranks."""
+        self._journal.write(paths)
+        if isinstance(self._exporter, Connects):
+            self._exporter.connect(printable(paths))
+
+    def trace(self, trace: Trace) -> None:
+        """Writes what was traced."""
+        self._journal.write(trace)
+
+    @property
+    def unexplained(self) -> set[int]:
+        """The indices of the measured items that neither this run nor an earlier one explained."""
+        carried = self._resumed.remainder.carried if self._resumed is not None else []
+        known = {one.index for one in carried if one.explanation is not None}
+        return self.measured - known - self._explanations.keys()
+
+    def _show_explained(self) -> None:
+        """Shows the results that waited for their explanations."""
+        self._shows_later = False
+        for result in self._to_show:
+            if (found := self._explanations.get(result.index)) is not None:
+                result.explain(found)
+            self._show(result)
+        self._to_show.clear()
+
+    def condition(self, condition: Condition) -> None:
+        """Writes the state of a device."""
+        self._journal.write(condition)
+        if isinstance(self._exporter, Observer):
+            self._exporter.observe(printable(condition))
+
+    def notice(self, text: str) -> None:
+        """Keeps the notice for the header, or prints it at once after the header.
+
+        Later attempts of a run repeat what the header contains: that is not printed again.
+        """
+        if self._introduced and text not in self._notices:
+            self._progress.clear()
+            print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
+        elif not self._introduced:
+            self._notices.append(text)
+
+    def progress(self, rank_status: RankStatus) -> None:
+        """Shows the progress of the run on a terminal."""
+        self._progress.show(rank_status)
+
+    def finish(self, outcome: Outcome, *, quiet: bool = False) -> int:
+        """Writes the footer, prints the path of the journal and returns the exit code.
+
+        ``quiet``: neither messages nor the path are printed.
+        """
+        code = outcome.exit_code
+        if code == EXIT_OK and self._hung:
+            code = EXIT_DIED
+        if code == EXIT_OK and self._wrong:
+            code = EXIT_WRONG
+        problems = [*outcome.problems, *self._doubts()]
+        if code == EXIT_OK and problems:
+            code = EXIT_MISSING
+        if code == EXIT_OK and (self._output.failure or not self.measured):
+            code = EXIT_MISSING
+        footer = Footer(
+            ended_at=_now(),
+            exit_code=code,
+            duration_s=time.monotonic() - self._began_s,
+            message=outcome.message,
+            phases_s=outcome.phases_s,
+            problems=problems,
+            conclusion=[*outcome.conclusion],
+        )
+        self._progress.clear()
+        if self._introduced:
+            self._journal.write(footer)
+            try:
+                for result in self._carried.rest():
+                    self._show(result)
+                self._show_explained()
+                self._print(self._exporter.end(printable(footer)))
+            except UnreadError:
+                code = EXIT_INTERRUPTED  # the output has the reason, the journal the results
+        if quiet:
+            return code
+        messages = [outcome.message, *problems, *self._hung, self._output.failure]
+        if code == EXIT_MISSING and not self.measured:
+            messages += [f"nothing was measured: {reason}" for reason in self._reasons]
+        messages += self._unshown()
+        for message in dict.fromkeys(messages):
+            if message:
+                print(f"cclmark: {plain_lines(message)}", file=sys.stderr)
+        if self._introduced:
+            print(f"cclmark: journal {self._journal.path}", file=sys.stderr)
+        return code
+
+    def _doubts(self) -> list[str]:
+        """Why explanations are doubtful, each with the number of its cases."""
+        if not self._explains:
+            return []
+        reasons = Counter(one.reason for one in self._explanations.values() if one.is_doubtful)
+        texts = [
+            f"what ran in {counted(number, 'case')} is not certain: {reason}"
+            for reason, number in reasons.items()
+        ]
+        more = len(texts) - _MOST_DOUBTS
+        return texts[:_MOST_DOUBTS] + ([f"and {more} more: see the table"] if more > 0 else [])
+
+    def _unshown(self) -> list[str]:
+        """Returns the notices of the exporter, except reasons that are printed already."""
+        if not self._introduced:
+            return []
+        printed = [*self._hung, *(self._reasons if not self.measured else [])]
+        return [
+            text
+            for text in _notices_of(self._exporter)
+            if not any(reason and reason in text for reason in printed)
+        ]
+
+    def close(self) -> None:
+        """Closes the journal; removes it if it has no header."""
+        self._progress.clear()
+        self._journal.close(keep=self._introduced)
+
+    def _print(self, text: str) -> None:
+        if text:
+            self._progress.clear()
+            self._output.write(text)
+
+
+def _notices_of(exporter: Exporter[Any]) -> list[str]:
+    """Returns the findings for which the printed text has no place."""
+    return exporter.notices() if isinstance(exporter, HasNotices) else []
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def record(
+    request: Request,
+    exporter_for: Callable[[Output], Exporter[Any]],
+    began_s: float,
+    *,
+    output: Path | None,
+    journal: Path | None,
+    stem: str,
+    resume: Path | None = None,
+    explain: bool = False,
+) -> int:
+    """Runs ``request``, with its results in a journal and on the screen; returns the exit code.
+
+    ``output`` and ``journal`` are the values of ``-O`` and ``--journal``; by default the journal
+    gets a new name that contains ``stem``. Results in the journal ``resume`` are not measured
+    again. ``explain``: afterwards, observe what the libraries do for the measured cases.
+
+    Raises UsageError if one of these files cannot be used.
+    """
+    request = replace(request, explained=explain)
+    resumed = Resumed.read(resume, request) if resume is not None else None
+    refuse_to_lose(output, [resume] if resume is not None else [])
+    printed = Output(output)
+    try:
+        if resumed is not None:
+            if not resumed.remainder.pending:
+                return _print_again(resumed, exporter_for(printed), printed)
+            request = resumed.left_of(request)
+        exporter = exporter_for(printed)
+        place = journal or new_journal(stem)
+        with recording(place, printed, exporter, request, began_s, resumed, explain) as recorder:
+            launching = launching_of(request.kind)
+            outcome = launching.run(request, recorder)
+            if explain and outcome.exit_code == EXIT_OK:
+                wanted = recorder.unexplained if request.explains_at_end else recorder.measured
+                outcome = launching.explain(request, wanted, recorder, outcome)
+            return recorder.finish(outcome)
+    finally:
+        printed.close()
+
+
+@contextlib.contextmanager
+def recording(
+    journal: Path,
+    output: Output,
+    exporter: Exporter[Any],
+    request: Request,
+    began_s: float,
+    resumed: Resumed | None = None,
+    explain: bool = False,
+    *,
+    within: bool = False,
+    earlier: Earlier | None = None,
+) -> Iterator[Recorder]:
+    """A recorder with the new file ``journal``. Raises UsageError if it cannot be created.
+
+    On a signal, the ranks' supervisor ends the run, so that the journal is kept. ``within``: the
+    run is a part of another one, which alone repeats a journal's run.
+    """
+    repetition = None if within else Repetition.at_hand()
+    with deferred():
+        written = JournalWriter(journal)
+        if repetition is not None:
+            repetition.journal = written.path
+        recorder = Recorder(
+            *(written, output, exporter, request, began_s, resumed, repetition),
+            explain=explain,
+            earlier=earlier,
+        )
+        with contextlib.closing(recorder):
+            yield recorder
+
+
+def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> int:
+    """Shows a complete journal; writes no new one."""
+    output.write(exporter.begin(printable(resumed.header)))
+    for result in resumed.in_plan().rest():
+        output.write(exporter.add(printable(result)))
+    output.write(exporter.end(printable(resumed.footer)))
+    for text in _notices_of(exporter):
+        print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
+    print(f"cclmark: {resumed.path} is already complete; nothing to measure", file=sys.stderr)
+    return EXIT_MISSING if output.failure else resumed.exit_code()
+
+
+def measure_part(request: Request, journal: Path) -> tuple[list[Result], Outcome]:
+    """Returns the results of ``request`` and its outcome.
+
+    ``journal``: a new file. Raises UsageError if it cannot be created.
+    """
+    kept = _Keeping()
+    output = Output(None)
+    try:
+        with recording(journal, output, kept, request, time.monotonic(), within=True) as recorder:
+            outcome = launching_of(request.kind).run(request, recorder)
+            recorder.finish(outcome, quiet=True)
+    finally:
+        output.close()
+    return kept.results, outcome
+
+
+def unused(directory: Path, stem: str) -> Path:
+    """A new name for such a journal, beside those of interrupted runs: ``stem``, ``stem-1``, …"""
+    names = (f"{stem}{f'-{number}' if number else ''}.jsonl" for number in count())
+    return next(path for name in names if not (path := directory / name).exists())
+
+
+class _Keeping:
+    """Keeps the results and shows nothing."""
+
+    def __init__(self) -> None:
+        self.results: list[Result] = []
+
+    def begin(self, header: Header) -> str:
+        return ""
+
+    def add(self, result: Result) -> str:
+        self.results.append(result)
+        return ""
+
+    def end(self, footer: Footer | None) -> str:
+        return ""
