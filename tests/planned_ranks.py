@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from cclmark import _engine as engine
 from cclmark.explain.steps.planned import planned
 from cclmark.explain.steps.step import Step
+from cclmark.kinds.collective.trace import planned_steps
 from cclmark.plan.cases import Case
 from cclmark.run.descriptions import open_ccl
 from cclmark.run.engine_operation import operation_of
-from cclmark.run.step_sources import planned_steps
 
 _PATIENCE_S = 20.0
 

@@ -29,8 +29,7 @@ from cclmark.rendezvous.messages import (
     Put,
     Want,
 )
-from cclmark.rendezvous.server import Server
-from cclmark.rendezvous.strangers import Strangers
+from cclmark.rendezvous.server import Server, Strangers
 from examples import examples
 from patience import scaled
 from samples import usual_job, usual_settings

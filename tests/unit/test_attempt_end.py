@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cclmark.launch.attempt_end import AttemptEnd
+from cclmark.launch.attempt import AttemptEnd
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def waiting():
 def test_reports_of_ranks_are_waited_for_until_a_signal_arrives(waiting, monkeypatch):
     """An mpirun that ends the job sends SIGKILL soon after it."""
     signals = []
-    monkeypatch.setattr("cclmark.launch.attempt_end.noted", lambda: signals)
+    monkeypatch.setattr("cclmark.launch.attempt.noted", lambda: signals)
     since_s = time.monotonic()
     waiting.end._abort_and_gather(set(), 0.02)
     assert time.monotonic() - since_s >= 0.02

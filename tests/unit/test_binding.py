@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from cclmark import _engine as engine
 from cclmark.document.head import binding_lines
 from cclmark.errors import MissingError, UsageError
-from cclmark.launch.rank_processors import ProcessorPlan, one_of_each, plan_processors
-from cclmark.launch.run_surroundings import unbound_ranks
+from cclmark.launch.introduction import unbound_ranks
+from cclmark.launch.rank_start import ProcessorPlan, one_of_each, plan_processors
 from cclmark.plan.binding import Binding, mode_of
 from cclmark.plan.islands import Island
 from cclmark.rendezvous.messages import Hello

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cclmark.analysis.copies import checks_of, outliers_of
-from cclmark.analysis.meaning import TIMES_MEAN_LITTLE
+from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.document.deviations import deviation_text, relative
 from cclmark.document.naming import Run
 from cclmark.document.reference_notes import ReferenceNotes

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.kinks import alternatives, kinks
+from cclmark.analysis.irregularities import alternatives, kinks
 from cclmark.analysis.summary import summarise
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.kinds.registry import read_journal

@@ -33,8 +33,8 @@ from cclmark.plan.library_settings import (
     unknown_setting_refusal,
 )
 from cclmark.plan.operations import OPERATIONS
+from cclmark.plan.setting_checks import allows, parse_list
 from cclmark.plan.setting_fields import LibrarySetting
-from cclmark.plan.setting_lists import allows, parse_list
 from cclmark.references.restrictions import restrictions
 from cclmark.run.effective_settings import effective_values
 from cclmark.shipped_files import shipped_toml_files

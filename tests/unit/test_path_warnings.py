@@ -11,7 +11,7 @@ from cclmark.analysis.path_warnings import path_warnings
 from cclmark.document.connection_words import connection_lines
 from cclmark.explain.paths import FLAGCX_SINGLE, INFINIBAND, PEER_ACCESS, RankPaths, Route
 from cclmark.kinds.registry import read_journal
-from cclmark.launch.reconciliation import paths_of
+from cclmark.launch.rank_messages import paths_of
 from cclmark.rendezvous.messages import Connected
 from cclmark.results.schema import DeviceDescription, Paths, Relation, Ring, Tree
 

@@ -18,9 +18,9 @@ from cclmark.profile.observed import (
     ObservedOperation,
     ObservedProcess,
 )
-from cclmark.profile.periods import Period, period_of
 from cclmark.profile.profile_assembly import assemble
 from cclmark.profile.profile_gaps import absent_of, differences_of
+from cclmark.profile.repetitions import Period, period_of
 from cclmark.profile.waits import waits_of
 
 US = 1000

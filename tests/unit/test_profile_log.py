@@ -8,8 +8,7 @@ import pytest
 
 from cclmark.errors import UsageError
 from cclmark.profile.profile_gaps import losses_of, uncounted_of, unlisted_of
-from cclmark.profile.profile_log import number_by_process, read_profile_log
-from cclmark.profile.runs_of_logs import is_of, runs_of
+from cclmark.profile.profile_log import is_of, number_by_process, read_profile_log, runs_of
 
 COMMUNICATOR, COLLECTIVE, MESSAGE = 1, 2, 3
 CALLED, OPERATION, TIMES, CALL = 16, 17, 18, 19

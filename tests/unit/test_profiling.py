@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from cclmark.kinds.profile import profiling
-from cclmark.launch.descendants import SeenProcess
-from cclmark.launch.program import ProgramEnd
+from cclmark.launch.program import ProgramEnd, SeenProcess
 
 WRITES_A_LOG = 'touch "$CCLMARK_PLUGIN_LOG-1.cclmlog"'
 ENDS = """

@@ -1,7 +1,7 @@
 """One explanation out of what the ranks observed."""
 
 from cclmark.explain.operation import Operation
-from cclmark.launch.reconciliation import explanation_of
+from cclmark.launch.rank_messages import explanation_of
 from cclmark.rendezvous.messages import Explained
 
 RING = Operation("AllReduce", "Float32", 256, -1, "ring", "RING", "LL", 4)

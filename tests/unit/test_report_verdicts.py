@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from cclmark.document.json_format import encode
 from cclmark.printable import printable
 from cclmark.suites.checks import CommandVerdict, Judgement, SuiteVerdict, Verdict
-from cclmark.suites.junit import junit_xml
 from cclmark.suites.suite import parse_suite
-from cclmark.suites.words import VerdictTable, describe_suite, quantity, verdict_markdown
+from cclmark.suites.words import VerdictTable, describe_suite, junit_xml, quantity, verdict_markdown
 
 
 def held(case, value, bound, margin, values=()):

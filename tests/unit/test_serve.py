@@ -26,8 +26,8 @@ from cclmark.history.store import History
 from cclmark.printable import plain
 from cclmark.serve.app import make_app
 from cclmark.serve.guard import AccessRules
-from cclmark.serve.journals import names_of
 from cclmark.serve.parameters import MOST_TOGETHER
+from cclmark.serve.views import names_of
 from examples import examples
 from patience import scaled
 
@@ -579,7 +579,7 @@ class TestHostileJournals:
         def fails(runs, title=""):
             raise ZeroDivisionError("a journal from anywhere")
 
-        monkeypatch.setattr("cclmark.serve.journals.page_of", fails)
+        monkeypatch.setattr("cclmark.serve.views.page_of", fails)
         answer = client.get(f"/run?run={run}")
         assert answer.status_code == 422
         assert "its content is inconsistent (ZeroDivisionError" in text_of(answer)
@@ -630,7 +630,7 @@ class TestSlowClients:
         """A server that gives each request half a second to arrive."""
         uvicorn = pytest.importorskip("uvicorn")
         from cclmark.cli.serve import run as serving
-        from cclmark.serve import deadline
+        from cclmark.serve import guard as deadline
 
         monkeypatch.setattr(deadline, "REQUEST_S", 0.5)
 

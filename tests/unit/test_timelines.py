@@ -16,9 +16,8 @@ from cclmark.errors import RankError
 from cclmark.explain.kernel_count import KernelCount
 from cclmark.plan.cases import Case
 from cclmark.trace.batch_time import BatchTime
-from cclmark.trace.chrome_file import write_chrome
 from cclmark.trace.clocks import device_clock, event_clock, host_clock, resolution_ns
-from cclmark.trace.perfetto_file import write_perfetto
+from cclmark.trace.files import write_chrome, write_perfetto
 from cclmark.trace.rank_trace import (
     ClockAhead,
     ClockPair,

@@ -5,8 +5,7 @@ import random
 
 import pytest
 
-from cclmark.kinds.tune.bisection import NEIGHBOURS, bisect
-from cclmark.kinds.tune.round_spread import round_spread
+from cclmark.kinds.tune.bisection import NEIGHBOURS, bisect, round_spread
 from examples import examples
 
 

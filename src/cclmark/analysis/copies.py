@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.meaning import times_mean_little
-from cclmark.analysis.outliers import LEAST_VALUES
+from cclmark.analysis.outliers import LEAST_VALUES, times_mean_little
 from cclmark.analysis.transfer_results import Deviation, deviations, figures
 from cclmark.plan.transfers import Transfer
 from cclmark.results.item_results import TransferResult

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from cclmark.analysis.meaning import times_mean_little
-from cclmark.analysis.outliers import looked_at, outliers
+from cclmark.analysis.outliers import looked_at, outliers, times_mean_little
 from cclmark.analysis.statistics import median
 from cclmark.plan.cases import Case
 from cclmark.plan.pair_cases import Pair

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.analysis.student import student_975
+from cclmark.analysis.statistics import student_975
 
 LEAST_ROUNDS = 7  # of a proof
 LARGEST_CHANCE = 0.05  # an improvement has a probability of 95 % or more

@@ -37,8 +37,7 @@ from cclmark.analysis.run_noise import (
     is_measured_machine,
     run_noise,
 )
-from cclmark.analysis.statistics import median
-from cclmark.analysis.student import NORMAL_975
+from cclmark.analysis.statistics import NORMAL_975, median
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.results.figures import device_summary

@@ -9,8 +9,7 @@ from cclmark.document.text import format_time_us
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.references.copy_matching import CopyReferences
-from cclmark.references.latency import LatencyVerdict, latency_verdict
-from cclmark.references.match import LEAST_JUDGED_BYTES, Match
+from cclmark.references.match import LEAST_JUDGED_BYTES, LatencyVerdict, Match, latency_verdict
 from cclmark.references.matching import References, kinds_of
 from cclmark.references.reference import Reference
 from cclmark.references.restrictions import restrictions

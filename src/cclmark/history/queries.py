@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Table, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, func, or_, select
 
 from cclmark.analysis.run_noise import OwnNoise, RunNoise, class_of
 from cclmark.errors import UsageError
@@ -24,19 +24,40 @@ from cclmark.history.history_model import (
     UnknownRunError,
 )
 from cclmark.history.measured_noise import noise_of
-from cclmark.history.selection import runs_of, things_of
-from cclmark.history.tables import (
-    journals,
-    labels,
-    operations,
-    results,
-    runs,
-    things,
-)
+from cclmark.history.tables import journals, labels, operations, results, runs, things
 from cclmark.plan.cases import Case
 from cclmark.plan.transfers import Transfer
 from cclmark.printable import printable
 from cclmark.results.figures import AUTO, THROUGHPUT
+
+SqlCondition = ColumnElement[bool]
+
+
+def runs_of(which: RunFilter) -> list[SqlCondition]:
+    """The conditions for runs; none for all runs."""
+    found: list[SqlCondition] = []
+    for column, part in ((runs.c.hostname, which.machine), (runs.c.devices, which.device)):
+        if part:
+            found.append(func.lower(column).contains(part.lower(), autoescape=True))
+    for column, name in ((operations.c.operation, which.operation), (operations.c.ccl, which.ccl)):
+        if name:
+            found.append(runs.c.number.in_(select(operations.c.run).where(column == name)))
+    if which.label:
+        found.append(runs.c.number.in_(select(labels.c.run).where(labels.c.label == which.label)))
+    if which.since:
+        found.append(runs.c.started_at >= which.since)
+    if which.until:
+        found.append(runs.c.started_at < which.until)
+    if which.number is not None:
+        found.append(runs.c.number == which.number)
+    return found
+
+
+def things_of(which: RunFilter) -> list[SqlCondition]:
+    """The conditions for the cases and transfers of these runs."""
+    pairs = ((things.c.operation, which.operation), (things.c.ccl, which.ccl))
+    return [column == name for column, name in pairs if name]
+
 
 _UNSHOWN = ("digest", "size_bytes")
 _COLUMNS = [column for column in runs.c if column.name not in _UNSHOWN]

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from cclmark.analysis.change import THRESHOLD, Change, changes
 from cclmark.analysis.ratio import RunMedian
 from cclmark.analysis.run_noise import LAUNCHES, RunNoise, run_noise
-from cclmark.analysis.statistics import median
-from cclmark.analysis.student import NORMAL_975
+from cclmark.analysis.statistics import NORMAL_975, median
 from cclmark.history.history_model import Figure, StoredSeries
 
 _WIDEST = 10.0  # the largest half-width that is used: larger ones are equally uncertain

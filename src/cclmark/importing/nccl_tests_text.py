@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -10,21 +11,228 @@ import msgspec
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_figure
 from cclmark.importing.nccl_head import FIGURE, nccl_version, read_device, read_facts
 from cclmark.importing.nccl_layout import NcclTestsLayout, other_unit, read_layout
-from cclmark.importing.nccl_lines import is_ellipsis, is_head, plain_line
-from cclmark.importing.nccl_noise import without_noise
 from cclmark.importing.nccl_preamble import Preamble
-from cclmark.importing.nccl_ranks import RankList
-from cclmark.importing.nccl_rows import (
-    is_figure,
-    looks_like_row,
-    out_of_bounds,
-    read_half,
-)
 from cclmark.importing.notices import left_out
 from cclmark.importing.ours import read_ending, read_problem, with_problem
-from cclmark.importing.run import ForeignRun, RankCount
-from cclmark.importing.spelling import operation_in
+from cclmark.importing.run import ForeignRun, ImportedRow, RankCount
+from cclmark.importing.spelling import dtype_of, operation_in, reduction_of
 from cclmark.results.schema import DeviceDescription
+
+_STAMP = re.compile(r"\s\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
+_BOX = "|│┃║"
+_BLANK_BOX = str.maketrans(dict.fromkeys(_BOX, " "))
+# The words that begin a comment which is read; a row begins with a number.
+_COMMENT = re.compile(
+    r"(?:size\s+count|bytes\s+N)\s+type\b|Rank\s+\d{1,7}\s.*\bdevice\b|nThread \d|Using devices\b"
+    r"|Collective test (?:starting|concluded)|nccl-tests version\b|Blocking Enabled"
+    r"|Out of bounds values\s*:|Avg bus bandwidth\s*:"
+)
+_ELLIPSIS = re.compile(r"[#\s\[(]*(?:\.\.\.|…)")
+_HEAD = re.compile(r"#\s+(?:size\s+count|bytes\s+N)\s+type\b")
+
+
+def plain_line(text: str) -> str:
+    """Returns ``text`` without a box and ``-S``'s time of day, with ``#`` before a comment."""
+    bare = text.strip()
+    if bare[:1] in _BOX and bare:
+        text = text.translate(_BLANK_BOX)
+        bare = text.strip()
+    if _COMMENT.match(bare) is not None:
+        text = f"# {bare}"
+    return _STAMP.sub("", text.rstrip())
+
+
+def is_head(text: str) -> bool:
+    """Whether a line in plain form is the head of a table."""
+    return _HEAD.search(text) is not None
+
+
+def is_ellipsis(text: str) -> bool:
+    """Whether a line is an ellipsis for omitted lines."""
+    return _ELLIPSIS.match(text) is not None
+
+
+# Both begin with characters that are rare in a line, so that the search stays linear. The host's
+# name precedes the first.
+_LOG = re.compile(
+    r":\d{1,10}:\d{1,10} \[\d{1,5}\] [NR]CCL |\b[NR]CCL (?:INFO|WARN|TRACE)\b", re.ASCII
+)
+_HOST = re.compile(r"[\w.-]*\Z")
+_LONGEST_HOST = 255
+
+
+def without_noise(text: str, hosts: Iterable[str]) -> str:
+    """Returns ``text`` without the library's log output after it, which may follow without a blank.
+
+    ``hosts``: known names, one of which may directly follow a row's last figure.
+    """
+    found = _LOG.search(text)
+    if found is None:
+        return text
+    before = text[: found.start()]
+    if text[found.start()] != ":":
+        return before
+    host = _HOST.search(before[-_LONGEST_HOST:])
+    assert host is not None  # it may be empty
+    glued = next((name for name in hosts if name and host[0].endswith(name)), host[0])
+    return before[: len(before) - len(glued)]
+
+
+class RankList:
+    """Reads the list line by line; it must begin with rank 0 and contain every rank once."""
+
+    def __init__(self) -> None:
+        self._devices: dict[int, tuple[str, DeviceDescription]] = {}  # by rank, with the group
+        self._line = 0
+        self._shortened = False  # by an ellipsis at its end
+        self._ellipsis = False  # between two ranks
+
+    @property
+    def groups(self) -> int:
+        """The number of communicators."""
+        return len({group for group, _ in self._devices.values()})
+
+    def add(self, text: Text, line: int, group: str, device: DeviceDescription) -> bool:
+        """Adds the rank on ``line``; returns whether it is new.
+
+        Raises UsageError for a rank that is too large, or was listed before with another device.
+        """
+        text.ranks(line, str(device.rank + 1))
+        known = self._devices.get(device.rank)
+        if known == (group, device):
+            return False
+        if known is not None:
+            raise text.refuse(
+                line,
+                f"rank {device.rank} is listed twice, with different devices: the list is damaged, "
+                "or of several runs. Correct it, or split the text and import the parts one by one",
+            )
+        self._line = self._line or line
+        self._ellipsis = self._ellipsis or self._shortened
+        self._shortened = False
+        self._devices[device.rank] = (group, device)
+        return True
+
+    def shorten(self) -> None:
+        """Notes an ellipsis in place of the following ranks."""
+        self._shortened = bool(self._devices)
+
+    def count(self, ranks_per_process: int) -> RankCount | None:
+        """The number of ranks of a communicator, the largest of several; None without a list.
+
+        ``ranks_per_process``: the number of ranks must be a multiple of it.
+        """
+        if not self._devices:
+            return None
+        total = 1 + max(self._devices)
+        missing = [rank for rank in range(total) if rank not in self._devices]
+        sizes: dict[str, int] = {}
+        for group, _ in self._devices.values():
+            sizes[group] = sizes.get(group, 0) + 1
+        number = total if len(sizes) == 1 else max(sizes.values())
+        if self._shortened:
+            return RankCount(number, self._line, "is shortened")
+        if missing and (len(sizes) > 1 or not self._ellipsis):
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            return RankCount(number, self._line, f"does not contain rank {missing[0]}{more}")
+        if total % ranks_per_process:
+            return RankCount(
+                number,
+                self._line,
+                f"ends with rank {total - 1}, but each process has {ranks_per_process} ranks",
+            )
+        return RankCount(number, self._line)
+
+
+# The deviation that versions with a column ``error`` or ``res`` allow for each rank but one.
+_ALLOWED = {"float16": 1e-2, "bfloat16": 1e-2, "float32": 1e-5, "float64": 1e-12}
+
+
+def read_half(
+    text: Text, number: int, lead: Mapping[str, str], cells: Mapping[str, str], unit_s: float
+) -> ImportedRow | None:
+    """Reads one placement of the row on line ``number``, None if it has no time.
+
+    ``lead`` and ``cells`` are words by column, ``unit_s`` the unit of times. Raises UsageError for
+    a word that is not a number.
+    """
+    if cells["time"] == "N/A":
+        return None
+    time = _figure(text, number, "time", cells["time"])
+    busbw = _rate(text, number, "busbw", cells.get("busbw", "N/A"))
+    size, count = read_count(lead["size"]), read_count(lead["count"])
+    assert size is not None
+    root = lead.get("root", "-1")
+    wrong, deviation = _checked(text, number, cells)
+    return ImportedRow(
+        line=number,
+        size_bytes=size,
+        count=count,
+        in_place=False,
+        dtype=dtype_of(lead["type"]),
+        reduction=reduction_of(lead.get("redop", "none")),
+        root=read_count(root),
+        time=time.times(unit_s),
+        algbw=_rate(text, number, "algbw", cells.get("algbw", "N/A")),
+        busbw=busbw,
+        wrong=wrong,
+        deviation=deviation,
+    )
+
+
+def _figure(text: Text, number: int, name: str, word: str) -> PrintedFigure:
+    found = read_figure(word)
+    if found is None:
+        raise text.refuse(number, f"the {name} {word[:40]!r} is not a number")
+    return found
+
+
+def _rate(text: Text, number: int, name: str, word: str) -> PrintedFigure | None:
+    if word == "N/A" or word.lstrip("-") in ("nan", "inf"):
+        return None
+    return _figure(text, number, name, word).times(1e9)
+
+
+def _checked(
+    text: Text, number: int, cells: Mapping[str, str]
+) -> tuple[int | None, PrintedFigure | None]:
+    """Returns wrong elements and the largest deviation of older versions, conclusive only if 0."""
+    word = cells.get("wrong", "N/A").rstrip("*")
+    if "wrong" in cells and word != "N/A":
+        return round(_figure(text, number, "#wrong", word).value), None
+    deviation = read_figure(cells.get("error", cells.get("res", "N/A")).rstrip("*"))
+    return 0 if deviation is not None and deviation.value == 0 else None, deviation
+
+
+def out_of_bounds(rows: Sequence[ImportedRow]) -> list[int]:
+    """Returns the wrong rows of a failed table, by their deviations.
+
+    Those are the rows beyond nccl-tests' tolerance if it is known, else all that deviate.
+    """
+    deviating = [
+        (place, row.deviation, row)
+        for place, row in enumerate(rows)
+        if row.deviation is not None and row.deviation.value > 0
+    ]
+    beyond = [
+        place
+        for place, deviation, row in deviating
+        if row.ranks is None
+        or deviation.value + deviation.error
+        > _ALLOWED.get(row.dtype or "", 0.0) * max(1, row.ranks.number - 1)
+    ]
+    return beyond or [place for place, _, _ in deviating]
+
+
+def looks_like_row(tokens: Sequence[str], layout: NcclTestsLayout) -> bool:
+    """Whether words are a row even though they do not begin with two numbers."""
+    return len(tokens) == layout.columns and dtype_of(tokens[layout.lead.index("type")]) is not None
+
+
+def is_figure(word: str) -> bool:
+    """Whether a row may contain this word among its figures."""
+    return word == "N/A" or read_figure(word) is not None
+
 
 _ALONE = (
     "several processes ran alone, each with its own table, for example because nccl-tests was "

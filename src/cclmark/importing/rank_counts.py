@@ -2,14 +2,120 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
+from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import Text
-from cclmark.importing.disagreeing_ranks import described, no_number
 from cclmark.importing.header import Given
 from cclmark.importing.plausible import bandwidths_fit, possible_ranks
 from cclmark.importing.run import ImportedRow, RankCount
 from cclmark.plan.operations import info_of
+
+_SPLIT = "so the text has several runs: split it before line {} and import the parts one by one"
+_Shown = tuple[ImportedRow, range]
+
+
+def no_number(operation: str, rows: Sequence[ImportedRow], text: Text) -> UsageError:
+    """Returns the error for rows whose bandwidths no single number of ranks gives.
+
+    It has the line of the first row that contradicts most of the others, or of the second run.
+    """
+    shown = [
+        (row, possible_ranks(operation, [row]))
+        for row in rows
+        if row.algbw is not None and row.busbw is not None and row.algbw.value > row.algbw.error
+    ]
+    number, unfit = _most_common(shown)
+    run = _second_run(shown, unfit) if number else None
+    if run is not None:
+        return _several_runs(operation, [row for row, _ in shown], run, text)
+    fit = len(shown) - len(unfit)
+    if not number or not 0 < len(unfit) < fit:
+        advice = "check --operation" if rows[0].operation is None else "copy the text again"
+        return text.refuse(
+            rows[0].line, f"no number of ranks of {operation} gives these bandwidths: {advice}"
+        )
+    row = unfit[0]
+    assert row.algbw is not None
+    assert row.busbw is not None
+    more = f", {len(unfit) - 1} more do not" if len(unfit) > 1 else ""
+    return text.refuse(
+        row.line,
+        f"bus bandwidth {row.busbw.value / 1e9:.6g} and algorithm bandwidth "
+        f"{row.algbw.value / 1e9:.6g} GB/s do not match {number} ranks of {operation}; "
+        f"{fit} other rows do{more}: copy the text again, or set --ranks {number}",
+    )
+
+
+def _most_common(shown: Sequence[_Shown]) -> tuple[int, list[ImportedRow]]:
+    """Returns the number of ranks that most rows allow, 0 for none, and the rows that do not."""
+    starts = sorted(allowed.start for _, allowed in shown if allowed)
+    stops = sorted(allowed.stop for _, allowed in shown if allowed)
+    if not starts:
+        return 0, []
+    number = max(starts, key=lambda one: bisect_right(starts, one) - bisect_right(stops, one))
+    return number, [row for row, allowed in shown if number not in allowed]
+
+
+def _common(shown: Sequence[_Shown]) -> range:
+    """Returns the numbers of ranks that all rows allow."""
+    return range(
+        max(allowed.start for _, allowed in shown), min(allowed.stop for _, allowed in shown)
+    )
+
+
+def _second_run(shown: Sequence[_Shown], unfit: Sequence[ImportedRow]) -> tuple[int, int] | None:
+    """Returns the places of another run's rows, from and to; None if the rows are of one.
+
+    A run begins where a table begins or sizes start again, or it is the first or the last part of
+    the rows. The rows of a run agree on a number of ranks.
+    """
+    rows = [row for row, _ in shown]
+    begins = [
+        place
+        for place in range(1, len(rows))
+        if rows[place].begins != rows[place - 1].begins
+        or rows[place].size_bytes < rows[place - 1].size_bytes
+    ]
+    ends = [*begins, len(rows)]
+    parts = [_common(shown[start:end]) for start, end in zip([0, *begins], ends, strict=True)]
+    if all(parts):
+        above = parts[0]
+        for start, end, part in zip(begins, ends[1:], parts[1:], strict=True):
+            above = range(max(above.start, part.start), min(above.stop, part.stop))
+            if not above:
+                return start, end
+    if len(unfit) > 1:
+        for place in (len(unfit), len(rows) - len(unfit)):
+            is_apart = unfit in (rows[:place], rows[place:])
+            if is_apart and _common(shown[:place]) and _common(shown[place:]):
+                return place, len(rows)
+    return None
+
+
+def _several_runs(
+    operation: str, rows: Sequence[ImportedRow], run: tuple[int, int], text: Text
+) -> UsageError:
+    """Returns the error for rows of several runs; ``run``: the places of the second one."""
+    place, end = run
+    before, row = rows[place - 1], rows[place]
+    line = row.begins if before.line < row.begins <= row.line else row.line
+    above, here = (described(operation, part) for part in (rows[:place], rows[place:end]))
+    what = f"the bandwidths above match {above} ranks of {operation}, the ones here {here}"
+    if line == before.line:
+        return text.refuse(line, f"{what}, so this line has several runs: split it between them")
+    return text.refuse(line, f"{what}, {_SPLIT.format(line)}")
+
+
+def described(operation: str, rows: Sequence[ImportedRow], most: int = 4) -> str:
+    """Describes the numbers of ranks that the bandwidths allow; ``most``: how many are listed."""
+    possible = possible_ranks(operation, rows)
+    if not possible:
+        return "no number of ranks" + (" that they agree on" if len(rows) > 1 else "")
+    if len(possible) <= most:
+        return " or ".join(str(number) for number in possible)
+    return f"{possible[0]} to {possible[-1]}"
 
 
 def rank_counts(

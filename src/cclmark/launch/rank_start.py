@@ -2,13 +2,156 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
+from cclmark.errors import MissingError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.rank_layout import RankLayout
-from cclmark.launch.rank_processors import ProcessorPlan, plan_processors
 from cclmark.launch.request import Request
 from cclmark.plan.binding import Binding
 from cclmark.plan.libraries import added_libraries
+from cclmark.plan.processors import format_processors
+from cclmark.plan.ranges import in_ranges
 from cclmark.rendezvous.messages import Job, encoded_plan
+
+
+@dataclass(frozen=True)
+class ProcessorPlan:
+    """The processors of every rank.
+
+    ``bound``: the processors to which each rank binds itself, empty for a rank that is not bound or
+    that selects its processors after it has opened its device. ``crowded``: hosts with more ranks
+    than usable processors. ``places``: see Job.place_on_host. ``notices``: notices for the user.
+    """
+
+    bound: list[list[int]]
+    crowded: set[int]
+    places: list[tuple[int, int]]
+    notices: list[str]
+
+
+def plan_processors(
+    binding: Binding,
+    inherited: Sequence[Sequence[int]],
+    hosts: Sequence[int],
+    hostnames: Sequence[str],
+    runtimes: Sequence[str],
+) -> ProcessorPlan:
+    """Plans the binding of a run. All sequences are indexed by rank.
+
+    ``inherited``: the processors that the rank's process may use, in order of preference.
+    ``hosts``: a number for its host. Raises MissingError for a rank that may use none of the
+    processors listed for it.
+    """
+    on_host = set(runtimes) == {"host"}
+    listed = binding.of_rank
+    usable = [list(own) for own in inherited]
+    notices = []
+    if listed:
+        usable = [
+            [one for one in own if one in wanted]
+            for own, wanted in zip(inherited, listed, strict=True)
+        ]
+        _require_some(usable, listed, inherited, hostnames)
+        reduced = [rank for rank, own in enumerate(usable) if len(own) < len(listed[rank])]
+        if reduced:
+            notices.append(
+                f"--bind: rank{'s' * (len(reduced) > 1)} {in_ranges(reduced)} cannot use all "
+                "listed processors, only the inherited ones"
+            )
+    chosen, crowded = one_of_each(usable, hosts)
+    if on_host and crowded:
+        number = len({(host, one) for host, own in zip(hosts, usable, strict=True) for one in own})
+        notices.append(
+            f"{len(hosts)} ranks share {number} processor{'s' * (number > 1)}: {TIMES_MEAN_LITTLE}"
+        )
+    alike = list(zip(hosts, runtimes, map(tuple, inherited), strict=True))
+    alone = chosen if on_host and not binding.mode else [[] for _ in hosts]
+    bound = usable if listed else alone
+    return ProcessorPlan(bound, crowded, places_among_alike(alike), notices)
+
+
+def one_of_each(
+    usable: Sequence[Sequence[int]], hosts: Sequence[int]
+) -> tuple[list[list[int]], set[int]]:
+    """A distinct processor for each rank of a host, and the hosts without enough processors.
+
+    Ranks on hosts without enough processors get none. Computes a maximum matching of ranks and
+    processors with augmenting paths (Kuhn's algorithm).
+    """
+    taken_by: dict[tuple[int, int], int] = {}  # rank by host and processor
+    crowded: set[int] = set()
+    for rank, host in enumerate(hosts):
+        if host not in crowded and not _give_one(rank, usable, host, taken_by):
+            crowded.add(host)
+    chosen: list[list[int]] = [[] for _ in hosts]
+    for (host, processor), rank in taken_by.items():
+        if host not in crowded:
+            chosen[rank] = [processor]
+    return chosen, crowded
+
+
+def _give_one(
+    rank: int,
+    usable: Sequence[Sequence[int]],
+    host: int,
+    taken_by: dict[tuple[int, int], int],
+) -> bool:
+    """Finds a processor for ``rank``, and reassigns other ranks of its host if necessary.
+
+    The search is breadth-first, so that a host with hundreds of ranks needs no deep recursion.
+    """
+    came_from: dict[int, tuple[int, int]] = {}  # by processor: its next rank, that rank's old one
+    queue = [(rank, -1)]
+    for asking, own in queue:
+        for processor in usable[asking]:
+            if processor in came_from:
+                continue
+            came_from[processor] = (asking, own)
+            holder = taken_by.get((host, processor))
+            if holder is not None:
+                queue.append((holder, processor))
+                continue
+            free = processor
+            while free >= 0:
+                taker, previous = came_from[free]
+                taken_by[host, free] = taker
+                free = previous
+            return True
+    return False
+
+
+def places_among_alike(keys: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """For every key its index, from 0, among the keys equal to it, and the number of these keys."""
+    numbers = Counter(keys)
+    seen: Counter[Hashable] = Counter()
+    places = []
+    for key in keys:
+        places.append((seen[key], numbers[key]))
+        seen[key] += 1
+    return places
+
+
+def _require_some(
+    usable: Sequence[Sequence[int]],
+    listed: Sequence[frozenset[int]],
+    inherited: Sequence[Sequence[int]],
+    hostnames: Sequence[str],
+) -> None:
+    excluded = [rank for rank, own in enumerate(usable) if not own]
+    if not excluded:
+        return
+    rank = excluded[0]
+    more = f" (and {len(excluded) - 1} more ranks)" if len(excluded) > 1 else ""
+    raise MissingError(
+        f"--bind: rank {rank} cannot be bound to processors {format_processors(listed[rank])}: its "
+        f"process on {hostnames[rank]} may use only {format_processors(inherited[rank])}{more}. "
+        "Change the list, or the affinity of the process (taskset, the launcher's binding, the "
+        "cpuset of the container)"
+    )
 
 
 def processors_of_ranks(

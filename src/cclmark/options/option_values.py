@@ -7,8 +7,7 @@ import sys
 
 from cclmark.errors import EXIT_OK, Followed, UsageError
 from cclmark.launch.placement import LAUNCHER_VARIABLE, find_placement
-from cclmark.plan.durations import parse_duration
-from cclmark.plan.sizes import parse_size
+from cclmark.plan.sizes import parse_duration, parse_size
 
 
 def leave_it_to_the_first() -> None:

@@ -325,3 +325,40 @@ def _weight(cell: str, place: str) -> float:
     if not 0 <= weight < float("inf"):
         raise UsageError(f"{place}: weights must be finite and not negative")
     return weight
+
+
+class OfCase:
+    """The properties that plan.items requires, from the case of an item."""
+
+    __slots__ = ()
+
+    case: Case
+
+    @property
+    def work(self) -> str:
+        """The operation."""
+        return self.case.operation
+
+    @property
+    def library(self) -> str:
+        """The library that performs it."""
+        return self.case.ccl
+
+    @property
+    def ccl(self) -> str:
+        """The CCL that performs it."""
+        return self.case.ccl
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the whole message."""
+        return self.case.size_bytes
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks that take part."""
+        return self.case.ranks
+
+    def is_within(self, devices: int) -> bool:
+        """Whether the ranks are among so many devices."""
+        return self.case.is_within(devices)

@@ -10,7 +10,6 @@ from statistics import median
 
 from cclmark.errors import UsageError
 from cclmark.plan.profiled import ProfiledOperation
-from cclmark.profile.common_steps import common_steps
 from cclmark.profile.intervals import Interval, length_of, lengths_within, union_of, without
 from cclmark.profile.observed import (
     MESSAGES,
@@ -19,8 +18,13 @@ from cclmark.profile.observed import (
     ObservedOperation,
     ObservedProcess,
 )
-from cclmark.profile.periods import Period, period_of
-from cclmark.profile.repetitions import choose_repetition, moments_of
+from cclmark.profile.repetitions import (
+    Period,
+    choose_repetition,
+    common_steps,
+    moments_of,
+    period_of,
+)
 from cclmark.profile.waits import Wait, waits_of
 from cclmark.results.item_results import ProfileResult
 from cclmark.results.schema import (

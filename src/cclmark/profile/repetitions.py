@@ -5,15 +5,178 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median, quantiles
 
 from cclmark.profile.intervals import length_of, union_of
-from cclmark.profile.numbered_messages import messages_of
-from cclmark.profile.observed import MESSAGES, ObservedCall, ObservedProcess
-from cclmark.profile.periods import Period
+from cclmark.profile.observed import MESSAGES, SEND, ObservedCall, ObservedProcess
 from cclmark.results.schema import ProfileRepetitions
+
+_MOST_CALLS = 100_000  # that are searched, from each end
+_LEAST_REPEATS = 3
+_LEAST_CALLS = 2  # of a period: one call again and again shows no step
+_LEAST_SHARE = 4  # the repetitions must be at least so large a part of what is searched
+
+
+@dataclass(frozen=True)
+class Period:
+    """``repeats`` steps of ``calls`` calls each, the first of which is call number ``begin``."""
+
+    begin: int
+    calls: int
+    repeats: int
+
+
+def period_of(sequence: Sequence[int]) -> Period | None:
+    """Finds the longest part of a sequence that repeats; None if it repeats too rarely.
+
+    A program may end, and begin, with calls outside of its loop. So the search ends at several
+    places; each one finds the smallest period of the longest part before its end, from the failure
+    function of Knuth, Morris and Pratt.
+    """
+    best: Period | None = None
+    length = len(sequence)
+    for end in dict.fromkeys((length, length - 1, length - length // 8, length - length // 2)):
+        found = _before(sequence, end)
+        if found is not None and (best is None or _span(found) > _span(best)):
+            best = found
+    return best
+
+
+def _span(period: Period) -> int:
+    return period.calls * period.repeats
+
+
+def _before(sequence: Sequence[int], end: int) -> Period | None:
+    part = [*reversed(sequence[max(0, end - _MOST_CALLS) : end])]
+    failures = [0] * len(part)
+    best_length, best_period = 0, 0
+    for place in range(1, len(part)):
+        matched = failures[place - 1]
+        while matched and part[place] != part[matched]:
+            matched = failures[matched - 1]
+        if part[place] == part[matched]:
+            matched += 1
+        failures[place] = matched
+        period = place + 1 - matched
+        if place + 1 >= _LEAST_REPEATS * period:
+            best_length, best_period = place + 1, period
+    if best_length * _LEAST_SHARE < len(part) or best_period < _LEAST_CALLS:
+        return None
+    return _extended(sequence, end - best_length, end, best_period)
+
+
+def _extended(sequence: Sequence[int], begin: int, end: int, period: int) -> Period:
+    """The longest part around another one with the same period, from its first whole repetition."""
+    while begin > 0 and sequence[begin - 1] == sequence[begin - 1 + period]:
+        begin -= 1
+    while end < len(sequence) and sequence[end] == sequence[end - period]:
+        end += 1
+    return Period(begin, period, (end - begin) // period)
+
+
+#: Group, sender, receiver and number of a message between them.
+MessageKey = tuple[str, int, int, int]
+
+
+def messages_of(process: ObservedProcess, period: Period) -> Iterator[tuple[MessageKey, int]]:
+    """The messages of a period, with the places of their calls in it.
+
+    They are numbered here, from the first call of the process: the sends from one rank to another
+    match the receives there. Messages with an unknown end are left out.
+    """
+    sent: Counter[tuple[str, int, int]] = Counter()
+    end = period.begin + period.calls * period.repeats
+    for place, call in enumerate(process.calls[:end], -period.begin):
+        operation = process.operations[call.operation]
+        if operation.operation not in MESSAGES:
+            continue
+        own = process.groups[operation.group].own_rank
+        ends = (own, call.peer) if operation.operation == SEND else (call.peer, own)
+        if min(ends) < 0:
+            continue
+        pair = (operation.group, *ends)
+        if place >= 0:
+            yield (*pair, sent[pair]), place
+        sent[pair] += 1
+
+
+_ODD_STEPS = 2  # by which processes may differ: the first and the last may be incomplete
+
+
+def common_steps(
+    processes: Sequence[ObservedProcess], periods: Sequence[Period | None]
+) -> list[Period | None]:
+    """The periods, where parts of steps are joined to the steps of another process.
+
+    A process has parts of steps if it repeats its calls a whole number of times as often as one
+    with which it exchanges messages.
+    """
+    known = {number: one for number, one in enumerate(periods) if one is not None}
+    joined = dict(known)
+    order = sorted(known, key=lambda number: known[number].repeats)
+    for at, number in enumerate(order):
+        period = known[number]
+        peers: set[tuple[str, int]] | None = None
+        for reference in order[:at]:
+            whole = joined[reference]
+            if (parts := _parts(period, whole)) == 1:
+                continue
+            if peers is None:
+                peers = _peers(processes[number])
+            other = processes[reference]
+            if peers.isdisjoint((group, one.own_rank) for group, one in other.groups.items()):
+                continue
+            found = _joined(processes[number], period, parts, other, whole)
+            if found is not None:
+                joined[number] = found
+                break
+    return [joined.get(number) for number in range(len(periods))]
+
+
+def _peers(process: ObservedProcess) -> set[tuple[str, int]]:
+    """The groups and ranks with which a process exchanges messages."""
+    groups = {
+        place: one.group
+        for place, one in enumerate(process.operations)
+        if one.operation in MESSAGES
+    }
+    return {(groups[one.operation], one.peer) for one in process.calls if one.operation in groups}
+
+
+def _parts(period: Period, whole: Period) -> int:
+    """The number of parts in a step; 1 if the repetitions do not fit together."""
+    parts = round(period.repeats / whole.repeats)
+    return parts if abs(period.repeats - parts * whole.repeats) <= _ODD_STEPS * parts else 1
+
+
+def _joined(
+    process: ObservedProcess,
+    period: Period,
+    parts: int,
+    other: ObservedProcess,
+    whole: Period,
+) -> Period | None:
+    """The period of ``parts`` parts each whose steps share most messages with the other process's.
+
+    None if they exchange none.
+    """
+    theirs = {key: place // whole.calls for key, place in messages_of(other, whole)}
+    shared = [(place, theirs[key]) for key, place in messages_of(process, period) if key in theirs]
+    if not shared:
+        return None
+    calls = period.calls * parts
+
+    def in_common(first: int) -> int:
+        shift = first * period.calls
+        steps = Counter(step - (place - shift) // calls for place, step in shared)
+        return steps.most_common(1)[0][1]
+
+    first = max(range(parts), key=in_common)
+    begin = period.begin + first * period.calls
+    return replace(period, begin=begin, calls=calls, repeats=(period.repeats - first) // parts)
+
 
 _NS = 1e-9
 _LEAST_OF_QUARTILES = 4

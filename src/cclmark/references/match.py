@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cclmark.plan.libraries import title_of
 from cclmark.plan.operations import OPERATIONS
 from cclmark.references.reference import Reference, devices_text
+from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Header
 
 # Below this size a reference depends on processors as much as on devices: it decides nothing.
@@ -142,3 +143,49 @@ def device_bandwidth_of(reference: Reference) -> float | None:
         return None
     factor = OPERATIONS[reference.operation].bus_factor(reference.count)
     return reference.size_bytes / reference.device_s * factor or None
+
+
+_MOST_TIMES_CALL = 2.0  # the reference's time, for the cost of a call
+_MOST_TIMES_DEVICE = 1.5  # for the device's own time beside the cost of a call
+_MOST_TIMES_DEVICES = 1.1  # if both are times of devices
+
+
+@dataclass(frozen=True)
+class LatencyVerdict:
+    """A small message compared with its reference.
+
+    ``ratio`` is the judged time over the reference's, ``most`` the largest plausible ratio.
+    ``time_s`` is the judged time, ``by_device`` whether it is the device's own time.
+    """
+
+    match: Match
+    time_s: float
+    ratio: float
+    most: float
+    by_device: bool
+
+    @property
+    def slow(self) -> bool:
+        """Whether the time is longer than the band allows."""
+        return self.ratio > self.most
+
+
+def latency_verdict(
+    result: CaseResult, time_s: float, match: Match | None
+) -> LatencyVerdict | None:
+    """Judges ``time_s`` of ``result`` by its reference, ``match``.
+
+    None for a message that is large enough to be judged by bandwidth, and without a reference that
+    was measured under the same conditions.
+    """
+    if match is None or not match.small or not match.exact or not match.alike or match.time_s <= 0:
+        return None
+    by_device = match.by_device or result.device is not None
+    most = _MOST_TIMES_DEVICE if by_device else _MOST_TIMES_CALL
+    return LatencyVerdict(
+        match=match,
+        time_s=time_s,
+        ratio=time_s / match.time_s,
+        most=_MOST_TIMES_DEVICES if match.by_device else most,
+        by_device=by_device,
+    )

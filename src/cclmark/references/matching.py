@@ -15,7 +15,7 @@ from cclmark.plan.cases import Case
 from cclmark.plan.device_names import is_known, kind_of
 from cclmark.plan.libraries import title_of
 from cclmark.plan.operations import OPERATIONS, info_of
-from cclmark.plan.setting_lists import allows
+from cclmark.plan.setting_checks import allows
 from cclmark.references.match import LEAST_JUDGED_BYTES, Match, tool_difference
 from cclmark.references.reference import Reference
 from cclmark.references.reference_curves import SATURATED_BYTES, CurveGroup, groups_of

@@ -13,9 +13,34 @@ from pathlib import Path
 from typing import Any
 
 from cclmark.plan.libraries import environment_prefixes
-from cclmark.results.launchers import is_of_one_start
 from cclmark.results.schema import DeviceDescription, HostDescription, Link, Machine
 from cclmark.results.secrets import names_secret, without_secrets
+
+_OPEN_MPI = "OMPI_MCA_"
+# The frameworks of Open MPI 4 that start processes: none of them transports MPI messages.
+_STARTING = (
+    *("orte", "ess", "plm", "routed", "rmaps", "ras", "odls", "oob", "rml", "grpcomm", "iof"),
+    *("errmgr", "filem", "state", "schizo", "regx", "rtc", "sstore", "snapc", "dfs", "notifier"),
+    "pmix",
+)
+# Further variables that Open MPI 4 and 5 set in every process.
+_TOLD = (
+    *("PREFIXES", "initial_wdir", "num_procs", "cpu_type", "mpi_oversubscribe"),
+    "shmem_RUNTIME_QUERY_hint",
+)
+# Variables by which processes of one start of cclmark find each other.
+_OWN = ("CCLMARK_STEP", "CCLMARK_LAUNCHER", "CCLMARK_ADDRESS")
+
+
+def is_of_one_start(name: str) -> bool:
+    """Whether the variable ``name`` describes a single start of processes."""
+    if name in _OWN:
+        return True
+    if not name.startswith(_OPEN_MPI):
+        return False
+    parameter = name.removeprefix(_OPEN_MPI)
+    return parameter in _TOLD or parameter.partition("_")[0] in _STARTING
+
 
 _DROPPED_NAMES = ("CCLMARK_HISTORY",)  # the place of the history influences no run
 KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")

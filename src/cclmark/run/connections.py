@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from cclmark import _engine as engine
 from cclmark.explain.paths import RankPaths, Route
@@ -11,6 +12,17 @@ from cclmark.plan.libraries import plug_ins_of
 from cclmark.printable import plain
 from cclmark.rendezvous.messages import Job
 from cclmark.run.instruments import Instruments
+
+_LISTED = Path("/sys/class/infiniband")
+
+
+def network_devices(listed: Path = _LISTED) -> list[str]:
+    """Returns the names of InfiniBand and RoCE devices that Linux lists; empty if it cannot."""
+    try:
+        return sorted(entry.name for entry in listed.iterdir())
+    except OSError:
+        return []
+
 
 _SINGLE = "a single rank has no connection"
 

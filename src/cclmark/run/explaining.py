@@ -18,11 +18,10 @@ from cclmark.plan.library_settings import algorithm_settings
 from cclmark.printable import plain
 from cclmark.rendezvous.messages import Connected, Explained
 from cclmark.run.all_or_none import in_step
-from cclmark.run.connections import connections_of
+from cclmark.run.connections import connections_of, network_devices
 from cclmark.run.engine_operation import operation_of
 from cclmark.run.instruments import Instruments, Observation
 from cclmark.run.mpi_variables import MpiVariables, selected_for
-from cclmark.run.network_devices import network_devices
 from cclmark.run.open_mpi_log import OpenMpiLog
 from cclmark.run.rank import Rank
 

@@ -5,6 +5,7 @@ The reports go to files in memory, which leave nothing behind when the process i
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import time
@@ -32,9 +33,20 @@ from cclmark.explain.plugin_log import (
     read_open_log,
 )
 from cclmark.plan.libraries import MPI
+from cclmark.printable import plain
 from cclmark.run.library_log import LibraryLog
-from cclmark.run.loaded_plugin import log_failure
 from cclmark.run.open_mpi_log import OpenMpiLog
+
+
+def log_failure() -> str:
+    """Why the plug-in has no log; empty if it has one, or if no library loaded it."""
+    try:
+        loaded = ctypes.CDLL(str(plugin_path()), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except (MissingError, OSError):
+        return ""
+    loaded.cclmark_plugin_failure.restype = ctypes.c_char_p
+    return plain(loaded.cclmark_plugin_failure().decode(errors="replace"))
+
 
 _SET_HERE = (
     *("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"),

@@ -32,11 +32,13 @@ class MeasuredCases:
 
     def send(self) -> None:
         """Sends what is known. A case of a library with a plug-in or log is left out: see
-        launch/explain_pass.py.
+        launch/launching.py.
         """
-        from cclmark.run.connections import connections_without_log  # not imported while measuring
+        from cclmark.run.connections import (
+            connections_without_log,  # not imported while measuring
+            network_devices,
+        )
         from cclmark.run.explaining import known_after_measuring, send_explained
-        from cclmark.run.network_devices import network_devices
 
         rank = self._rank
         for index, (case, kernel) in self._cases.items():

@@ -19,20 +19,20 @@ from cclmark.history.history_model import RunFilter, UnknownRunError
 from cclmark.history.lists import SHORT_ID
 from cclmark.history.store import History
 from cclmark.serve.guard import AccessRules, Guard
-from cclmark.serve.journals import (
-    EXPORTED,
-    compared_page,
-    exported,
-    run_page,
-    stored,
-    together_page,
-)
-from cclmark.serve.lists import list_page
 from cclmark.serve.parameters import chosen, fields_of, page_number
 from cclmark.serve.references import Load
 from cclmark.serve.refusal import RefusalError
 from cclmark.serve.responses import file_response, message_response, report_response
-from cclmark.serve.trends import trend_page
+from cclmark.serve.views import (
+    EXPORTED,
+    compared_page,
+    exported,
+    list_page,
+    run_page,
+    stored,
+    together_page,
+    trend_page,
+)
 
 # A report has five megabytes, nine tenths of them one script: this level reduces it to a third in
 # 0.1 s; higher levels are slower for 4 % less.

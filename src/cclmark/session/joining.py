@@ -145,7 +145,6 @@ def devices_here(runtime: str) -> int:
     if quick is not None:
         return quick
     from cclmark.run.probe import count_devices
-    from cclmark.session.joining import libraries_on_standard_error
 
     with libraries_on_standard_error():
         return count_devices(runtime)

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.plan.durations import parse_duration
 from cclmark.plan.operations import COLLECTIVES
+from cclmark.plan.sizes import parse_duration
 from cclmark.plan.thresholds import (
     Threshold,
     Words,

@@ -89,7 +89,7 @@ def config_of(app: ASGIApp) -> uvicorn.Config:
     """Returns the configuration of the server: requests have a deadline, and nothing is logged."""
     import uvicorn
 
-    from cclmark.serve.deadline import DeadlineProtocol
+    from cclmark.serve.guard import DeadlineProtocol
 
     return uvicorn.Config(
         app,

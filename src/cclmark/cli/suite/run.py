@@ -51,7 +51,6 @@ from cclmark.session.run_files import new_path
 from cclmark.session.standard_output import say
 from cclmark.shipped_files import shipped_toml_files
 from cclmark.suites.checks import CommandRun, CommandVerdict, SuiteVerdict, judge, suite_exit_code
-from cclmark.suites.junit import junit_xml
 from cclmark.suites.suite import (
     ACCELERATORS,
     Suite,
@@ -60,7 +59,13 @@ from cclmark.suites.suite import (
     parse_suite,
     with_baselines,
 )
-from cclmark.suites.words import VerdictTable, describe_suite, describe_suites, verdict_markdown
+from cclmark.suites.words import (
+    VerdictTable,
+    describe_suite,
+    describe_suites,
+    junit_xml,
+    verdict_markdown,
+)
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_STEM = 60

@@ -43,11 +43,10 @@ from cclmark.session.output import Output
 from cclmark.session.recorder import Recorder, recording
 from cclmark.session.run_files import new_file, new_journal
 from cclmark.trace.case_steps import steps_of
-from cclmark.trace.chrome_file import write_chrome
 from cclmark.trace.copy_timeline import assemble_copies
-from cclmark.trace.perfetto_file import write_perfetto
+from cclmark.trace.files import write_chrome, write_perfetto
 from cclmark.trace.rank_trace import RankTrace, Stage
-from cclmark.trace.slot_events import most_slot_events
+from cclmark.trace.slot_tracks import most_slot_events
 from cclmark.trace.timeline import Timeline
 from cclmark.trace.timeline_assembly import CaseTimeline, assemble
 

@@ -20,7 +20,7 @@ from cclmark.trace.copy_timeline import (
     overlap_of,
 )
 from cclmark.trace.rank_trace import Stage
-from cclmark.trace.slot_events import EVENTS_VARIABLE
+from cclmark.trace.slot_tracks import EVENTS_VARIABLE
 from cclmark.trace.timeline_assembly import (
     CaseTimeline,
     RankFindings,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cclmark.analysis.findings import OperationFindings
-from cclmark.analysis.irregularities import dips, placement_gaps
-from cclmark.analysis.kinks import alternatives, kinks
+from cclmark.analysis.irregularities import alternatives, dips, kinks, placement_gaps
 from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.analysis.limits import link_limit
 from cclmark.document.insight_words import (

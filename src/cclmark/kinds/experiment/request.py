@@ -27,8 +27,7 @@ from cclmark.kinds.experiment.library_version import version_for
 from cclmark.kinds.experiment.measured_trials import EndedError, TrialMeasuring
 from cclmark.kinds.experiment.plan import Trial, trials_of
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.kinds.tune.bisection import LEAST_ROUNDS_TO_DECIDE, Bisected, bisect
-from cclmark.kinds.tune.bisection_lines import bisection_lines
+from cclmark.kinds.tune.bisection import LEAST_ROUNDS_TO_DECIDE, Bisected, bisect, bisection_lines
 from cclmark.kinds.tune.search import Batch
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.experiment_launch import worst_of

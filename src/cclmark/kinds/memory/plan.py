@@ -7,9 +7,8 @@ from typing import overload
 
 import msgspec
 
-from cclmark.plan.cases import Case
+from cclmark.plan.cases import Case, OfCase
 from cclmark.plan.counts import Count
-from cclmark.plan.of_case import OfCase
 
 MEMORY = "memory"
 

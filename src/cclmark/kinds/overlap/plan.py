@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from cclmark.plan.cases import Case
+from cclmark.plan.cases import Case, OfCase
 from cclmark.plan.computations import Compute
 from cclmark.plan.counts import Count
 from cclmark.plan.items import Item, Value
-from cclmark.plan.of_case import OfCase
 from cclmark.plan.variants import Variant
 
 OVERLAP = "overlap"

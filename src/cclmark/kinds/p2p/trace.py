@@ -10,9 +10,8 @@ from cclmark.kinds.p2p.transfer import TransferRunner
 from cclmark.plan.transfers import Transfer
 from cclmark.rendezvous.messages import Traced
 from cclmark.results.item_results import TransferResult
-from cclmark.run.clock_reading import read_clock
-from cclmark.run.more_batches import PHASE, more_batches
 from cclmark.run.rank import Rank
+from cclmark.run.tracing import PHASE, more_batches, read_clock
 from cclmark.trace.rank_trace import RankTrace, TracedFlow, pieces_of
 
 _WARMUP = 5

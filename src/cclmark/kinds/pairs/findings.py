@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cclmark.analysis.meaning import times_mean_little
-from cclmark.analysis.outliers import LEAST_VALUES
+from cclmark.analysis.outliers import LEAST_VALUES, times_mean_little
 from cclmark.analysis.pair_results import PairDeviation, PairSweep, pair_outliers, sweeps
 from cclmark.document.cells import device_names
 from cclmark.document.deviations import link_advice, relative

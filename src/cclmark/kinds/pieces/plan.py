@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.plan.cases import Case
+from cclmark.plan.cases import Case, OfCase
 from cclmark.plan.counts import AtLeastOne
 from cclmark.plan.items import Item, Value
-from cclmark.plan.of_case import OfCase
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS
 from cclmark.plan.sizes import format_size
 

@@ -22,8 +22,7 @@ from cclmark.errors import EXIT_MISSING, EXIT_OK, MissingError, OutputError, Usa
 from cclmark.explain.chaining import VARIABLES, chained
 from cclmark.explain.plugin_log import open_plugin_log, plugin_path
 from cclmark.kinds.registry import is_readable
-from cclmark.launch.descendants import Descendants, SeenProcess
-from cclmark.launch.program import ProgramEnd, run_program
+from cclmark.launch.program import Descendants, ProgramEnd, SeenProcess, run_program
 from cclmark.plan.profiled import PLUG_IN
 from cclmark.printable import plain, plain_lines, printable
 from cclmark.profile.profile_assembly import Assembled, assemble
@@ -37,11 +36,12 @@ from cclmark.profile.profile_gaps import (
 from cclmark.profile.profile_log import (
     ProfileLog,
     complete_groups,
+    is_of,
     number_by_process,
     read_profile_log,
+    runs_of,
 )
 from cclmark.profile.run_header import unmeasured_settings
-from cclmark.profile.runs_of_logs import is_of, runs_of
 from cclmark.results.journal import JournalWriter, Line
 from cclmark.results.machine import describe_machine, kept_environment, readable
 from cclmark.results.schema import (

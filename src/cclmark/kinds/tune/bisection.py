@@ -33,8 +33,96 @@ from cclmark.analysis.paired import (
 )
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.statistics import median
-from cclmark.kinds.tune.round_spread import RoundSpread, SpreadSoFar, round_spread
-from cclmark.kinds.tune.search import Batch, typical
+from cclmark.document.grid import grid_lines, usual_width
+from cclmark.document.paint import Paint, unpainted
+from cclmark.kinds.tune.search import Batch, deviation_of, typical
+from cclmark.plan.cases import Case
+from cclmark.plan.sizes import format_size
+
+_EFFICIENCY = 0.37  # of the median of absolute deviations as an estimate of a standard deviation
+# The largest variance of a mean without a fifth of the values at each end, in variances of the
+# mean of all of them, for normal noise: that of five values.
+_TRIMMED_VARIANCE = 1.14
+# A value's own deviation over the pooled one. With equal noise, 2 % of three rounds have more.
+_CLEARLY_MORE = 2
+
+
+@dataclass(frozen=True)
+class RoundSpread:
+    """The standard deviation of the logarithm of one time, and its degrees of freedom."""
+
+    deviation: float
+    freedom: int
+
+    def estimates(self, estimate: RatioEstimate) -> list[RatioEstimate]:
+        """The estimate of a ratio with the pooled deviation, or with its own if that is larger.
+
+        Of a value whose own deviation is clearly larger also the estimate itself, with the degrees
+        of freedom of its rounds alone: the pooled ones are too many for a noisy value.
+        A ratio has the variance of two times, and the mean of ``runs`` ratios that divided by
+        ``runs``, up to _TRIMMED_VARIANCE times as large because means are trimmed.
+        """
+        pooled = self.deviation * math.sqrt(2 * _TRIMMED_VARIANCE / estimate.runs)
+        deviation = max(pooled, estimate.deviation)
+        found = [estimate.with_deviation(deviation, self.freedom)]
+        return [*found, estimate] if estimate.deviation > _CLEARLY_MORE * pooled else found
+
+
+class SpreadSoFar:
+    """The spread between the rounds that were added, at the size with the index ``size``.
+
+    The change of the logarithm of a value's time from one of its rounds to the next one has twice
+    the variance of that logarithm (Rice, Annals of Statistics 12, 1984, for a mean that changes
+    slowly). What the m values of two rounds have in common, the median of their changes, is
+    subtracted, which leaves (m - 1) / m of the variance. The deviation is 1.4826 times the median
+    of the absolute values, which single slow times do not move, over the square root of 2. The
+    changes have m - 1 degrees of freedom in each pair of rounds, and the median of absolute values
+    is as precise as a standard deviation with 37 % of them (Rousseeuw and Croux, Journal of the
+    American Statistical Association 88, 1993).
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._rounds = 0
+        self._latest: dict[int, tuple[int, float]] = {}  # the round and the logarithm of each value
+        self._found: list[float] = []
+        self._freedom = 0
+
+    def add(self, times: Times) -> None:
+        """Adds the next round."""
+        changes: dict[int, list[float]] = {}  # by the earlier round
+        for (value, size), time_s in times.items():
+            if size != self._size or time_s is None:
+                continue
+            log = math.log(time_s)
+            if value in self._latest:
+                before, earlier = self._latest[value]
+                changes.setdefault(before, []).append(log - earlier)
+            self._latest[value] = self._rounds, log
+        for own in changes.values():
+            if len(own) > 1:
+                common = median(own)
+                scale = math.sqrt(len(own) / (len(own) - 1) / 2)
+                self._found += [(one - common) * scale for one in own]
+                self._freedom += len(own) - 1
+        self._rounds += 1
+
+    @property
+    def spread(self) -> RoundSpread | None:
+        """None without two values in two rounds."""
+        deviation = deviation_of(self._found)
+        if deviation is None:
+            return None
+        return RoundSpread(deviation, max(1, int(_EFFICIENCY * self._freedom)))
+
+
+def round_spread(rounds: Iterable[Times], size: int) -> RoundSpread | None:
+    """The spread between these rounds, at one size; None without two values in two rounds."""
+    so_far = SpreadSoFar(size)
+    for times in rounds:
+        so_far.add(times)
+    return so_far.spread
+
 
 NEIGHBOURS = 2  # on each side of the result
 _DECIDING_ROUNDS = 2 * LEAST_ROUNDS  # of the result and of the value below it, unless decided
@@ -381,4 +469,108 @@ def _grid(values: Sequence[int]) -> set[int]:
         around = values[max(0, place - 1) : place + 1]
         found.add(min(around, key=lambda value: abs(value - wanted)))
         wanted *= _GRID_STEP
+    return found
+
+
+_LEAST_DOUBT = 0.01  # part of a share by which the end of its interval may miss the request
+
+
+def bisection_lines(
+    result: Bisected,
+    name: str,
+    cases: Sequence[Case],
+    keep: float,
+    without_effect: Mapping[int, str],
+    paint: Paint = unpainted,
+    width: int | None = None,
+) -> list[str]:
+    """Returns the shares of all measured values, and the smallest one that keeps ``keep``.
+
+    ``without_effect``: the reason for each value with which the setting did not take effect.
+    """
+    names = [f"{case.operation} {format_size(case.size_bytes)}" for case in cases]
+    values = sorted(result.curve)
+    cells = [[f"{one.ratio * 100:.1f} %" for one in result.curve[value]] for value in values]
+    lines = ["", paint(f"{name}: share of the best bandwidth", "bold")]
+    lines += grid_lines(
+        [str(value) for value in values], names, cells, paint=paint, width=width or usual_width()
+    )
+    if any(one.ratio > 1.0005 for shares in result.curve.values() for one in shares):
+        lines.append("  shares above 100 % are faster than the best value by no more than noise")
+    percent = f"{keep * 100:g} %"
+    share = f"{percent} of the best bandwidth at every size"
+    so_far = "" if result.complete else "so far, "
+    lines.append("")
+    if not result.complete:
+        lines.append(
+            "  the run ended before the result was certain; of the values measured up to then are"
+        )
+        lines += _decided_lines(result, percent)
+    if without_effect and set(result.curve) == set(without_effect):
+        reason = next(iter(without_effect.values()))
+        lines.append(paint(f"  {name} has no effect: {reason}", "bold"))
+        return lines
+    if result.value is None:
+        lines.append(f"  {so_far}no value keeps {share}")
+    else:
+        shares = result.curve[result.value]
+        worst = min(range(len(shares)), key=lambda place: shares[place].ratio)
+        one = shares[worst]
+        lines.append(
+            paint(
+                f"  {so_far}{name}={result.value} is the smallest value that keeps {share}", "bold"
+            )
+        )
+        reach = f"{one.low * 100:.1f} to {one.high * 100:.1f} %"
+        low = one.low
+        if one.deviation == 0:
+            reach = "shares refer to this value"
+        if_another = min(_shares_if_another_is_best(result, result.value), default=1.0)
+        lines.append(f"  its smallest share: {one.ratio * 100:.1f} % ({reach}) at {names[worst]}")
+        least = keep - max(_LEAST_DOUBT, (1 - keep) / 2)
+        if min(low, if_another) < least:
+            cause = "that share may be smaller than requested"
+            if low >= least:
+                cause = f"another value may be the best one, of whose bandwidth {result.value} has "
+                cause += f"{if_another * 100:.1f} %"
+            text = f"not certain, because {cause}: repeat the search on an idle machine, or measure"
+            lines.append(paint(f"  {text} longer (--max-time)", "yellow"))
+    if result.elsewhere:
+        listed = ", ".join(map(str, result.elsewhere))
+        lines.append(f"  smaller values keep it too, although values between do not: {listed}")
+    for reason, values in _by_reason(without_effect).items():
+        lines.append(f"  no effect with {', '.join(map(str, values))}: {reason}")
+    if result.failed:
+        lines.append(f"  failed: {', '.join(map(str, sorted(result.failed)))}")
+    return lines
+
+
+def _shares_if_another_is_best(result: Bisected, value: int) -> list[float]:
+    """The smallest share of the value at each size where shares refer to it.
+
+    Another value, which may be faster, is then the best one.
+    """
+    found = []
+    for size, own in enumerate(result.curve[value]):
+        if own.deviation == 0:
+            others = [one[size].high for at, one in result.curve.items() if at not in result.below]
+            found.append(1 / max(others, default=1.0))
+    return found
+
+
+def _decided_lines(result: Bisected, percent: str) -> list[str]:
+    """Which of the measured values certainly keep the share, and which certainly do not."""
+    undecided = sorted(set(result.curve) - {*result.below, *result.above})
+    groups = (
+        (f"certainly below {percent} at a size", result.below),
+        (f"certainly {percent} or more at every size", result.above),
+        ("not decided", undecided),
+    )
+    return [f"    {words}: {', '.join(map(str, values))}" for words, values in groups if values]
+
+
+def _by_reason(without_effect: Mapping[int, str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for value, reason in sorted(without_effect.items()):
+        found.setdefault(reason, []).append(value)
     return found

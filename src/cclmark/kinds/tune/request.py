@@ -52,7 +52,6 @@ from cclmark.options.numbers import percent_of
 from cclmark.options.operation_argument import known_operations
 from cclmark.options.option_values import check_limits
 from cclmark.plan.cases import Case
-from cclmark.plan.durations import parse_duration
 from cclmark.plan.items import items_of
 from cclmark.plan.libraries import MPI, title_of, torch_backend_of
 from cclmark.plan.library_settings import (
@@ -62,6 +61,7 @@ from cclmark.plan.library_settings import (
     unknown_setting_refusal,
 )
 from cclmark.plan.operations import count_for_size, size_for_count
+from cclmark.plan.sizes import parse_duration
 from cclmark.plan.variants import DEFAULT
 from cclmark.session.joining import joined
 from cclmark.session.output import Output

@@ -1,0 +1,396 @@
+"""Journals of the history, and the report and comparison pages created from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import PurePath
+
+from cclmark.analysis.change import Change
+from cclmark.analysis.run_noise import OwnNoiseOf
+from cclmark.compare.comparison_page import comparison_page
+from cclmark.compare.figures import Side
+from cclmark.compare.words import comparison_of, require_figures
+from cclmark.document.naming import Run
+from cclmark.document.page.page import Page, PageFacts, Section
+from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.text import format_time_us
+from cclmark.errors import UsageError
+from cclmark.history.history_model import StoredRun
+from cclmark.history.lists import (
+    MOST_LINES,
+    MOST_MEASURED,
+    SHORT_ID,
+    Trends,
+    TrendStep,
+    context_of,
+    course_of,
+    in_order,
+    mark_of,
+    started_of,
+    tally_of,
+    title_of,
+    trends_of,
+    verdict_of,
+)
+from cclmark.history.store import History
+from cclmark.history.trend import Trend
+from cclmark.printable import plain
+from cclmark.report.exports.exports import EXPORTS
+from cclmark.report.page.run_page import page_of
+from cclmark.results.journal import Journal
+from cclmark.serve.pages import html
+from cclmark.serve.parameters import MOST_TOGETHER, address, filter_by
+from cclmark.serve.references import Load
+from cclmark.serve.refusal import RefusalError
+
+PER_PAGE = 50
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """A run as the list shows it. ``trouble``: its state is an error."""
+
+    run_id: str
+    address: str
+    name: str
+    started: str
+    machine: str
+    devices: str
+    measured: str
+    cases: int
+    state: str
+    trouble: bool
+    labels: str
+    journal: str
+
+
+def list_page(history: History, fields: Mapping[str, str], page: int) -> str:
+    """Renders the runs that the filter selects, newest first. Raises RefusalError, MissingError."""
+    found, total = history.runs(filter_by(fields), PER_PAGE, (page - 1) * PER_PAGE)
+    pages = max(1, -(-total // PER_PAGE))
+    first = (page - 1) * PER_PAGE + 1
+
+    def page_address(number: int) -> str:
+        return address("/", *fields.items(), ("page", str(number) if number > 1 else ""))
+
+    return html(
+        "list",
+        title="Runs",
+        here="/",
+        place=plain(history.name),
+        fields=fields,
+        choices=history.choices(),
+        lines=[_line(run) for run in found],
+        total=total,
+        first=first,
+        last=first + len(found) - 1,
+        page=page,
+        pages=pages,
+        newer=page_address(min(page - 1, pages)) if page > 1 else "",
+        older=page_address(page + 1) if page < pages else "",
+        most=MOST_TOGETHER,
+        trend=address("/trend", *fields.items()),
+    )
+
+
+def _line(run: StoredRun) -> RunLine:
+    named = ", ".join(run.operations[:MOST_MEASURED])
+    if len(run.operations) > MOST_MEASURED:
+        named += ", …"
+    state, trouble = _state(run)
+    return RunLine(
+        run_id=run.run_id,
+        address=address("/run", ("run", run.run_id)),
+        name=(run.run_id[:SHORT_ID]),
+        started=started_of(run),
+        machine=run.hostname,
+        devices=run.devices,
+        measured=f"{named} · {', '.join(run.ccls)}",
+        cases=run.cases,
+        state=state,
+        trouble=trouble,
+        labels=", ".join(run.labels),
+        journal=(PurePath(run.source).name),
+    )
+
+
+def _state(run: StoredRun) -> tuple[str, bool]:
+    """Returns how the run ended, in words, and whether that is an error."""
+    if run.not_ok:
+        return f"{run.not_ok} not ok", True
+    if run.exit_code is None:
+        return "cut short", True
+    return ("ok", False) if run.exit_code == 0 else (f"exit code {run.exit_code}", True)
+
+
+PageLink = tuple[str, str]  # a text and where it leads
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A case that changed: its times before and after, and the ratio with its interval."""
+
+    case: str
+    size: str
+    before_us: str
+    after_us: str
+    ratio: str
+    interval: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class TrendChange:
+    """Two runs between which cases changed, ordered by ratio, the furthest from 1 first."""
+
+    before: PageLink
+    after: PageLink
+    comparison: str
+    differences: Sequence[str]
+    changed: Sequence[Changed]
+
+
+@dataclass(frozen=True)
+class TrendRow:
+    """A series: its newest times as blocks, and its changes, each with the run where it began."""
+
+    size: str
+    flows: str
+    runs: int
+    first_us: str
+    last_us: str
+    course: str
+    changes: Sequence[tuple[str, str, PageLink]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The series of one operation on one machine."""
+
+    machine: str
+    name: str
+    rows: Sequence[TrendRow]
+
+
+def trend_page(history: History, fields: Mapping[str, str], everything: bool) -> str:
+    """Renders the changes first, then the series. Raises RefusalError, MissingError."""
+    which = filter_by(fields)
+    found = trends_of(*history.series(which), history.headers)
+    shown = list(found.trends)
+    if len(shown) > MOST_LINES and not everything:
+        shown = [trend for trend in shown if trend.changes]
+    return html(
+        "trend",
+        title="Trend",
+        here="/trend",
+        place=plain(history.name),
+        fields=fields,
+        choices=history.choices(),
+        told=title_of(found),
+        tally=tally_of(found),
+        places=[_place(step) for step in reversed(found.steps)],
+        blocks=_blocks(shown, found),
+        hidden=len(found.trends) - len(shown),
+        all=address("/trend", *fields.items(), ("all", "1")),
+    )
+
+
+def _place(step: TrendStep) -> TrendChange:
+    by_distance = sorted(step.changed, key=lambda one: -abs(math.log(one[1].ratio)))
+    return TrendChange(
+        before=_link(step.before),
+        after=_link(step.after),
+        comparison=address("/compare", *(("run", run.run_id) for run in (step.before, step.after))),
+        differences=step.differences,
+        changed=[_changed(trend, change) for trend, change in by_distance],
+    )
+
+
+def _changed(trend: Trend, change: Change) -> Changed:
+    thing = trend.series.thing
+    return Changed(
+        case=(f"{thing.group_words()} {thing.flow_words()}".rstrip() + mark_of(trend)),
+        size=thing.size_words(),
+        before_us=format_time_us(change.before_s),
+        after_us=format_time_us(change.after_s),
+        ratio=f"{change.ratio:.3f}",
+        interval=f"{change.low:.3f} - {change.high:.3f}",
+        verdict=verdict_of(change),
+    )
+
+
+def _blocks(shown: Sequence[Trend], found: Trends) -> list[Block]:
+    def head(trend: Trend) -> tuple[str, str]:
+        return context_of(trend), trend.series.thing.group_words()
+
+    return [
+        Block(machine, name, [_row(trend, found) for trend in trends])
+        for (machine, name), trends in groupby(in_order(shown), key=head)
+    ]
+
+
+def _row(trend: Trend, found: Trends) -> TrendRow:
+    thing = trend.series.thing
+    return TrendRow(
+        size=thing.size_words(),
+        flows=thing.flow_words(),
+        runs=len(trend.runs),
+        first_us=format_time_us(trend.times_s[0]),
+        last_us=format_time_us(trend.times_s[-1]),
+        course=course_of(trend.times_s),
+        changes=[
+            (
+                verdict_of(change),
+                f"{change.ratio:.3f} ({change.low:.3f} - {change.high:.3f})",
+                _link(found.runs[trend.ends_of(change)[1]]),
+            )
+            for change in trend.changes
+        ],
+    )
+
+
+def _link(run: StoredRun) -> PageLink:
+    text = f"{run.run_id[:SHORT_ID]} ({started_of(run)})"
+    return text, address("/run", ("run", run.run_id))
+
+
+Stored = tuple[StoredRun, Journal]
+EXPORTED = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+
+
+def stored(history: History, ids: Sequence[str]) -> list[Stored]:
+    """Returns the runs with these ids, each once. Raises UnknownRunError, MissingError."""
+    runs = {run.number: run for run in map(history.run, ids)}
+    return [(run, history.journal(run.run_id)) for run in runs.values()]
+
+
+def run_page(one: Stored, load: Load) -> Page:
+    """Returns the report of one run, with data that only the history holds. Raises RefusalError."""
+    run, journal = one
+    _require_results(one)
+    with _fitting(run):
+        page = page_of([Run(_stem(run), journal, ReferenceNotes(load))])
+    links = [
+        ("All runs", "/"),
+        ("Journal", address("/journal", ("run", run.run_id))),
+        *(
+            (format.upper(), address("/export", ("run", run.run_id), ("format", format)))
+            for format in EXPORTED
+        ),
+    ]
+    known = Section("history", "History", facts=[PageFacts("In the history", _known(run))])
+    return replace(page, sections=[*page.sections, known], links=links)
+
+
+def together_page(runs: Sequence[Stored], load: Load) -> Page:
+    """Returns a page with all of ``runs`` on the same axes. Raises RefusalError."""
+    for one in runs:
+        _require_results(one)
+    names = names_of([run for run, _ in runs])
+    with _fitting(*(run for run, _ in runs)):
+        page = page_of(
+            [
+                Run(name, journal, ReferenceNotes(load))
+                for name, (_, journal) in zip(names, runs, strict=True)
+            ]
+        )
+    return replace(page, links=[("All runs", "/"), *_links(runs, names)])
+
+
+def compared_page(runs: Sequence[Stored], own_noise: OwnNoiseOf) -> Page:
+    """Returns the comparison of each other run with the first. Raises RefusalError."""
+    if len(runs) < 2:
+        raise RefusalError(400, "choose two different runs to compare")
+    names = names_of([run for run, _ in runs])
+    try:
+        for name, (_, journal) in zip(names, runs, strict=True):
+            require_figures(journal, name)
+        sides = [
+            # As for a file: pages show a side's name without the suffix.
+            Side(f"{name}.jsonl", [journal], own_noise=own_noise)
+            for name, (_, journal) in zip(names, runs, strict=True)
+        ]
+        with _fitting(*(run for run, _ in runs)):
+            page = comparison_page([comparison_of(sides[0], side) for side in sides[1:]])
+    except UsageError as error:
+        raise RefusalError(400, f"not comparable: {error}") from None
+    links = [("All runs", "/"), *_links(runs, names)]
+    if len(runs) == 2:
+        around = address("/compare", *(("run", run.run_id) for run, _ in reversed(runs)))
+        links.append(("Swap the sides", around))
+    return replace(page, links=links)
+
+
+def exported(one: Stored, format: str) -> bytes:
+    """Returns a run in one of the formats EXPORTED. Raises RefusalError."""
+    run, journal = one
+    _require_results(one)
+    try:
+        with _fitting(run):
+            return EXPORTS[format]([(f"run {run.run_id}", journal)], "cases")
+    except UsageError as error:
+        raise RefusalError(400, str(error)) from None
+
+
+def names_of(runs: Sequence[StoredRun]) -> list[str]:
+    """Returns a name for each run: its file's name, with its id if ambiguous."""
+    stems = [_stem(run) for run in runs]
+    names = [
+        stem if stems.count(stem) == 1 else f"{stem} {run.run_id[:SHORT_ID]}"
+        for stem, run in zip(stems, runs, strict=True)
+    ]
+    if len(set(names)) == len(names):
+        return names
+    return [run.run_id for run in runs]
+
+
+def _stem(run: StoredRun) -> str:
+    return plain(PurePath(run.source).stem) or run.run_id
+
+
+def _links(runs: Sequence[Stored], names: Sequence[str]) -> list[tuple[str, str]]:
+    return [
+        (name, address("/run", ("run", run.run_id)))
+        for name, (run, _) in zip(names, runs, strict=True)
+    ]
+
+
+def _known(run: StoredRun) -> list[tuple[str, str]]:
+    rows = [
+        ("run", run.run_id),
+        ("labels", " ".join(run.labels) or "none"),
+        ("journal", run.source),
+        ("added", f"{run.added_at[:19].replace('T', ' ')} UTC"),
+    ]
+    if run.continues:
+        rows.append(("continues", run.continues))
+    if run.damaged_lines:
+        rows.append(("damaged lines", str(run.damaged_lines)))
+    return rows
+
+
+def _require_results(one: Stored) -> None:
+    """Raises RefusalError for a run without results."""
+    run, journal = one
+    if not journal.results:
+        raise RefusalError(
+            422, f"run {run.run_id} contains no results: only its journal can be shown"
+        )
+
+
+@contextmanager
+def _fitting(*runs: StoredRun) -> Iterator[None]:
+    """Raises RefusalError for an invalid journal, which may come from an untrusted source."""
+    try:
+        yield
+    except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
+        which = ", ".join(run.run_id for run in runs)
+        raise RefusalError(
+            422,
+            f"the journal of {which} cannot be shown: its content is inconsistent "
+            f"({type(error).__name__}: {error})",
+        ) from None
