@@ -77,7 +77,7 @@ def test_initial_values_depend_on_the_name_and_the_seed_alone():
 def test_tokens_of_a_sequence_do_not_depend_on_the_rank_that_trains_with_it():
     import torch
 
-    from cclmark.kinds.train.run import BATCHES, token_batches
+    from cclmark.kinds.train.torch.training_runner import BATCHES, token_batches
 
     host = torch.device("cpu")
     whole = token_batches(1, 512, range(4), 100, host)
@@ -95,7 +95,7 @@ def test_tokens_of_a_sequence_do_not_depend_on_the_rank_that_trains_with_it():
 def test_a_changed_or_moved_element_changes_the_checksum():
     import torch
 
-    from cclmark.kinds.train.run import checksum
+    from cclmark.kinds.train.torch.training_runner import checksum
 
     for dtype in (torch.float32, torch.bfloat16):
         tensor = torch.arange(1, 101).to(dtype).view(10, 10)
@@ -112,7 +112,7 @@ def test_memory_that_runs_out_in_a_step_is_reported_with_what_would_fit():
 
     from cclmark import _engine as engine
     from cclmark.kinds.train.plan import Training
-    from cclmark.kinds.train.run import within_memory
+    from cclmark.kinds.train.torch.training_runner import within_memory
     from cclmark.plan.variants import DEFAULT
 
     training = Training(
@@ -300,7 +300,7 @@ class TestDeadlines:
     def phases_of(self, run):
         import torch
 
-        from cclmark.kinds.train.stepping import Stepper
+        from cclmark.kinds.train.torch.stepping import Stepper
 
         rank = self.Alone()
 
@@ -330,7 +330,7 @@ class TestTimeline:
 
     @staticmethod
     def found(*more, on_host=False):
-        from cclmark.kinds.train.stepping import ProfilerEvent, busy_in
+        from cclmark.kinds.train.torch.stepping import ProfilerEvent, busy_in
 
         ends = [
             ("user_annotation", "cclmark end of a step", 9, 1)
@@ -368,14 +368,14 @@ class TestTimeline:
         assert (busy.compute_s, busy.exposed_s) == pytest.approx((30e-6, 30e-6))
 
     def test_a_trace_without_steps_or_work_is_unknown(self):
-        from cclmark.kinds.train.stepping import busy_in
+        from cclmark.kinds.train.torch.stepping import busy_in
 
         assert self.found() is None
         assert busy_in([], "nccl", on_host=False) is None
 
 
 def test_differing_ranks_are_found_by_majority():
-    from cclmark.kinds.train.run import differences_of
+    from cclmark.kinds.train.torch.training_runner import differences_of
 
     same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
     assert differences_of(["a", "b"], [same, same, same]) == []
@@ -384,7 +384,7 @@ def test_differing_ranks_are_found_by_majority():
 
 
 def test_without_a_majority_no_rank_is_blamed_alone():
-    from cclmark.kinds.train.run import differences_of
+    from cclmark.kinds.train.torch.training_runner import differences_of
 
     same, other = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0]
     both = [ReplicaDifference(0, 1, "b"), ReplicaDifference(1, 1, "b")]

@@ -6,8 +6,9 @@ and the options of all commands would take most of the time of ``cclmark --help`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -15,61 +16,78 @@ from cclmark.plan.operations import COLLECTIVES, OPERATIONS
 
 
 class Entry(NamedTuple):
-    """One command.
+    """A command.
 
     ``package``: its package below cclmark. ``function``: the function of the package's module
     ``command`` that returns the click command of a name. ``summary``: the first sentence of its
-    help, for the list of commands.
+    help, for the list of commands. ``run``: the function that does the work, with its module in the
+    package; empty where the click command calls it itself.
     """
 
     package: str
     function: str
     summary: str
+    run: str = ""
 
 
 # In the order of the list of commands.
 COMMANDS = {
     **{
-        name: Entry("kinds.collective", "collective_command", OPERATIONS[name].summary)
+        name: Entry(
+            "kinds.collective",
+            "collective_command",
+            OPERATIONS[name].summary,
+            run="request.measure",
+        )
         for name in COLLECTIVES
     },
     "collectives": Entry(
-        "kinds.collective", "collectives_command", "All collectives in one launch."
+        "kinds.collective",
+        "collectives_command",
+        "All collectives in one launch.",
+        run="request.measure",
     ),
     "explain": Entry(
         "kinds.collective",
         "explain_command",
         "Measure an operation and show why its algorithm was chosen: the library's predictions.",
+        run="request.measure",
     ),
     "trace": Entry(
         "cli.trace",
         "trace_command",
         "Record one operation on all ranks as a timeline for Perfetto, with a summary.",
+        run="run.run_trace",
     ),
     "memory": Entry(
         "kinds.memory",
         "memory_command",
         "List the buffers of an operation, and the memory that the library takes in each stage.",
+        run="request.read_memory",
     ),
     "experiment": Entry(
         "kinds.experiment",
         "experiment_command",
         "Compare settings of a library with its default, round by round: speed-ups with intervals.",
+        run="request.measure_experiment",
     ),
     "tune": Entry(
         "kinds.tune",
         "tune_command",
         "Search settings of a library that beat its default, prove them, and write their files.",
+        run="request.tune",
     ),
     "overlap": Entry(
         "kinds.overlap",
         "overlap_command",
         "Measure a collective and a matrix product alone and at once: the slow-down of each.",
+        run="request.measure_overlap",
     ),
     "train": Entry(
         "kinds.train",
         "train_command",
         "Train a model with torch: tokens/s, MFU, compute, exposed and hidden communication, loss.",
+        run="request.measure_training",
     ),
     "profile": Entry(
         "kinds.profile",
@@ -82,19 +100,25 @@ COMMANDS = {
         "replay_command",
         "Repeat the communication of a step of a profiled program, verified, with any library or "
         "setting.",
+        run="request.measure_replays",
     ),
     "p2p": Entry(
-        "kinds.p2p", "p2p_command", "Bandwidth and latency between every pair of devices."
+        "kinds.p2p",
+        "p2p_command",
+        "Bandwidth and latency between every pair of devices.",
+        run="request.measure_transfers",
     ),
     "p2pBandwidthLatencyTest": Entry(
         "kinds.p2p",
         "pccl_command",
         "The same with the options, defaults and output of PCCL's tool of this name.",
+        run="request.measure_transfers",
     ),
     "pairs": Entry(
         "kinds.pairs",
         "pairs_command",
         "Collectives of every pair of devices, as heat maps.",
+        run="request.measure_pairs",
     ),
     "torch": Entry(
         "cli.torch",
@@ -105,6 +129,7 @@ COMMANDS = {
         "cli.suite",
         "suite_command",
         "Run an acceptance suite: commands with thresholds for their figures.",
+        run="run.run_suite",
     ),
     "rerun": Entry(
         "cli.rerun",
@@ -156,11 +181,13 @@ COMMANDS = {
         "cli.settings",
         "settings_command",
         "The settings of a library: values in effect, origin, when they take effect, costs.",
+        run="run.list_settings",
     ),
     "info": Entry(
         "cli.info",
         "info_command",
         "The devices and libraries of this machine, and the reasons why others are missing.",
+        run="run.print_info",
     ),
 }
 
@@ -168,6 +195,19 @@ COMMANDS = {
 def load_command(name: str) -> click.Command:
     """Returns the command ``name``. Raises KeyError for an unknown name."""
     entry = COMMANDS[name]
-    module = import_module(f"cclmark.{entry.package}.command")
-    command: click.Command = getattr(module, entry.function)(name)
+    create = getattr(import_module(f"cclmark.{entry.package}.command"), entry.function)
+    command: click.Command = create(name, _runner(entry)) if entry.run else create(name)
     return command
+
+
+def _runner(entry: Entry) -> Callable[..., int | None]:
+    """Returns the function that does the work, whose module is imported when it is called."""
+    module, _, function = entry.run.partition(".")
+
+    def run(*arguments: Any) -> int | None:
+        found: Callable[..., int | None] = getattr(
+            import_module(f"cclmark.{entry.package}.{module}"), function
+        )
+        return found(*arguments)
+
+    return run

@@ -7,6 +7,7 @@ its value is stored under the field's name. ``command`` creates a click command 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
@@ -567,6 +568,8 @@ class GroupedOption(click.Option):
         return super().process_value(ctx, value)
 
 
+#: What a command does with its flags. Returns the exit code, None for 0.
+Run = Callable[..., int | None]
 FlagsType = TypeVar("FlagsType", bound="DataclassInstance")
 
 
@@ -574,7 +577,7 @@ def command(
     name: str,
     summary: str,
     flags_type: type[FlagsType],
-    run: Callable[[FlagsType], None],
+    run: Callable[[FlagsType], int | None],
     kind: type[GroupedCommand] = GroupedCommand,
 ) -> click.Command:
     """The click command ``name`` of class ``kind``, which calls ``run`` with its flags."""
@@ -597,10 +600,11 @@ def command(
 
     def callback(**values: Any) -> None:
         try:
-            run(flags_type(**values))
+            exit_code = run(flags_type(**values))
         except BrokenPipeError:
             # Standard error is broken; click would exit with 1, which means wrong data.
             raise click.Abort from None
+        sys.exit(exit_code)
 
     return kind(
         name,

@@ -18,8 +18,7 @@ from cclmark.plan.sizes import parse_size
 from cclmark.plan.thresholds import meant
 from cclmark.plan.transfers import DIRECTIONS, ENGINES, KERNELS, LATENCY_METHODS, MEASURES
 from cclmark.printable import plain, printable
-from cclmark.references.reference import Reference, Source
-from cclmark.references.reference_subjects import COPIES, SUBJECTS
+from cclmark.references.reference import COPIES, SUBJECTS, Reference, Source
 
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d{1,2})?", re.ASCII)
 _NOTHING = ("-", "x")  # in a cell: unknown, or no such pair

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from cclmark.options.flags import OUTPUT, LibraryFlags, changed, command, option
+from cclmark.options.flags import OUTPUT, LibraryFlags, Run, changed, command, option
 
 
 @dataclass
@@ -28,17 +28,11 @@ class InfoFlags(LibraryFlags):
     json: bool = option(OUTPUT, "--json", default=False, is_flag=True, help="Print JSON.")
 
 
-def info_command(name: str) -> click.Command:
+def info_command(name: str, run: Run) -> click.Command:
     """Returns the command."""
     return command(
         name,
         "The devices and libraries of this machine, and the reasons why others are missing.",
         InfoFlags,
-        _info,
+        run,
     )
-
-
-def _info(flags: InfoFlags) -> None:
-    from cclmark.cli.info.run import print_info
-
-    print_info(flags)

@@ -38,7 +38,7 @@ from cclmark.plan.sizes import parse_size
 from cclmark.plan.thresholds import meant
 from cclmark.printable import plain
 from cclmark.references.matching import kinds_of, multicast_of
-from cclmark.references.reference import Reference
+from cclmark.references.reference import SUBJECTS, Reference
 from cclmark.references.reference_checks import below, check_results
 from cclmark.references.reference_files import parse_references
 from cclmark.references.reference_store import (
@@ -47,7 +47,6 @@ from cclmark.references.reference_store import (
     load_references,
     shipped_references,
 )
-from cclmark.references.reference_subjects import SUBJECTS
 from cclmark.references.reference_writing import references_text, weaknesses
 from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.journal import Journal

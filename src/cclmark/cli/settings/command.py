@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.options.flags import OUTPUT, WHERE, LibraryFlags, command, option
+from cclmark.options.flags import OUTPUT, WHERE, LibraryFlags, Run, command, option
 
 
 @dataclass
@@ -33,17 +33,11 @@ class SettingsFlags(LibraryFlags):
     )
 
 
-def settings_command(name: str) -> click.Command:
+def settings_command(name: str, run: Run) -> click.Command:
     """Returns the command."""
     return command(
         name,
         "The settings of a library: values in effect, origin, when they take effect, costs.",
         SettingsFlags,
-        _list,
+        run,
     )
-
-
-def _list(flags: SettingsFlags) -> None:
-    from cclmark.cli.settings.run import list_settings
-
-    list_settings(flags)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cclmark.options.flags import OPERATION, OUTPUT, argument, command, option
+from cclmark.options.flags import OPERATION, OUTPUT, Run, argument, command, option
 
 
 @dataclass
@@ -73,18 +72,12 @@ class SuiteFlags:
     )
 
 
-def suite_command(name: str) -> click.Command:
+def suite_command(name: str, run: Run) -> click.Command:
     """Returns the command."""
     return command(
         name,
         "Run an acceptance suite: commands with thresholds for their figures. SUITE is a TOML "
         "file or the name of a suite of cclmark.",
         SuiteFlags,
-        _run,
+        run,
     )
-
-
-def _run(flags: SuiteFlags) -> None:
-    from cclmark.cli.suite.run import run_suite
-
-    sys.exit(run_suite(flags))

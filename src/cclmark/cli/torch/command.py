@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from cclmark.kinds.check.command import check_command
-from cclmark.kinds.objects.command import objects_command
+from cclmark.kinds.check.command import TorchFlags, check_command
+from cclmark.kinds.objects.command import ObjectFlags, objects_command
 from cclmark.options.printed_help import SaysHelp
 
 
@@ -20,6 +20,18 @@ def torch_commands(name: str) -> click.Group:
         help="Check and measure a backend of torch.distributed as a training program uses it.",
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
-    group.add_command(check_command())
-    group.add_command(objects_command())
+    group.add_command(check_command(_check))
+    group.add_command(objects_command(_measure_objects))
     return group
+
+
+def _check(flags: TorchFlags) -> int:
+    from cclmark.kinds.check.request import check_torch
+
+    return check_torch(flags)
+
+
+def _measure_objects(flags: ObjectFlags) -> int:
+    from cclmark.kinds.objects.request import measure_objects
+
+    return measure_objects(flags)

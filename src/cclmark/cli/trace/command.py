@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,6 +17,7 @@ from cclmark.options.flags import (
     PLACEMENT_HELP,
     Flags,
     GroupedCommand,
+    Run,
     argument,
     changed,
     command,
@@ -27,7 +27,7 @@ from cclmark.options.numbers import WholeNumber
 from cclmark.options.operation_argument import operations_in_help
 
 if TYPE_CHECKING:
-    from cclmark.cli.trace.copy_options import TraceCopiesFlags
+    pass
 
 
 _COPIES = "p2p"
@@ -35,6 +35,8 @@ _COPIES = "p2p"
 
 class _TraceCommand(GroupedCommand):
     """The command for operations. ``trace p2p`` has the options of ``cclmark p2p`` instead."""
+
+    run: Run
 
     def make_context(
         self,
@@ -45,20 +47,22 @@ class _TraceCommand(GroupedCommand):
     ) -> click.Context:
         """Parses the arguments by the options of the command that they name."""
         if args[:1] == [_COPIES]:
-            copies = _copies_command()
+            copies = _copies_command(self.run)
             return copies.make_context(f"{info_name} {_COPIES}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
 
-def trace_command(name: str) -> click.Command:
+def trace_command(name: str, run: Run) -> click.Command:
     """Returns the command that traces one operation."""
     trace = command(
         name,
         "Record one operation on all ranks as a timeline for Perfetto, with a summary.",
         TraceFlags,
-        _trace,
+        run,
         _TraceCommand,
     )
+    assert isinstance(trace, _TraceCommand)
+    trace.run = run
     trace.epilog = (
         f"{operations_in_help([_COPIES])}\n\nCopies between devices: see cclmark {name} {_COPIES} "
         "--help."
@@ -66,27 +70,15 @@ def trace_command(name: str) -> click.Command:
     return trace
 
 
-def _copies_command() -> click.Command:
+def _copies_command(run: Run) -> click.Command:
     from cclmark.cli.trace.copy_options import TraceCopiesFlags
 
     return command(
         _COPIES,
         "Record the copies of one transfer as a timeline for Perfetto, with a summary.",
         TraceCopiesFlags,
-        _trace_copies,
+        run,
     )
-
-
-def _trace(flags: TraceFlags) -> None:
-    from cclmark.cli.trace.run import trace
-
-    sys.exit(trace(flags))
-
-
-def _trace_copies(flags: TraceCopiesFlags) -> None:
-    from cclmark.cli.trace.run import trace_copies
-
-    sys.exit(trace_copies(flags))
 
 
 @dataclass

@@ -93,6 +93,11 @@ def written_whole(path: Path, what: str) -> Iterator[IO[bytes]]:
 _MEASURED_FOR_S = 0.3  # the time of an operation that is not traced, to compare with
 
 
+def run_trace(flags: TraceFlags | TraceCopiesFlags) -> int:
+    """Traces the case or the transfer that the flags describe, see ``trace``."""
+    return trace_copies(flags) if isinstance(flags, TraceCopiesFlags) else trace(flags)
+
+
 def trace(flags: TraceFlags) -> int:
     """Traces the case that the flags describe and returns the exit code. Raises CclmarkError."""
     began_s = time.monotonic()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cclmark.options.flags import OPERATION, OUTPUT, Flags, changed, command, option
+from cclmark.options.flags import OPERATION, OUTPUT, Flags, Run, changed, command, option
 
 _SHARED = Flags.__dataclass_fields__
 
@@ -58,14 +57,8 @@ class TorchFlags:
     journal: Path | None = changed(_SHARED["journal"])
 
 
-def check_command() -> click.Command:
+def check_command(run: Run) -> click.Command:
     """Returns the command."""
     return command(
-        "check", "Call every operation of a backend and compare the results.", TorchFlags, _check
+        "check", "Call every operation of a backend and compare the results.", TorchFlags, run
     )
-
-
-def _check(flags: TorchFlags) -> None:
-    from cclmark.kinds.check.request import check_torch
-
-    sys.exit(check_torch(flags))

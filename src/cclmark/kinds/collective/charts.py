@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,7 +21,7 @@ from cclmark.document.chart_model import (
     Lines,
     Mark,
 )
-from cclmark.document.definitions import definitions_of
+from cclmark.document.definitions import definition_lines, definitions_of
 from cclmark.document.insight_words import listed, on_host_alone
 from cclmark.document.naming import (
     ChartGroup,
@@ -36,11 +36,10 @@ from cclmark.document.page.page import Section
 from cclmark.document.spread import BoxPlot, beyond, spread_limits
 from cclmark.document.staging import STAGED_NOTE, staged_mark
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
-from cclmark.kinds.collective.document import _SLUG, _mixed
 from cclmark.plan.operations import OPERATIONS, moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Summary
+from cclmark.results.schema import Header, Summary
 
 _MOST_RANK_ROWS = 48
 _MOST_REFERENCES = 2
@@ -527,3 +526,17 @@ def collective_sections(runs: Sequence[Run]) -> list[Section]:
             words += _mixed([runs[number].journal.header for number, *_ in group.curves])
             sections.append(Section(group.key.translate(_SLUG), title, words, charts))
     return sections
+
+
+_SLUG = str.maketrans({" ": "-", ".": "-"})
+
+
+def _mixed(headers: Iterable[Header]) -> list[str]:
+    """Returns the definitions of the curves' times if there are several."""
+    definitions = definitions_of(headers)
+    if len(definitions) < 2:
+        return []
+    return [
+        "The curves have different definitions of a time: compare only curves of one definition.",
+        *(f"{line}." for line in definition_lines(definitions)),
+    ]

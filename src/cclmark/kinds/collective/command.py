@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +9,7 @@ import click
 
 from cclmark.errors import UsageError
 from cclmark.kinds.collective.formats import CASE_FORMATS
-from cclmark.options.flags import OPERATION, Flags, argument, changed, command, option
+from cclmark.options.flags import OPERATION, Flags, Run, argument, changed, command, option
 from cclmark.options.operation_argument import known_operation, operations_in_help
 from cclmark.plan.operations import COLLECTIVES, OPERATIONS
 
@@ -56,48 +55,42 @@ class ExplainFlags(Flags):
     format: str = changed(_FORMAT, type=_FORMATS)
 
 
-def collective_command(name: str) -> click.Command:
+def collective_command(name: str, run: Run) -> click.Command:
     """Returns the command of the operation ``name``."""
     return command(
         name,
         OPERATIONS[name].summary,
         OperationFlags,
-        lambda flags: _measure([name], flags, flags.pieces),
+        lambda flags: run([name], flags, flags.pieces),
     )
 
 
-def collectives_command(name: str) -> click.Command:
+def collectives_command(name: str, run: Run) -> click.Command:
     """Returns the command that measures several operations, by default all."""
     return command(
         name,
         "All collectives in one launch.",
         CollectivesFlags,
-        lambda flags: _measure(_chosen(flags.only), flags),
+        lambda flags: run(_chosen(flags.only), flags),
     )
 
 
-def explain_command(name: str) -> click.Command:
+def explain_command(name: str, run: Run) -> click.Command:
     """Returns the command that measures one operation and shows the library's predictions."""
+
+    def explained(flags: ExplainFlags) -> int | None:
+        known_operation(flags.operation)
+        flags.explain = True
+        return run([flags.operation], flags)
+
     explain = command(
         name,
         "Measure an operation and show why its algorithm was chosen: the library's predictions.",
         ExplainFlags,
-        _explain,
+        explained,
     )
     explain.epilog = operations_in_help()
     return explain
-
-
-def _explain(flags: ExplainFlags) -> None:
-    known_operation(flags.operation)
-    flags.explain = True
-    _measure([flags.operation], flags)
-
-
-def _measure(operations: list[str], flags: Flags, pieces: str = "") -> None:
-    from cclmark.kinds.collective.request import measure
-
-    sys.exit(measure(operations, flags, pieces))
 
 
 def _chosen(only: str) -> list[str]:

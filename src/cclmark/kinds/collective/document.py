@@ -10,7 +10,6 @@ from cclmark.analysis.limits import link_limit
 from cclmark.document.case_columns import CASES, COLUMNS, EXPORTED_CASES, case_cells
 from cclmark.document.case_fields import case_labels
 from cclmark.document.columns import Cell
-from cclmark.document.definitions import definition_lines, definitions_of
 from cclmark.document.exporter import Exporter
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, listed
@@ -23,7 +22,6 @@ from cclmark.kinds.collective.findings import headline_of_collectives, insights_
 from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.results.item_results import CaseResult
 from cclmark.results.journal import Journal
-from cclmark.results.schema import Header
 
 if TYPE_CHECKING:
     from cclmark.document.page.page import Section
@@ -93,9 +91,6 @@ def measure_case(series: Series, result: CaseResult, run: RunLabels) -> None:
         series.set("cclmark_time_max_seconds", labels, summary.max_s)
 
 
-_SLUG = str.maketrans({" ": "-", ".": "-"})
-
-
 def cells_of_case(run: Run, result: CaseResult) -> Mapping[str, Cell]:
     """Returns the figures of a case, and their shares of the link limit and of references."""
     cells = dict(zip(COLUMNS, case_cells(result, run.journal.header), strict=True))
@@ -130,17 +125,6 @@ def title_of_cases(runs: Sequence[Run]) -> str:
     operations = list(dict.fromkeys(result.case.operation for result in results))
     more = f" and {len(operations) - 3} more" if len(operations) > 3 else ""
     return ", ".join(operations[:3]) + more
-
-
-def _mixed(headers: Iterable[Header]) -> list[str]:
-    """Returns the definitions of the curves' times if there are several."""
-    definitions = definitions_of(headers)
-    if len(definitions) < 2:
-        return []
-    return [
-        "The curves have different definitions of a time: compare only curves of one definition.",
-        *(f"{line}." for line in definition_lines(definitions)),
-    ]
 
 
 PAGE_COLUMNS = (*COLUMNS[:3], "pair", *COLUMNS[3:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ from cclmark.options.flags import (
     OPERATION,
     PLACEMENT_HELP,
     Flags,
+    Run,
     argument,
     changed,
     command,
@@ -108,19 +108,13 @@ class ExperimentFlags(Flags):
     )
 
 
-def experiment_command(name: str) -> click.Command:
+def experiment_command(name: str, run: Run) -> click.Command:
     """Returns the command."""
     experiment = command(
         name,
         "Compare settings of a library with its default, round by round: speed-ups with intervals.",
         ExperimentFlags,
-        _measure,
+        run,
     )
     experiment.epilog = operations_in_help()
     return experiment
-
-
-def _measure(flags: ExperimentFlags) -> None:
-    from cclmark.kinds.experiment.request import measure_experiment
-
-    sys.exit(measure_experiment(flags))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
 import click
 
-from cclmark.options.flags import AUTO_PLACEMENT, PLACEMENT_HELP, Flags, argument, changed, command
+from cclmark.options.flags import (
+    AUTO_PLACEMENT,
+    PLACEMENT_HELP,
+    Flags,
+    Run,
+    argument,
+    changed,
+    command,
+)
 from cclmark.options.operation_argument import operations_in_help
 
 _SHARED = Flags.__dataclass_fields__
@@ -48,19 +55,13 @@ class MemoryFlags(Flags):
     )
 
 
-def memory_command(name: str) -> click.Command:
+def memory_command(name: str, run: Run) -> click.Command:
     """Returns the command."""
     memory = command(
         name,
         "List the buffers of an operation, and the memory that the library takes in each stage.",
         MemoryFlags,
-        _measure,
+        run,
     )
     memory.epilog = operations_in_help()
     return memory
-
-
-def _measure(flags: MemoryFlags) -> None:
-    from cclmark.kinds.memory.request import read_memory
-
-    sys.exit(read_memory(flags))

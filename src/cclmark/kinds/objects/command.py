@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from cclmark.kinds.check.command import TorchFlags
-from cclmark.options.flags import OPERATION, Flags, changed, command, option
+from cclmark.options.flags import OPERATION, Flags, Run, changed, command, option
 from cclmark.options.numbers import WholeNumber
 
 _SHARED = Flags.__dataclass_fields__
@@ -84,17 +83,11 @@ class ObjectFlags:
     )
 
 
-def objects_command() -> click.Command:
+def objects_command(run: Run) -> click.Command:
     """Returns the command."""
     return command(
         "objects",
         "Time Python objects through a backend, and the same data as tensors.",
         ObjectFlags,
-        _measure_objects,
+        run,
     )
-
-
-def _measure_objects(flags: ObjectFlags) -> None:
-    from cclmark.kinds.objects.request import measure_objects
-
-    sys.exit(measure_objects(flags))

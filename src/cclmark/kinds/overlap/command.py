@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ from cclmark.options.flags import (
     OPERATION,
     PLACEMENT_HELP,
     Flags,
+    Run,
     argument,
     changed,
     command,
@@ -96,19 +96,13 @@ class OverlapFlags(Flags):
     )
 
 
-def overlap_command(name: str) -> click.Command:
+def overlap_command(name: str, run: Run) -> click.Command:
     """Returns the command."""
     overlap = command(
         name,
         "Measure a collective and a matrix product alone and at once: the slow-down of each.",
         OverlapFlags,
-        _measure,
+        run,
     )
     overlap.epilog = operations_in_help()
     return overlap
-
-
-def _measure(flags: OverlapFlags) -> None:
-    from cclmark.kinds.overlap.request import measure_overlap
-
-    sys.exit(measure_overlap(flags))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from cclmark.options.flags import (
     SIZES,
     WHERE,
     Flags,
+    Run,
     changed,
     command,
     option,
@@ -371,25 +371,19 @@ class PcclFlags(TransferFlags):
     format: str = changed(_OF_P2P["format"], "pccl", shown="pccl")
 
 
-def p2p_command(name: str) -> click.Command:
+def p2p_command(name: str, run: Run) -> click.Command:
     """Returns the command."""
     summary = "Bandwidth and latency between every pair of devices."
-    return command(name, summary, TransferFlags, _measure)
+    return command(name, summary, TransferFlags, run)
 
 
-def pccl_command(name: str) -> click.Command:
+def pccl_command(name: str, run: Run) -> click.Command:
     """Returns the command with PCCL's options."""
     pccl = command(
         name,
         "The same with the options, defaults and output of PCCL's tool of this name.",
         PcclFlags,
-        _measure,
+        run,
     )
     pccl.hidden = True
     return pccl
-
-
-def _measure(flags: TransferFlags) -> None:
-    from cclmark.kinds.p2p.request import measure_transfers
-
-    sys.exit(measure_transfers(flags))

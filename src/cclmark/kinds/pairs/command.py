@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ from cclmark.options.flags import (
     OUTPUT,
     PLACEMENT_HELP,
     Flags,
+    Run,
     changed,
     command,
     option,
@@ -85,12 +85,6 @@ class PairFlags(Flags):
     )
 
 
-def pairs_command(name: str) -> click.Command:
+def pairs_command(name: str, run: Run) -> click.Command:
     """Returns the command."""
-    return command(name, "Collectives of every pair of devices, as heat maps.", PairFlags, _measure)
-
-
-def _measure(flags: PairFlags) -> None:
-    from cclmark.kinds.pairs.request import measure_pairs
-
-    sys.exit(measure_pairs(flags))
+    return command(name, "Collectives of every pair of devices, as heat maps.", PairFlags, run)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
 import click
 
 from cclmark.kinds.replay.choices import GAPS
-from cclmark.options.flags import OPERATION, Flags, argument, changed, command, option
+from cclmark.options.flags import OPERATION, Flags, Run, argument, changed, command, option
 from cclmark.options.numbers import WholeNumber
 from cclmark.options.step_options import StepFlags
 from cclmark.plan.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
@@ -89,18 +88,12 @@ class ReplayFlags(StepFlags, ProgramFlags):
     )
 
 
-def replay_command(name: str) -> click.Command:
+def replay_command(name: str, run: Run) -> click.Command:
     """Returns the command."""
     return command(
         name,
         "Repeat the communication of a step of a profiled program, verified, with any library or "
         "setting.",
         ReplayFlags,
-        _replay,
+        run,
     )
-
-
-def _replay(flags: ReplayFlags) -> None:
-    from cclmark.kinds.replay.request import measure_replays
-
-    sys.exit(measure_replays(flags))

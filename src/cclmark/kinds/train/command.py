@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 
 import click
 
 from cclmark.kinds.train.choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
-from cclmark.options.flags import METHOD, OPERATION, Flags, changed, command, option
+from cclmark.options.flags import METHOD, OPERATION, Flags, Run, changed, command, option
 from cclmark.options.numbers import RealNumber, WholeNumber
 from cclmark.options.step_options import StepFlags
 
@@ -161,17 +160,11 @@ class TrainFlags(StepFlags, ModelFlags):
     )
 
 
-def train_command(name: str) -> click.Command:
+def train_command(name: str, run: Run) -> click.Command:
     """Returns the command."""
     return command(
         name,
         "Train a model with torch: tokens/s, MFU, compute, exposed and hidden communication, loss.",
         TrainFlags,
-        _train,
+        run,
     )
-
-
-def _train(flags: TrainFlags) -> None:
-    from cclmark.kinds.train.request import measure_training
-
-    sys.exit(measure_training(flags))

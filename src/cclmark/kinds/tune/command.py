@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -18,6 +17,7 @@ from cclmark.options.flags import (
     OPERATION,
     PLACEMENT_HELP,
     Flags,
+    Run,
     argument,
     changed,
     command,
@@ -114,19 +114,13 @@ class TuneFlags(Flags):
     )
 
 
-def tune_command(name: str) -> click.Command:
+def tune_command(name: str, run: Run) -> click.Command:
     """Returns the command."""
     tune = command(
         name,
         "Search settings of a library that beat its default, prove them, and write their files.",
         TuneFlags,
-        _tune,
+        run,
     )
     tune.epilog = operations_in_help()
     return tune
-
-
-def _tune(flags: TuneFlags) -> None:
-    from cclmark.kinds.tune.request import tune
-
-    sys.exit(tune(flags))
