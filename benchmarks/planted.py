@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.compare.figures import Side, bands, compare
+from cclmark.comparison.figures import Side, bands, compare
 from cclmark.kinds.registry import read_journal
 from cclmark.results.item_results import CaseResult
 from cclmark.results.journal import Journal

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median, stdev
 
 from cclmark.analysis.run_noise import run_noise
-from cclmark.compare.figures import Side, compare
+from cclmark.comparison.figures import Side, compare
 from cclmark.kinds.registry import read_journal
 from cclmark.plan.cases import Case
 from cclmark.results.journal import Journal

@@ -1,3 +1,26 @@
-"""Measure, verify and explain the communication between accelerators."""
+"""Measure, verify and explain the communication between accelerators.
+
+The Python API: ``measure``, ``open``, ``compare``, ``measure_options``, ``Run`` and
+``RunComparison``, see cclmark.api.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cclmark.api import Run, RunComparison, compare, measure, measure_options, open
 
 __version__ = "0.1.0"
+__all__ = ["Run", "RunComparison", "__version__", "compare", "measure", "measure_options", "open"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the API when one of its names is first used: the command line does without."""
+    if name in __all__:
+        from cclmark import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from browsing import require_accessible
-from cclmark.compare.comparison_page import comparison_page
-from cclmark.compare.figures import Side, compare
-from cclmark.compare.words import Comparison
+from cclmark.comparison.comparison_page import comparison_page
+from cclmark.comparison.figures import Side, compare
+from cclmark.comparison.words import Comparison
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
 from cclmark.document.naming import Run
 from cclmark.document.page.page import PageTable, Rows, Section, render

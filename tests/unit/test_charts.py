@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from cclmark.compare.comparison_page import ratio_charts
-from cclmark.compare.figures import Side, compare
-from cclmark.compare.words import Comparison
+from cclmark.comparison.comparison_page import ratio_charts
+from cclmark.comparison.figures import Side, compare
+from cclmark.comparison.words import Comparison
 from cclmark.document.chart_model import Boxes, Chart, ChartCurve, Heat, Lines, key_of
 from cclmark.document.naming import Run, group_titles, groups_of
 from cclmark.document.reference_notes import ReferenceNotes

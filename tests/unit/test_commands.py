@@ -122,7 +122,12 @@ def test_a_rank_starts_without_what_only_commands_need():
 def test_a_measuring_command_starts_without_what_only_other_commands_need():
     unwanted = (
         *("importlib.resources", "rich", "jinja2", "sqlalchemy", "plotly", "pynvml", "matplotlib"),
-        *("cclmark._engine", "cclmark.history", "cclmark.compare.figures", "cclmark.report.page"),
+        *(
+            "cclmark._engine",
+            "cclmark.history",
+            "cclmark.comparison.figures",
+            "cclmark.report.page",
+        ),
         *("cclmark.kinds.collective.markdown", "cclmark.kinds.collective.soak"),
         *("cclmark.cli.rerun.rerunning", "cclmark.references.reference_store"),
     )

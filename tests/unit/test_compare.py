@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from cclmark.analysis.ratio import ratio_estimate
 from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, class_of, run_noise
 from cclmark.analysis.statistics import median_half_width, student_975
-from cclmark.compare.figures import Side, bands, compare, joint_estimate
-from cclmark.compare.gate import judge
-from cclmark.compare.words import (
+from cclmark.comparison.figures import Side, bands, compare, joint_estimate
+from cclmark.comparison.gate import judge
+from cclmark.comparison.words import (
     Comparison,
     comparison_json,
     comparison_lines,

@@ -12,7 +12,7 @@ import pytest
 
 from cclmark.analysis.ratio import LEAST_RUNS, MOST_RUNS, RatioEstimate
 from cclmark.analysis.run_noise import LAUNCH_SHARE, SHARE_OF_DEVICE_TIMES, SHARED_PART, RunNoise
-from cclmark.compare.figures import (
+from cclmark.comparison.figures import (
     Band,
     Compared,
     ComparedTimes,
@@ -22,8 +22,8 @@ from cclmark.compare.figures import (
     joint_estimate,
     launch_cost,
 )
-from cclmark.compare.gate import FALSE_SHARE, judge
-from cclmark.compare.words import (
+from cclmark.comparison.gate import FALSE_SHARE, judge
+from cclmark.comparison.words import (
     Comparison,
     comparison_json,
     comparison_lines,

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cclmark.compare.comparison_page import comparison_page
-from cclmark.compare.figures import Side, compare
-from cclmark.compare.words import Comparison
+from cclmark.comparison.comparison_page import comparison_page
+from cclmark.comparison.figures import Side, compare
+from cclmark.comparison.words import Comparison
 from cclmark.document.naming import Run
 from cclmark.document.page import page as page_module
 from cclmark.document.page.encode import for_script, shortened

@@ -4,7 +4,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.cli.rerun.rerunning import repeat_lines
-from cclmark.compare.figures import Side, compare
+from cclmark.comparison.figures import Side, compare
 from cclmark.kinds.registry import read_journal
 
 RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "runs"

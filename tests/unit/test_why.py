@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.compare.figures import Side, compare
-from cclmark.compare.words import (
+from cclmark.comparison.figures import Side, compare
+from cclmark.comparison.words import (
     Comparison,
     comparison_json,
     comparison_lines,

@@ -11,9 +11,9 @@ from pathlib import PurePath
 
 from cclmark.analysis.change import Change
 from cclmark.analysis.run_noise import OwnNoiseOf
-from cclmark.compare.comparison_page import comparison_page
-from cclmark.compare.figures import Side
-from cclmark.compare.words import comparison_of, require_figures
+from cclmark.comparison.comparison_page import comparison_page
+from cclmark.comparison.figures import Side
+from cclmark.comparison.words import comparison_of, require_figures
 from cclmark.document.naming import Run
 from cclmark.document.page.page import Page, PageFacts, Section
 from cclmark.document.reference_notes import ReferenceNotes

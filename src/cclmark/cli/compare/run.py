@@ -8,9 +8,9 @@ from pathlib import Path
 
 from cclmark.analysis.ratio import MOST_RUNS
 from cclmark.analysis.run_noise import OwnNoiseOf
-from cclmark.compare.figures import MARGIN, Side
-from cclmark.compare.gate import GateOutcome, judge
-from cclmark.compare.words import (
+from cclmark.comparison.figures import MARGIN, Side
+from cclmark.comparison.gate import GateOutcome, judge
+from cclmark.comparison.words import (
     Comparison,
     comparison_json,
     comparison_lines,
@@ -256,7 +256,7 @@ def _printed(comparisons: Sequence[Comparison], format: str, *, colours: bool) -
     if format == "json":
         return comparison_json(comparisons)
     if format == "html":
-        from cclmark.compare.comparison_page import comparison_page
+        from cclmark.comparison.comparison_page import comparison_page
         from cclmark.document.page.page import render
 
         return render(comparison_page(comparisons))

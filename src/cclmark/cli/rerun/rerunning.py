@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from cclmark.analysis.statistics import median
-from cclmark.compare.figures import MARGIN, Compared, Side, compare
+from cclmark.comparison.figures import MARGIN, Compared, Side, compare
 from cclmark.document.text import counted
 from cclmark.errors import EXIT_DIED, MissingError, UsageError
 from cclmark.history.run_rows import devices_of

@@ -17,24 +17,46 @@ _GROUP = 65536  # rows held in memory as cells at a time
 
 def parquet(table: FlatTable) -> bytes:
     """Returns the content of the file. Raises MissingError if pyarrow is not installed."""
+    pa = _pyarrow()
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO()
+    with pq.ParquetWriter(file, _schema(pa, table)) as writer:
+        for part in _parts(pa, table):
+            writer.write_table(part)
+    return file.getvalue()
+
+
+def arrow_table(table: FlatTable) -> Any:
+    """Returns the table of pyarrow. Raises MissingError if pyarrow is not installed."""
+    pa = _pyarrow()
+    parts = [*_parts(pa, table)]
+    return pa.concat_tables(parts) if parts else _schema(pa, table).empty_table()
+
+
+def _pyarrow() -> Any:
     try:
         import pyarrow as pa
-        import pyarrow.parquet as pq
     except ImportError:
         raise MissingError(
             "Parquet needs pyarrow: pip install 'cclmark[parquet]', or pip install pyarrow"
         ) from None
+    return pa
+
+
+def _schema(pa: Any, table: FlatTable) -> Any:
     types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-    schema = pa.schema([pa.field(one.name, types[one.kind]) for one in table.columns])
-    file = io.BytesIO()
-    with pq.ParquetWriter(file, schema) as writer:
-        for rows in _groups(table.rows):
-            arrays = [
-                pa.array([_value(row[place], column) for row in rows], schema.field(place).type)
-                for place, column in enumerate(table.columns)
-            ]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-    return file.getvalue()
+    return pa.schema([pa.field(one.name, types[one.kind]) for one in table.columns])
+
+
+def _parts(pa: Any, table: FlatTable) -> Iterator[Any]:
+    schema = _schema(pa, table)
+    for rows in _groups(table.rows):
+        arrays = [
+            pa.array([_value(row[place], column) for row in rows], schema.field(place).type)
+            for place, column in enumerate(table.columns)
+        ]
+        yield pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _groups(rows: Iterator[Row]) -> Iterator[Sequence[Row]]:

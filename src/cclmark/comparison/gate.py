@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import compress
 
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
-from cclmark.compare.figures import Band, Compared
+from cclmark.comparison.figures import Band, Compared
 
 FALSE_SHARE = 0.05  # at most so many comparisons without any difference fail
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark import __version__
-from cclmark.compare.figures import Compared, Side
-from cclmark.compare.words import (
+from cclmark.comparison.figures import Compared, Side
+from cclmark.comparison.words import (
     Comparison,
     launches_in_words,
     margin_in_words,

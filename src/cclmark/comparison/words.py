@@ -13,7 +13,7 @@ import msgspec
 
 from cclmark.analysis.ratio import RatioVerdict
 from cclmark.analysis.run_noise import noise_in_words
-from cclmark.compare.figures import (
+from cclmark.comparison.figures import (
     MARGIN,
     Band,
     Compared,

@@ -1,0 +1,151 @@
+"""The Python API: runs as values, and the examples of its page."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cclmark
+from cclmark.errors import MissingError, UsageError
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
+SMALL = {"sizes": "64:512:8", "devices": "host:2", "max_time_s": 0.05}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    place = tmp_path_factory.mktemp("api") / "run.jsonl"
+    return cclmark.measure("all_reduce", journal=place, **SMALL)
+
+
+def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(blocks) == 4
+    printed = io.StringIO()
+    for block in blocks:
+        with contextlib.redirect_stdout(printed):
+            exec(block, names)
+    assert "cases of all_reduce on 2 ×" in printed.getvalue()
+    assert "| 1 KiB" in printed.getvalue()
+
+
+def test_the_page_names_every_member():
+    page = PAGE.read_text()
+    members = [name for name in vars(cclmark.Run) if not name.startswith("_")]
+    fields = [*cclmark.Run.__dataclass_fields__]
+    missing = [name for name in (*members, *fields, *cclmark.__all__) if name not in page]
+    assert missing == ["name", "RunComparison", "__version__"]
+
+
+def test_a_run_has_its_rows_and_its_verdict(run):
+    assert [row.case.size_bytes for row in run.rows] == [64, 64, 512, 512]
+    assert all(row.summary.time_s > 0 for row in run.rows)
+    assert (run.kind, run.partial) == ("collective", False)
+    first, *rest = repr(run).splitlines()
+    assert first.startswith("4 cases of all_reduce on 2 ×")
+    assert any("none was wrong" in line for line in rest)
+    assert run.findings[0].kind == "good"
+
+
+def test_wrong_data_is_the_first_finding():
+    found = cclmark.measure("all_reduce", inject=["corrupt:rank=1,index=3"], **SMALL)
+    assert found.findings[0].kind == "bad"
+    assert "wrong" in repr(found).splitlines()[1] + repr(found).splitlines()[2]
+    assert any(row.status == "wrong" for row in found.rows)
+
+
+def test_nothing_is_printed(capfd, run):
+    cclmark.measure("all_gather", **SMALL)
+    repr(run)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_journal_is_that_of_the_command_line(run, cclmark):
+    shown = cclmark("export", str(run.path), "--format", "csv").stdout
+    assert shown.count("\n") == 5
+
+
+def test_frames_have_the_columns_of_the_export(run):
+    table = run.to_arrow()
+    assert table.num_rows == 4
+    assert {"operation", "size_bytes", "time_us"} <= set(table.column_names)
+    assert run.to_arrow("samples").num_rows > 4
+
+
+def test_a_notebook_shows_the_verdict_and_the_table(run):
+    shown = run._repr_html_()
+    assert shown.startswith("<p><b>4 cases of all_reduce")
+    assert "<pre>" in shown
+    assert "512 B" in shown
+    assert "<script" not in shown
+
+
+def test_texts_are_those_of_the_formats(run):
+    assert "nccl-tests" in run.formats
+    assert run.text("csv").count("\n") == 5
+    with pytest.raises(UsageError, match="no format 'pccl': choose from table"):
+        run.text("pccl")
+
+
+def test_runs_are_compared(run):
+    again = cclmark.open(run.path)
+    found = run.compare(again)
+    assert {one.ratio for one in found.rows} == {1.0}
+    assert "run against run" not in repr(found)  # each side has its name
+    assert "all_reduce against run" in repr(found)
+    with pytest.raises(UsageError, match="at least one run"):
+        cclmark.compare([], run)
+
+
+def test_an_interrupted_journal_is_partial(run, tmp_path):
+    lines = Path(run.path).read_bytes().splitlines(keepends=True)
+    (tmp_path / "cut.jsonl").write_bytes(b"".join(lines[:3]))
+    cut = cclmark.open(tmp_path / "cut.jsonl")
+    assert cut.partial
+    assert len(cut.rows) == 2
+    assert any(one.kind != "good" for one in cut.findings)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"sizes": "8:1K:2:3"}, UsageError, "write SIZE, BEGIN:END or BEGIN:END:FACTOR"),
+        ({"sizes": "8:1K:x"}, UsageError, "the factor is a number, not x"),
+        ({"colour": "red"}, UsageError, "measure has no option colour: choose from ccl_path"),
+        ({"devices": "cuda:0"}, MissingError, "libcuda"),
+        ({"ccl": "nonsense", "devices": "host:2"}, UsageError, "unknown library 'nonsense'"),
+    ],
+)
+def test_wrong_requests_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        cclmark.measure("all_reduce", **arguments)
+
+
+def test_unknown_operations_are_refused():
+    with pytest.raises(UsageError, match="unknown operation 'all_reduse'"):
+        cclmark.measure("all_reduse", devices="host:2")
+
+
+def test_under_a_launcher_it_says_what_to_do(monkeypatch):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "1")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    with pytest.raises(UsageError, match="started by a launcher"):
+        cclmark.measure("all_reduce")
+
+
+def test_importing_it_imports_nothing_else():
+    code = "import sys, cclmark; print([n for n in sys.modules if n.startswith('cclmark.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    assert {"measure", "open", "compare"} <= set(dir(cclmark))
