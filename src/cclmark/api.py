@@ -255,8 +255,8 @@ def measure(
     from cclmark.options.case_request import request_of
     from cclmark.options.chosen_devices import devices_text
     from cclmark.options.option_values import check_limits
-    from cclmark.session.joining import devices_here
-    from cclmark.session.recorder import measure_part
+    from cclmark.recording.joining import devices_here
+    from cclmark.recording.recorder import measure_part
 
     unknown = sorted(set(options) - set(measure_options()))
     if unknown:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.session import atomic
+from cclmark.recording import atomic
 from commands import wait_until
 from patience import scaled
 

@@ -20,7 +20,7 @@ from cclmark.options.case_request import request_of
 from cclmark.kinds.tune.command import TuneFlags
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
-from cclmark.session.joining import joined
+from cclmark.recording.joining import joined
 from cclmark.kinds.tune.sm_cost import measure_sm_cost
 from cclmark.kinds.tune.sm_cost import sm_cost_lines
 from cclmark.results.schema import Explanation

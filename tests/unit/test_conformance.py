@@ -12,8 +12,8 @@ import pytest
 from cclmark.document.exporters import formats_of
 from cclmark.document.naming import Run
 from cclmark.document.page.page import render
-from cclmark.importing.cleaned_text import Text
 from cclmark.importing.cclmark_json import read_cclmark_json
+from cclmark.importing.cleaned_text import Text
 from cclmark.kinds.registry import KINDS, parse_journal, report_kind
 from cclmark.report.journal_text import replayed
 from cclmark.report.overview import headline, insights, measured_words
@@ -69,9 +69,7 @@ def died(lines):
     end = {"type": "footer", "ended_at": lines[0]["started_at"], "exit_code": 4}
     kept = {"type", "index", "status", "reason"}
     result = KINDS[journal_of(lines).kind].result
-    required = [
-        one.encode_name for one in msgspec.structs.fields(result) if one.required
-    ]
+    required = [one.encode_name for one in msgspec.structs.fields(result) if one.required]
     failed = [
         {name: line[name] for name in {*kept, *required} if name in line}
         | {"status": "died", "reason": "rank 1 died"}

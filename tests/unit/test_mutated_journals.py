@@ -18,7 +18,7 @@ from cclmark.document.exporters import formats_of
 from cclmark.errors import CclmarkError, UsageError
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.kinds.replay.program_step import ranks_of, step_of
-from cclmark.session.resuming import Repetition
+from cclmark.recording.resuming import Repetition
 
 # Written by runs on two ranks of the host or with the fakes, or, for kinds that need torch, from
 # results as such runs have them; shortened.

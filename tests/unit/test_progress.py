@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from cclmark.plan.cases import Case
+from cclmark.recording.recorder import Progress, StatusLine
 from cclmark.rendezvous.messages import RankStatus
-from cclmark.session.recorder import Progress, StatusLine
 
 CASES = [Case("all_reduce", "shm", 2, "float32", 1024, 256, placed) for placed in (False, True)]
 OUTSIDE = RankStatus(0, 1, "communicator creation", -1, 0, 0.0, False, None, False)
@@ -64,7 +64,7 @@ def test_neither_escapes_nor_markup_reach_the_terminal(monkeypatch):
     stream = FakeTerminal()
     case = msgspec.structs.replace(CASES[0], operation="\x1b]0;x\x07[red]all[/red]")
     monkeypatch.setattr("sys.stdout", stream)
-    monkeypatch.setattr("cclmark.session.recorder._PATIENCE_S", 0.0)
+    monkeypatch.setattr("cclmark.recording.recorder._PATIENCE_S", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
     line = Progress([case], 1, time.monotonic(), stream)

@@ -23,7 +23,7 @@ from cclmark.errors import (
     UsageError,
 )
 from cclmark.options.printed_help import SaysHelp
-from cclmark.session.standard_output import say
+from cclmark.recording.standard_output import say
 from cclmark.signals import interrupt, note, on_ending_signals
 from cclmark.streams import prepare_streams
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cclmark.session.standard_output import say
+from cclmark.recording.standard_output import say
 
 
 class SaysHelp(click.Command):

@@ -25,11 +25,11 @@ from cclmark.history.store import noise_of_machines
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.options.numbers import percent_of
 from cclmark.printable import plain
+from cclmark.recording.atomic import refuse_to_lose
+from cclmark.recording.output import Output, print_out
 from cclmark.results.journal import Journal
 from cclmark.results.resume import differing_settings
 from cclmark.results.surroundings import differing_memory
-from cclmark.session.atomic import refuse_to_lose
-from cclmark.session.output import Output, print_out
 
 _MANY_RUNS = 20  # more than a user will start: another timing needs fewer
 

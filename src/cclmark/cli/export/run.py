@@ -11,10 +11,10 @@ from cclmark.errors import EXIT_OK, UsageError
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
+from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.report.exports.exports import EXPORTS, TABULAR
 from cclmark.report.journal_text import unshown
 from cclmark.results.journal import Journal
-from cclmark.session.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 
 
 def export_journals(journals: Sequence[Path], format: str, table: str, output: Path | None) -> int:

@@ -33,9 +33,9 @@ from cclmark.history.trend import Trend
 from cclmark.options.numbers import percent_of
 from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
+from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
+from cclmark.recording.output import Output, print_out
 from cclmark.report.journal_text import replayed, unshown
-from cclmark.session.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
-from cclmark.session.output import Output, print_out
 
 # The filters by names: the field that each selects, and whether the name must be complete.
 _NAMES = {

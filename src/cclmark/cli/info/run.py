@@ -12,9 +12,9 @@ from cclmark.options.option_values import leave_it_to_the_first
 from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
+from cclmark.recording.joining import libraries_on_standard_error
+from cclmark.recording.standard_output import say
 from cclmark.results.schema import CclReport, DeviceDescription, LibraryDescription, Link, Machine
-from cclmark.session.joining import libraries_on_standard_error
-from cclmark.session.standard_output import say
 
 
 def inventory_text(

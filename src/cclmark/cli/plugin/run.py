@@ -14,7 +14,7 @@ from cclmark.explain.operation import Operation, dtype_of
 from cclmark.explain.plugin_log import plugin_path
 from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.plan.sizes import format_size
-from cclmark.session.standard_output import say
+from cclmark.recording.standard_output import say
 
 _HEADS = ("calls", "operation", "type", "count", "size", "kernel", "protocol", "channels")
 

@@ -37,6 +37,9 @@ from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.sizes import parse_size
 from cclmark.plan.thresholds import meant
 from cclmark.printable import plain
+from cclmark.recording.atomic import refuse_to_lose
+from cclmark.recording.output import print_out
+from cclmark.recording.standard_output import say
 from cclmark.references.matching import kinds_of, multicast_of
 from cclmark.references.reference import SUBJECTS, Reference
 from cclmark.references.reference_checks import below, check_results
@@ -50,9 +53,6 @@ from cclmark.references.reference_store import (
 from cclmark.references.reference_writing import references_text, weaknesses
 from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.journal import Journal
-from cclmark.session.atomic import refuse_to_lose
-from cclmark.session.output import print_out
-from cclmark.session.standard_output import say
 
 
 def check_journal(

@@ -16,8 +16,8 @@ from cclmark.errors import EXIT_OK, UsageError
 from cclmark.kinds.registry import read_journal
 from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
+from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
 from cclmark.report.page.run_page import chart_sections, page_of
-from cclmark.session.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
 
 
 def report_journals(

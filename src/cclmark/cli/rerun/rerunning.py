@@ -29,12 +29,12 @@ from cclmark.plan.binding import NONE, NUMA, RANKS, mode_of
 from cclmark.plan.cases import Case, rows_pattern
 from cclmark.plan.transfers import Transfer
 from cclmark.printable import plain
+from cclmark.recording.atomic import refuse_to_lose
+from cclmark.recording.joining import devices_here
+from cclmark.recording.resuming import Repetition
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import Header
 from cclmark.results.secrets import HIDDEN
-from cclmark.session.atomic import refuse_to_lose
-from cclmark.session.joining import devices_here
-from cclmark.session.resuming import Repetition
 
 _MOST_LINES = 40  # of more cases, only those that differ are shown
 

@@ -22,8 +22,8 @@ from cclmark.history.history_model import RunFilter
 from cclmark.history.store import History
 from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
+from cclmark.recording.standard_output import say
 from cclmark.references.reference import Reference
-from cclmark.session.standard_output import say
 from cclmark.signals import on_ending_signals
 
 if TYPE_CHECKING:

@@ -30,11 +30,11 @@ from cclmark.plan.libraries import (
 from cclmark.plan.library_settings import allowed_values
 from cclmark.plan.setting_fields import LibrarySetting
 from cclmark.printable import plain
+from cclmark.recording.joining import libraries_on_standard_error
+from cclmark.recording.output import print_out
 from cclmark.results.setting_values import DEFAULT, SettingValue
 from cclmark.run.effective_settings import effective_values, find_library, read_mpi
 from cclmark.run.probe import count_devices
-from cclmark.session.joining import libraries_on_standard_error
-from cclmark.session.output import print_out
 
 _HEAD = ("setting", "value", "from", "takes effect", "costs", "set by")
 _SCOPES = {

@@ -42,13 +42,13 @@ from cclmark.plan.runtimes import RUNTIMES
 from cclmark.plan.sizes import format_size, sweep
 from cclmark.plan.thresholds import SizeRange, meant
 from cclmark.printable import printable
+from cclmark.recording.atomic import refuse_to_lose
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import StatusLine
+from cclmark.recording.run_files import new_path
+from cclmark.recording.standard_output import say
 from cclmark.results.journal import Journal
 from cclmark.run.probe import count_devices
-from cclmark.session.atomic import refuse_to_lose
-from cclmark.session.output import Output
-from cclmark.session.recorder import StatusLine
-from cclmark.session.run_files import new_path
-from cclmark.session.standard_output import say
 from cclmark.shipped_files import shipped_toml_files
 from cclmark.suites.checks import CommandRun, CommandVerdict, SuiteVerdict, judge, suite_exit_code
 from cclmark.suites.suite import (

@@ -34,14 +34,14 @@ from cclmark.plan.items import P2P
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.printable import plain
+from cclmark.recording.joining import first_of, joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import Recorder, recording
+from cclmark.recording.run_files import new_file, new_journal
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.item_results import CaseResult, Result, TransferResult
 from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths, Trace, TracedStage
 from cclmark.run import locate
-from cclmark.session.joining import first_of, joined
-from cclmark.session.output import Output
-from cclmark.session.recorder import Recorder, recording
-from cclmark.session.run_files import new_file, new_journal
 from cclmark.trace.case_steps import steps_of
 from cclmark.trace.copy_timeline import assemble_copies
 from cclmark.trace.files import write_chrome, write_perfetto

@@ -19,10 +19,10 @@ from cclmark.options.option_values import check_limits
 from cclmark.options.torch_devices import check_backend_name, checked_backend, wanted_devices
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
 from cclmark.results.schema import Settings
-from cclmark.session.joining import joined
-from cclmark.session.output import Output
-from cclmark.session.recorder import record
 
 _USUAL_RANKS = 4
 

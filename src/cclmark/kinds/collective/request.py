@@ -32,10 +32,10 @@ from cclmark.plan.libraries import (
     owners_of,
     torch_backend_of,
 )
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
 from cclmark.results.item_results import CaseResult
-from cclmark.session.joining import joined
-from cclmark.session.output import Output
-from cclmark.session.recorder import record
 
 _SHM = "shm"  # of the ranks of one host
 _UNDER_MPI = (

@@ -52,10 +52,10 @@ from cclmark.plan.libraries import MPI, all_libraries, in_place_only
 from cclmark.plan.library_settings import foreign_setting
 from cclmark.plan.sizes import parse_size
 from cclmark.plan.variants import CONTROL, DEFAULT, LIBRARY, OPTION, Assignment, Variant, parse_vary
-from cclmark.session.joining import joined
-from cclmark.session.output import Output
-from cclmark.session.recorder import record, recording
-from cclmark.session.run_files import new_journal
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record, recording
+from cclmark.recording.run_files import new_journal
 
 _REQUEST = re.compile(
     r"((?:config\.)?[A-Za-z_][A-Za-z0-9_]*)=([^:]+):([^:]+)(?::(?:[x×]([0-9]{1,9})|([^:]+)))?",

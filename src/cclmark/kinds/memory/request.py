@@ -17,9 +17,9 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.options.case_request import request_of, stem_of
 from cclmark.options.chosen_devices import device_count, devices_text
 from cclmark.options.operation_argument import known_operation
-from cclmark.session.joining import joined
-from cclmark.session.output import Output
-from cclmark.session.recorder import record
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
 
 
 def read_memory(flags: MemoryFlags) -> int:

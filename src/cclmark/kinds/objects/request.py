@@ -21,10 +21,10 @@ from cclmark.options.torch_devices import check_backend_name, checked_backend, w
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.sizes import format_size, sweep
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
 from cclmark.results.schema import Settings
-from cclmark.session.joining import joined
-from cclmark.session.output import Output
-from cclmark.session.recorder import record
 
 _MOST_USUAL_RANKS = 4  # of the host
 

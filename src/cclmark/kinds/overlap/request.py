@@ -25,9 +25,9 @@ from cclmark.options.varied import check_settings, checked_variants
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
 from cclmark.plan.variants import DEFAULT, Variant, parse_vary
-from cclmark.session.joining import joined
-from cclmark.session.output import Output
-from cclmark.session.recorder import record
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
 
 # By runtime; the other ones are accelerators.
 _ROWS, _USUAL_ROWS = {"host": 256}, 8192

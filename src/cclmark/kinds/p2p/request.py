@@ -45,12 +45,12 @@ from cclmark.plan.transfers import (
     TransferPlan,
     random_sizes,
 )
+from cclmark.recording.joining import first_of, joined, pick_devices
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
 from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Settings
 from cclmark.run import locate
-from cclmark.session.joining import first_of, joined, pick_devices
-from cclmark.session.output import Output
-from cclmark.session.recorder import record
 
 _DEFAULT_SIZE = {"host": "16M"}
 _DEFAULT_SIZE_OF_ACCELERATORS = "512M"

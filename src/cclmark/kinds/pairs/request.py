@@ -26,11 +26,11 @@ from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import MPI
 from cclmark.plan.operations import OPERATIONS, PAIR_OPERATIONS
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
 from cclmark.results.item_results import CaseResult
 from cclmark.run import locate
-from cclmark.session.joining import joined
-from cclmark.session.output import Output
-from cclmark.session.recorder import record
 
 USUAL_FACTOR = 4.0  # sizes of a sweep: it is measured for every pair
 

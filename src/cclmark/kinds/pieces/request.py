@@ -18,7 +18,7 @@ from cclmark.launch.request import Request
 from cclmark.options.flags import Flags
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
-from cclmark.session.output import Output
+from cclmark.recording.output import Output
 
 _TIMINGS = ("auto", "throughput", "blocking")
 

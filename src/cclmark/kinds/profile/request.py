@@ -15,8 +15,8 @@ from cclmark.errors import UsageError
 from cclmark.kinds.profile.document import ProfileTable
 from cclmark.kinds.profile.kind import KIND
 from cclmark.kinds.profile.profiling import ProfileRequest, profile
-from cclmark.session.output import Output
-from cclmark.session.run_files import new_journal
+from cclmark.recording.output import Output
+from cclmark.recording.run_files import new_journal
 
 
 def profile_program(

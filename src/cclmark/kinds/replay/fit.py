@@ -17,7 +17,7 @@ from cclmark.kinds.replay.result import ReplayResult
 from cclmark.launch.request import Outcome, Request
 from cclmark.plan.computations import Compute
 from cclmark.plan.work_beside import MATMUL, TRIAD
-from cclmark.session.recorder import measure_part
+from cclmark.recording.recorder import measure_part
 
 # All candidates are measured in turn, several times: what drifts affects all alike.
 _PASSES = 3

@@ -49,11 +49,11 @@ from cclmark.plan.libraries import (
 )
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import FIT, NO_COMPUTE, OF_PROFILE
+from cclmark.recording.joining import devices_here, joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import measure_part, record, unused
+from cclmark.recording.run_files import new_journal
 from cclmark.run import locate
-from cclmark.session.joining import devices_here, joined
-from cclmark.session.output import Output
-from cclmark.session.recorder import measure_part, record, unused
-from cclmark.session.run_files import new_journal
 
 
 def check_fit(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator) -> None:

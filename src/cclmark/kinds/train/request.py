@@ -26,10 +26,10 @@ from cclmark.options.step_runs import faults_of, rounds_of, step_settings, step_
 from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime
 from cclmark.plan.models import Model, find_model
 from cclmark.plan.variants import DEFAULT, PROCESS, Assignment, Variant
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import record
 from cclmark.run import locate
-from cclmark.session.joining import joined
-from cclmark.session.output import Output
-from cclmark.session.recorder import record
 
 _USUAL_HOST_RANKS = 2
 _USUAL_BACKENDS = {"cuda": "torch:nccl", "host": "torch:gloo"}

@@ -63,10 +63,10 @@ from cclmark.plan.library_settings import (
 from cclmark.plan.operations import count_for_size, size_for_count
 from cclmark.plan.sizes import parse_duration
 from cclmark.plan.variants import DEFAULT
-from cclmark.session.joining import joined
-from cclmark.session.output import Output
-from cclmark.session.recorder import recording
-from cclmark.session.run_files import new_journal
+from cclmark.recording.joining import joined
+from cclmark.recording.output import Output
+from cclmark.recording.recorder import recording
+from cclmark.recording.run_files import new_journal
 
 _UNKNOWN_VERSION = ""
 

@@ -22,8 +22,8 @@ from cclmark.plan.computations import Compute
 from cclmark.plan.variants import DEFAULT, PROCESS, Assignment, Variant
 from cclmark.plan.work_beside import MATMUL
 from cclmark.printable import plain
+from cclmark.recording.recorder import measure_part, unused
 from cclmark.results.schema import Explanation
-from cclmark.session.recorder import measure_part, unused
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from cclmark.kinds.tune.tune_result import OperationResult
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import CONTROL, DEFAULT, Assignment, Variant
+from cclmark.recording.atomic import write_whole
 from cclmark.results.schema import Explanation
-from cclmark.session.atomic import write_whole
 
 _MOST_PROOFS = 4  # of what is left of the rules
 

@@ -33,6 +33,10 @@ from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.plan.items import Item
 from cclmark.plan.outline import outline_of
 from cclmark.printable import plain, plain_lines, printable
+from cclmark.recording.atomic import refuse_to_lose
+from cclmark.recording.output import Output
+from cclmark.recording.resuming import InPlan, Repetition, Resumed
+from cclmark.recording.run_files import new_journal
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.results.item_results import Result
 from cclmark.results.journal import JournalWriter
@@ -48,10 +52,6 @@ from cclmark.results.schema import (
     Trace,
 )
 from cclmark.results.surroundings import surroundings_changed
-from cclmark.session.atomic import refuse_to_lose
-from cclmark.session.output import Output
-from cclmark.session.resuming import InPlan, Repetition, Resumed
-from cclmark.session.run_files import new_journal
 from cclmark.signals import deferred
 
 _ERASE = "\r\x1b[K"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from cclmark.errors import OutputError, UsageError
-from cclmark.session.atomic import (
+from cclmark.recording.atomic import (
     STANDARD_OUTPUT,
     fault_of,
     is_special,
@@ -18,7 +18,7 @@ from cclmark.session.atomic import (
     tell_written,
     write_whole,
 )
-from cclmark.session.standard_output import StandardOutput
+from cclmark.recording.standard_output import StandardOutput
 from cclmark.streams import patient_text
 
 
