@@ -1,16 +1,35 @@
 """Measure, verify and explain the communication between accelerators.
 
-The Python API: ``measure``, ``open``, ``compare``, ``measure_options``, ``Run`` and
-``RunComparison``, see cclmark.api.
+The Python API: ``measure``, ``open``, ``compare``, ``session``, ``measure_options`` and
+the types of what they return, see cclmark.api.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cclmark.api import Run, RunComparison, compare, measure, measure_options, open
+    from cclmark.api import (
+        Run,
+        RunComparison,
+        Session,
+        compare,
+        measure,
+        measure_options,
+        open,
+        session,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["Run", "RunComparison", "__version__", "compare", "measure", "measure_options", "open"]
+__all__ = [
+    "Run",
+    "RunComparison",
+    "Session",
+    "__version__",
+    "compare",
+    "measure",
+    "measure_options",
+    "open",
+    "session",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from html import escape
@@ -30,8 +31,9 @@ from cclmark.document.insight_words import Insight
 from cclmark.document.naming import Run as NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
-from cclmark.errors import CclmarkError, MissingError, RankError, UsageError
-from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.errors import CclmarkError, Followed, MissingError, RankError, UsageError
+from cclmark.kinds.registry import KINDS, parse_journal, read_journal
+from cclmark.launch.placement import STEP_VARIABLE, find_placement
 from cclmark.plan.operations import COLLECTIVES
 from cclmark.report.journal_text import replayed
 from cclmark.report.overview import headline, insights, measured_words
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+    from cclmark.launch.coordinator import Coordinator
+    from cclmark.options.flags import Flags
 
 _MARKS = {"bad": "✗", "look": "!", "good": "✓", "note": "·"}
 
@@ -247,16 +252,128 @@ def measure(
     devices or libraries that are not there, RankError if ranks fail before anything was measured. A
     run that failed later is returned: its findings say so.
     """
-    from cclmark.kinds.collective.command import OperationFlags
-    from cclmark.kinds.collective.kind import KIND
+    names, flags = _checked(operations, sizes, options)
+    if find_placement(os.environ) is not None:
+        raise UsageError(
+            "measure starts its ranks itself, and this process was started by a launcher: use "
+            "cclmark.session, or run `cclmark` under the launcher and cclmark.open its journal"
+        )
     from cclmark.launch.coordinator import coordinator_of_one
     from cclmark.launch.devices import choose_devices
-    from cclmark.launch.placement import find_placement
-    from cclmark.options.case_request import request_of
     from cclmark.options.chosen_devices import devices_text
-    from cclmark.options.option_values import check_limits
     from cclmark.recording.joining import devices_here
-    from cclmark.recording.recorder import measure_part
+
+    devices = choose_devices(devices_text(flags), flags.count, devices_here)
+    with _place_of(journal) as path, coordinator_of_one(devices) as coordinator:
+        found = _recorded(names, flags, coordinator, path)
+    return Run(found, _title(names), None if journal is None else path)
+
+
+@contextmanager
+def session(group: Any = None) -> Iterator[Session]:
+    """Measures within a program that a launcher has started with several processes.
+
+    ``group``: the process group of torch.distributed through which results are shared, by default a
+    new one of gloo between all processes, which exists until the end of the context. The default
+    group is not changed. All processes enter the context and call its methods alike.
+
+    Raises UsageError if there is a launcher, but no process group.
+    """
+    placement = find_placement(os.environ)
+    if placement is None or placement.processes == 1:
+        yield Session(None, 0, 1)
+        return
+    try:
+        import torch.distributed as dist
+    except ImportError:
+        raise UsageError(
+            "cclmark.session shares results by torch.distributed: install torch"
+        ) from None
+    if not dist.is_available() or not dist.is_initialized():
+        raise UsageError(
+            f"{placement.launcher} started {placement.processes} processes: call "
+            "torch.distributed.init_process_group before cclmark.session"
+        )
+    own = dist.new_group(backend="gloo") if group is None else group
+    try:
+        yield Session(own, placement.process, placement.processes)
+    finally:
+        if group is None:
+            dist.destroy_process_group(own)
+
+
+@dataclass(frozen=True)
+class Session:
+    """The processes of a program, which call each method together: see ``session``.
+
+    ``rank``: the number of this process of ``size``.
+    """
+
+    _group: Any
+    rank: int
+    size: int
+
+    def measure(
+        self,
+        *operations: str,
+        sizes: str = "",
+        journal: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> Run:
+        """Measures collectives between the devices of all processes, see ``cclmark.measure``.
+
+        Collective: every process calls it with the same arguments, and every process gets the same
+        run, or the same error. The ranks are processes beside those of the program, on the same
+        devices. The first process keeps ``journal``.
+        """
+        names, flags = _checked(operations, sizes, options)
+        if self._group is None:
+            return measure(*operations, sizes=sizes, journal=journal, **options)
+        with _place_of(journal) as path:
+            answer = self._shared(lambda: self._first(names, flags, path))
+        if isinstance(answer, CclmarkError):
+            raise answer
+        found = parse_journal(answer.splitlines(), _title(names))
+        return Run(found, _title(names), None if journal is None or self.rank else path)
+
+    def _first(self, names: Sequence[str], flags: Flags, path: Path) -> bytes | CclmarkError:
+        """The journal, in the first process; the others do their part, and have none."""
+        from cclmark.options.chosen_devices import device_count, devices_text
+        from cclmark.recording.joining import joined
+
+        # Processes of one launcher distinguish their runs by this number.
+        step = os.environ.get(STEP_VARIABLE, "0")
+        os.environ[STEP_VARIABLE] = str(int(step) + 1 if step.isdecimal() else 1)
+        try:
+            with joined(
+                lambda: devices_text(flags), device_count(flags), flags.timeout_s
+            ) as coordinator:
+                _recorded(names, flags, coordinator, path)
+                return path.read_bytes()
+        except Followed:
+            return b""
+        except CclmarkError as error:
+            return error
+
+    def _shared(self, first: Callable[[], bytes | CclmarkError]) -> bytes | CclmarkError:
+        """What the first process of the group has found, in all of them."""
+        import torch.distributed as dist
+
+        found = first()
+        content = [(type(found).__name__, str(found)) if isinstance(found, Exception) else found]
+        dist.broadcast_object_list(content, group=self._group, group_src=0)
+        if isinstance(content[0], tuple):
+            name, message = content[0]
+            return next(one for one in _ERRORS if one.__name__ == name)(message)
+        return content[0]
+
+
+def _checked(
+    operations: Sequence[str], sizes: str, options: Mapping[str, Any]
+) -> tuple[list[str], Flags]:
+    """The operations and the flags of a measurement. Raises UsageError."""
+    from cclmark.kinds.collective.command import OperationFlags
+    from cclmark.options.option_values import check_limits
 
     unknown = sorted(set(options) - set(measure_options()))
     if unknown:
@@ -268,29 +385,42 @@ def measure(
     for name in names:
         if name not in COLLECTIVES:
             raise UsageError(f"unknown operation {name!r}: choose from {', '.join(COLLECTIVES)}")
-    if find_placement(os.environ) is not None:
-        raise UsageError(
-            "measure starts its ranks itself, and this process was started by a launcher: run "
-            "`cclmark` under the launcher, and cclmark.open its journal"
-        )
     flags = OperationFlags(**_sizes(sizes), **options)
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    devices = choose_devices(devices_text(flags), flags.count, devices_here)
-    with coordinator_of_one(devices) as coordinator, tempfile.TemporaryDirectory() as directory:
-        request, _ = request_of(KIND, names, flags, coordinator)
-        path = Path(directory) / f"{uuid.uuid4().hex}.jsonl" if journal is None else Path(journal)
-        _, outcome = measure_part(request, path)
-        failure = _FAILURES.get(outcome.exit_code)
-        found = read_journal(path) if path.exists() else None
-        if found is None or (failure is not None and not found.results):
-            raise (failure or RankError)(outcome.message)
-    title = names[0] if len(names) == 1 else "collectives"
-    return Run(found, title, None if journal is None else path)
+    return names, flags
 
 
-_FAILURES: dict[int, type[CclmarkError]] = {
-    one.exit_code: one for one in (UsageError, MissingError, RankError)
-}
+def _title(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else "collectives"
+
+
+@contextmanager
+def _place_of(journal: str | os.PathLike[str] | None) -> Iterator[Path]:
+    """The place of a journal; of one that is not kept, until the end of the context."""
+    if journal is not None:
+        yield Path(journal)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory) / f"{uuid.uuid4().hex}.jsonl"
+
+
+def _recorded(names: Sequence[str], flags: Flags, coordinator: Coordinator, path: Path) -> Journal:
+    """Measures and reads the journal. Raises the error of a run without results."""
+    from cclmark.kinds.collective.kind import KIND
+    from cclmark.options.case_request import request_of
+    from cclmark.recording.recorder import measure_part
+
+    request, _ = request_of(KIND, list(names), flags, coordinator)
+    _, outcome = measure_part(request, path)
+    coordinator.exit_code = outcome.exit_code
+    failure = next((one for one in _ERRORS if one.exit_code == outcome.exit_code), None)
+    found = read_journal(path) if path.exists() else None
+    if found is None or (failure is not None and not found.results):
+        raise (failure or RankError)(outcome.message)
+    return found
+
+
+_ERRORS: tuple[type[CclmarkError], ...] = (UsageError, MissingError, RankError, CclmarkError)
 #: Options that belong to the terminal, or to a journal that is continued.
 _OF_TERMINAL = frozenset(
     {"begin", "end", "factor", "format", "output", "references", "journal", "resume", "like"}

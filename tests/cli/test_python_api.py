@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 
 import cclmark
 from cclmark.errors import MissingError, UsageError
+from patience import scaled
+from ports import free_port
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
 SMALL = {"sizes": "64:512:8", "devices": "host:2", "max_time_s": 0.05}
@@ -27,7 +30,7 @@ def run(tmp_path_factory):
 def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    blocks = re.findall(r"(?<!-->\n)```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) == 4
     printed = io.StringIO()
     for block in blocks:
@@ -42,7 +45,7 @@ def test_the_page_names_every_member():
     members = [name for name in vars(cclmark.Run) if not name.startswith("_")]
     fields = [*cclmark.Run.__dataclass_fields__]
     missing = [name for name in (*members, *fields, *cclmark.__all__) if name not in page]
-    assert missing == ["name", "RunComparison", "__version__"]
+    assert missing == ["RunComparison", "Session", "__version__"]
 
 
 def test_a_run_has_its_rows_and_its_verdict(run):
@@ -69,7 +72,7 @@ def test_nothing_is_printed(capfd, run):
 
 
 def test_the_journal_is_that_of_the_command_line(run, cclmark):
-    shown = cclmark("export", str(run.path), "--format", "csv").stdout
+    shown = cclmark("export", str(run.path), "--format", "csv").out
     assert shown.count("\n") == 5
 
 
@@ -99,8 +102,7 @@ def test_runs_are_compared(run):
     again = cclmark.open(run.path)
     found = run.compare(again)
     assert {one.ratio for one in found.rows} == {1.0}
-    assert "run against run" not in repr(found)  # each side has its name
-    assert "all_reduce against run" in repr(found)
+    assert repr(found).startswith("run against all_reduce\n")
     with pytest.raises(UsageError, match="at least one run"):
         cclmark.compare([], run)
 
@@ -134,13 +136,16 @@ def test_unknown_operations_are_refused():
         cclmark.measure("all_reduse", devices="host:2")
 
 
+LAUNCHED = {
+    **{"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"},
+    **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "TORCHELASTIC_RUN_ID": "x"},
+}
+
+
 def test_under_a_launcher_it_says_what_to_do(monkeypatch):
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}.items():
+    for name, value in LAUNCHED.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-    monkeypatch.setenv("MASTER_PORT", "1")
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
-    with pytest.raises(UsageError, match="started by a launcher"):
+    with pytest.raises(UsageError, match=r"started by a launcher: use cclmark\.session"):
         cclmark.measure("all_reduce")
 
 
@@ -149,3 +154,72 @@ def test_importing_it_imports_nothing_else():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
     assert {"measure", "open", "compare"} <= set(dir(cclmark))
+
+
+def under_torchrun(tmp_path, program):
+    pytest.importorskip("torch")
+    (tmp_path / "program.py").write_text(program)
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    done = subprocess.run(
+        [*torchrun, "--master-port", str(free_port()), "program.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=scaled(120),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_program_of_the_page_runs_under_torchrun(tmp_path):
+    (program,) = re.findall(r"<!-- torchrun -->\n```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    shown = under_torchrun(tmp_path, program)
+    assert shown.startswith("8 cases of all_reduce on 2 ×")
+
+
+def test_every_process_gets_the_same_run_or_error(tmp_path):
+    shown = under_torchrun(
+        tmp_path,
+        """
+import cclmark, json, torch.distributed as dist
+dist.init_process_group("gloo")
+small = {"sizes": "64", "devices": "host:1", "max_time_s": 0.05}
+with cclmark.session() as session:
+    runs = [session.measure("all_reduce", journal=f"{n}.jsonl", **small) for n in range(2)]
+    errors = []
+    for wrong in ({"devices": "cuda:0"}, {"colour": 1}):
+        try:
+            session.measure("all_reduce", **wrong)
+        except cclmark.errors.CclmarkError as error:
+            errors.append(type(error).__name__)
+times = [[row.summary.time_s for row in run.rows] for run in runs]
+found = times, [run.header.run_id for run in runs]
+print(json.dumps([session.rank, *found, errors, [str(run.path) for run in runs]]), flush=True)
+total = [None, None]
+dist.all_gather_object(total, session.rank)
+assert total == [0, 1], "the default group works as before"
+""",
+    )
+    first, second = sorted(json.loads(line) for line in shown.splitlines())
+    assert first[0:1] + second[0:1] == [0, 1]
+    assert first[1:4] == second[1:4]
+    assert len(set(first[2])) == 2
+    assert first[3] == ["MissingError", "UsageError"]
+    assert (first[4], second[4]) == (["0.jsonl", "1.jsonl"], ["None", "None"])
+    assert (tmp_path / "0.jsonl").exists()
+
+
+def test_without_process_group_it_says_what_to_do(monkeypatch):
+    pytest.importorskip("torch")
+    for name, value in LAUNCHED.items():
+        monkeypatch.setenv(name, value)
+    wanted = r"call torch\.distributed\.init_process_group before"
+    with pytest.raises(UsageError, match=wanted), cclmark.session():
+        pass
+
+
+def test_a_session_of_one_process_measures_as_usual():
+    with cclmark.session() as session:
+        found = session.measure("all_reduce", **SMALL)
+    assert (session.rank, session.size, len(found.rows)) == (0, 1, 4)
