@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from cclmark.document.blocks import Bars, Document, Facts, Finding, Table
+from cclmark.document.blocks import Bars, Document, Facts, Finding, Stages, Table
 from cclmark.document.case_columns import what_cells
 from cclmark.document.case_fields import case_fields
 from cclmark.document.chart_model import ChartCurve, Lines
@@ -22,8 +22,11 @@ from cclmark.document.report_kind import RunLabels, View
 from cclmark.kinds.registry import read_journal
 from cclmark.plan.cases import Case
 from cclmark.report import overview
+from cclmark.results.journal import Journal
+from cclmark.results.schema import Profile, TracedStage
 
 JOURNAL = read_journal(Path(__file__).parent / "journals" / "replay.jsonl")
+CALLS = [TracedStage("send", 0.0, 0.5), TracedStage("recv", 0.25, 0.5)]  # they overlap
 GALLERY = Document(
     "Gallery",
     "3 timed steps",
@@ -33,6 +36,7 @@ GALLERY = Document(
         Facts([("compute", "by <b>")]),
         Lines("curve", "Curve", "Says.", "x", "y", [ChartCurve("one", [1.0], [2.0])]),
         Bars("From first to last", "variant", [("one", [("work", 0.25), ("rest", 0.75)])]),
+        Stages("Calls", "process", [("one", CALLS), ("two", CALLS[:1])]),
     ],
     [Finding("bad", "rank 1 is wrong"), Finding("look", "nccl is late"), Finding("note", "all 2")],
     "1 of 2 checked",
@@ -116,6 +120,38 @@ def test_the_end_of_a_run_that_is_missing_is_named(renderer):
     _, cut = written(renderer, footer=None, results=JOURNAL.results)
     assert "ended early" not in whole.lower()
     assert "the end of the run is missing" in cut.splitlines()[-1]
+
+
+@pytest.mark.parametrize("renderer", [DocumentText, DocumentMarkdown])
+def test_an_end_that_a_finding_states_is_stated_once(renderer):
+    document = Document("Gallery", "", findings=[Finding("bad", "rank 1 died")], states_end=True)
+    footer = msgspec.structs.replace(JOURNAL.footer, message="rank 1 died", exit_code=4)
+    _, body = written(renderer, document, footer)
+    assert body.count("rank 1 died") == 1
+    assert "ended early" not in body.lower()
+
+
+@pytest.mark.parametrize("states_end", [False, True])
+def test_the_summary_of_a_page_has_the_end_unless_a_finding_states_it(monkeypatch, states_end):
+    document = Document("Gallery", "", states_end=states_end)
+    kind = SimpleNamespace(document=lambda _: document)
+    monkeypatch.setattr(overview, "report_kind", lambda _: kind)
+    cut = Journal(header=JOURNAL.header, results=JOURNAL.results)
+    texts = [one.text for one in overview.insights(Run("a", cut))]
+    assert any("ended early" in text for text in texts) != states_end
+
+
+def test_what_the_head_counts_is_named():
+    document = Document("Gallery", "", noun="process")
+    number = len(JOURNAL.header.devices)
+    assert number > 1
+    assert f"{number} processes on" in written(DocumentText, document)[0]
+
+
+@pytest.mark.parametrize("renderer", [DocumentText, DocumentMarkdown])
+def test_nothing_follows_tables_without_notes_and_findings(renderer):
+    _, body = written(renderer, Document("Gallery", "", [Table("t", ("a",), [("b",)], "<")]))
+    assert not body.endswith("\n\n")
 
 
 NOTICES = [sentence(text) for text in JOURNAL.header.notices]
@@ -206,11 +242,16 @@ def test_a_page_has_a_section_for_each_run_with_blocks():
     assert (table.title, table.numeric) == ("Times of <a>", 1)
     assert [*table.rows] == [("a|b", "1.5"), ("c", "10.25")]
     assert [*table.notes] == ["a note"]
-    (bars,) = one.bars
+    bars, calls = one.bars
     work, rest = bars.bars
     assert rest.x == pytest.approx(work.x + work.width)
     assert rest.width == pytest.approx(3 * work.width)
     assert [name for _, name in bars.rows] == ["one"]
+    send, recv, other = calls.bars
+    assert send.x < recv.x < send.x + send.width
+    assert (send.y, recv.y) == (0, 0)
+    assert other.y > 0
+    assert calls.says.startswith("The stages of 2 processes over time.")
     (alone,) = sections_of(lambda _: GALLERY, "gallery", runs[:1])
     assert (alone.key, alone.title) == ("gallery", "Gallery")
     assert sections_of(lambda _: Document("Gallery", ""), "gallery", runs) == []
@@ -253,6 +294,36 @@ def test_a_result_may_have_several_rows_of_which_pages_have_the_first():
     run = JOURNAL.header.run_id
     assert [*of("ab")] == [[run, "a"], [run, "b"]]
     assert several.page_cells(Run("a", JOURNAL), "ab") == {"run": run, "x": "a"}
+
+
+def test_pages_may_have_another_row_and_other_names():
+    fields = Fields(
+        [
+            Field("group_ranks", len, "int", name="ranks"),
+            Field("first", lambda one: one[0], "text"),
+        ],
+        rows=lambda header, one: one,
+        page_row="".join,
+    )
+    rows = fields.layout().rows_in(JOURNAL.header)
+    assert [*rows(["ab", "c"])] == [[2, "a"], [1, "c"]]
+    assert fields.page_columns() == ["ranks", "first"]
+    assert fields.page_cells(Run("a", JOURNAL), ["ab", "c"]) == {"ranks": 3, "first": "a"}
+
+
+def test_common_fields_are_the_last_cells_of_all_rows():
+    fields = Fields(
+        [Field("name", lambda one: one, "text")],
+        rows=lambda header, one: one,
+        common=[Field("wall_ms", lambda one: one.wall_s)],
+        common_of=lambda profile: profile or Profile(""),
+    )
+    layout = fields.layout()
+    assert [one.name for one in layout.columns] == ["name", "wall_ms"]
+    for profile, wall_ms in ((None, 0.0), (Profile("", wall_s=2.0), 2000.0)):
+        rows = layout.rows_of(JOURNAL.header, profile)
+        assert [*rows("ab")] == [["a", wall_ms], ["b", wall_ms]]
+    assert fields.page_columns() == ["name"]
 
 
 def test_fields_of_a_case_are_in_the_order_of_all_tables():
@@ -312,6 +383,31 @@ def test_gauges_with_a_name_of_their_own_follow_those_of_times():
         'cclmark_example_step_seconds{host="h"} 0.5',
         'cclmark_example_rate{host="h"} 2',
         'cclmark_example_ok{host="h"} 1',
+    ]
+
+
+def test_gauges_of_what_cannot_fail_have_their_unit_and_label():
+    fields = Fields(
+        [
+            Field("group_ranks", lambda one: one.ranks, "int", name="ranks"),
+            Field("calls", lambda one: one.calls, "int", gauge="Calls.", gauge_name="calls"),
+            Field("bytes", lambda one: one.bytes, "int", gauge="Bytes.", gauge_name="bytes"),
+        ],
+        gauges="cclmark_example",
+        labels=("group_ranks",),
+    )
+    series = Series(fields.metrics())
+    one = SimpleNamespace(ranks=2, calls=3, bytes=4)
+    fields.measure(series, one, RunLabels([("host", "h")], [], []))
+    assert "".join(lines_of(series)).splitlines() == [
+        "# HELP cclmark_example_calls Calls.",
+        "# TYPE cclmark_example_calls gauge",
+        'cclmark_example_calls{ranks="2",host="h"} 3',
+        "# HELP cclmark_example_bytes Bytes.",
+        "# TYPE cclmark_example_bytes gauge",
+        "# UNIT cclmark_example_bytes bytes",
+        'cclmark_example_bytes{ranks="2",host="h"} 4',
+        "# EOF",
     ]
 
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.kinds.profile.document import drawn_numbers
+from cclmark.document.blocks import Bars, Facts, RunContent, Stages, Table
+from cclmark.document.naming import Run
+from cclmark.kinds.profile.document import (
+    FIELDS,
+    document_of_profile,
+    drawn_numbers,
+    process_rows,
+    remarks_of,
+)
 from cclmark.kinds.profile.figures import completed, sums_of, waits_of_processes
-from cclmark.kinds.profile.words import process_rows, remarks_of
+from cclmark.kinds.registry import read_journal
 from cclmark.profile.intervals import length_of, lengths_within, union_of, without
 from cclmark.profile.observed import (
     ObservedCall,
@@ -22,8 +32,11 @@ from cclmark.profile.profile_assembly import assemble
 from cclmark.profile.profile_gaps import absent_of, differences_of
 from cclmark.profile.repetitions import Period, period_of
 from cclmark.profile.waits import waits_of
+from cclmark.results.journal import Journal
+from cclmark.results.schema import Footer
 
 US = 1000
+HEADER = read_journal(Path(__file__).parent / "journals" / "profile.jsonl").header
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=12)
 
 
@@ -238,3 +251,76 @@ def test_drawings_keep_processes_of_equal_ranks_apart():
     assert drawn_numbers(profile) == ("rank", [0, 1])
     profile.processes[1].rank = 0
     assert drawn_numbers(profile) == ("process", range(2))
+
+
+def content_of(assembled, **more):
+    return RunContent(
+        HEADER, assembled.results, Footer("", 0, 0.0, **more), profile=assembled.profile
+    )
+
+
+def test_problems_and_the_end_of_the_program_are_findings():
+    assembled = assemble("plug-in", [process_of(0, [100]), process_of(1, [100])])
+    assembled.profile.program_exit_code = 9
+    content = content_of(assembled, message="the program ended with exit code 9", problems=["lost"])
+    document = document_of_profile(content)
+    assert document.states_end
+    bad = [one.sentence for one in document.findings if one.severity == "bad"]
+    assert bad == ["the program ended with exit code 9", "lost"]
+    (facts,) = [one.rows for one in document.blocks if isinstance(one, Facts)]
+    assert facts == [("program", "0.00 s, exit code 9"), ("group 0", "world, 2 ranks (0-1)")]
+    cut = document_of_profile(replace(content, footer=None))
+    assert "the end of the run is missing: the profile may be incomplete" in [
+        one.sentence for one in cut.findings if one.severity == "look"
+    ]
+
+
+def test_the_rank_that_communicates_most_is_named():
+    document = document_of_profile(
+        content_of(assemble("plug-in", [process_of(0, [300] * 3), process_of(1, [100] * 3)]))
+    )
+    (text,) = [one.sentence for one in document.findings if one.severity == "note"]
+    assert text.startswith("operations run for ")
+    assert text.endswith(" of the time of rank 0")
+
+
+def test_what_tables_leave_out_is_a_note():
+    processes = [process_of(rank, [100]) for rank in range(40)]
+    for process in processes:
+        process.operations = [
+            ObservedOperation("g", "all_reduce", "nccl", "float32", 1, size, calls=1)
+            for size in range(1, 61)
+        ]
+        process.calls = []
+    document = document_of_profile(content_of(assemble("plug-in", processes)))
+    notes = {
+        one.title: (len(one.rows), one.notes) for one in document.blocks if isinstance(one, Table)
+    }
+    rows, (note,) = notes["operations of a rank"]
+    assert rows == 48
+    assert note.startswith("12 more operations, 480 calls of all ranks")
+    assert notes["ranks"] == (32, ["8 more processes: see the journal"])
+
+
+def test_calls_of_a_step_are_drawn_at_their_times():
+    assembled = assemble("plug-in", [process_of(0, [100] * 4), process_of(1, [40] * 4)])
+    document = document_of_profile(content_of(assembled))
+    bars, calls = (one for one in document.blocks if isinstance(one, Bars | Stages))
+    assert [name for name, _ in bars.rows] == ["rank 0", "rank 1"]
+    assert [name for name, _ in calls.rows] == ["rank 0", "rank 1"]
+    (_, stages) = calls.rows[0]
+    window = assembled.profile.window[0]
+    assert [(one.begin_s, one.time_s) for one in stages] == [
+        (one.begin_s, one.time_s) for one in window
+    ]
+    assert {one.name for one in stages} == {"all_reduce 1 KiB"}
+
+
+def test_rows_are_of_processes_and_those_of_pages_of_all_together():
+    (result,) = assemble("plug-in", [process_of(0, [100, 300]), process_of(1, [40])]).results
+    rows = [*FIELDS.layout().rows_of(HEADER, None)(result)]
+    place = [one.name for one in FIELDS.layout().columns].index("calls")
+    assert [row[place] for row in rows] == [2, 1]
+    cells = FIELDS.page_cells(Run("a", Journal(header=HEADER, results=[result])), result)
+    assert (cells["calls"], cells["ranks"], cells["total_us"]) == (3, 2, pytest.approx(440))
+    assert cells["median_us"] == pytest.approx((200 + 40) / 2)

@@ -13,13 +13,13 @@ import pytest
 from cclmark.analysis.steps import steps_of_profile
 from cclmark.document.naming import Run
 from cclmark.document.page.page import render
-from cclmark.document.step_words import PARTS, STEP, STEPS_HEAD
+from cclmark.document.step_words import PARTS, STEP, STEP_FIELDS, STEPS_HEAD
 from cclmark.errors import UsageError
 from cclmark.importing.header import Origin
 from cclmark.importing.kineto import read_kineto
 from cclmark.importing.traces import TraceFile, import_traces
-from cclmark.kinds.profile.document import PROFILES, STEP_NAMES
-from cclmark.kinds.profile.words import program_of
+from cclmark.kinds.profile.document import FIELDS as PROFILE_FIELDS
+from cclmark.kinds.profile.document import program_of
 from cclmark.kinds.train.document import FIELDS, head_of
 from cclmark.kinds.train.plan import Training
 from cclmark.kinds.train.result import StepTimeline, TrainingResult
@@ -34,6 +34,7 @@ from kineto_events import collective, kernel, trace
 
 MS = 1000  # microseconds
 STEPS = 7
+STEP_NAMES = [one.key for one in STEP_FIELDS]
 STEP_MS, LATE_MS = 14, 20
 
 
@@ -225,10 +226,9 @@ def test_lists_of_different_lengths_are_unknown():
 
 
 def test_both_kinds_have_the_same_columns():
-    names = STEP_NAMES.split()
-    for layout in (FIELDS.layout(), PROFILES):
-        found = [column.name for column in layout.columns if column.name in names]
-        assert found == names
+    for layout in (FIELDS.layout(), PROFILE_FIELDS.layout()):
+        found = [column.name for column in layout.columns if column.name in STEP_NAMES]
+        assert found == STEP_NAMES
     head = head_of([])
     assert [name for name in head if name in (STEP, *PARTS)] == [STEP, *PARTS]
 
@@ -269,7 +269,7 @@ def test_every_line_of_csv_has_the_steps_of_the_program(profiled):
         rows = list(csv.DictReader(io.StringIO(content)))
         assert len(rows) == 2
         for row in rows:
-            found = [float(row[name]) for name in STEP_NAMES.split()]
+            found = [float(row[name]) for name in STEP_NAMES]
             assert found == pytest.approx([14, 14, 20, 14, 10, 2, 2, 4, 6, 7])
 
 

@@ -8,7 +8,7 @@ from typing import Literal, NoReturn, TypeAlias
 
 from cclmark.document.chart_model import Chart
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.schema import Footer, Header
+from cclmark.results.schema import Footer, Header, Profile, TracedStage
 
 
 @dataclass(frozen=True)
@@ -16,12 +16,14 @@ class RunContent:
     """What a document is composed from: the lines of a journal, ``results`` of one kind.
 
     ``footer``: None if the end of the run is missing. ``references``: finds references.
+    ``profile``: what the profile of a program contains besides its operations.
     """
 
     header: Header
     results: Sequence[object]
     footer: Footer | None
     references: ReferenceNotes = field(default_factory=ReferenceNotes)
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,25 @@ class Bars:
 
 
 @dataclass(frozen=True)
+class Stages:
+    """Stages at their times, a bar for each row; shown on pages only.
+
+    ``rows``: the name of each and its stages. ``noun``: of a row.
+    """
+
+    title: str
+    noun: str
+    rows: Sequence[tuple[str, Sequence[TracedStage]]]
+
+
+@dataclass(frozen=True)
 class Facts:
     """Names and what is known of each, for example ``compute`` and what computes."""
 
     rows: Sequence[tuple[str, str]]
 
 
-Block: TypeAlias = Facts | Table | Bars | Chart
+Block: TypeAlias = Facts | Table | Bars | Stages | Chart
 
 
 def unhandled(block: NoReturn) -> NoReturn:
@@ -88,7 +102,8 @@ class Document:
     """Everything that a run of a kind says besides its machine.
 
     ``method``: how it was measured. ``outcome``: the last line of texts, about checks;
-    ``is_wrong``: whether some failed. ``notes``: how all figures are to be read.
+    ``is_wrong``: whether some failed. ``notes``: how all figures are to be read. ``noun``: what the
+    head counts. ``states_end``: whether findings state how the run ended; otherwise renderers do.
     """
 
     title: str
@@ -98,3 +113,5 @@ class Document:
     outcome: str = ""
     is_wrong: bool = False
     notes: Sequence[str] = ()
+    noun: str = "rank"
+    states_end: bool = False

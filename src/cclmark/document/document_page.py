@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.document.blocks import Bars, Facts, Table, unhandled
+from cclmark.document.blocks import Bars, Facts, Stages, Table, unhandled
 from cclmark.document.chart_model import Chart, marked
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.insight_words import capitalised, sentence
@@ -30,6 +30,8 @@ def sections_of(compose: Compose, key: str, runs: Sequence[Run]) -> list[Section
                     tables.append(_table(block))
                 case Bars():
                     bars.append(_bars(block))
+                case Stages():
+                    bars.append(_stages(block))
                 case Chart():
                     charts.append(block)
                 case Facts():
@@ -62,11 +64,17 @@ def _table(table: Table) -> PageTable:
 
 
 def _bars(bars: Bars) -> StageBars:
-    stages: dict[int, list[TracedStage]] = {}
-    for number, (_, parts) in enumerate(bars.rows):
+    rows: list[tuple[str, list[TracedStage]]] = []
+    for row, parts in bars.rows:
         begin_s = 0.0
-        stages[number] = []
+        stages = []
         for name, time_s in parts:
-            stages[number].append(TracedStage(name, begin_s, time_s))
+            stages.append(TracedStage(name, begin_s, time_s))
             begin_s += time_s
-    return stage_bars(bars.title, bars.noun, stages, dict(enumerate(name for name, _ in bars.rows)))
+        rows.append((row, stages))
+    return _stages(Stages(bars.title, bars.noun, rows))
+
+
+def _stages(one: Stages) -> StageBars:
+    stages = {number: own for number, (_, own) in enumerate(one.rows)}
+    return stage_bars(one.title, one.noun, stages, dict(enumerate(name for name, _ in one.rows)))

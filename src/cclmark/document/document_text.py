@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cclmark.document.blocks import Bars, Document, Facts, RunContent, Table, unhandled
+from cclmark.document.blocks import (
+    Bars,
+    Document,
+    Facts,
+    RunContent,
+    Stages,
+    Table,
+    unhandled,
+)
 from cclmark.document.chart_model import Chart
 from cclmark.document.head import labelled, opening_lines
 from cclmark.document.markdown import escape
@@ -15,7 +23,7 @@ from cclmark.document.remarks import ending_line
 from cclmark.document.report_kind import View
 from cclmark.document.text import aligned
 from cclmark.printable import plain
-from cclmark.results.schema import Explanation, Footer, Header
+from cclmark.results.schema import Explanation, Footer, Header, Profile
 
 Compose = Callable[[RunContent], Document]
 Part = Callable[[Any], tuple[Hashable, int]]
@@ -25,7 +33,9 @@ _STYLES: Mapping[str, str] = {"bad": "red", "look": "yellow"}
 def document_of(compose: Compose, run: Run) -> Document:
     """Returns the document of a run."""
     journal = run.journal
-    return compose(RunContent(journal.header, journal.results, journal.footer, run.notes))
+    return compose(
+        RunContent(journal.header, journal.results, journal.footer, run.notes, journal.profile)
+    )
 
 
 class DocumentText:
@@ -39,14 +49,19 @@ class DocumentText:
         self._view = view
         self._part = part
         self._header: Header | None = None
+        self._profile: Profile | None = None
         self._results: list[Any] = []
         self._unwritten: list[Any] = []
+
+    def profile(self, profile: Profile) -> None:
+        """Receives what a profile contains besides its operations."""
+        self._profile = profile
 
     def begin(self, header: Header) -> str:
         """Returns the head: devices, links, libraries, the method."""
         self._header = header
         document = self._document([], None)
-        lines = opening_lines(header, "rank", document.method, self._paint)
+        lines = opening_lines(header, document.noun, document.method, self._paint)
         return "\n".join(self._head(document, lines)) + "\n"
 
     def add(self, result: Any) -> str:
@@ -75,14 +90,18 @@ class DocumentText:
         whole = self._document(self._results, footer)
         is_begun = len(self._unwritten) < len(self._results)
         rest = self._document(self._unwritten, footer) if is_begun else whole
-        lines = [*self._blocks(rest), "", *self._notes(rest), *self._statements(whole)]
-        if footer is None or footer.message:
+        lines = self._blocks(rest)
+        if last := [*self._notes(rest), *self._statements(whole)]:
+            lines += ["", *last]
+        if (footer is None or footer.message) and not whole.states_end:
             lines += self._early(ending_line(footer))
-        return "\n".join(lines) + "\n"
+        return "".join(f"{line}\n" for line in lines)
 
     def _document(self, results: Sequence[Any], footer: Footer | None) -> Document:
         assert self._header is not None
-        return self._compose(RunContent(self._header, results, footer, self._view.references))
+        return self._compose(
+            RunContent(self._header, results, footer, self._view.references, self._profile)
+        )
 
     def _notes(self, document: Document) -> Iterator[str]:
         for block in document.blocks:
@@ -130,7 +149,7 @@ class DocumentText:
                 case Facts():
                     for label, text in block.rows:
                         found += labelled(label, [text])
-                case Bars() | Chart():
+                case Bars() | Stages() | Chart():
                     pass  # tables have their figures
                 case _:
                     unhandled(block)
@@ -161,7 +180,7 @@ class DocumentMarkdown(DocumentText):
                     found += ["", f"## {escape(block.title)}", "", *_table(block)]
                 case Facts():
                     found += ["", *(self._line(f"{label}: {text}") for label, text in block.rows)]
-                case Bars() | Chart():
+                case Bars() | Stages() | Chart():
                     pass
                 case _:
                     unhandled(block)

@@ -10,10 +10,12 @@ from cclmark.document.columns import Cell, Column, ColumnKind, Layout
 from cclmark.document.naming import Run
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.report_kind import RunLabels
-from cclmark.results.schema import Header
+from cclmark.results.schema import Header, Profile
 
 # A value is in seconds; the end of the key is the unit of its column.
 _UNITS = {"ms": 1e3, "us": 1e6}
+# The units of gauges, at the end of their names.
+_GAUGE_UNITS = ("seconds", "bytes")
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Field:
     ``key``: the name of its column, with its unit at the end. ``of``: its value, times in seconds;
     None if it is unknown. ``gauge``: its help for Prometheus, empty if it is no gauge.
     ``gauge_name``: the end of the gauge's name if it is not the key of a time. ``on_page``: whether
-    the table of a page has it.
+    the table of a page has it. ``name``: of its column on pages and of its label, if not the key.
     """
 
     key: str
@@ -32,12 +34,18 @@ class Field:
     gauge: str = ""
     on_page: bool = True
     gauge_name: str = ""
+    name: str = ""
 
     def cell(self, result: Any) -> Cell:
         """The value in the unit of the key."""
         value = self.of(result)
         factor = _UNITS.get(self.key.rpartition("_")[2])
         return value * factor if factor is not None and isinstance(value, float) else value
+
+
+def _gauge_unit(name: str) -> str:
+    unit = name.rpartition("_")[2]
+    return unit if unit in _GAUGE_UNITS else ""
 
 
 def _itself(header: Header, result: Any) -> Iterable[Any]:
@@ -49,8 +57,10 @@ class Fields:
     """The fields of a kind, in the order of the columns.
 
     ``gauges``: the beginning of the names of gauges; ``labels``: the keys of the fields that
-    distinguish their series; ``noun``: a result of the kind, with its article. ``rows``: what has
-    the fields, one for each row of a table; pages have the first.
+    distinguish their series; ``noun``: a result of the kind, with its article, empty for results
+    that cannot fail. ``rows``: what has the fields, one for each row of a table; pages have the
+    first, or ``page_row``. ``common``: the last columns of tables, equal in all rows, the fields of
+    what ``common_of`` returns for the profile of a program.
     """
 
     all: Sequence[Field]
@@ -58,51 +68,66 @@ class Fields:
     labels: Sequence[str] = ()
     noun: str = ""
     rows: Callable[[Header, Any], Iterable[Any]] = _itself
+    page_row: Callable[[Any], Any] | None = None
+    common: Sequence[Field] = ()
+    common_of: Callable[[Profile | None], Any] | None = None
 
     def layout(self) -> Layout:
         """The columns of machine-readable tables."""
         return Layout(
-            [Column(one.key, one.kind) for one in self.all],
+            [Column(one.key, one.kind) for one in (*self.all, *self.common)],
             lambda header: (
                 lambda result: [
                     [one.cell(row) for one in self.all] for row in self.rows(header, result)
                 ]
             ),
+            common=None if self.common_of is None else self._common_cells,
         )
+
+    def _common_cells(self, profile: Profile | None) -> list[Cell]:
+        assert self.common_of is not None
+        whole = self.common_of(profile)
+        return [one.cell(whole) for one in self.common]
 
     def page_columns(self) -> list[str]:
         """The columns of a page's table."""
-        return [one.key for one in self.all if one.on_page]
+        return [one.name or one.key for one in self.all if one.on_page]
 
     def page_cells(self, run: Run, result: Any) -> Mapping[str, Cell]:
         """The cells of a page's table."""
-        row = next(iter(self.rows(run.journal.header, result)))
-        return {one.key: one.cell(row) for one in self.all if one.on_page}
+        if self.page_row is not None:
+            row = self.page_row(result)
+        else:
+            row = next(iter(self.rows(run.journal.header, result)))
+        return {one.name or one.key: one.cell(row) for one in self.all if one.on_page}
 
     def metrics(self) -> list[Metric]:
         """The gauges: times, then other fields, and whether a result is right."""
         gauges = sorted(
             (one for one in self.all if one.gauge), key=lambda one: one.gauge_name != ""
         )
-        found = [
-            Metric(self._name(one), "" if one.gauge_name else "seconds", one.gauge)
-            for one in gauges
-        ]
+        found = [Metric(name := self._name(one), _gauge_unit(name), one.gauge) for one in gauges]
+        if not self.noun:
+            return found
         help = f"1 for {self.noun} that was measured and not wrong, else 0."
         return [*found, Metric(f"{self.gauges}_ok", "", help)]
 
-    def measure(self, series: Series, result: Any, run: RunLabels) -> None:
-        """Sets the gauges of one result; unknown values are left out."""
+    def measure(self, series: Series, row: Any, run: RunLabels) -> None:
+        """Sets the gauges of one row, which is a result unless ``rows`` differ; unknown values are
+        left out.
+        """
         by_key = {one.key: one for one in self.all}
-        values = ((key, by_key[key].cell(result)) for key in self.labels)
+        fields = (by_key[key] for key in self.labels)
+        values = ((one.name or one.key, one.cell(row)) for one in fields)
         labels = labels_of(
-            [*((key, "" if value is None else str(value)) for key, value in values), *run.where]
+            [*((name, "" if value is None else str(value)) for name, value in values), *run.where]
         )
         series.begin(labels)
-        series.set(f"{self.gauges}_ok", labels, float(result.status == "ok"))
+        if self.noun:
+            series.set(f"{self.gauges}_ok", labels, float(row.status == "ok"))
         for one in self.all:
-            if one.gauge and isinstance(value := one.of(result), (int, float)):
-                series.set(self._name(one), labels, value)
+            if one.gauge and isinstance(value := one.of(row), (int, float)):
+                series.set(self._name(one), labels, float(value))
 
     def _name(self, one: Field) -> str:
         own = one.gauge_name or f"{one.key.rpartition('_')[0]}_seconds"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.document.paint import Paint
+from cclmark.document.text import counted
 from cclmark.plan.binding import RANKS, mode_of
 from cclmark.plan.libraries import AUTO_MEMORY
 from cclmark.plan.ranges import in_ranges
@@ -29,7 +30,7 @@ def opening_lines(header: Header, noun: str, method: str, paint: Paint) -> list[
     """Returns the head: devices (each is a ``noun``), links, libraries, the method."""
     number = len(header.devices) if header.imported is None else header.imported.ranks
     title = f"cclmark {header.cclmark_version}"
-    what = [f"{number} {noun}{'s' * (number > 1)}"] if number else []
+    what = [counted(number, noun)] if number else []
     what += [f"on {where}"] if (where := _where(header)) else []
     lines = [f"{paint(title, 'bold')}  {' '.join(what)}".rstrip()]
     if header.imported is not None:

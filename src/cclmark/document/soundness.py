@@ -69,9 +69,12 @@ def _wrong_words(result: CaseResult | TransferResult) -> str:
 
 
 def of_completeness(
-    journal: Journal, results: Sequence[CaseResult | TransferResult]
+    journal: Journal, results: Sequence[CaseResult | TransferResult], *, with_end: bool = True
 ) -> Iterator[Insight]:
-    """Reports missing results and the run's own notices."""
+    """Reports missing results and the run's own notices.
+
+    ``with_end``: also why the run ended early.
+    """
     by_status: dict[str, list[str]] = {}
     for one in results:
         if one.status not in ("ok", "wrong"):
@@ -89,7 +92,8 @@ def of_completeness(
             else "The journal contains a report of the state of every rank: see the case in the "
             "table below.",
         )
-    yield from _ending(journal, len(journal.results))
+    if with_end:
+        yield from _ending(journal, len(journal.results))
     yield from (Insight("look", sentence(text)) for text in left_out(journal))
     yield from (Insight("note", sentence(text)) for text in journal.header.notices)
 

@@ -1,10 +1,13 @@
-"""The step columns that trainings and profiles share, in words."""
+"""The steps of trainings and profiles: the columns that they share, as fields and in words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
 
 from cclmark.analysis.steps import StepFigures, StepRun
+from cclmark.document.fields import Field
 from cclmark.printable import plain
 
 #: The time of a step.
@@ -16,6 +19,37 @@ STEPS_HEAD = ("run", "program or model", "ranks", STEP, *PARTS)
 STEPS_NUMERIC = len(STEPS_HEAD) - 2
 _MS_PER_S = 1e3
 _LARGE_DIFFERENCE = 0.05  # of the mean step to the median one
+
+
+def _end_of_interval(end: int) -> Callable[[StepFigures], float | None]:
+    return lambda one: None if one.interval_s is None else one.interval_s[end]
+
+
+#: Of StepFigures.
+STEP_FIELDS = (
+    Field("step_ms", attrgetter("step_s")),
+    Field("step_low_ms", _end_of_interval(0)),
+    Field("step_high_ms", _end_of_interval(1)),
+    *(
+        Field(f"{name}_ms", attrgetter(f"{name}_s"))
+        for name in ("profiled", "compute", "exposed", "idle", "hidden", "communication")
+    ),
+    Field("timed_steps", lambda one: one.steps or None, "int"),
+)
+
+
+def _of_figures(of: Callable[[Any], Any]) -> Callable[[StepRun], Any]:
+    return lambda one: of(one.figures)
+
+
+#: Of a StepRun.
+STEP_RUN_FIELDS = (
+    *(Field(name, attrgetter(name), "text") for name in ("variant", "work", "ccl")),
+    Field("ranks", attrgetter("ranks"), "int"),
+    Field("status", attrgetter("status"), "text"),
+    Field("reason", attrgetter("figures.reason"), "text"),
+    *(Field(one.key, _of_figures(one.of), one.kind) for one in STEP_FIELDS),
+)
 
 
 def ms_text(time_s: float | None) -> str:

@@ -13,8 +13,9 @@ BYTES_PER_GB = 1e9
 
 
 def counted(number: int, noun: str) -> str:
-    """Returns ``1 rank``, ``2 ranks``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """Returns ``1 rank``, ``2 ranks``, ``2 processes``."""
+    plural = "es" if noun.endswith("s") else "s"
+    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def ranks_text(ranks: Iterable[int]) -> str:

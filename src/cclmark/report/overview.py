@@ -33,14 +33,16 @@ def insights(run: Run) -> list[Insight]:
 
 def _of_document(compose: Compose, run: Run) -> Iterator[Insight]:
     """Yields the findings of a document, those on a subject as one, and what is missing."""
-    findings = document_of(compose, run).findings
-    for (severity, subject), group in groupby(findings, lambda one: (one.severity, one.subject)):
+    document = document_of(compose, run)
+    for (severity, subject), group in groupby(
+        document.findings, lambda one: (one.severity, one.subject)
+    ):
         sentences = [one.sentence for one in group]
         if subject:
             yield Insight(severity, f"{subject}: {' '.join(map(ended, sentences))}")
         else:
             yield from (Insight(severity, sentence(text)) for text in sentences)
-    yield from of_completeness(run.journal, [])
+    yield from of_completeness(run.journal, [], with_end=not document.states_end)
 
 
 def headline(run: Run) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cclmark.document.text import counted
 from cclmark.plan.sizes import format_size
 from cclmark.results.schema import TracedStage
 
@@ -91,7 +92,7 @@ def stage_bars(
         time_s = len(ticks) * step_s
         ticks.append(Tick(_LEFT + time_s * scale, f"{time_s * 1e3:g} ms"))
     longest = max(every, key=lambda one: one.time_s, default=None)
-    says = f"The stages of {len(shown)} {what}s over time."
+    says = f"The stages of {counted(len(shown), what)} over time."
     if longest is not None:
         says += f" The longest is {longest.name}, {longest.time_s * 1e3:.2f} ms."
     more = len(stages) - len(shown)

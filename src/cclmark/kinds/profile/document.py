@@ -1,40 +1,49 @@
-"""Reports of profiles: what programs communicate."""
+"""What the profile of a program says, and the fields of its operations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from operator import attrgetter
+from typing import cast
 
-from cclmark.analysis.steps import StepFigures, StepRun, steps_of_profile
-from cclmark.document.columns import Cell, Layout, Row, columns
-from cclmark.document.exporter import Exporter
-from cclmark.document.head import labelled, opening_lines
-from cclmark.document.insight_words import Insight, amount
-from cclmark.document.naming import Run
-from cclmark.document.openmetrics import Metric, Series, labels_of
-from cclmark.document.page.page import PageTable, Section
-from cclmark.document.page.stage_bars import StageBars, stage_bars
-from cclmark.document.paint import Paint, unpainted
-from cclmark.document.remarks import ending_line, left_out
-from cclmark.document.report_kind import ReportKind, RunLabels, View
-from cclmark.document.step_words import PROGRAM_HEAD, STEPS_TITLE, program_row, step_notes
-from cclmark.document.text import US_PER_S, aligned
-from cclmark.kinds.profile.figures import completed
-from cclmark.kinds.profile.words import (
-    OPERATION_HEAD,
-    OPERATION_SIDES,
-    PROCESS_HEAD,
-    PROCESS_SIDES,
-    choices_text,
-    group_lines,
-    method_of_profile,
-    operation_rows,
-    process_rows,
-    program_lines,
-    program_of,
-    remarks_of,
-    share_text,
-    used_columns,
+from cclmark.analysis.steps import StepRun, steps_of_profile
+from cclmark.document.blocks import (
+    Bars,
+    Block,
+    Document,
+    Facts,
+    Finding,
+    RunContent,
+    Stages,
+    Table,
 )
+from cclmark.document.fields import Field, Fields
+from cclmark.document.insight_words import amount
+from cclmark.document.naming import Run
+from cclmark.document.openmetrics import Series
+from cclmark.document.remarks import ending_line
+from cclmark.document.report_kind import ReportKind, RunLabels
+from cclmark.document.step_words import (
+    PROGRAM_HEAD,
+    STEP_FIELDS,
+    STEPS_TITLE,
+    program_row,
+    step_notes,
+)
+from cclmark.document.text import US_PER_S, counted, format_time_us
+from cclmark.kinds.profile.figures import (
+    OperationSum,
+    ProcessWait,
+    completed,
+    most_communicating,
+    of_all_processes,
+    parts_of_time,
+    sums_of,
+    waits_of_processes,
+)
+from cclmark.plan.ranges import in_ranges
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 from cclmark.results.item_results import ProfileResult
@@ -43,58 +52,429 @@ from cclmark.results.schema import (
     Footer,
     Header,
     Profile,
+    ProfiledChoice,
     ProfileFigures,
     ProfileProcess,
     TracedStage,
 )
 
-_MS_PER_S = 1e3
-#: As in the table of trainings.
-STEP_NAMES = (
-    "step_ms step_low_ms step_high_ms profiled_ms compute_ms exposed_ms idle_ms hidden_ms "
-    "communication_ms timed_steps"
+_OPERATION_HEAD = (
+    *("group", "ranks", "operation", "type", "ran with", "size", "calls", "bytes", "total ms"),
+    *("of span", "median µs", "waiting", "exposed"),
 )
-_OF_RUN = "kind variant work ccl ranks status reason"
-STEP_COLUMNS = columns(
-    f"{_OF_RUN} {STEP_NAMES}",
-    texts="kind variant work ccl status reason",
-    whole="ranks timed_steps",
+_OPERATION_SIDES = ">><<<>>>>>>>>"
+_PROCESS_HEAD = (
+    *("rank", "host", "calls", "span s", "communication", "exposed", "compute", "waiting"),
+    *("last in", "steps", "step ms", "of step"),
+)
+_PROCESS_SIDES = "><" + ">" * 10
+_COMMAND, _FLAGS = "profile", ("--no-kernel-times",)
+_LONGEST_PROGRAM = 60
+_MOST_GROUPS = 8
+_MOST_CHOICES = 3
+_MOST_PROCESSES = 32
+_MOST_OPERATIONS = 48
+_MOST_TITLED = 4
+_MOST_DRAWN, _MOST_RANKS = 256, 16  # calls of a rank, and ranks, of a drawing
+_CLEAR_WAIT = 0.02  # of the span: less is not worth a remark
+_CLEAR_LAST = 0.5  # of the compared calls
+
+
+@dataclass(frozen=True)
+class _Row:
+    """An operation in one process, or in all together."""
+
+    result: ProfileResult
+    figures: ProfileFigures
+
+
+def _rows(header: Header, result: ProfileResult) -> Iterator[_Row]:
+    return (_Row(result, one) for one in result.figures)
+
+
+FIELDS = Fields(
+    [
+        Field("operation", attrgetter("result.profiled.operation"), "text"),
+        Field("ccl", attrgetter("result.profiled.ccl"), "text"),
+        Field("group", attrgetter("result.profiled.group"), "int"),
+        Field("group_ranks", attrgetter("result.profiled.group_ranks"), "int", name="ranks"),
+        Field("dtype", attrgetter("result.profiled.dtype"), "text"),
+        Field("count", attrgetter("result.profiled.count"), "int"),
+        Field("size_bytes", attrgetter("result.profiled.size_bytes"), "int"),
+        Field("range", lambda one: int(one.result.profiled.is_range), "bool", on_page=False),
+        Field("process", attrgetter("figures.process"), "int", on_page=False),
+        Field(
+            "calls",
+            attrgetter("figures.calls"),
+            "int",
+            gauge="Calls of an operation by one process of a program.",
+            gauge_name="calls",
+        ),
+        Field(
+            "bytes",
+            attrgetter("figures.bytes"),
+            "int",
+            gauge="Bytes of all these calls.",
+            gauge_name="bytes",
+        ),
+        Field("unreported", attrgetter("figures.unreported"), "int", on_page=False),
+        Field("timed", attrgetter("figures.timed"), "int", on_page=False),
+        Field(
+            "total_us",
+            attrgetter("figures.total_s"),
+            gauge="Time of the kernels of these calls.",
+            gauge_name="seconds",
+        ),
+        Field("median_us", attrgetter("figures.median_s")),
+        Field("min_us", attrgetter("figures.least_s"), on_page=False),
+        Field("max_us", attrgetter("figures.most_s"), on_page=False),
+        Field(
+            "wait_us",
+            attrgetter("figures.wait_s"),
+            gauge="Time that they waited for other ranks.",
+            gauge_name="wait_seconds",
+        ),
+        Field("compared", attrgetter("figures.compared"), "int", on_page=False),
+        Field("last", attrgetter("figures.last"), "int", on_page=False),
+        Field("exposed_us", attrgetter("figures.exposed_s")),
+        Field("ran", lambda one: _choices_text(one.result.choices), "text"),
+    ],
+    gauges="cclmark_profile",
+    labels=(
+        *("operation", "ccl", "group", "group_ranks", "dtype", "size_bytes", "count", "process"),
+    ),
+    rows=_rows,
+    page_row=lambda result: _Row(result, of_all_processes(result)),
+    common=STEP_FIELDS,
+    common_of=lambda profile: steps_of_profile(profile or Profile("")),
 )
 
 
-def step_cells(one: StepFigures) -> list[Cell]:
-    """Returns a cell for each of STEP_NAMES."""
-    low_s, high_s = one.interval_s or (None, None)
-    times_s = (
-        *(one.step_s, low_s, high_s, one.profiled_s, one.compute_s, one.exposed_s),
-        *(one.idle_s, one.hidden_s, one.communication_s),
+def _measure(series: Series, result: ProfileResult, run: RunLabels) -> None:
+    """Sets the gauges of one operation in every process."""
+    for one in result.figures:
+        FIELDS.measure(series, _Row(result, one), run)
+
+
+def document_of_profile(run: RunContent) -> Document:
+    """Composes everything that a profile says. Without an operation there are no steps."""
+    results = cast("Sequence[ProfileResult]", run.results)
+    profile = completed(run.profile, results)
+    return Document(
+        "Profile",
+        method_of_profile(run.header),
+        [
+            *([Facts(facts)] if (facts := [*_facts(profile)]) else []),
+            *(_blocks(results, profile) if results else []),
+        ],
+        [
+            *_findings_of_end(run.footer),
+            *(Finding("note", line) for line in _communication_lines(profile)),
+            *(Finding("look", plain(line)) for line in remarks_of(results, profile)),
+        ],
+        noun="process",
+        states_end=True,
     )
-    cells: list[Cell] = [None if time_s is None else time_s * _MS_PER_S for time_s in times_s]
-    return [*cells, one.steps or None]
 
 
-def step_cells_of_profile(profile: Profile | None) -> list[Cell]:
-    """Returns a cell for each of STEP_NAMES."""
-    return step_cells(steps_of_profile(profile if profile is not None else Profile("")))
+def method_of_profile(header: Header) -> str:
+    """Describes in a line how the figures were obtained."""
+    if header.imported is not None:
+        return f"operations of a program, as {header.imported.source} recorded them"
+    return (
+        "operations as the library reports them; time: from the start of a kernel's "
+        "first channel to the end of its last"
+    )
 
 
-def step_run_cells(kind: str, one: StepRun) -> list[Cell]:
-    """Returns a cell for each of STEP_COLUMNS."""
-    figures = one.figures
-    of_run: list[Cell] = [
-        kind,
-        one.variant,
-        one.work,
-        one.ccl,
-        one.ranks,
-        one.status,
-        figures.reason,
+def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
+    """How long the program ran and how it ended, and its groups."""
+    if profile.program_exit_code is not None:
+        code = profile.program_exit_code
+        end = f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
+        yield "program", f"{profile.wall_s:.2f} s, {end}"
+    for number, group in enumerate(profile.groups[:_MOST_GROUPS]):
+        processes = [one for one in group.ranks if one is not None]
+        known = sorted(
+            profile.processes[one].rank for one in processes if one < len(profile.processes)
+        )
+        name = f"{group.name}, " if group.name else ""
+        of = f" ({in_ranges(known)})" if known else ""
+        size = counted(len(group.ranks), "rank") if group.ranks else "size unknown"
+        yield f"group {number}", plain(f"{name}{size}{of}")
+    more = len(profile.groups) - _MOST_GROUPS
+    if more > 0:
+        yield "groups", f"{more} more: see the journal"
+
+
+def _blocks(results: Sequence[ProfileResult], profile: Profile) -> Iterator[Block]:
+    steps = steps_of_profile(profile)
+    sides = ">" * len(PROGRAM_HEAD)
+    yield Table(STEPS_TITLE, PROGRAM_HEAD, [program_row(steps)], sides, step_notes(steps))
+    yield _operations(results, profile)
+    if profile.processes:
+        yield _processes(results, profile)
+    noun, numbers = drawn_numbers(profile)
+    names = [f"{noun} {number}" for number in numbers]
+    times = [
+        (name, parts_of_time(one))
+        for name, one in zip(names, profile.processes, strict=True)
+        if one.communication_s is not None
     ]
-    return [*of_run, *step_cells(figures)]
+    if times:
+        yield Bars("Time of the ranks by its use", noun, times)
+    yield from _window(results, profile, noun, names)
 
 
-def step_runs_of_profile(journal: Journal) -> list[StepRun]:
-    """Returns the steps of the program."""
+def _operations(results: Sequence[ProfileResult], profile: Profile) -> Table:
+    """The first operations, of all groups of one size and name together."""
+    spans = [one.span_s for one in profile.processes if one.span_s]
+    span_s = sum(spans) / len(spans) if spans else 0.0
+    sums = sums_of(results, profile)
+    rows = [_operation_row(one, span_s) for one in sums[:_MOST_OPERATIONS]]
+    notes = []
+    if rest := sums[_MOST_OPERATIONS:]:
+        calls = sum(one.calls for own in rest for one in own.figures)
+        notes = [
+            f"{len(rest)} more operations, {counted(calls, 'call')} of all ranks: cclmark export "
+            "--format csv lists them"
+        ]
+    return _table("operations of a rank", _OPERATION_HEAD, rows, _OPERATION_SIDES, notes)
+
+
+def _operation_row(one: OperationSum, span_s: float) -> list[str]:
+    operation = one.operation
+    least, most = one.calls
+    total_s = one.total_s
+    return [
+        str(operation.group) if len(one.groups) == 1 else in_ranges(sorted(one.groups)),
+        str(operation.group_ranks or ""),
+        operation.operation,
+        operation.dtype,
+        _choices_text(one.choices) or ("not reported" if one.unreported else ""),
+        f"{'≥ ' if operation.is_range else ''}{format_size(operation.size_bytes)}",
+        str(most) if least == most else f"{least}–{most}",
+        _bytes_text(one.bytes),
+        "" if total_s is None else f"{total_s * 1e3:.2f}",
+        _share_text(total_s, span_s),
+        "" if one.median_s is None else format_time_us(one.median_s),
+        "" if one.wait_share is None else f"{one.wait_share:.0%}",
+        _share_text(one.exposed_s, total_s or 0.0),
+    ]
+
+
+def _processes(results: Sequence[ProfileResult], profile: Profile) -> Table:
+    more = len(profile.processes) - _MOST_PROCESSES
+    notes = [f"{more} more processes: see the journal"] if more > 0 else []
+    rows = process_rows(results, profile)
+    return _table("ranks", _PROCESS_HEAD, rows, _PROCESS_SIDES, notes)
+
+
+def process_rows(results: Sequence[ProfileResult], profile: Profile) -> list[list[str]]:
+    """Returns the cells of the first processes."""
+    waits = waits_of_processes(results)
+    return [
+        _process_row(one, waits.get(number))
+        for number, one in enumerate(profile.processes[:_MOST_PROCESSES])
+    ]
+
+
+def _process_row(one: ProfileProcess, wait: ProcessWait | None) -> list[str]:
+    return [
+        str(one.rank),
+        one.host,
+        str(one.calls),
+        f"{one.span_s:.4g}",
+        _share_text(one.communication_s, one.span_s),
+        _share_text(one.exposed_s, one.span_s),
+        _share_text(one.compute_s, one.span_s),
+        _share_text(None if wait is None else wait.wait_s, one.span_s),
+        "" if wait is None else f"{wait.last} of {wait.compared}",
+        str(one.steps or ""),
+        "" if one.step_s is None else f"{one.step_s * 1e3:.3f}",
+        _share_text(one.step_communication_s, one.step_s or 0.0),
+    ]
+
+
+def _table(
+    title: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    sides: str,
+    notes: Sequence[str],
+) -> Table:
+    """A table of the columns with any content."""
+    shown = [any(cells) for cells in zip(*rows, strict=True)]
+    head, *rows = ([*map(plain, compress(row, shown))] for row in (head, *rows))
+    return Table(title, head, rows, "".join(compress(sides, shown)), notes)
+
+
+def drawn_numbers(profile: Profile) -> tuple[str, Sequence[int]]:
+    """Returns what drawings name processes by: ranks, or their numbers where ranks are equal."""
+    ranks = [one.rank for one in profile.processes]
+    return ("rank", ranks) if len({*ranks}) == len(ranks) else ("process", range(len(ranks)))
+
+
+def _window(
+    results: Sequence[ProfileResult], profile: Profile, noun: str, names: Sequence[str]
+) -> Iterator[Stages]:
+    """The calls of one step of each rank."""
+    operations = {
+        one.index: f"{one.profiled.operation} {format_size(one.profiled.size_bytes)}"
+        for one in results
+    }
+    window = profile.window[:_MOST_RANKS]
+    stages = [
+        [
+            TracedStage(operations.get(one.index, "?"), one.begin_s, one.time_s)
+            for one in calls[:_MOST_DRAWN]
+            if one.time_s
+        ]
+        for calls in window
+    ]
+    rows = [(name, own) for name, own in zip(names, stages, strict=False) if own]
+    if not rows:
+        return
+    has_steps = any(one.steps for one in profile.processes)
+    title = "Operations of one step" if has_steps else "Operations from the middle of the program"
+    if any(len(calls) > _MOST_DRAWN for calls in window):
+        title = f"The first {_MOST_DRAWN} o{title[1:]}"
+    yield Stages(title, noun, rows)
+
+
+def _findings_of_end(footer: Footer | None) -> Iterator[Finding]:
+    """The program's failure, and missing calls."""
+    if footer is None:
+        yield Finding("look", f"{ending_line(footer)}: the profile may be incomplete")
+        return
+    if footer.message:
+        yield Finding("bad", ending_line(footer))
+    yield from (Finding("bad", plain(text)) for text in footer.problems)
+
+
+def _communication_lines(profile: Profile) -> Iterator[str]:
+    """The share of communication of the rank that has most, unless it is unknown."""
+    one = most_communicating(profile)
+    if one is None:
+        return
+    share = _share_text(one.communication_s, one.span_s)
+    text = f"operations run for {share} of the time of rank {one.rank}"
+    if one.exposed_s is not None:
+        share = _share_text(one.exposed_s, one.span_s)
+        text += f", and without other work of its device for {share}"
+    yield text
+
+
+def remarks_of(results: Sequence[ProfileResult], profile: Profile) -> list[str]:
+    """Returns sentences on ranks that wait, and on what is missing."""
+    return [
+        *_waiting(results, profile),
+        *_unreported(results),
+        *profile.notes,
+        *(f"rank {one.rank}: {one.note}" for one in profile.processes if one.note),
+    ]
+
+
+def _waiting(results: Sequence[ProfileResult], profile: Profile) -> Iterator[str]:
+    processes = profile.processes
+    waits = {
+        number: wait
+        for number, wait in waits_of_processes(results).items()
+        if number < len(processes)
+    }
+    waiting = {
+        number: wait.wait_s
+        for number, wait in waits.items()
+        if wait.wait_s > _CLEAR_WAIT * processes[number].span_s > 0
+    }
+    if not waiting:
+        return
+    most = max(waiting, key=waiting.__getitem__)
+    ranks = in_ranges(sorted(processes[number].rank for number in waiting))
+    yield (
+        f"rank{'s' * (len(waiting) > 1)} {ranks} wait{'s' * (len(waiting) == 1)} for others: "
+        f"rank {processes[most].rank} for {_seconds_text(waiting[most])}, "
+        f"{_share_text(waiting[most], processes[most].span_s)} of its span"
+    )
+    for number, wait in waits.items():
+        if wait.last > _CLEAR_LAST * wait.compared > 0:
+            yield (
+                f"rank {processes[number].rank} arrives last in {wait.last} of {wait.compared} "
+                "calls: the others wait for it"
+            )
+
+
+def _unreported(results: Sequence[ProfileResult]) -> Iterator[str]:
+    number = sum(one.unreported for result in results for one in result.figures)
+    if number:
+        yield (
+            f"{counted(number, 'call')} of all ranks without a report of what was executed: NCCL "
+            "reports symmetric kernels and copies from 2.31 on"
+        )
+
+
+def _bytes_text(number: int) -> str:
+    """Returns an amount of data with three digits: 1.23 GB."""
+    value = float(number)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            return f"{value:.0f} B" if unit == "B" else f"{value:.3g} {unit}"
+        value /= 1000
+    return ""
+
+
+def _seconds_text(time_s: float) -> str:
+    """Returns a time with three digits in a suitable unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3)):
+        if time_s * scale >= 1:
+            return f"{time_s * scale:.3g} {unit}"
+    return f"{time_s * US_PER_S:.3g} µs"
+
+
+def _share_text(part_s: float | None, whole_s: float) -> str:
+    """Returns a share in percent; empty if it is unknown."""
+    return f"{part_s / whole_s:.1%}" if part_s is not None and whole_s else ""
+
+
+def _choices_text(choices: Sequence[ProfiledChoice]) -> str:
+    """Returns what the library chose, the most frequent first: ``ring LL × 16``."""
+    texts = []
+    for one in choices[:_MOST_CHOICES]:
+        channels = f" × {one.channels}" if one.channels else ""
+        texts.append(f"{one.kernel} {one.protocol}".strip() + channels)
+    if len(choices) > _MOST_CHOICES:
+        texts.append("…")
+    return ", ".join(texts)
+
+
+def program_of(header: Header) -> str:
+    """Returns the profiled program: its command, or the name of the imported file."""
+    if header.imported is not None:
+        more = len(header.devices) - 1
+        return f"{header.imported.file}{f' and {more} more' * (more > 0)}"
+    text = " ".join(_program_words(header.command))
+    return text if len(text) <= _LONGEST_PROGRAM else f"{text[:_LONGEST_PROGRAM]}…"
+
+
+def _program_words(command: Sequence[str]) -> Sequence[str]:
+    """The words after those of ``cclmark profile``, or the directory of ``--read``."""
+    words = iter(command[1:])
+    read = ""
+    for word in words:
+        if word == "--":
+            return [*words]
+        name, _, value = word.partition("=")
+        if not word.startswith("-"):
+            if word != _COMMAND:
+                return [word, *words]
+        elif name not in _FLAGS:
+            value = value or next(words, "")
+            read = value if name == "--read" else read
+    return [read] if read else []
+
+
+def _step_runs(journal: Journal) -> list[StepRun]:
+    """The steps of the program."""
     profile = journal.profile if journal.profile is not None else Profile("")
     sizes = [len(group.ranks) for group in profile.groups]
     return [
@@ -109,390 +489,11 @@ def step_runs_of_profile(journal: Journal) -> list[StepRun]:
     ]
 
 
-_NAMES = (
-    "operation ccl group group_ranks dtype count size_bytes range process calls bytes unreported "
-    f"timed total_us median_us min_us max_us wait_us compared last exposed_us ran {STEP_NAMES}"
-)
-_TEXTS = "operation ccl dtype ran"
-_WHOLE = (
-    "group group_ranks count size_bytes process calls bytes unreported timed compared last "
-    "timed_steps"
-)
-
-
-def _rows(header: Header) -> Callable[[ProfileResult], Iterable[Row]]:
-    return lambda result: [profile_cells(result, one) for one in result.figures]
-
-
-def profile_cells(result: ProfileResult, figures: ProfileFigures) -> list[Cell]:
-    """Returns a cell for each column but those of steps, which are of the whole program."""
-    operation = result.profiled
-    return [
-        operation.operation,
-        operation.ccl,
-        operation.group,
-        operation.group_ranks,
-        operation.dtype,
-        operation.count,
-        operation.size_bytes,
-        int(operation.is_range),
-        figures.process,
-        figures.calls,
-        figures.bytes,
-        figures.unreported,
-        figures.timed,
-        _us(figures.total_s),
-        _us(figures.median_s),
-        _us(figures.least_s),
-        _us(figures.most_s),
-        _us(figures.wait_s),
-        figures.compared,
-        figures.last,
-        _us(figures.exposed_s),
-        choices_text(result.choices),
-    ]
-
-
-def _us(time_s: float | None) -> float | None:
-    return None if time_s is None else time_s * US_PER_S
-
-
-PROFILES = Layout(
-    columns(_NAMES, texts=_TEXTS, whole=_WHOLE, flags="range"), _rows, common=step_cells_of_profile
-)
-
-
-PROFILE_METRICS = (
-    Metric("cclmark_profile_calls", "", "Calls of an operation by one process of a program."),
-    Metric("cclmark_profile_bytes", "bytes", "Bytes of all these calls."),
-    Metric("cclmark_profile_seconds", "seconds", "Time of the kernels of these calls."),
-    Metric("cclmark_profile_wait_seconds", "seconds", "Time that they waited for other ranks."),
-)
-
-
-def measure_profile(series: Series, result: ProfileResult, run: RunLabels) -> None:
-    """Sets the gauges of one operation in every process."""
-    operation = result.profiled
-    for one in result.figures:
-        labels = labels_of(
-            [
-                ("operation", operation.operation),
-                ("ccl", operation.ccl),
-                ("group", str(operation.group)),
-                ("ranks", str(operation.group_ranks)),
-                ("dtype", operation.dtype),
-                ("size_bytes", str(operation.size_bytes)),
-                ("count", str(operation.count)),
-                ("process", str(one.process)),
-                *run.where,
-            ]
-        )
-        series.begin(labels)
-        series.set("cclmark_profile_calls", labels, float(one.calls))
-        series.set("cclmark_profile_bytes", labels, float(one.bytes))
-        if one.total_s is not None:
-            series.set("cclmark_profile_seconds", labels, one.total_s)
-        if one.wait_s is not None:
-            series.set("cclmark_profile_wait_seconds", labels, one.wait_s)
-
-
-class _Gathered:
-    """Collects the results, which are summed up at the end."""
-
-    def __init__(self, profile: Profile | None = None) -> None:
-        self._profile = profile or Profile("")
-        self._results: list[ProfileResult] = []
-
-    def profile(self, profile: Profile) -> None:
-        """Receives what the profile contains besides its operations."""
-        self._profile = profile
-
-    def add(self, result: ProfileResult) -> str:
-        """Keeps the result."""
-        self._results.append(result)
-        return ""
-
-    def _whole(self) -> Profile:
-        return completed(self._profile, self._results)
-
-    def _tables(self) -> list[tuple[str, list[list[str]], str]]:
-        """The title, the rows with their head, and the sides of the columns of each table."""
-        operations = used_columns(
-            OPERATION_HEAD, operation_rows(self._results, self._whole()), OPERATION_SIDES
-        )
-        processes = used_columns(
-            PROCESS_HEAD, process_rows(self._results, self._whole()), PROCESS_SIDES
-        )
-        found = [("operations of a rank", *operations), ("ranks", *processes)]
-        return [one for one in found if len(one[1]) > 1]
-
-    def _steps(self) -> tuple[list[list[str]], list[str]]:
-        """The steps in the columns of trainings, with their head, and notes on them."""
-        figures = steps_of_profile(self._whole())
-        return [[*PROGRAM_HEAD], program_row(figures)], step_notes(figures)
-
-
-class ProfileTable(_Gathered):
-    """Two tables, and remarks."""
-
-    def __init__(self, profile: Profile | None = None, *, paint: Paint = unpainted) -> None:
-        super().__init__(profile)
-        self._paint = paint
-
-    def begin(self, header: Header) -> str:
-        """Returns the processes, the library, the program's end and the groups."""
-        lines = opening_lines(header, "process", method_of_profile(header), self._paint)
-        lines[0] = lines[0].replace("processs", "processes")
-        lines += labelled("program", program_lines(self._profile))
-        lines += labelled("groups", [plain(line) for line in group_lines(self._profile)])
-        return "\n".join(lines) + "\n"
-
-    def end(self, footer: Footer | None) -> str:
-        """Returns the tables and the remarks. Without an operation there are no steps."""
-        lines: list[str] = []
-        if self._results:
-            rows, notes = self._steps()
-            shown = aligned(rows, ">" * len(PROGRAM_HEAD))
-            title = self._paint(f"  {STEPS_TITLE}", "bold")
-            lines += ["", title, self._paint(shown[0], "dim"), *shown[1:]]
-            lines += [f"  {note}" for note in notes]
-        for title, rows, sides in self._tables():
-            shown = aligned([[plain(cell) for cell in row] for row in rows], sides)
-            lines += ["", self._paint(f"  {title}", "bold")]
-            lines += [self._paint(shown[0], "dim"), *shown[1:]]
-        remarks = remarks_of(self._results, self._whole())
-        lines += [""] * bool(remarks)
-        lines += [self._paint(f"  {plain(line)}", "yellow") for line in remarks]
-        if footer is None or footer.message:
-            lines.append(self._paint(f"  {ending_line(footer)}", "red"))
-        return "\n".join(lines).rstrip("\n") + "\n" * bool(lines)
-
-
-class ProfileMarkdown(_Gathered):
-    """The same as Markdown tables."""
-
-    def begin(self, header: Header) -> str:
-        """Returns the title and the head as a list."""
-        lines = opening_lines(header, "process", method_of_profile(header), unpainted)
-        lines[0] = lines[0].replace("processs", "processes")
-        lines += labelled("program", program_lines(self._profile))
-        lines += labelled("groups", [plain(line) for line in group_lines(self._profile)])
-        return "\n".join(["# Profile", "", "```text", *lines, "```", ""]) + "\n"
-
-    def end(self, footer: Footer | None) -> str:
-        """Returns the tables, and the remarks as a list."""
-        lines: list[str] = []
-        if self._results:
-            (head, row), notes = self._steps()
-            lines += [f"## {STEPS_TITLE.capitalize()}", "", f"| {' | '.join(head)} |"]
-            lines += [f"|{'---:|' * len(head)}", f"| {' | '.join(row)} |", ""]
-            lines += [*(f"- {note}" for note in notes), *[""] * bool(notes)]
-        for title, rows, sides in self._tables():
-            lines += [f"## {title.capitalize()}", ""]
-            cells = [[plain(cell).replace("|", "\\|") for cell in row] for row in rows]
-            lines.append(f"| {' | '.join(cells[0])} |")
-            lines.append("|" + "".join("---:|" if side == ">" else "---|" for side in sides))
-            lines += [f"| {' | '.join(row)} |" for row in cells[1:]]
-            lines.append("")
-        lines += [f"- {plain(line)}" for line in remarks_of(self._results, self._whole())]
-        if footer is None or footer.message:
-            lines += ["", ending_line(footer)]
-        return "\n".join(lines) + "\n"
-
-
-_MOST_TITLED = 4
-_MOST_DRAWN, _MOST_RANKS = 256, 16  # calls of a rank, and ranks, of a drawing
-
-
-def title_of_profiles(runs: Sequence[Run]) -> str:
-    """Returns the operations."""
+def _titled(runs: Sequence[Run]) -> str:
+    """The operations."""
     names = dict.fromkeys(one.profiled.operation for run in runs for one in run.journal.profiled)
     more = "…" if len(names) > _MOST_TITLED else ""
     return f"Profile: {', '.join([*names][:_MOST_TITLED])}{more}"
-
-
-def headline_of_profile(run: Run) -> str:
-    """Returns the share of communication of the rank that has most; empty if it is unknown."""
-    profile = run.journal.profile
-    known = [
-        one
-        for one in (profile.processes if profile is not None else [])
-        if one.communication_s is not None and one.span_s
-    ]
-    if not known:
-        return ""
-    most = max(known, key=lambda one: (one.communication_s or 0.0) / one.span_s)
-    text = (
-        f"Operations run for {share_text(most.communication_s, most.span_s)} of the time of rank "
-        f"{most.rank}"
-    )
-    if most.exposed_s is not None:
-        text += (
-            f", and without other work of its device for {share_text(most.exposed_s, most.span_s)}"
-        )
-    return f"{text}."
-
-
-def insights_on_profile(run: Run) -> list[Insight]:
-    """Returns the program's failure, missing calls, and remarks."""
-    journal = run.journal
-    footer = journal.footer
-    found = []
-    if footer is None:
-        found.append(Insight("look", "The journal has no end: its profile may be incomplete."))
-    else:
-        found += [Insight("bad", f"{_sentence(footer.message)}.")] * bool(footer.message)
-        found += [Insight("bad", f"{_sentence(text)}.") for text in footer.problems]
-    found += [
-        Insight("look", f"{_sentence(text)}.")
-        for text in remarks_of(journal.profiled, completed(journal.profile, journal.profiled))
-    ]
-    found += [Insight("note", f"{_sentence(text)}.") for text in journal.header.notices]
-    found += [Insight("look", f"{_sentence(text)}.") for text in left_out(journal)]
-    return found
-
-
-def _sentence(text: str) -> str:
-    is_name = "_" in text.partition(" ")[0]  # an operation keeps its spelling
-    return (text if is_name else f"{text[:1].upper()}{text[1:]}").rstrip(".")
-
-
-def profile_sections(runs: Sequence[Run]) -> list[Section]:
-    """Returns a section with the tables and drawings of every run."""
-    sections = []
-    for number, run in enumerate(runs):
-        results = run.journal.profiled
-        profile = completed(run.journal.profile, results)
-        if not results:
-            continue
-        operations = _table(
-            "Operations of a rank",
-            OPERATION_HEAD,
-            operation_rows(results, profile),
-            OPERATION_SIDES,
-        )
-        ranks = _table("Ranks", PROCESS_HEAD, process_rows(results, profile), PROCESS_SIDES)
-        name = f" ({run.name})" if len(runs) > 1 else ""
-        mark = f"-{number}" if len(runs) > 1 else ""
-        sections.append(
-            Section(
-                f"profile{mark}",
-                f"Operations of the program{name}",
-                [f"Group {line}." for line in group_lines(profile)],
-                tables=[_steps(profile), operations, ranks],
-                bars=[*_time_bars(profile), *_step_bars(profile, results)],
-            )
-        )
-    return sections
-
-
-def _steps(profile: Profile) -> PageTable:
-    figures = steps_of_profile(profile)
-    notes = [f"{_sentence(note)}." for note in step_notes(figures)]
-    rows = [program_row(figures)]
-    return PageTable(STEPS_TITLE.capitalize(), PROGRAM_HEAD, rows, len(PROGRAM_HEAD), notes)
-
-
-def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], sides: str) -> PageTable:
-    used, used_sides = used_columns(head, rows, sides)
-    numeric = len(used_sides) - (used_sides.rfind("<") + 1)
-    return PageTable(title, used[0], used[1:], numeric)
-
-
-def _time_bars(profile: Profile) -> list[StageBars]:
-    """The parts of the time of each rank, one after another."""
-    unit, numbers = drawn_numbers(profile)
-    stages = {
-        number: _parts(one)
-        for number, one in zip(numbers, profile.processes, strict=True)
-        if one.communication_s is not None
-    }
-    if not stages:
-        return []
-    return [stage_bars("Time of the ranks by its use", unit, stages)]
-
-
-def drawn_numbers(profile: Profile) -> tuple[str, Sequence[int]]:
-    """Returns what drawings name processes by: ranks, or their numbers where ranks are equal."""
-    ranks = [one.rank for one in profile.processes]
-    return ("rank", ranks) if len({*ranks}) == len(ranks) else ("process", range(len(ranks)))
-
-
-def _parts(one: ProfileProcess) -> list[TracedStage]:
-    communication_s = one.communication_s or 0.0
-    if one.compute_s is None or one.exposed_s is None:
-        parts = [("communication", communication_s), ("other", one.span_s - communication_s)]
-    else:
-        overlapped_s = communication_s - one.exposed_s
-        parts = [
-            ("compute alone", one.compute_s - overlapped_s),
-            ("overlapped communication", overlapped_s),
-            ("exposed communication", one.exposed_s),
-            ("no work of the device", one.span_s - one.compute_s - one.exposed_s),
-        ]
-    found: list[TracedStage] = []
-    for name, time_s in parts:
-        begin_s = found[-1].begin_s + found[-1].time_s if found else 0.0
-        found.append(TracedStage(name, begin_s, max(0.0, time_s)))
-    return found
-
-
-def _step_bars(profile: Profile, results: Sequence[ProfileResult]) -> list[StageBars]:
-    """The calls of one step of each rank."""
-    names = {
-        one.index: f"{one.profiled.operation} {format_size(one.profiled.size_bytes)}"
-        for one in results
-    }
-    unit, numbers = drawn_numbers(profile)
-    stages = {
-        number: [
-            TracedStage(names.get(one.index, "?"), one.begin_s, one.time_s)
-            for one in calls[:_MOST_DRAWN]
-            if one.time_s
-        ]
-        for number, calls in zip(numbers, profile.window[:_MOST_RANKS], strict=False)
-    }
-    known = {rank: calls for rank, calls in stages.items() if calls}
-    if not known:
-        return []
-    has_steps = any(one.steps for one in profile.processes)
-    title = "Operations of one step" if has_steps else "Operations from the middle of the program"
-    if any(len(calls) > _MOST_DRAWN for calls in profile.window[:_MOST_RANKS]):
-        title = f"The first {_MOST_DRAWN} o{title[1:]}"
-    return [stage_bars(title, unit, known)]
-
-
-def cells_of_profile(run: Run, result: ProfileResult) -> Mapping[str, Cell]:
-    """Returns the cells of an operation, over all processes."""
-    operation = result.profiled
-    times = [one.total_s for one in result.figures if one.total_s is not None]
-    medians = [one.median_s for one in result.figures if one.median_s is not None]
-    waits = [one.wait_s for one in result.figures if one.wait_s is not None]
-    exposed = [one.exposed_s for one in result.figures if one.exposed_s is not None]
-    return {
-        "operation": operation.operation,
-        "ccl": operation.ccl,
-        "group": operation.group,
-        "ranks": operation.group_ranks,
-        "dtype": operation.dtype,
-        "count": operation.count,
-        "size_bytes": operation.size_bytes,
-        "calls": sum(one.calls for one in result.figures),
-        "bytes": sum(one.bytes for one in result.figures),
-        "total_us": sum(times) * US_PER_S if times else None,
-        "median_us": sum(medians) / len(medians) * US_PER_S if medians else None,
-        "wait_us": sum(waits) * US_PER_S if waits else None,
-        "exposed_us": sum(exposed) * US_PER_S if exposed else None,
-        "ran": choices_text(result.choices),
-    }
-
-
-def _table_of_document(view: View) -> Exporter[ProfileResult]:
-    return ProfileTable(paint=view.paint)
-
-
-def _markdown(view: View) -> Exporter[ProfileResult]:
-    return ProfileMarkdown()
 
 
 def _counted(journal: Journal) -> str:
@@ -504,23 +505,17 @@ KIND = ReportKind(
     noun="operations",
     title="operations of programs",
     has_times=False,
-    csv=PROFILES,
-    exported=PROFILES,
-    formats={"table": _table_of_document, "markdown": _markdown},
-    metrics=PROFILE_METRICS,
-    measure=measure_profile,
+    csv=FIELDS.layout(),
+    exported=FIELDS.layout(),
+    metrics=FIELDS.metrics(),
+    measure=_measure,
     counted=_counted,
-    headline=headline_of_profile,
-    insights=insights_on_profile,
-    titled=title_of_profiles,
+    document=document_of_profile,
+    titled=_titled,
     method=method_of_profile,
-    sections=profile_sections,
     by_session=False,
     has_samples=False,
-    step_runs=step_runs_of_profile,
-    page_columns=(
-        *("operation", "ccl", "group", "ranks", "dtype", "count", "size_bytes", "calls", "bytes"),
-        *("total_us", "median_us", "wait_us", "exposed_us", "ran"),
-    ),
-    page_cells=cells_of_profile,
+    step_runs=_step_runs,
+    page_columns=FIELDS.page_columns(),
+    page_cells=FIELDS.page_cells,
 )

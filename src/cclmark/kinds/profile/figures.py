@@ -81,6 +81,29 @@ class OperationSum:
         return sum(known) / processes if known else None
 
 
+def of_all_processes(result: ProfileResult) -> ProfileFigures:
+    """The figures of an operation in all processes together; the median is the mean of theirs."""
+    medians = _known(result, "median_s")
+    return ProfileFigures(
+        process=0,
+        calls=sum(one.calls for one in result.figures),
+        bytes=sum(one.bytes for one in result.figures),
+        total_s=_sum(result, "total_s"),
+        median_s=sum(medians) / len(medians) if medians else None,
+        wait_s=_sum(result, "wait_s"),
+        exposed_s=_sum(result, "exposed_s"),
+    )
+
+
+def _sum(result: ProfileResult, name: str) -> float | None:
+    return sum(known) if (known := _known(result, name)) else None
+
+
+def _known(result: ProfileResult, name: str) -> list[float]:
+    values = (getattr(one, name) for one in result.figures)
+    return [one for one in values if one is not None]
+
+
 @dataclass
 class ProcessWait:
     """How long a process waited for others, and in how many calls it arrived last."""
@@ -129,6 +152,28 @@ def waits_of_processes(results: Sequence[ProfileResult]) -> dict[int, ProcessWai
                 own.compared += one.compared
                 own.last += one.last
     return found
+
+
+def most_communicating(profile: Profile) -> ProfileProcess | None:
+    """The process with the largest share of communication; None if it is unknown of all."""
+    known = [one for one in profile.processes if one.communication_s is not None and one.span_s]
+    return max(known, key=lambda one: (one.communication_s or 0.0) / one.span_s, default=None)
+
+
+def parts_of_time(one: ProfileProcess) -> list[tuple[str, float]]:
+    """The parts of the span of a process with known communication, in seconds."""
+    communication_s = one.communication_s or 0.0
+    if one.compute_s is None or one.exposed_s is None:
+        parts = [("communication", communication_s), ("other", one.span_s - communication_s)]
+    else:
+        overlapped_s = communication_s - one.exposed_s
+        parts = [
+            ("compute alone", one.compute_s - overlapped_s),
+            ("overlapped communication", overlapped_s),
+            ("exposed communication", one.exposed_s),
+            ("no work of the device", one.span_s - one.compute_s - one.exposed_s),
+        ]
+    return [(name, max(0.0, time_s)) for name, time_s in parts]
 
 
 def _without_group(operation: ProfiledOperation) -> ProfiledOperation:

@@ -95,9 +95,13 @@ def profile(
     journal: Path,
     exporter: Exporter[Any],
     write: Callable[[str], None],
+    *,
+    to_error: bool = False,
 ) -> int:
     """Profiles and returns the exit code: the program's, if that is not 0.
 
+    ``to_error``: whether ``write`` writes to standard error, where messages follow that the text
+    does not contain.
     Raises CclmarkError before the program is started if something is missing for it.
     """
     began_s = time.monotonic()
@@ -122,9 +126,9 @@ def profile(
         writer.close(keep=is_begun)
     whole = _text_of(header, assembled, footer, exporter)
     write(whole)
-    is_seen = bool(footer.message) and footer.message in whole
-    for text in ("" if is_seen else footer.message, *footer.problems, failure):
-        if text:
+    shown = whole if to_error else ""
+    for text in (footer.message, *footer.problems, failure):
+        if text and text not in shown:
             print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
     if is_begun:
         print(f"cclmark: journal {journal}", file=sys.stderr)

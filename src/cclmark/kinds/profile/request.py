@@ -6,13 +6,11 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
-from cclmark.kinds.profile.document import ProfileTable
 from cclmark.kinds.profile.kind import KIND
 from cclmark.kinds.profile.profiling import ProfileRequest, profile
 from cclmark.recording.output import Output
@@ -51,18 +49,13 @@ def profile_program(
         code = profile(
             request,
             journal or new_journal("profile"),
-            _exporter(format, coloured),
+            exporter_of(KIND, format, View(paint=ansi if coloured else unpainted)),
             _print_error if to_error else printed.write,
+            to_error=to_error,
         )
     if printed.failure:
         print(f"cclmark: {printed.failure}", file=sys.stderr)
     return code
-
-
-def _exporter(format: str, coloured: bool) -> Exporter[Any]:
-    if format != "table":
-        return exporter_of(KIND, format)
-    return ProfileTable(paint=ansi if coloured else unpainted)
 
 
 def _print_error(text: str) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cclmark.document.columns import Cell, Column, Layout, Row, columns
+from cclmark.document.step_words import STEP_RUN_FIELDS
 from cclmark.errors import UsageError
-from cclmark.kinds.profile.document import STEP_COLUMNS, step_run_cells
 from cclmark.kinds.registry import report_kind
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Header
@@ -27,6 +27,10 @@ class FlatTable:
 
 _OF_RUN = "run_id started_at host device source"
 RUN_COLUMNS = columns(_OF_RUN, texts=_OF_RUN)
+_STEP_COLUMNS = [
+    Column("kind", "text"),
+    *(Column(one.key, one.kind) for one in STEP_RUN_FIELDS),
+]
 
 
 def run_cells(header: Header) -> list[Cell]:
@@ -62,7 +66,7 @@ def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> FlatTabl
     is_mixed = len({id(kind.exported) for kind in kinds.values()}) > 1
     if name == "steps" or (name == "cases" and is_mixed and have_steps):
         return FlatTable(
-            [*RUN_COLUMNS, *STEP_COLUMNS], _step_rows([journal for _, journal in journals])
+            [*RUN_COLUMNS, *_STEP_COLUMNS], _step_rows([journal for _, journal in journals])
         )
     layouts = {id(kind.exported): kind for kind in kinds.values()}
     if len(layouts) > 1:
@@ -82,7 +86,8 @@ def _step_rows(journals: Sequence[Journal]) -> Iterator[Row]:
     for journal in journals:
         step_runs = report_kind(journal.kind).step_runs
         for one in step_runs(journal) if step_runs is not None else ():
-            yield [*run_cells(journal.header), *step_run_cells(journal.kind, one)]
+            cells = (field.cell(one) for field in STEP_RUN_FIELDS)
+            yield [*run_cells(journal.header), journal.kind, *cells]
 
 
 def _has_samples(run: Journal) -> bool:
