@@ -11,7 +11,7 @@
 namespace cclmark {
 
 /// What a rank does with the slots or announcements through which a library of the engine moves
-/// data. src/cclmark/trace/slot_events.py has the same numbers.
+/// data. src/cclmark/trace/slot_tracks.py has the same numbers.
 enum class SlotAction : uint8_t {
   publish = 0,         ///< puts data into a slot or an announcement, and sets its flag
   read = 1,            ///< copies data that `peer` has published

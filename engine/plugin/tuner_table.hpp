@@ -34,7 +34,7 @@ constexpr std::size_t kMostTableBytes = 1 << 20;
 
 /// Reads the text of a table; docs/reference/tuner-table.md describes it. Returns whether it is
 /// valid. Otherwise `problem`, of `problem_bytes`, contains the line, the field and the reason, in
-/// the words of src/cclmark/tune/table_file.py.
+/// the words of src/cclmark/kinds/tune/table_file.py.
 bool parse_table(const char* text, std::size_t bytes, TunerTable& table, char* problem,
                  std::size_t problem_bytes);
 

@@ -3,6 +3,10 @@
 A handler that raises is not sufficient while messages are received: pyzmq runs pending handlers in
 ``Frame.__dealloc__``, where Python reports an exception as ignored and continues. The handler
 therefore records the signal first, and raises only where no loop polls the recorded signals.
+
+Waits within ``deferred()`` poll several times a second. The exceptions are waits at the end of a
+run: up to 5 s each for the descriptions of devices and for NCCL's RAS, up to 4 s for ranks to exit,
+and up to 3 s more for an mpirun that started them.
 """
 
 import os

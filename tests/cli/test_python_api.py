@@ -37,7 +37,7 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
         with contextlib.redirect_stdout(printed):
             exec(block, names)
     assert "cases of all_reduce on 2 ×" in printed.getvalue()
-    assert "| 1 KiB" in printed.getvalue()
+    assert "all_gather bfloat16" in printed.getvalue()
 
 
 def test_the_page_names_every_member():

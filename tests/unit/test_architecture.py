@@ -13,6 +13,7 @@ REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "src" / "cclmark"
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
 PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+ROOMS = sorted(path.parent.name for path in SOURCE.glob("kinds/*/__init__.py"))
 
 
 def modules_of(tree: ast.AST):
@@ -64,6 +65,36 @@ def test_the_table_lists_the_imports_of_each(package):
     [line] = re.findall(rf"^\| `src/cclmark/{package}/` \|(.*)\|$", PAGE, re.MULTILINE)
     listed = {word.strip() for word in line.rpartition("|")[2].split(",")} - {"nothing"}
     assert listed == imports()[package] - {"_engine"}
+
+
+def listed_in(package: str, words: str) -> set[str]:
+    """What the docstring of a package lists after ``words``, up to the next stop or remark."""
+    tree = ast.parse((SOURCE / package / "__init__.py").read_text())
+    text = " ".join((ast.get_docstring(tree) or "").split())
+    [found] = re.findall(rf"{words}: ([^.;]*)[.;]", text)
+    names = re.sub(r"\([^)]*\)", "", found).replace(" ", "").split(",")
+    return {*names} - {"nothing", "none"}
+
+
+@pytest.mark.parametrize("package", [name for name in PACKAGES if name != "cli"])
+def test_the_docstring_of_a_package_lists_its_imports(package):
+    assert listed_in(package, "Imports") == imports()[package] - {"_engine"}
+
+
+def rooms_imported_by(room: str) -> set[str]:
+    """The other rooms that one imports."""
+    found = set()
+    for path in (SOURCE / "kinds" / room).rglob("*.py"):
+        for module in modules_of(ast.parse(path.read_text())):
+            names = module.split(".")
+            if names[:2] == ["cclmark", "kinds"] and len(names) > 2:
+                found.add(names[2])
+    return found - {room, "registry"}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_docstring_of_a_room_lists_the_rooms_that_it_imports(room):
+    assert listed_in(f"kinds/{room}", "Rooms imported") == rooms_imported_by(room)
 
 
 def test_ranks_alone_import_the_engine():

@@ -35,7 +35,10 @@ def case_of(ccl, operation, size):
 
 
 class Simulated:
-    """See recording.tuning.Measuring. ``time_of``: seconds by variables, operation and size."""
+    """See experiment.measured_trials.Measuring.
+
+    ``time_of``: seconds by variables, operation and size.
+    """
 
     usual_channels = 0
     device_names = ("Device",)

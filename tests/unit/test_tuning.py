@@ -65,7 +65,10 @@ CASE_OF_BUDGET = Case("all_reduce", "nccl", 2, "float32", 64, 16, False, reducti
 
 
 class Simulated:
-    """See recording.tuning.Measuring. ``responds`` is False where nothing changes a time."""
+    """See experiment.measured_trials.Measuring.
+
+    ``responds`` is False where nothing changes a time.
+    """
 
     def __init__(self, *, responds=True, seed=0, harm=0.0, fails=()):
         self.number = 0

@@ -1,1 +1,18 @@
-"""From samples to figures: pure functions on values."""
+"""From samples to figures and findings: pure functions of values, which read and write nothing.
+
+Imports: explain, plan, results.
+
+- Times: ``statistics.py`` (order statistics), ``summary.py`` (the figures of a case),
+  ``stopping.py`` (end of warm-up and sampling), ``device_time.py`` (which figure is judged).
+- Comparison: ``ratio.py`` and ``paired.py`` (ratios with intervals), ``run_noise.py`` (noise from
+  run to run), ``change.py`` (changes over time), ``library_comparison.py``.
+- Findings: ``findings.py`` begins a run's list; ``irregularities.py`` (times between
+  neighbouring sizes), ``outliers.py``, ``hosts.py``, ``choice_changes.py``, ``path_warnings.py``
+  (paths of the library against the topology), ``limits.py`` (limits of links).
+- Pairs: ``transfer_results.py``, ``pair_results.py``, ``copies.py``.
+- Steps of trainings and programs: ``steps.py``, ``step_timeline.py``.
+
+Figures of one kind of work are in its room (``kinds/*/figures.py``). Ranks call ``stopping.py`` and
+``statistics.py`` with the times of all ranks, so functions here must be deterministic. Start with
+``summary.py`` and ``findings.py``; definitions and derivations are in docs/methodology.md.
+"""

@@ -1,4 +1,4 @@
-"""The table of all commands: a new command needs its own file and one line here.
+"""The table of all commands: a new command needs a package, or its room, and one line here.
 
 A command's module is imported only when the command is called or its help is printed: the imports
 and the options of all commands would take most of the time of ``cclmark --help``.

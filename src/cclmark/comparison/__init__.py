@@ -1,1 +1,9 @@
-"""Comparison of runs: figures, what differs in words, the page, and the gate."""
+"""Comparison of runs: two configurations, each with one or several runs.
+
+Imports: analysis, document, kinds, plan, results.
+
+Start with ``figures.py``: it pairs the cases of both sides and separates differences from the noise
+of runs (``analysis/ratio.py``, ``analysis/run_noise.py``). ``words.py`` writes a comparison as
+text, Markdown and JSON, ``comparison_page.py`` as a page. ``gate.py`` decides whether it passes,
+for CI. Only results with times are compared (``Journal.timed``).
+"""

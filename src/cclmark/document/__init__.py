@@ -1,6 +1,18 @@
-"""Documents: what a run says, as data, and what turns them into text and pages.
+"""Documents: what runs say, as data, and the renderers that turn it into text and pages.
 
-``blocks.py`` what a document consists of, ``fields.py`` the fields of a kind's results,
-``document_text.py`` and ``document_page.py`` the renderers. A kind composes its document once;
-renderers know blocks only.
+Imports: analysis, explain, plan, references, results.
+
+A kind composes its document once (``kinds/*/document.py``) from ``blocks.py``; renderers know
+blocks only: ``document_text.py`` (terminal, Markdown), ``document_page.py`` and ``page/`` (HTML).
+``fields.py`` has the fields of a kind's results, from which CSV, Parquet, Prometheus and the table
+of a page follow. ``report_kind.py`` is the definition of a kind for reports.
+
+- Formats: ``exporter.py`` is the interface (beginning, one result at a time, end), ``exporters.py``
+  the table; ``csv_format.py``, ``json_format.py``, ``openmetrics.py``.
+- Shared parts of documents: ``head.py``, ``remarks.py``, ``soundness.py``, ``noise.py``,
+  ``matrix.py``, ``reference_notes.py``, ``explained.py``, ``why.py``, ``step_words.py``, …
+- Charts as numbers and names without colours and pixels: ``chart_model.py``.
+
+Every text that enters is printable already, see docs/architecture.md. Start with ``blocks.py`` and
+the document of one room, for example ``kinds/memory/document.py``.
 """

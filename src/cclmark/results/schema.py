@@ -50,7 +50,7 @@ class Link(msgspec.Struct, omit_defaults=True):
 class Relation(msgspec.Struct, omit_defaults=True):
     """How two devices are connected.
 
-    ``kind`` is a symbol of the topology matrix (NV18, PIX, SYS …, see report.topology), ``hops``
+    ``kind`` is a symbol of the topology matrix (NV18, PIX, SYS …, see results.topology), ``hops``
     the length of the shortest path over direct connections (0: no path, None: unknown) and
     ``limit_bytes_per_s`` the capacity of the connection in one direction (0: unknown).
     """
@@ -344,7 +344,8 @@ class Explanation(msgspec.Struct, tag="explanation", omit_defaults=True):
     ``is_doubtful``: ranks observed different operations, or one of them nothing although the
     library ran the case; ``reason`` describes it. ``ignored``: for each setting that the library
     reports to have no effect, by its name, the reason. ``registered``: whether the library used
-    registered buffers (explain.nccl_log.REGISTERED), empty if that was not observed.
+    registered buffers (explain.nccl_log.BY_CALL, BY_GRAPH or NOT_REGISTERED), empty if that was not
+    observed.
     """
 
     index: Count

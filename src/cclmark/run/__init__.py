@@ -1,1 +1,22 @@
-"""The work of one rank. Only this package uses the engine."""
+"""What one rank does. Beside the module ``run`` of rooms, only this package imports the engine.
+
+Imports: analysis, explain, plan, rendezvous, results, trace.
+
+``worker.py`` is the process of a rank: it opens its devices and calls the runner of its kind
+(``Kind.runner``) with a ``RankContext`` (``context.py``). ``rank.py`` is its state: job, phase and
+connections; every phase is entered (``Rank.enter``), so that a rank that hangs there is found and
+named. ``rank_binding.py`` binds it to processors.
+
+- Measurement of a case: ``measure.py`` (warm-up, sampling, verification). The times of all ranks
+  are gathered on all ranks (between hosts by ``Rank._exchange_values``, never within a timed
+  region), so all decide alike. ``all_or_none.py``: steps that all ranks complete or none.
+- Libraries: ``measured_libraries.py`` and ``opening.py`` open what is measured (and join
+  islands), ``locate.py`` finds it, ``torch_ccl.py`` is torch.distributed as one.
+- Variants of one process: ``variant_runner.py``. Buffers: ``reserved_buffers.py``.
+- Observation: ``explaining.py``, ``instruments.py`` (NCCL's plug-in and log, in files in memory),
+  ``library_log.py``, ``open_mpi_log.py``, ``mpi_variables.py``, ``connections.py``;
+  ``measured_cases.py`` where no second process for a rank is possible.
+- Without a measurement: ``probe.py``, ``ccl_capabilities.py``, ``effective_settings.py``.
+
+Start with ``worker.py`` and ``measure.py``.
+"""

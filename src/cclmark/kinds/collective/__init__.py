@@ -1,1 +1,12 @@
-"""Collectives between all ranks."""
+"""Collectives between all ranks: ``cclmark all_reduce``, ``collectives``, ``explain``.
+
+Items and results are in ``plan/cases.py`` and ``results/item_results.py``, because other kinds use
+them too; ``run/measure.py`` measures a case. ``run.py`` runs all cases, in cycles during a soak,
+and reads the conditions of devices; ``trace.py`` records one case for ``cclmark trace``.
+
+``document.py`` is the record for reports; ``table.py`` (text), ``soak.py``, ``markdown.py`` and
+``charts.py`` write, ``findings.py`` has the main figure and what stands out. ``formats.py`` lists
+the formats of other tools: ``nccl_tests.py``, ``flagcx.py``, ``hccl.py``.
+
+Rooms imported: pieces (``--pieces``). Start with ``request.py`` and ``run.py``.
+"""

@@ -1,1 +1,14 @@
-"""Copies and messages between devices."""
+"""Copies and messages between devices: ``cclmark p2p``.
+
+Items and results are ``plan/transfers.py`` and ``results/item_results.py``. One rank holds all
+devices of an accelerator, unless ``--is-multi-proc`` or the host ask for one each. ``transfer.py``
+times copies behind a gate until the median converges and verifies them, with engine/transfer;
+between hosts a library moves the messages. ``run.py`` is the rank, ``trace.py`` records one
+transfer for ``cclmark trace p2p``.
+
+``table.py`` writes matrices, ``formats.py`` CSV, Markdown and PCCL's text, ``charts.py`` the page's
+charts, ``findings.py`` what stands out.
+
+Rooms imported: collective (the choice of the library between hosts), pairs (messages are measured
+as cases of pairs). Start with ``request.py``, which makes the plan, and ``run.py``.
+"""

@@ -1,6 +1,9 @@
-"""Messages in pieces: one message in one call against many.
+"""Messages in pieces: one message in one call against the same message in several calls.
 
-``document.py`` composes everything that a run says. The figures are in
-cclmark.kinds.pieces.figures, since ranks compute them. The room imports the core only: plan,
-report, results.
+``--pieces`` of a collective: ``plan.py`` divides the message, ``run.py`` times the divisions in
+alternating rounds (engine/measure/piecewise_call.cpp). ``figures.py`` is separate from
+``document.py`` because ranks compute it: ``document.py`` composes everything that a run says.
+There is no command: the options are those of collectives, ``request.py`` checks them.
+
+Rooms imported: none. Start with ``plan.py``.
 """

@@ -1,6 +1,14 @@
 """Replays: the communication of a step of a profiled program, repeated.
 
-Start with ``document.py``, which composes everything that a run of replays says. ``figures.py``
-computes it from the results: pure functions. ``references.py``: the gain at the bandwidth of
-references. The room imports the core only: analysis, plan, references, report, results.
+``program_step.py`` creates the step from a profile's journal and refuses one that would hang
+(``deadlocks.py``). All variants have the same step, so it is not part of the items: each rank
+receives its own calls as the attachment of its job. ``run.py`` creates the communicators of the
+step's groups and times ``StepReplay`` (engine/measure/step_replay.cpp). ``fit.py`` chooses what
+ranks do between the calls, ``traffic_fit.py`` the memory traffic beside them.
+
+``figures.py`` computes the step with each variant beside the program itself, ``references.py`` the
+gain at the bandwidth of references; ``document.py`` composes everything that a run says.
+
+Rooms imported: none; also the list of kinds, to read the profile's journal. Start with
+``program_step.py`` and ``document.py``.
 """

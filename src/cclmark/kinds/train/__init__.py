@@ -1,6 +1,17 @@
 """Trainings: steps of a model that the ranks train, with and without communication.
 
-Start with ``document.py``, which composes everything that a run of trainings says. ``figures.py``
-computes it from the results: pure functions. The room imports the core only: analysis, plan,
-report, results.
+An item has a variant and a round, as a trial. Three parts import torch, so only ranks of this kind
+import them: ``torch/``, the model and a module for each parallelism, which provides a ``Trainer``;
+``torch/stepping.py``, which runs steps in blocks until their times are known and reads the timeline
+of torch's profiler; ``torch/training_runner.py``, which connects these and compares the parameters
+of replicas.
+``memory.py`` decides before any allocation whether a training can fit, and searches the changes
+with which it would.
+
+``figures.py`` computes rates and what communication costs from the times in the journal; a step has
+the same columns as in profiles (``analysis/steps.py``). ``document.py`` composes everything that a
+run says. ``choices.py`` has names that help texts list, without what is slow to import.
+
+Rooms imported: tune (reads files of variables that tune wrote). Start with ``document.py`` and
+``run.py``.
 """

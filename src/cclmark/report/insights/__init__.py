@@ -1,1 +1,5 @@
-"""The findings of a run in sentences, with a module for each question."""
+"""Statements about several runs on one page.
+
+``several_runs.py`` composes them. The statements about one run are in the room of its kind and in
+``cclmark.document``.
+"""

@@ -1,1 +1,0 @@
-"""Findings and figures as text, shared by all formats."""
