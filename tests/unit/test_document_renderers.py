@@ -85,6 +85,36 @@ def test_text_has_the_blocks_in_order_and_paints_what_is_bad():
     ]
 
 
+def in_parts(renderer):
+    """A table of a row for each of two results, the second with lines below it."""
+    below = {0: "", 1: "late\nrank 1"}
+
+    def compose(run):
+        rows = [(f"case {one.index}", "ok", below[one.index]) for one in run.results]
+        table = Table(
+            "cases", ("case", "x", "why"), rows, "<><", [], widths=(7, 3), is_last_below=True
+        )
+        return Document("Gallery", "", [table] if rows else [], outcome="2 measured")
+
+    exporter = renderer(compose, View(), lambda result: (result.index, 1))
+    exporter.begin(JOURNAL.header)
+    results = [SimpleNamespace(index=index) for index in (0, 1)]
+    return [*map(exporter.add, results), exporter.end(JOURNAL.footer)]
+
+
+def test_rows_of_further_parts_continue_a_table_of_given_widths():
+    assert in_parts(DocumentText) == [
+        "\n  cases\n  case       x\n  case 0    ok\n",
+        "  case 1    ok\n           late\n           rank 1\n",
+        "\n  2 measured\n",
+    ]
+    assert in_parts(DocumentMarkdown) == [
+        "\n## cases\n\n| case | x | why |\n|---|---:|---|\n| case 0 | ok |  |\n",
+        "| case 1 | ok | late |\n|  |  | rank 1 |\n",
+        "\n- 2 measured\n",
+    ]
+
+
 def test_markdown_escapes_and_aligns_by_the_sides():
     head, body = written(DocumentMarkdown)
     assert head.startswith("# Gallery\n\n```text\n")

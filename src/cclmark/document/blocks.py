@@ -31,7 +31,9 @@ class Table:
     """Rows of text under a title. ``sides``: ``<`` or ``>`` for each column, ``>`` for numbers.
 
     ``notes``: what it shows. ``belongs``: to the table before it, as the same rows in another view.
-    ``wrong``: the places of rows with wrong data.
+    ``wrong``: the places of rows with wrong data. ``widths``: the least widths of columns in texts;
+    with them the rows of a further part continue the table of the same title. ``is_last_below``:
+    whether the last cell of a row is long, with lines that texts write below the row.
     """
 
     title: str
@@ -41,6 +43,18 @@ class Table:
     notes: Sequence[str] = ()
     belongs: bool = False
     wrong: Collection[int] = ()
+    widths: Sequence[int] = ()
+    is_last_below: bool = False
+
+    def single_lines(self) -> list[Sequence[str]]:
+        """The rows; further lines of a last cell are in rows that are empty but for them."""
+        if not self.is_last_below:
+            return [*self.rows]
+        return [
+            [*(cells[:-1] if number == 0 else [""] * (len(cells) - 1)), line]
+            for cells in self.rows
+            for number, line in enumerate(cells[-1].split("\n"))
+        ]
 
 
 @dataclass(frozen=True)

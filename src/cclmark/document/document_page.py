@@ -60,7 +60,7 @@ def _table(table: Table) -> PageTable:
     numeric = len(table.sides) - len(table.sides.rstrip(">"))
     is_operation = table.title.split(" ", 1)[0] in OPERATIONS
     title = table.title if is_operation else capitalised(table.title)
-    return PageTable(title, table.head, table.rows, numeric, table.notes)
+    return PageTable(title, table.head, table.single_lines(), numeric, table.notes)
 
 
 def _bars(bars: Bars) -> StageBars:

@@ -52,6 +52,7 @@ class DocumentText:
         self._profile: Profile | None = None
         self._results: list[Any] = []
         self._unwritten: list[Any] = []
+        self._continued = ""
 
     def profile(self, profile: Profile) -> None:
         """Receives what a profile contains besides its operations."""
@@ -136,13 +137,11 @@ class DocumentText:
         for block in document.blocks:
             match block:
                 case Table():
-                    head, *rows = aligned([block.head, *block.rows], block.sides)
-                    rows = [
-                        self._paint(row, "red") if place in block.wrong else row
-                        for place, row in enumerate(rows)
-                    ]
+                    head, rows = self._lines_of(block)
                     title = f"  {plain(block.title)}"
-                    if block.belongs:
+                    if self._continues(block):
+                        found += rows
+                    elif block.belongs:
                         found += [self._paint(title, "dim"), head, *rows]
                     else:
                         found += ["", self._paint(title, "bold"), self._paint(head, "dim"), *rows]
@@ -154,6 +153,24 @@ class DocumentText:
                 case _:
                     unhandled(block)
         return found
+
+    def _continues(self, table: Table) -> bool:
+        """Whether the rows follow those of the table before it."""
+        before, self._continued = self._continued, table.title if table.widths else ""
+        return bool(before) and before == self._continued
+
+    def _lines_of(self, table: Table) -> tuple[str, list[str]]:
+        """The head, and the rows with what is below them."""
+        shown, below = [table.head, *table.rows], [""] * len(table.rows)
+        if table.is_last_below:
+            shown, below = [cells[:-1] for cells in shown], [cells[-1] for cells in table.rows]
+        head, *rows = aligned(shown, table.sides[: len(shown[0])], table.widths)
+        indent = " " * (4 + max([*table.widths[:1], *(len(cells[0]) for cells in shown)]))
+        found = []
+        for place, (row, text) in enumerate(zip(rows, below, strict=True)):
+            found.append(self._paint(row, "red") if place in table.wrong else row)
+            found += [f"{indent}{line}" for line in filter(None, text.split("\n"))]
+        return head, found
 
     def _early(self, reason: str) -> list[str]:
         return [self._paint(f"  ended early: {reason}", "red")]
@@ -177,7 +194,9 @@ class DocumentMarkdown(DocumentText):
         for block in document.blocks:
             match block:
                 case Table():
-                    found += ["", f"## {escape(block.title)}", "", *_table(block)]
+                    if not self._continues(block):
+                        found += ["", f"## {escape(block.title)}", "", *_head_of(block)]
+                    found += map(_row, block.single_lines())
                 case Facts():
                     found += ["", *(self._line(f"{label}: {text}") for label, text in block.rows)]
                 case Bars() | Stages() | Chart():
@@ -190,10 +209,9 @@ class DocumentMarkdown(DocumentText):
         return ["", f"Ended early: {reason}"]
 
 
-def _table(table: Table) -> Iterator[str]:
+def _head_of(table: Table) -> Iterator[str]:
     yield _row(table.head)
     yield f"|{'|'.join('---:' if side == '>' else '---' for side in table.sides)}|"
-    yield from map(_row, table.rows)
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -104,9 +104,9 @@ class Fields:
     def metrics(self) -> list[Metric]:
         """The gauges: times, then other fields, and whether a result is right."""
         gauges = sorted(
-            (one for one in self.all if one.gauge), key=lambda one: one.gauge_name != ""
+            (one for one in self.all if one.gauge), key=lambda one: self._unit(one) == ""
         )
-        found = [Metric(name := self._name(one), _gauge_unit(name), one.gauge) for one in gauges]
+        found = [Metric(self._name(one), self._unit(one), one.gauge) for one in gauges]
         if not self.noun:
             return found
         help = f"1 for {self.noun} that was measured and not wrong, else 0."
@@ -128,6 +128,9 @@ class Fields:
         for one in self.all:
             if one.gauge and isinstance(value := one.of(row), (int, float)):
                 series.set(self._name(one), labels, float(value))
+
+    def _unit(self, one: Field) -> str:
+        return _gauge_unit(self._name(one))
 
     def _name(self, one: Field) -> str:
         own = one.gauge_name or f"{one.key.rpartition('_')[0]}_seconds"

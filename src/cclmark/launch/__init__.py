@@ -4,8 +4,9 @@ Imports: analysis, explain, plan, rendezvous, results, trace.
 
 Before a run, ``placement.py`` detects the launcher, ``meeting.py`` and ``coordinator.py`` connect
 its processes, ``devices.py`` chooses devices. ``request.py`` has the request, the listener to its
-events and its outcome. ``launching.py`` chooses by kind, starts new ranks after a hang and
-observes libraries afterwards; ``experiment_launch.py`` runs rounds of variants. ``program.py`` runs a program of the user.
+events and its outcome. ``launching.py`` chooses by kind, starts new ranks after a hang and observes
+libraries afterwards; ``experiment_launch.py`` runs rounds of variants. ``program.py`` runs a
+program of the user.
 
 An attempt (``attempt.py``) has parts, each with separate state: ``rank_start.py`` starts the ranks,
 ``rank_messages.py`` receives and checks messages and combines what ranks observed,
@@ -18,8 +19,8 @@ mpirun. Their checks are repeated until the ranks have finished or one has faile
 supervision does not distinguish them; ``follower.py`` executes orders of the first process and
 sends the status of its ranks every half second. ``ranks.py`` starts ranks; under a launcher a rank
 is the child of its process and inherits its way to the mpirun or srun. Where MPI is measured
-without a launcher, ``mpi.py`` starts them by an mpirun. Diagnosis: ``diagnosis.py`` (culprit
-first; ranks by phase, batch and operations), ``stacks.py``, ``ras.py`` (NCCL's).
+without a launcher, ``mpi.py`` starts them by an mpirun. Diagnosis: ``diagnosis.py`` (culprit first;
+ranks by phase, batch and operations), ``stacks.py``, ``ras.py`` (NCCL's).
 
 Start with ``request.py`` and ``attempt.py``.
 """

@@ -3,7 +3,8 @@
 Imports: nothing.
 
 - ``items.py``: the interface of all items. ``cases.py``, ``transfers.py``, ``pair_cases.py``: items
-  of collectives, copies and pairs; those of other kinds are in their rooms. ``outline.py``: how plans differ.
+  of collectives, copies and pairs; those of other kinds are in their rooms. ``outline.py``: how
+  plans differ.
 - ``operations.py``: the table of operations, the same rows as engine/collective/table.cpp.
 - ``sizes.py``, ``counts.py``, ``ranges.py``: values as users write them.
 - ``libraries.py``: the libraries of ``--ccl``, read by ``library_files.py`` from

@@ -7,9 +7,9 @@ import time
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
 from cclmark.kinds.check.command import TorchFlags
-from cclmark.kinds.check.document import CheckTable
 from cclmark.kinds.check.kind import KIND
 from cclmark.kinds.check.plan import chosen_checks
 from cclmark.kinds.check.result import CheckResult
@@ -92,7 +92,7 @@ def _check(flags: TorchFlags, coordinator: Coordinator, began_s: float) -> int:
     )
     return record(
         request,
-        lambda output: _check_exporter(flags.format, output),
+        lambda output: _exporter(flags.format, output),
         began_s,
         output=flags.output,
         journal=flags.journal,
@@ -100,7 +100,6 @@ def _check(flags: TorchFlags, coordinator: Coordinator, began_s: float) -> int:
     )
 
 
-def _check_exporter(format_name: str, output: Output) -> Exporter[CheckResult]:
-    if format_name == "table":
-        return CheckTable(paint=ansi if output.takes_colours else unpainted)
-    return exporter_of(KIND, format_name)
+def _exporter(format_name: str, output: Output) -> Exporter[CheckResult]:
+    view = View(paint=ansi if output.takes_colours else unpainted)
+    return exporter_of(KIND, format_name, view)

@@ -1,35 +1,93 @@
-"""Reports of object calls: Python objects through torch.distributed, and the same as tensors."""
+"""What a run of object calls says, and the fields of its results.
+
+Object calls move Python objects through torch.distributed; the same data is moved as tensors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, cast
 
-from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of, marked
-from cclmark.document.columns import Cell, Layout, columns
-from cclmark.document.exporter import Exporter
-from cclmark.document.head import opening_lines
-from cclmark.document.insight_words import Insight, amount
-from cclmark.document.markdown import escape
+from cclmark.document.blocks import Document, Finding, RunContent, Table
+from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
+from cclmark.document.fields import Field, Fields
+from cclmark.document.insight_words import amount
 from cclmark.document.naming import Run
-from cclmark.document.openmetrics import Metric, Series, labels_of
-from cclmark.document.page.page import PageTable, Section
-from cclmark.document.paint import Paint, unpainted
-from cclmark.document.remarks import ending
-from cclmark.document.report_kind import ReportKind, RunLabels, View
-from cclmark.document.soundness import of_completeness
+from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import US_PER_S, format_time_us, half_width_text
 from cclmark.kinds.objects.plan import FLAG, FLAG_CALL, OBJECT_CALLS, ObjectCall
 from cclmark.kinds.objects.result import ObjectFigures, ObjectResult
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.results.schema import Footer, Header
+from cclmark.results.schema import Header
 
-#: The titles of the columns of ``cells_of``, and the side of each.
-HEAD = ("size", "objects µs", "±%", "tensors µs", "±%", "ratio (95 %)", "pickling µs", "share")
-SIDES = ">" * len(HEAD)
-WIDTHS = (10, 11, 5, 11, 5, 26, 11, 6)
+_HEAD = ("size", "objects µs", "±%", "tensors µs", "±%", "ratio (95 %)", "pickling µs", "share")
+_WIDTHS = (10, 11, 5, 11, 5, 26, 11, 6)
 _MOST_NAMED = 4
+_MOST_WRONG = 8
 _COUNTED_CALLS = 1000  # of a flag, as scripts that compare the two print it
+
+
+def _of_figures(name: str) -> Callable[[ObjectResult], Any]:
+    return lambda one: None if one.figures is None else getattr(one.figures, name)
+
+
+def _of_times(count: Callable[[Any], int]) -> Callable[[ObjectResult], int | None]:
+    return lambda one: None if one.times is None else count(one.times)
+
+
+FIELDS = Fields(
+    [
+        Field("operation", attrgetter("call.operation"), "text"),
+        Field("tensor_call", attrgetter("call.tensor_call"), "text"),
+        Field("backend", attrgetter("call.backend"), "text"),
+        Field("ranks", attrgetter("call.ranks"), "int"),
+        Field("content", attrgetter("call.content"), "text"),
+        Field("size_bytes", attrgetter("call.size_bytes"), "int"),
+        Field("status", attrgetter("status"), "text"),
+        Field("reason", attrgetter("reason"), "text"),
+        Field(
+            "objects_us",
+            _of_figures("object_s"),
+            gauge="Time of one call with objects.",
+            gauge_name="seconds",
+        ),
+        Field("objects_low_us", _of_figures("object_low_s"), on_page=False),
+        Field("objects_high_us", _of_figures("object_high_s"), on_page=False),
+        Field("tensors_us", _of_figures("tensor_s"), gauge="Time of one call with tensors."),
+        Field("tensors_low_us", _of_figures("tensor_low_s"), on_page=False),
+        Field("tensors_high_us", _of_figures("tensor_high_s"), on_page=False),
+        *(Field(name, _of_figures(name)) for name in ("ratio", "ratio_low", "ratio_high")),
+        Field("pickling_us", _of_figures("pickling_s"), gauge="Time of pickling for one call."),
+        Field("rounds", _of_times(lambda times: len(times.objects_s)), "int"),
+        Field("calls", _of_times(attrgetter("calls")), "int", on_page=False),
+        Field("tensor_calls", _of_times(attrgetter("tensor_calls")), "int", on_page=False),
+        Field("converged", lambda one: int(one.converged), "bool"),
+        Field(
+            "wrong_ranks",
+            lambda one: len({found.rank for found in one.findings}) if one.checked else None,
+            "int",
+        ),
+    ],
+    gauges="cclmark_objects",
+    labels=("operation", "backend", "ranks", "content", "size_bytes"),
+    noun="a call",
+)
+
+
+def document_of_objects(run: RunContent) -> Document:
+    """Composes everything that a run says."""
+    results = cast("Sequence[ObjectResult]", run.results)
+    groups = _grouped(results)
+    return Document(
+        "Objects and tensors",
+        method_of_objects(run.header),
+        [*(_table(title, group) for title, group in groups.items()), *_charts(groups)],
+        [*_findings(results, groups.values())],
+        outcome_of(results),
+        is_wrong=any(one.status == "wrong" for one in results),
+    )
 
 
 def method_of_objects(header: Header) -> str:
@@ -39,6 +97,13 @@ def method_of_objects(header: Header) -> str:
         "calls in a row, with objects and with the same data as tensors in every round, slowest "
         f"rank, host clock, {check}"
     )
+
+
+def _grouped(results: Sequence[ObjectResult]) -> dict[str, list[ObjectResult]]:
+    groups: dict[str, list[ObjectResult]] = {}
+    for one in results:
+        groups.setdefault(group_title(one.call), []).append(one)
+    return groups
 
 
 def group_title(call: ObjectCall) -> str:
@@ -53,23 +118,19 @@ def group_title(call: ObjectCall) -> str:
     return f"{call.operation}{against} · {call.content}, {call.backend}, {ranks}"
 
 
-def size_text(call: ObjectCall) -> str:
-    """The size of a pickled object: ``1 KiB``."""
-    return format_size(call.size_bytes)
+def _table(title: str, group: Sequence[ObjectResult]) -> Table:
+    wrong = [place for place, one in enumerate(group) if one.status == "wrong"]
+    rows = [_cells(one) for one in group]
+    return Table(title, _HEAD, rows, ">" * len(_HEAD), wrong=wrong, widths=_WIDTHS)
 
 
-def ratio_text(figures: ObjectFigures) -> str:
-    """The ratio with its interval: ``4.39 (4.31 to 4.47)``."""
-    return f"{figures.ratio:.3g} ({figures.ratio_low:.3g} to {figures.ratio_high:.3g})"
-
-
-def cells_of(result: ObjectResult) -> list[str]:
+def _cells(result: ObjectResult) -> list[str]:
     """The cells of a line."""
-    figures = result.figures
+    size, figures = format_size(result.call.size_bytes), result.figures
     if figures is None:
-        return [size_text(result.call), result.status, *["-"] * (len(HEAD) - 2)]
+        return [size, result.status, *["-"] * (len(_HEAD) - 2)]
     return [
-        size_text(result.call),
+        size,
         format_time_us(figures.object_s),
         _half_width(figures.object_low_s, figures.object_high_s, figures.object_s),
         format_time_us(figures.tensor_s),
@@ -84,6 +145,34 @@ def _half_width(low_s: float, high_s: float, middle_s: float) -> str:
     return half_width_text((high_s - low_s) / 2 / middle_s)
 
 
+def ratio_text(figures: ObjectFigures) -> str:
+    """The ratio with its interval: ``4.39 (4.31 to 4.47)``."""
+    return f"{figures.ratio:.3g} ({figures.ratio_low:.3g} to {figures.ratio_high:.3g})"
+
+
+def _findings(
+    results: Sequence[ObjectResult], groups: Iterable[Sequence[ObjectResult]]
+) -> Iterator[Finding]:
+    """Wrong data, the ratios of flags and of the largest objects, and what limits the figures."""
+    wrong = wrong_lines(results)
+    yield from (Finding("bad", line) for line in wrong[:_MOST_WRONG])
+    if (more := len(wrong) - _MOST_WRONG) > 0:
+        yield Finding("bad", f"{amount(more, 'more line')} on wrong data: see the journal")
+    is_right = all(one.status != "wrong" for one in results)
+    if is_right and any(one.is_checked for one in results):
+        yield Finding("good", "all received data were correct")
+    yield from (Finding("note", line) for line in flag_lines(results))
+    for group in groups:
+        if known := _with_size(group):
+            yield Finding("note", _sentence(max(known, key=lambda one: one.call.size_bytes)))
+    yield from (Finding("look", line) for line in remarks_of(results))
+
+
+def _with_size(group: Iterable[ObjectResult]) -> list[ObjectResult]:
+    """The results with figures, without flags, which have one size."""
+    return [one for one in group if one.figures is not None and one.call.content != FLAG]
+
+
 def wrong_lines(results: Iterable[ObjectResult]) -> list[str]:
     """A line for each rank with wrong data."""
     return [
@@ -91,6 +180,27 @@ def wrong_lines(results: Iterable[ObjectResult]) -> list[str]:
         for result in results
         for one in result.findings
     ]
+
+
+def flag_lines(results: Iterable[ObjectResult]) -> list[str]:
+    """A sentence on each flag with the times of 1000 calls, as scripts print them."""
+    return [
+        f"a flag of each rank by all_gather_object takes {ratio_text(one.figures)} times as "
+        f"long as by all_reduce: {one.figures.object_s * _COUNTED_CALLS:.4f} against "
+        f"{one.figures.tensor_s * _COUNTED_CALLS:.4f} s for {_COUNTED_CALLS} calls"
+        for one in results
+        if one.call.content == FLAG and one.figures is not None
+    ]
+
+
+def _sentence(one: ObjectResult) -> str:
+    assert one.figures is not None
+    call = one.call
+    return (
+        f"{call.operation} of {format_size(call.size_bytes)} takes {ratio_text(one.figures)} times "
+        f"as long as {call.tensor_call} of the same data; pickling is "
+        f"{one.figures.pickling_s / one.figures.object_s:.0%} of it"
+    )
 
 
 def remarks_of(results: Sequence[ObjectResult]) -> list[str]:
@@ -114,25 +224,6 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def flag_lines(results: Iterable[ObjectResult]) -> list[str]:
-    """A sentence on each flag with the times of 1000 calls, as scripts print them."""
-    return [
-        f"a flag of each rank by all_gather_object takes {ratio_text(one.figures)} times as "
-        f"long as by all_reduce: {one.figures.object_s * _COUNTED_CALLS:.4f} against "
-        f"{one.figures.tensor_s * _COUNTED_CALLS:.4f} s for {_COUNTED_CALLS} calls"
-        for one in results
-        if one.call.content == FLAG and one.figures is not None
-    ]
-
-
-def early_end(footer: Footer | None) -> str:
-    """Why the run ended early, in a line; empty for a regular end."""
-    if footer is not None and not footer.message:
-        return ""
-    reason = ending(None) if footer is None else plain(footer.message.splitlines()[0])
-    return f"ended early: {reason}"
-
-
 def outcome_of(results: Sequence[ObjectResult]) -> str:
     """The numbers of measured, checked and wrong calls."""
     measured = [one for one in results if one.is_measured]
@@ -141,243 +232,12 @@ def outcome_of(results: Sequence[ObjectResult]) -> str:
     return f"{len(measured)} of {len(results)} measured; {checked} checked, {wrong} wrong"
 
 
-_CALL = "operation tensor_call backend ranks content size_bytes status reason"
-_FIGURES = (
-    "objects_us objects_low_us objects_high_us tensors_us tensors_low_us tensors_high_us ratio "
-    "ratio_low ratio_high pickling_us"
-)
-_OTHERS = "rounds calls tensor_calls converged wrong_ranks"
-_TEXTS = "operation tensor_call backend content status reason"
-_WHOLE = "ranks size_bytes rounds calls tensor_calls wrong_ranks"
-
-
-def object_cells(result: ObjectResult) -> list[Cell]:
-    """Returns a cell for each column."""
-    call, times = result.call, result.times
-    return [
-        call.operation,
-        call.tensor_call,
-        call.backend,
-        call.ranks,
-        call.content,
-        call.size_bytes,
-        result.status,
-        result.reason,
-        *_figure_cells(result),
-        None if times is None else len(times.objects_s),
-        None if times is None else times.calls,
-        None if times is None else times.tensor_calls,
-        int(result.converged),
-        len({one.rank for one in result.findings}) if result.checked else None,
-    ]
-
-
-def _figure_cells(result: ObjectResult) -> list[Cell]:
-    figures = result.figures
-    if figures is None:
-        return [None] * len(_FIGURES.split())
-    times_s = [figures.object_s, figures.object_low_s, figures.object_high_s]
-    times_s += [figures.tensor_s, figures.tensor_low_s, figures.tensor_high_s]
-    return [
-        *(time_s * US_PER_S for time_s in times_s),
-        figures.ratio,
-        figures.ratio_low,
-        figures.ratio_high,
-        figures.pickling_s * US_PER_S,
-    ]
-
-
-OBJECTS_LAYOUT = Layout(
-    columns(f"{_CALL} {_FIGURES} {_OTHERS}", texts=_TEXTS, whole=_WHOLE, flags="converged"),
-    lambda header: lambda result: [object_cells(result)],
-)
-
-
-OBJECT_METRICS = (
-    Metric("cclmark_objects_seconds", "seconds", "Time of one call with objects."),
-    Metric("cclmark_objects_tensors_seconds", "seconds", "Time of one call with tensors."),
-    Metric("cclmark_objects_pickling_seconds", "seconds", "Time of pickling for one call."),
-    Metric("cclmark_objects_ok", "", "1 for a call that was measured and not wrong, else 0."),
-)
-
-
-def measure_objects(series: Series, result: ObjectResult, run: RunLabels) -> None:
-    """Sets the gauges of one call."""
-    call = result.call
-    labels = labels_of(
-        [
-            ("operation", call.operation),
-            ("backend", call.backend),
-            ("ranks", str(call.ranks)),
-            ("content", call.content),
-            ("size_bytes", str(call.size_bytes)),
-            *run.where,
-        ]
-    )
-    series.begin(labels)
-    series.set("cclmark_objects_ok", labels, float(result.status == "ok"))
-    if result.figures is not None:
-        series.set("cclmark_objects_seconds", labels, result.figures.object_s)
-        series.set("cclmark_objects_tensors_seconds", labels, result.figures.tensor_s)
-        series.set("cclmark_objects_pickling_seconds", labels, result.figures.pickling_s)
-
-
-_MOST_WRONG = 8
-
-
-class ObjectTable:
-    """Prints a line for each call as soon as it has been measured."""
-
-    def __init__(self, *, paint: Paint = unpainted) -> None:
-        self._paint = paint
-        self._results: list[ObjectResult] = []
-        self._group = ""
-
-    def begin(self, header: Header) -> str:
-        """Returns the devices, torch with the backend, and the method."""
-        lines = opening_lines(header, "rank", method_of_objects(header), self._paint)
-        return "\n".join(lines) + "\n"
-
-    def add(self, result: ObjectResult) -> str:
-        """Returns a line, after the head of a new group."""
-        self._results.append(result)
-        title = group_title(result.call)
-        lines = []
-        if title != self._group:
-            self._group = title
-            head = _line(list(HEAD))
-            lines += ["", self._paint(f"  {plain(title)}", "bold"), self._paint(head, "dim")]
-        line = _line(cells_of(result))
-        lines.append(self._paint(line, "red") if result.status == "wrong" else line)
-        return "\n".join(lines) + "\n"
-
-    def end(self, footer: Footer | None) -> str:
-        """Returns the flag in words, remarks, and what was checked."""
-        results = self._results
-        lines = ["", *(f"  {line}" for line in flag_lines(results))]
-        lines += [f"  {self._paint(line, 'yellow')}" for line in remarks_of(results)]
-        wrong = wrong_lines(results)
-        lines += [f"  {self._paint(line, 'red')}" for line in wrong[:_MOST_WRONG]]
-        outcome = f"  {outcome_of(results)}"
-        lines.append(self._paint(outcome, "red") if wrong else outcome)
-        if early := early_end(footer):
-            lines.append(self._paint(f"  {early}", "red"))
-        return "\n".join(lines) + "\n"
-
-
-class ObjectMarkdown:
-    """The same as Markdown tables."""
-
-    def __init__(self) -> None:
-        self._results: list[ObjectResult] = []
-        self._group = ""
-
-    def begin(self, header: Header) -> str:
-        """Returns the title and the head as a list."""
-        lines = opening_lines(header, "rank", method_of_objects(header), unpainted)
-        return "\n".join(["# Objects and tensors", "", "```text", *lines, "```", ""])
-
-    def add(self, result: ObjectResult) -> str:
-        """Returns a row, after the head of a new group."""
-        self._results.append(result)
-        title = group_title(result.call)
-        lines = []
-        if title != self._group:
-            self._group = title
-            lines += ["", f"## {escape(title)}", ""]
-            lines += [f"| {' | '.join(HEAD)} |", f"|{'---:|' * len(HEAD)}"]
-        lines.append(f"| {' | '.join(map(escape, cells_of(result)))} |")
-        return "\n".join(lines) + "\n"
-
-    def end(self, footer: Footer | None) -> str:
-        """Returns the remarks, and what was checked."""
-        results = self._results
-        notes = [*flag_lines(results), *remarks_of(results), *wrong_lines(results)[:_MOST_WRONG]]
-        lines = ["", *(f"- {escape(note)}" for note in [*notes, outcome_of(results)])]
-        if early := early_end(footer):
-            lines += ["", escape(early)]
-        return "\n".join(lines) + "\n"
-
-
-def _line(cells: list[str]) -> str:
-    parts = zip(cells, SIDES, WIDTHS, strict=True)
-    return "  " + "  ".join(f"{cell:{side}{width}}" for cell, side, width in parts)
-
-
-def title_of_objects(runs: Sequence[Run]) -> str:
-    """Returns the backends."""
-    results = [result for run in runs for result in run.journal.of(ObjectResult)]
-    backends = dict.fromkeys(one.call.backend for one in results)
-    return f"objects and tensors with {', '.join(backends)}"
-
-
-def headline_of_objects(run: Run) -> str:
-    """Returns the flag in words, else the ratio of the largest object; empty without figures."""
-    results = run.journal.of(ObjectResult)
-    if flags := flag_lines(results):
-        return flags[0]
-    known = [one for one in results if one.figures is not None]
-    return _sentence(max(known, key=lambda one: one.call.size_bytes)) if known else ""
-
-
-def _sentence(one: ObjectResult) -> str:
-    assert one.figures is not None
-    return (
-        f"{one.call.operation} of {size_text(one.call)} takes {ratio_text(one.figures)} times as "
-        f"long as {one.call.tensor_call} of the same data; pickling is "
-        f"{one.figures.pickling_s / one.figures.object_s:.0%} of it"
-    )
-
-
-def insights_on_objects(run: Run) -> list[Insight]:
-    """Returns the largest and the flag's ratios, wrong data, and what limits the figures."""
-    results = run.journal.of(ObjectResult)
-    found = [Insight("bad", f"{line[0].upper()}{line[1:]}.") for line in wrong_lines(results)]
-    if not found and any(one.is_checked for one in results):
-        found.append(Insight("good", f"All received data were correct: {outcome_of(results)}."))
-    found += [Insight("note", f"{line[0].upper()}{line[1:]}.") for line in flag_lines(results)]
-    for group in _grouped(results).values():
-        known = [one for one in group if one.figures is not None and one.call.content != FLAG]
-        if known:
-            largest = max(known, key=lambda one: one.call.size_bytes)
-            found.append(Insight("note", f"{_sentence(largest)}."))
-    found += [Insight("look", f"{line}.") for line in remarks_of(results)]
-    return [*found, *of_completeness(run.journal, [])]
-
-
-def object_sections(runs: Sequence[Run]) -> list[Section]:
-    """Returns a section with the charts and the tables of every run."""
-    sections = []
-    for number, run in enumerate(runs):
-        name = f" ({run.name})" if len(runs) > 1 else ""
-        mark = f"-{number}" if len(runs) > 1 else ""
-        groups = _grouped(run.journal.of(ObjectResult))
-        charts = _charts(groups)
-        tables = [
-            PageTable(title, list(HEAD), [cells_of(one) for one in group], len(HEAD), [])
-            for title, group in groups.items()
-        ]
-        if tables:
-            title = f"Objects and tensors{name}"
-            sections.append(
-                Section(f"objects{mark}", title, charts=marked(charts, mark), tables=tables)
-            )
-    return sections
-
-
-def _grouped(results: Sequence[ObjectResult]) -> dict[str, list[ObjectResult]]:
-    groups: dict[str, list[ObjectResult]] = {}
-    for one in results:
-        groups.setdefault(group_title(one.call), []).append(one)
-    return groups
-
-
 def _charts(groups: Mapping[str, Sequence[ObjectResult]]) -> list[Chart]:
     keys: set[str] = set()
     curves: list[ChartCurve] = []
     charts: list[Chart] = []
     for group in groups.values():
-        known = [one for one in group if one.figures is not None and one.call.content != FLAG]
+        known = _with_size(group)
         if len(known) < 2:
             continue
         curves.append(_ratios(known, len(curves)))
@@ -442,43 +302,27 @@ def _times(group: Sequence[ObjectResult], keys: set[str]) -> Lines:
     )
 
 
-def cells_of_object(run: Run, result: ObjectResult) -> Mapping[str, Cell]:
-    """Returns the cells of a call by column."""
-    names = [column.name for column in OBJECTS_LAYOUT.columns]
-    return dict(zip(names, object_cells(result), strict=True))
-
-
-PAGE_COLUMNS = (
-    *("operation", "tensor_call", "backend", "ranks", "content", "size_bytes", "status", "reason"),
-    *("objects_us", "tensors_us", "ratio", "ratio_low", "ratio_high", "pickling_us", "rounds"),
-    "wrong_ranks",
-)
-
-
-def _table(view: View) -> Exporter[ObjectResult]:
-    return ObjectTable(paint=view.paint)
-
-
-def _markdown(view: View) -> Exporter[ObjectResult]:
-    return ObjectMarkdown()
+def _titled(runs: Sequence[Run]) -> str:
+    """The backends."""
+    results = [result for run in runs for result in run.journal.of(ObjectResult)]
+    backends = dict.fromkeys(one.call.backend for one in results)
+    return f"objects and tensors with {', '.join(backends)}"
 
 
 KIND = ReportKind(
     noun="object calls",
     title="object calls",
     has_times=False,
-    csv=OBJECTS_LAYOUT,
-    exported=OBJECTS_LAYOUT,
-    formats={"table": _table, "markdown": _markdown},
-    metrics=OBJECT_METRICS,
-    measure=measure_objects,
+    csv=FIELDS.layout(),
+    exported=FIELDS.layout(),
+    document=document_of_objects,
+    part=lambda result: (result.index, 1),
+    metrics=FIELDS.metrics(),
+    measure=FIELDS.measure,
     counted=lambda journal: amount(len(journal.results), "object call"),
-    headline=headline_of_objects,
-    insights=insights_on_objects,
-    titled=title_of_objects,
+    titled=_titled,
     method=method_of_objects,
-    sections=object_sections,
     by_session=False,
-    page_columns=PAGE_COLUMNS,
-    page_cells=cells_of_object,
+    page_columns=FIELDS.page_columns(),
+    page_cells=FIELDS.page_cells,
 )

@@ -8,9 +8,9 @@ import time
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
 from cclmark.kinds.objects.command import USUAL_FACTOR, ObjectFlags
-from cclmark.kinds.objects.document import ObjectTable
 from cclmark.kinds.objects.kind import KIND
 from cclmark.kinds.objects.plan import calls_of, chosen_calls
 from cclmark.kinds.objects.result import ObjectResult
@@ -115,6 +115,5 @@ def _settings(flags: ObjectFlags, ranks: int) -> Settings:
 
 
 def _exporter(format_name: str, output: Output) -> Exporter[ObjectResult]:
-    if format_name == "table":
-        return ObjectTable(paint=ansi if output.takes_colours else unpainted)
-    return exporter_of(KIND, format_name)
+    view = View(paint=ansi if output.takes_colours else unpainted)
+    return exporter_of(KIND, format_name, view)
