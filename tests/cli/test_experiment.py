@@ -113,7 +113,7 @@ def test_a_variable_of_another_library_is_not_ranked_on_the_host(cclmark):
     }
     assert f"  notice     {reason}\n" in run.out
     assert f"HCCL_BUFFSIZE=10: no effect: {reason}" in run.out
-    assert "Geometric mean" not in run.out
+    assert "geometric mean" not in run.out
 
 
 def test_ranks_are_started_with_the_variables_of_a_variant(cclmark, fake_cuda):
@@ -249,7 +249,7 @@ def test_formats_and_the_report(cclmark, tmp_path):
     document = json.loads(cclmark("export", path, "--format", "json").out)
     assert len(document["trials"]) == 12
     markdown = cclmark("export", path, "--format", "markdown").out
-    assert "| `SOME_NAME=a` |" in markdown
+    assert "| SOME_NAME=a |" in markdown
     assert (
         cclmark("export", path, "--format", "table").out.splitlines()[-1]
         == run.out.splitlines()[-1]

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.options.case_request import request_of
+from cclmark.kinds.experiment.kind import KIND
 from cclmark.kinds.tune.command import TuneFlags
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of

@@ -3,6 +3,7 @@
 import re
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -348,6 +349,9 @@ EVERY_KIND: dict[str, Chart] = {
     "boxes": charts_of(COLLECTIVES)["spread"],
     "centred heat": charts_of(COLLECTIVES)["ranks"],
     "heat": transfer_charts(COPIES)[0],
+    "heat without values": replace(
+        charts_of(COLLECTIVES)["ranks"], values=[[None]], rows=["a"], columns=["b"], texts=[["-"]]
+    ),
     "hostile": Lines(
         "k", "$\\frac<b>$ _x", "", "a & b", "$y$", [ChartCurve("</svg><script>", [8, 16], [1, 2])]
     ),

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from cclmark.document.blocks import Bars, Document, Facts, Finding, Stages, Table
+from cclmark.document.blocks import Bars, Document, Facts, Finding, Listing, Stages, Table
 from cclmark.document.case_columns import what_cells
 from cclmark.document.case_fields import case_fields
-from cclmark.document.chart_model import ChartCurve, Lines
+from cclmark.document.chart_model import ChartCurve, Heat, Lines
 from cclmark.document.document_page import sections_of
 from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.fields import Field, Fields
@@ -37,8 +37,21 @@ GALLERY = Document(
         Lines("curve", "Curve", "Says.", "x", "y", [ChartCurve("one", [1.0], [2.0])]),
         Bars("From first to last", "variant", [("one", [("work", 0.25), ("rest", 0.75)])]),
         Stages("Calls", "process", [("one", CALLS), ("two", CALLS[:1])]),
+        Heat(
+            *("ways", "Ways <b>", "Says.", "size", "% faster", ["µs", "a|b", "c"], ["1 K", "2 K"]),
+            values=[[None, None], [20.0, 0.0], [-20.0, None]],
+            texts=[["1.5", "2.5"], ["1.20", "1.01"], ["0.80", "WRONG"]],
+            hover=[["", ""]] * 3,
+            centred=True,
+            wrong=[(2, 1)],
+        ),
+        Listing("result of the search", ["a: share", "  1  *2* %\x1b[1m"]),
     ],
-    [Finding("bad", "rank 1 is wrong"), Finding("look", "nccl is late"), Finding("note", "all 2")],
+    [
+        Finding("bad", "rank 1 is wrong"),
+        Finding("look", "nccl is late", advice="measure longer"),
+        Finding("note", "all 2"),
+    ],
     "1 of 2 checked",
     is_wrong=True,
 )
@@ -77,9 +90,20 @@ def test_text_has_the_blocks_in_order_and_paints_what_is_bad():
         "<red>  c     100</red>",
         "  compute    by <b>",
         "",
+        "<bold>  Ways <b></bold>",
+        "<dim>             1 K       2 K</dim>",
+        "    µs       1.5       2.5",
+        "   a|b <heat6>     1.20</heat6> <dim>     1.01</dim>",
+        "     c <heat0>     0.80</heat0> <red>    WRONG</red>",
+        "",
+        "<bold>  result of the search</bold>",
+        "  a: share",
+        "    1  *2* %\\x1b[1m",
+        "",
         "  a note",
         "<red>  rank 1 is wrong</red>",
         "<yellow>  nccl is late</yellow>",
+        "<yellow>    measure longer</yellow>",
         "  all 2",
         "<red>  1 of 2 checked</red>",
     ]
@@ -136,9 +160,25 @@ def test_markdown_escapes_and_aligns_by_the_sides():
         "",
         "- compute: by &#60;b&#62;",
         "",
+        "## Ways &#60;b&#62;",
+        "",
+        "| size | 1 K | 2 K |",
+        "|---|---:|---:|",
+        "| µs | 1.5 | 2.5 |",
+        "| a&#124;b | 1.20 | 1.01 |",
+        "| c | 0.80 | WRONG |",
+        "",
+        "## result of the search",
+        "",
+        "```text",
+        "a: share",
+        "  1  *2* %\\x1b[1m",
+        "```",
+        "",
         "- a note",
         "- rank 1 is wrong",
         "- nccl is late",
+        "  - measure longer",
         "- all 2",
         "- 1 of 2 checked",
     ]
@@ -220,12 +260,25 @@ def test_findings_on_a_subject_are_below_it():
     ]
 
 
-def test_findings_on_a_subject_are_one_insight_for_each_severity(monkeypatch):
-    document = Document("Gallery", "", findings=ABOUT)
+def insights_of(monkeypatch, document):
+    """Without the notices of the run."""
     kind = SimpleNamespace(document=lambda _: document)
     monkeypatch.setattr(overview, "report_kind", lambda _: kind)
-    found = overview.insights(Run("a", JOURNAL))
-    assert [(one.kind, one.text) for one in found if one.text not in NOTICES] == [
+    return [one for one in overview.insights(Run("a", JOURNAL)) if one.text not in NOTICES]
+
+
+def test_advice_is_that_of_its_insight(monkeypatch):
+    found = insights_of(monkeypatch, GALLERY)
+    assert [(one.text, one.advice) for one in found] == [
+        ("Rank 1 is wrong.", ""),
+        ("nccl is late.", "Measure longer."),
+        ("All 2.", ""),
+    ]
+
+
+def test_findings_on_a_subject_are_one_insight_for_each_severity(monkeypatch):
+    found = insights_of(monkeypatch, Document("Gallery", "", findings=ABOUT))
+    assert [(one.kind, one.text) for one in found] == [
         ("bad", "64 KiB: rank 1 is wrong."),
         ("note", "64 KiB: it takes 1 MiB. it takes 2 MiB."),
         ("note", "128 KiB: it takes 3 MiB."),
@@ -259,14 +312,18 @@ def test_a_run_without_anything_has_its_outcome_only(renderer):
 
 def test_a_page_has_a_section_for_each_run_with_blocks():
     runs = [Run(name, JOURNAL) for name in ("a", "b")]
-    one, two = sections_of(lambda _: GALLERY, "gallery", runs)
+    listed, one, other_listed, two = sections_of(lambda _: GALLERY, "gallery", runs)
+    assert (listed.key, listed.title) == ("result-of-the-search-0", "Result of the search (a)")
+    assert listed.listing == "a: share\n  1  *2* %\\x1b[1m"
+    assert other_listed.key == "result-of-the-search-1"
     assert (one.key, one.title, two.key, two.title) == (
         *("gallery-0", "Gallery (a)"),
         *("gallery-1", "Gallery (b)"),
     )
     table, other = one.tables
     assert other.title == "In per cent"
-    assert [chart.key for chart in (*one.charts, *two.charts)] == ["curve-0", "curve-1"]
+    keys = ["curve-0", "ways-0", "curve-1", "ways-1"]
+    assert [chart.key for chart in (*one.charts, *two.charts)] == keys
     assert [*one.words] == ["1 of 2 checked."]
     assert [fact.rows for fact in one.facts] == [[("compute", "by <b>")]]
     assert (table.title, table.numeric) == ("Times of <a>", 1)
@@ -282,7 +339,7 @@ def test_a_page_has_a_section_for_each_run_with_blocks():
     assert (send.y, recv.y) == (0, 0)
     assert other.y > 0
     assert calls.says.startswith("The stages of 2 processes over time.")
-    (alone,) = sections_of(lambda _: GALLERY, "gallery", runs[:1])
+    _, alone = sections_of(lambda _: GALLERY, "gallery", runs[:1])
     assert (alone.key, alone.title) == ("gallery", "Gallery")
     assert sections_of(lambda _: Document("Gallery", ""), "gallery", runs) == []
 
@@ -310,7 +367,8 @@ def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
     unknown = SimpleNamespace(**vars(MEASURED) | {"step_s": None})
     assert [*rows(unknown)] == [["a", None, 3]]
     assert FIELDS.page_columns() == ["name", "step_ms"]
-    assert FIELDS.page_cells(Run("a", JOURNAL), MEASURED) == {"name": "a", "step_ms": 500.0}
+    cells = {"name": "a", "step_ms": 500.0, "steps": 3}
+    assert FIELDS.page_cells(Run("a", JOURNAL), MEASURED) == cells
 
 
 def test_a_result_may_have_several_rows_of_which_pages_have_the_first():
@@ -387,6 +445,23 @@ def test_gauges_are_in_seconds_and_only_of_what_was_measured():
         'cclmark_example_ok{name="c",host="h"} 0',
         "# EOF",
     ]
+
+
+def test_series_of_a_kind_may_have_the_method_of_the_run():
+    fields = Fields(
+        [
+            Field("step_ms", lambda one: one.step_s),
+            Field("device_ms", lambda one: 0.25, gauge="Of it.", gauge_name="device_time_seconds"),
+        ],
+        gauges="cclmark_example",
+        noun="a sample",
+        by_method=True,
+    )
+    series = Series(fields.metrics())
+    fields.measure(series, MEASURED, RunLabels([("host", "h")], [("timing", "graph")], []))
+    lines = "".join(lines_of(series)).splitlines()
+    assert "# UNIT cclmark_example_device_time_seconds seconds" in lines
+    assert 'cclmark_example_device_time_seconds{timing="graph",host="h"} 0.25' in lines
 
 
 def test_a_footer_with_a_message_is_shown():

@@ -6,10 +6,13 @@ import msgspec
 import pytest
 
 from cclmark.analysis.paired import noise_floor
+from cclmark.document.exporters import exporter_of
 from cclmark.document.naming import Run
+from cclmark.document.paint import ansi, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.kinds.experiment.document import ExperimentMarkdown, ExperimentTable
+from cclmark.document.report_kind import View
 from cclmark.kinds.experiment.figures import experiment_of
+from cclmark.kinds.experiment.kind import KIND
 from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
@@ -70,6 +73,12 @@ def journal_of(times_s, *, stage="", conclusion=(), ran=None):
     return Journal(header, results, footer=footer)
 
 
+def text_of(journal, format="table", *, paint=unpainted, columns=None):
+    exporter = exporter_of(KIND, format, View(journal, paint, columns))
+    added = map(exporter.add, journal.results)
+    return "".join([exporter.begin(journal.header), *added, exporter.end(journal.footer)])
+
+
 QUIET = {
     DEFAULT: ([1.0, 1.0, 1.0], [1.0, 1.01, 0.99]),
     CONTROL: ([1.0, 1.001, 1.0], [1.01, 1.0, 1.0]),
@@ -84,9 +93,39 @@ def test_only_certain_differences_have_a_colour_in_percent():
     noisy = ([0.5, 0.501, 0.5], [0.05, 8.0, 0.1])
     heat = heat_of(page({**QUIET, numbered(8): noisy}))
     assert heat.unit == "% faster"
-    assert heat.values[0][0] == pytest.approx(100, abs=1)
-    assert heat.values[0][1] == 0.0
-    assert heat.texts[0][0] == "1.999"
+    assert heat.rows == ["default µs", "noise", "NCCL_MAX_CTAS=8"]
+    assert heat.texts[0] == ["1000000", "1000000"]
+    assert heat.values[2][0] == pytest.approx(100, abs=1)
+    assert heat.values[2][1] == 0.0
+    assert heat.texts[2][0] == "1.999"
+
+
+def test_cells_on_a_terminal_have_the_colours_of_their_speed_ups_and_wrong_ones_are_red():
+    fast, slow, wrong = (numbered(value) for value in (1, 2, 3))
+    times = {fast: ([0.5, 0.501, 0.5], QUIET[DEFAULT][1]), slow: ([2.0] * 3, [1.2] * 3)}
+    journal = journal_of({**QUIET, **times, wrong: QUIET[DEFAULT]})
+    for one in journal.results:
+        if one.trial.variant == wrong:
+            one.status = "wrong"
+    lines = text_of(journal, paint=ansi).splitlines()
+    rows = {
+        one: next(line for line in lines if line.strip().startswith(f"{one.describe()} "))
+        for one in (fast, slow, wrong)
+    }
+    assert ansi("1.999".rjust(9), "heat6") in rows[fast]
+    assert ansi("1.000".rjust(9), "dim") in rows[fast]
+    assert ansi("0.500".rjust(9), "heat1") in rows[slow]
+    assert rows[wrong].count(ansi("WRONG".rjust(9), "red")) == 2
+    (said,) = [line for line in lines if "wrong data with NCCL_MAX_CTAS=3" in line]
+    assert said.endswith(" (all_reduce 1 KiB, all_reduce 64 KiB)\x1b[0m")
+
+
+def test_columns_that_do_not_fit_into_the_terminal_follow_below():
+    journal = journal_of({**QUIET, numbered(8): QUIET[DEFAULT]})
+    lines = text_of(journal, columns=30).splitlines()
+    heads = [line.split() for line in lines if line.strip() in ("1 KiB", "64 KiB")]
+    assert heads == [["1", "KiB"], ["64", "KiB"]]
+    assert len([line for line in lines if line.strip().startswith("default µs")]) == 2
 
 
 def looks(found):
@@ -140,9 +179,7 @@ def test_an_unknown_setting_counts_only_beyond_the_noise_of_the_default():
         assert experiment.compared[known, case].is_ranked
     assert experiment.overall(known) is not None
     assert experiment.overall(unknown) is None
-    table = ExperimentTable()
-    text = table.begin(journal.header) + "".join(map(table.add, journal.of(TrialResult)))
-    text += table.end(journal.footer)
+    text = text_of(journal)
     (row,) = [line for line in text.splitlines() if line.strip().startswith("SOME_NAME=1  ")]
     assert row.split() == ["SOME_NAME=1", "noise", "noise"]
     assert (
@@ -154,28 +191,26 @@ def test_an_unknown_setting_counts_only_beyond_the_noise_of_the_default():
 def test_an_unknown_setting_that_is_faster_is_named_as_unknown():
     unknown = named("SOME_NAME", "1")
     journal = journal_of({**QUIET, unknown: ([0.5, 0.501, 0.5], [0.5, 0.501, 0.5])})
-    table = ExperimentTable()
-    text = table.begin(journal.header) + "".join(map(table.add, journal.of(TrialResult)))
-    text += table.end(journal.footer)
+    text = text_of(journal)
     assert text.count("; SOME_NAME is unknown to cclmark") == 2
 
 
-@pytest.mark.parametrize("table", [ExperimentTable(), ExperimentMarkdown()])
-def test_text_formats_report_that_nothing_could_be_decided(table):
+@pytest.mark.parametrize("format", ["table", "markdown"])
+def test_text_formats_report_that_nothing_could_be_decided(format):
     journal = journal_of({**NOISY, numbered(8): ([0.9, 0.9, 0.9], [0.5, 1.0, 0.5])})
-    text = table.begin(journal.header) + "".join(map(table.add, journal.of(TrialResult)))
-    lines = (text + table.end(journal.footer)).splitlines()
-    place = next(place for place, line in enumerate(lines) if "oo noisy: the default" in line)
-    assert "end other work on the machine" in lines[place + 1].lower()
+    lines = text_of(journal, format).splitlines()
+    place = next(place for place, line in enumerate(lines) if "too noisy: the default" in line)
+    assert lines[place + 1].strip(" -").startswith("end other work on the machine")
 
 
 def test_values_of_a_bisection_are_in_order_and_its_result_is_shown():
     lines = ["", "NCCL_MAX_CTAS: share", "  NCCL_MAX_CTAS=8 is the smallest value that keeps 99 %"]
     times = {numbered(value): ([1.0] * 3, [1.0] * 3) for value in (32, 8, 16)}
     found = page({**QUIET, **times}, conclusion=lines)
-    assert heat_of(found).rows == [f"NCCL_MAX_CTAS={value}" for value in (8, 16, 32)]
-    result = next(one for one in found.sections if one.title == "Result")
+    assert heat_of(found).rows[2:] == [f"NCCL_MAX_CTAS={value}" for value in (8, 16, 32)]
+    result = next(one for one in found.sections if one.title == "Result of the search")
     assert result.listing == "\n".join(lines[1:])
+    assert found.sections.index(result) == 0
     assert found.lead[0].endswith("NCCL_MAX_CTAS=8 is the smallest value that keeps 99 %.")
     assert "of 3 variants" in found.lead[0]
 
@@ -186,7 +221,7 @@ def test_the_page_of_tune_names_its_work_and_no_directory():
     found = page({**QUIET, RULES: fast}, stage=PROOF, conclusion=lines)
     assert found.title.startswith("tuning of all_reduce on ")
     assert found.lead[0].endswith(" Geometric mean of the speed-ups over all sizes: 1.200.")
-    assert heat_of(found).rows == [
+    assert heat_of(found).rows[2:] == [
         "OMPI_MCA_coll_tuned_use_dynamic_rules=true "
         "OMPI_MCA_coll_tuned_dynamic_rules_filename=deployment-0/coll_tuned.rules"
     ]
@@ -196,7 +231,7 @@ def test_the_page_of_tune_names_its_work_and_no_directory():
 def test_an_interrupted_search_has_a_page():
     found = page({**QUIET, RULES: ([1.0] * 3, [1.0] * 3)}, stage=SEARCH)
     assert found.title.startswith("tuning of all_reduce")
-    assert not any(one.title == "Result" for one in found.sections)
+    assert not any(one.title == "Result of the search" for one in found.sections)
 
 
 def test_what_ran_is_a_table_of_variants_and_sizes():

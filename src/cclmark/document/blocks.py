@@ -88,7 +88,15 @@ class Facts:
     rows: Sequence[tuple[str, str]]
 
 
-Block: TypeAlias = Facts | Table | Bars | Stages | Chart
+@dataclass(frozen=True)
+class Listing:
+    """Lines as a terminal shows them, under a title."""
+
+    title: str
+    lines: Sequence[str]
+
+
+Block: TypeAlias = Facts | Table | Listing | Bars | Stages | Chart
 
 
 def unhandled(block: NoReturn) -> NoReturn:
@@ -104,11 +112,13 @@ class Finding:
     """An observation: a sentence without capital letter and full stop.
 
     ``subject``: what it is about, for example a case, if several findings are about it.
+    ``advice``: what to do, in the same form; empty if there is nothing to do.
     """
 
     severity: Severity
     sentence: str
     subject: str = ""
+    advice: str = ""
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,11 @@ class BoxSeries:
 class Heat(Chart):
     """A matrix of values, as [row][column]. ``texts``: in the cells; ``hover``: details.
 
+    The only chart that texts have too, as a table.
     ``higher_is_better`` False reverses the scale; ``centred``: the middle of the scale is 0.
     ``least_span``: the smallest range of the scale, so that nearly equal values look equal.
+    ``wrong``: the rows and columns of cells without a value because of wrong data or a failure.
+    ``notes``: on the colours.
     """
 
     column_title: str
@@ -124,6 +127,18 @@ class Heat(Chart):
     centred: bool = False
     least_span: float = 0.0
     notes: Sequence[str] = field(default=())
+    wrong: Sequence[tuple[int, int]] = ()
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The values with the first and the last colour."""
+        known = [value for row in self.values for value in row if value is not None]
+        low, high = min(known, default=0.0), max(known, default=0.0)
+        if self.centred:
+            high = max(abs(low), abs(high), self.least_span)
+            return -high, high
+        missing = self.least_span - (high - low)
+        return (low - missing / 2, high + missing / 2) if missing > 0 else (low, high)
 
 
 def marked(charts: Sequence[Chart], mark: str) -> list[Chart]:

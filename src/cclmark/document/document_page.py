@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cclmark.document.blocks import Bars, Facts, Stages, Table, unhandled
-from cclmark.document.chart_model import Chart, marked
+from cclmark.document.blocks import Bars, Facts, Listing, Stages, Table, unhandled
+from cclmark.document.chart_model import Chart, key_of, marked
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.insight_words import capitalised, sentence
 from cclmark.document.naming import Run
 from cclmark.document.page.page import PageFacts, PageTable, Section
 from cclmark.document.page.stage_bars import StageBars, stage_bars
 from cclmark.plan.operations import OPERATIONS
+from cclmark.printable import plain
 from cclmark.results.schema import TracedStage
 
 
 def sections_of(compose: Compose, key: str, runs: Sequence[Run]) -> list[Section]:
-    """Returns a section with the blocks of every run that has some."""
+    """Returns a section with the blocks of every run that has some; listings before it."""
     found = []
+    keys: set[str] = set()
+    several = len(runs) > 1
     for number, run in enumerate(runs):
         document = document_of(compose, run)
+        mark = f"-{number}" if several else ""
+        name = f" ({run.name})" if several else ""
         tables: list[PageTable] = []
         bars: list[StageBars] = []
         charts: list[Chart] = []
@@ -36,16 +41,19 @@ def sections_of(compose: Compose, key: str, runs: Sequence[Run]) -> list[Section
                     charts.append(block)
                 case Facts():
                     facts += block.rows
+                case Listing():
+                    title = f"{capitalised(block.title)}{name}"
+                    listing = "\n".join(map(plain, block.lines))
+                    found.append(
+                        Section(key_of(f"{block.title}{mark}", keys), title, listing=listing)
+                    )
                 case _:
                     unhandled(block)
-        if document.blocks:
-            several = len(runs) > 1
-            mark = f"-{number}" if several else ""
-            title = f"{document.title} ({run.name})" if several else document.title
+        if tables or bars or charts or facts:
             found.append(
                 Section(
                     f"{key}{mark}",
-                    title,
+                    f"{document.title}{name}",
                     [*document.notes, *([sentence(document.outcome)] if document.outcome else [])],
                     charts=marked(charts, mark),
                     tables=tables,

@@ -9,12 +9,14 @@ from cclmark.document.blocks import (
     Bars,
     Document,
     Facts,
+    Listing,
     RunContent,
     Stages,
     Table,
     unhandled,
 )
-from cclmark.document.chart_model import Chart
+from cclmark.document.chart_model import Chart, Heat
+from cclmark.document.grid import heat_lines, usual_width
 from cclmark.document.head import labelled, opening_lines
 from cclmark.document.markdown import escape
 from cclmark.document.naming import Run
@@ -115,7 +117,11 @@ class DocumentText:
             if one.subject not in ("", subject):
                 yield self._line(f"{one.subject}:")
             subject = one.subject
-            yield self._line(one.sentence, _STYLES.get(one.severity, ""), 1 if subject else 0)
+            depth = 1 if subject else 0
+            style = _STYLES.get(one.severity, "")
+            yield self._line(one.sentence, style, depth)
+            if one.advice:
+                yield self._line(one.advice, style, depth + 1)
         for note in document.notes:
             yield self._line(note, "dim")
         if document.outcome:
@@ -148,6 +154,13 @@ class DocumentText:
                 case Facts():
                     for label, text in block.rows:
                         found += labelled(label, [text])
+                case Heat():
+                    width = self._view.columns or usual_width()
+                    title = self._paint(f"  {plain(block.title)}", "bold")
+                    found += ["", title, *heat_lines(block, self._paint, width)]
+                case Listing():
+                    title = self._paint(f"  {plain(block.title)}", "bold")
+                    found += ["", title, *(f"  {plain(line)}".rstrip() for line in block.lines)]
                 case Bars() | Stages() | Chart():
                     pass  # tables have their figures
                 case _:
@@ -199,6 +212,15 @@ class DocumentMarkdown(DocumentText):
                     found += map(_row, block.single_lines())
                 case Facts():
                     found += ["", *(self._line(f"{label}: {text}") for label, text in block.rows)]
+                case Heat():
+                    head = (block.column_title, *block.columns)
+                    rows = [[name, *own] for name, own in zip(block.rows, block.texts, strict=True)]
+                    table = Table(block.title, head, rows, "<" + ">" * len(block.columns))
+                    found += ["", f"## {escape(block.title)}", "", *_head_of(table)]
+                    found += map(_row, table.single_lines())
+                case Listing():
+                    lines = [plain(line) for line in block.lines]
+                    found += ["", f"## {escape(block.title)}", "", "```text", *lines, "```"]
                 case Bars() | Stages() | Chart():
                     pass
                 case _:

@@ -24,8 +24,9 @@ class Field:
 
     ``key``: the name of its column, with its unit at the end. ``of``: its value, times in seconds;
     None if it is unknown. ``gauge``: its help for Prometheus, empty if it is no gauge.
-    ``gauge_name``: the end of the gauge's name if it is not the key of a time. ``on_page``: whether
-    the table of a page has it. ``name``: of its column on pages and of its label, if not the key.
+    ``gauge_name``: the end of the gauge's name if it does not follow from the key of a time.
+    ``on_page``: whether the table of a page has this column. ``name``: of its column on pages and
+    of its label, if not the key.
     """
 
     key: str
@@ -57,10 +58,11 @@ class Fields:
     """The fields of a kind, in the order of the columns.
 
     ``gauges``: the beginning of the names of gauges; ``labels``: the keys of the fields that
-    distinguish their series; ``noun``: a result of the kind, with its article, empty for results
-    that cannot fail. ``rows``: what has the fields, one for each row of a table; pages have the
-    first, or ``page_row``. ``common``: the last columns of tables, equal in all rows, the fields of
-    what ``common_of`` returns for the profile of a program.
+    distinguish their series; ``by_method``: whether the method of the run does too; ``noun``: a
+    result of the kind, with its article, empty for results that cannot fail. ``rows``: what has the
+    fields, one for each row of a table; pages have the first, or ``page_row``. ``common``: the last
+    columns of tables, equal in all rows, the fields of what ``common_of`` returns for the profile
+    of a program.
     """
 
     all: Sequence[Field]
@@ -71,6 +73,7 @@ class Fields:
     page_row: Callable[[Any], Any] | None = None
     common: Sequence[Field] = ()
     common_of: Callable[[Profile | None], Any] | None = None
+    by_method: bool = False
 
     def layout(self) -> Layout:
         """The columns of machine-readable tables."""
@@ -94,12 +97,12 @@ class Fields:
         return [one.name or one.key for one in self.all if one.on_page]
 
     def page_cells(self, run: Run, result: Any) -> Mapping[str, Cell]:
-        """The cells of a page's table."""
+        """The cells of a page's table, also for columns that only other kinds on the page have."""
         if self.page_row is not None:
             row = self.page_row(result)
         else:
             row = next(iter(self.rows(run.journal.header, result)))
-        return {one.name or one.key: one.cell(row) for one in self.all if one.on_page}
+        return {one.name or one.key: one.cell(row) for one in self.all}
 
     def metrics(self) -> list[Metric]:
         """The gauges: times, then other fields, and whether a result is right."""
@@ -119,9 +122,8 @@ class Fields:
         by_key = {one.key: one for one in self.all}
         fields = (by_key[key] for key in self.labels)
         values = ((one.name or one.key, one.cell(row)) for one in fields)
-        labels = labels_of(
-            [*((name, "" if value is None else str(value)) for name, value in values), *run.where]
-        )
+        own = [(name, "" if value is None else str(value)) for name, value in values]
+        labels = labels_of([*own, *(run.method if self.by_method else ()), *run.where])
         series.begin(labels)
         if self.noun:
             series.set(f"{self.gauges}_ok", labels, float(row.status == "ok"))

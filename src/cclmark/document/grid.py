@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from cclmark.document.paint import Paint
+from cclmark.document.chart_model import Heat
+from cclmark.document.paint import HEAT_STEPS, Paint
+from cclmark.printable import plain
 
 _LEAST_CELL = 9
 _WIDEST = 200  # characters of a line without a terminal
@@ -35,6 +37,30 @@ def grid_lines(
             padded = "".join(" " + _right(row[number], cell_width) for number in part)
             lines.append(f"{name:>{lead}}" + padded)
     return lines
+
+
+def heat_lines(heat: Heat, paint: Paint, width: int) -> list[str]:
+    """Returns the lines of a heat map, whose cells have the colours of their values."""
+    low, high = heat.scale
+
+    def style(row: int, column: int) -> str:
+        value = heat.values[row][column]
+        if value is None:
+            return "red" if (row, column) in heat.wrong else ""
+        if high == low or (heat.centred and value == 0):
+            return "dim"
+        share = (value - low) / (high - low)
+        return f"heat{round((share if heat.higher_is_better else 1 - share) * (HEAT_STEPS - 1))}"
+
+    cells = [
+        [
+            paint(text, own) if (own := style(row, column)) else text
+            for column, text in enumerate(plain(one).rjust(_LEAST_CELL) for one in texts)
+        ]
+        for row, texts in enumerate(heat.texts)
+    ]
+    names = [plain(name) for name in heat.rows]
+    return grid_lines(names, [plain(one) for one in heat.columns], cells, paint=paint, width=width)
 
 
 def hidden_line(devices: int, most: int, paint: Paint) -> list[str]:

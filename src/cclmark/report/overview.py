@@ -37,11 +37,14 @@ def _of_document(compose: Compose, run: Run) -> Iterator[Insight]:
     for (severity, subject), group in groupby(
         document.findings, lambda one: (one.severity, one.subject)
     ):
-        sentences = [one.sentence for one in group]
+        own = [*group]
         if subject:
-            yield Insight(severity, f"{subject}: {' '.join(map(ended, sentences))}")
+            texts = [text for one in own for text in (one.sentence, one.advice) if text]
+            yield Insight(severity, f"{subject}: {' '.join(map(ended, texts))}")
         else:
-            yield from (Insight(severity, sentence(text)) for text in sentences)
+            for one in own:
+                advice = sentence(one.advice) if one.advice else ""
+                yield Insight(severity, sentence(one.sentence), advice)
     yield from of_completeness(run.journal, [], with_end=not document.states_end)
 
 

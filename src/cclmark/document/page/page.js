@@ -276,7 +276,8 @@
 
   function drawnHeat(chart, colours) {
     const values = chart.values;
-    let [low, high] = extremes(values.flat().filter((value) => value !== null));
+    const known = values.flat().filter((value) => value !== null);
+    let [low, high] = known.length ? extremes(known) : [0, 0];
     const span = chart.least_span || 0;
     let scale;
     if (chart.centred) {

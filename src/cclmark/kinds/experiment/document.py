@@ -1,311 +1,94 @@
-"""Reports of experiments: settings compared with the default."""
+"""What a run of an experiment says, and the fields of its results."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import cast
 
-from cclmark.document.case_columns import explained_cells, figure_cells, what_cells
-from cclmark.document.case_fields import case_labels
-from cclmark.document.chart_model import Heat, key_of, marked
-from cclmark.document.columns import Cell, Layout, Row, columns
-from cclmark.document.exporter import Exporter
-from cclmark.document.grid import grid_lines, usual_width
+from cclmark.analysis.paired import noise_floor
+from cclmark.document.blocks import (
+    Block,
+    Document,
+    Finding,
+    Listing,
+    RunContent,
+    Table,
+)
+from cclmark.document.case_fields import (
+    CASE_LABELS,
+    case_fields,
+    explained_fields,
+    summary_fields,
+)
+from cclmark.document.chart_model import Heat, key_of
+from cclmark.document.fields import Field, Fields
 from cclmark.document.head import method_of, opening_lines
-from cclmark.document.insight_words import Insight, amount, sentence
+from cclmark.document.insight_words import amount, sentence
 from cclmark.document.naming import Run
-from cclmark.document.openmetrics import Metric, Series, labels_of
-from cclmark.document.page.page import Section
-from cclmark.document.paint import HEAT_STEPS, Paint, unpainted
+from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import conclusion_lines, ending_line
-from cclmark.document.report_kind import ReportKind, RunLabels, View
-from cclmark.document.soundness import of_completeness
-from cclmark.document.text import US_PER_S
+from cclmark.document.report_kind import ReportKind
+from cclmark.document.text import counted, format_time_us
 from cclmark.kinds.experiment.figures import Experiment, VariantResult, experiment_of
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.kinds.experiment.words import (
-    best_lines,
-    default_time_text,
-    groups_of,
-    interval_text,
-    noise_text,
-    noise_warning,
-    outcome_text,
-    overall_lines,
-    remarks_of,
-    size_text,
-    speed_up_text,
-    variant_name,
-)
 from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import Variant
 from cclmark.printable import plain
 from cclmark.results.journal import Journal
-from cclmark.results.schema import Explanation, Footer, Header
+from cclmark.results.schema import Footer, Header
 
-_OF_TRIAL = (
-    "variant round operation ccl ranks dtype reduction root placement size_bytes count status "
-    "reason"
+_ON_PAGE = (
+    *("variant", "round", "operation", "ccl", "ranks", "dtype", "reduction", "root", "placement"),
+    *("size_bytes", "status", "reason", "time_us", "device_us", "busbw_gbps", "half_width"),
+    *("wrong", "converged", "kernel", "protocol", "channels"),
 )
-_FIGURES = (
-    "time_us min_us p95_us p99_us max_us cv half_width samples algbw_gbps busbw_gbps slowest_rank "
-    "late_rank clock"
-)
-_OTHERS = "device_us wrong converged kernel algorithm protocol channels explained_by explanation"
-_TEXTS = (
-    "variant operation ccl dtype reduction placement status reason clock kernel algorithm protocol "
-    "explained_by explanation"
-)
-_WHOLE = "round ranks root size_bytes count samples slowest_rank late_rank wrong channels"
-
-
-def _rows(header: Header) -> Callable[[TrialResult], Iterable[Row]]:
-    return lambda result: [trial_cells(result)]
-
-
-def trial_cells(result: TrialResult) -> list[Cell]:
-    """Returns a cell for each column. Rounds are counted from 1."""
-    trial, verification = result.trial, result.verification
-    return [
-        trial.variant.describe(),
-        trial.round + 1,
-        *what_cells(trial.case),
-        result.status,
-        result.reason,
-        *figure_cells(result.summary),
-        None if result.device is None else result.device.summary.time_s * US_PER_S,
-        None if verification is None else verification.wrong,
-        None if result.summary is None else int(result.converged),
-        *explained_cells(result.explanation),
-    ]
-
-
-TRIALS = Layout(
-    columns(f"{_OF_TRIAL} {_FIGURES} {_OTHERS}", texts=_TEXTS, whole=_WHOLE, flags="converged"),
-    _rows,
-)
-
-
-EXPERIMENT_METRICS = (
-    Metric("cclmark_trial_time_seconds", "seconds", "Median time of one operation with a variant."),
-    Metric(
-        "cclmark_trial_device_time_seconds",
-        "seconds",
-        "Median time that the devices need, where launches determine the time of an operation.",
+_GAUGES = {
+    "time_us": "Median time of one operation with a variant.",
+    "device_us": "Median time that the devices need, where launches determine the time of an "
+    "operation.",
+}
+_ALL = [
+    Field("variant", lambda one: one.trial.variant.describe(), "text"),
+    Field("round", lambda one: one.trial.round + 1, "int"),
+    *case_fields("trial.case"),
+    Field("status", attrgetter("status"), "text"),
+    Field("reason", attrgetter("reason"), "text"),
+    *summary_fields("summary"),
+    Field(
+        "device_us",
+        lambda one: None if one.device is None else one.device.summary.time_s,
+        gauge_name="device_time_seconds",
     ),
-    Metric("cclmark_trial_ok", "", "1 for a trial that was measured and not wrong, else 0."),
+    Field("wrong", lambda one: None if one.verification is None else one.verification.wrong, "int"),
+    Field("converged", lambda one: None if one.summary is None else int(one.converged), "bool"),
+    *explained_fields(),
+]
+FIELDS = Fields(
+    [replace(one, gauge=_GAUGES.get(one.key, ""), on_page=one.key in _ON_PAGE) for one in _ALL],
+    gauges="cclmark_trial",
+    labels=("variant", "round", *CASE_LABELS),
+    noun="a trial",
+    by_method=True,
 )
 
-
-def measure_trial(series: Series, result: TrialResult, run: RunLabels) -> None:
-    """Sets the gauges of one trial."""
-    trial, case = result.trial, result.trial.case
-    labels = labels_of(
-        [
-            ("variant", trial.variant.describe()),
-            ("round", str(trial.round + 1)),
-            *case_labels(case),
-            *run.method,
-            *run.where,
-        ]
-    )
-    series.begin(labels)
-    series.set("cclmark_trial_ok", labels, float(result.status == "ok"))
-    if result.summary is not None:
-        series.set("cclmark_trial_time_seconds", labels, result.summary.time_s)
-    if result.device is not None:
-        series.set("cclmark_trial_device_time_seconds", labels, result.device.summary.time_s)
-
-
-_SPAN = math.log(1.25)  # a factor with the strongest colour
-_CELL = 9
-
-
-class GatheredTrials:
-    """Collects the results of an experiment, which is compared at the end."""
-
-    def __init__(self) -> None:
-        self._results: list[TrialResult] = []
-        self._header: Header | None = None
-
-    def begin(self, header: Header) -> str:
-        """Returns the text before the first result."""
-        self._header = header
-        return self.opening(header)
-
-    def opening(self, header: Header) -> str:
-        """Returns the head of the format."""
-        raise NotImplementedError
-
-    def add(self, result: TrialResult) -> str:
-        """Keeps the result."""
-        self._results.append(result)
-        return ""
-
-    def explain(self, explanation: Explanation) -> None:
-        """Adds what ran to the result of the trial."""
-        for result in self._results:
-            if result.index == explanation.index:
-                result.explanation = explanation
-
-    def experiment(self) -> Experiment:
-        """The comparison of all results so far."""
-        timing = "throughput" if self._header is None else self._header.settings.timing
-        return experiment_of(self._results, timing)
-
-
-class ExperimentTable(GatheredTrials):
-    """A heat map for each operation, the fastest variant of each size, and remarks."""
-
-    def __init__(self, *, paint: Paint = unpainted, width: int | None = None) -> None:
-        """``width``: characters of a line; None: from the environment or the terminal."""
-        super().__init__()
-        self._paint = paint
-        self._width = width or usual_width()
-
-    def opening(self, header: Header) -> str:
-        """Returns the devices, their links, the library and the method."""
-        return "\n".join(opening_lines(header, "rank", method_of(header), self._paint)) + "\n"
-
-    def end(self, footer: Footer | None) -> str:
-        """Returns the heat maps and the findings."""
-        experiment = self.experiment()
-        lines: list[str] = []
-        for cases in groups_of(experiment):
-            lines += self._section(experiment, cases)
-        overall = overall_lines(experiment)
-        if overall and len(experiment.cases) > 1:
-            lines += ["", self._paint("  Geometric mean of the speed-ups of all cases", "bold")]
-            lines += [f"    {line}" for line in overall]
-        if warning := noise_warning(experiment):
-            lines += ["", *(self._paint(f"  {line}", "yellow") for line in warning)]
-        remarks = remarks_of(experiment)
-        if remarks:
-            lines += ["", self._paint("  Not ranked", "bold")]
-            lines += [self._paint(f"    {line}", "yellow") for line in remarks]
-        if conclusion := conclusion_lines(footer):
-            lines += ["", self._paint("Result of the search", "bold"), *conclusion]
-        checked = sum(one.is_checked for one in self._results)
-        wrong = sum(one.status == "wrong" for one in self._results)
-        measured = sum(one.is_measured for one in self._results)
-        outcome = (
-            f"  {outcome_text(experiment)}; {checked} of {measured} trials checked, {wrong} wrong"
-        )
-        lines += ["", self._paint(outcome, "red") if wrong else outcome]
-        if footer is None or footer.message:
-            lines.append(self._paint(f"  ended early: {ending_line(footer)}", "red"))
-        return "\n".join(lines) + "\n"
-
-    def _section(self, experiment: Experiment, cases: list[Case]) -> list[str]:
-        title = f"{cases[0].series().group_words()}: speed-up over the default"
-        rows = ["default µs", "noise"]
-        cells = [
-            [default_time_text(experiment, case) for case in cases],
-            [noise_text(experiment, case) or "unknown" for case in cases],
-        ]
-        for variant in experiment.variants:
-            rows.append(plain(variant_name(variant)))
-            cells.append([self._cell(experiment, variant, case) for case in cases])
-        grid = grid_lines(
-            rows,
-            [size_text(case) for case in cases],
-            cells,
-            paint=self._paint,
-            width=self._width,
-        )
-        lines = ["", self._paint(title, "bold"), *grid, ""]
-        number = len(experiment.variants)
-        lines.append("  The fastest variant of each size, with the 95 % interval of its speed-up:")
-        if number > 1:
-            lines[-1] = lines[-1].removesuffix(":") + (
-                f" (it is the best of {number}, which makes the interval optimistic):"
-            )
-        return [*lines, *(f"    {line}" for line in best_lines(experiment, cases))]
-
-    def _cell(self, experiment: Experiment, variant: Variant, case: Case) -> str:
-        result = experiment.compared.get((variant, case))
-        text = speed_up_text(result)
-        style = _style(result)
-        return self._paint(text.rjust(_CELL), style) if style else text.rjust(_CELL)
-
-
-def _style(result: VariantResult | None) -> str:
-    """The colour of a cell: by the speed-up, none within the noise."""
-    if result is None:
-        return ""
-    if result.effect in ("failed", "wrong"):
-        return "red"
-    if result.effect not in ("faster", "slower") or result.speed_up is None:
-        return "dim" if result.effect == "inconclusive" else ""
-    share = (math.log(result.speed_up) + _SPAN) / (2 * _SPAN)
-    step = min(HEAT_STEPS - 1, max(0, int(share * HEAT_STEPS)))
-    return f"heat{step}"
-
-
-class BisectionTable(GatheredTrials):
-    """The head of a run, and at its end the lines of ``result``, which is set before."""
-
-    def __init__(self, *, paint: Paint = unpainted) -> None:
-        super().__init__()
-        self._paint = paint
-        self.result: list[str] = []
-
-    def opening(self, header: Header) -> str:
-        """Returns the devices, their links, the library and the method."""
-        return "\n".join(opening_lines(header, "rank", method_of(header), self._paint)) + "\n"
-
-    def end(self, footer: Footer | None) -> str:
-        """Returns the result."""
-        lines = [*self.result]
-        if footer is None or footer.message:
-            lines.append(self._paint(f"  ended early: {ending_line(footer)}", "red"))
-        return "\n".join(lines) + "\n"
-
-
-class ExperimentMarkdown(GatheredTrials):
-    """The same as Markdown tables."""
-
-    def opening(self, header: Header) -> str:
-        """Returns the title and the head as a list."""
-        lines = opening_lines(header, "rank", method_of(header), unpainted)
-        return "\n".join(["# Experiment", "", "```text", *lines, "```", ""]) + "\n"
-
-    def end(self, footer: Footer | None) -> str:
-        """Returns a table for each operation, and the findings."""
-        experiment = self.experiment()
-        lines: list[str] = []
-        for cases in groups_of(experiment):
-            lines += [f"## {cases[0].series().group_words()}: speed-up over the default", ""]
-            sizes = [size_text(case) for case in cases]
-            lines.append(f"| variant | {' | '.join(sizes)} |")
-            lines.append(f"|---|{'---:|' * len(cases)}")
-            times = [default_time_text(experiment, case) for case in cases]
-            lines.append(f"| default, µs | {' | '.join(times)} |")
-            noise = [noise_text(experiment, case) or "unknown" for case in cases]
-            lines.append(f"| noise | {' | '.join(noise)} |")
-            for variant in experiment.variants:
-                cells = [speed_up_text(experiment.compared.get((variant, case))) for case in cases]
-                name = plain(variant_name(variant)).replace("|", "\\|")
-                lines.append(f"| `{name}` | {' | '.join(cells)} |")
-            lines += ["", "The fastest variant of each size, with the 95 % interval:", ""]
-            lines += [f"- {line.strip()}" for line in best_lines(experiment, cases)]
-            lines.append("")
-        if warning := noise_warning(experiment):
-            lines += [*map(sentence, warning), ""]
-        remarks = remarks_of(experiment)
-        if remarks:
-            lines += ["Not ranked:", "", *(f"- {line}" for line in remarks), ""]
-        if conclusion := conclusion_lines(footer):
-            lines += ["## Result of the search", "", "```text", *conclusion, "```", ""]
-        lines.append(f"{outcome_text(experiment)}.")
-        if footer is None or footer.message:
-            lines += ["", f"Ended early: {ending_line(footer)}"]
-        return "\n".join(lines) + "\n"
-
-
-_LEAST_SPAN_PERCENT = 10.0
+# The cell of a variant without a speed-up, by its effect.
+_NOTES = {
+    "within noise": "noise",
+    "no effect": "no effect",
+    "failed": "failed",
+    "wrong": "WRONG",
+    "skipped": "skipped",
+    "inconclusive": "-",
+}
 _CERTAIN = ("faster", "slower")
+_LEAST_SPAN_PERCENT = 10.0
+_MOST_NAMED = 8
+_OF_TUNE = re.compile(r"=/\S*/candidates/(?=\S+\.(?:rules|table|json)\b)")
 # Of the lines that commands print at their end.
 _CONCLUDES = re.compile(
     r"nothing beats the default|no gain was proven|geometric mean|no artifact is written|"
@@ -315,121 +98,224 @@ _CONCLUDES = re.compile(
 _MOST_CONCLUDED = 3
 
 
-def _experiment(run: Run) -> Experiment:
-    return experiment_of(run.journal.of(TrialResult), run.journal.header.settings.timing)
-
-
-def title_of_experiments(runs: Sequence[Run]) -> str:
-    """Returns the operations, and the varied settings unless tune has chosen them."""
-    results = [result for run in runs for result in run.journal.of(TrialResult)]
-    operations = dict.fromkeys(one.trial.case.operation for one in results)
-    names = dict.fromkeys(
-        assignment.name for one in results for assignment in one.trial.variant.assignments
-    )
-    if any(one.trial.stage for one in results):
-        return f"tuning of {', '.join(operations)}"
-    varied = f" with {', '.join(names)}" if names else ""
-    return f"experiment on {', '.join(operations)}{varied}"
-
-
-def headline_of_experiment(run: Run) -> str:
-    """Returns the conclusion of an adaptive run, else the largest speed-up that counts."""
-    footer = run.journal.footer
-    if footer is not None and footer.conclusion:
-        found = [line.strip() for line in footer.conclusion if _CONCLUDES.search(line)]
-        return sentence("; ".join(found[:_MOST_CONCLUDED]) or "the result is below")
-    experiment = _experiment(run)
-    faster = [best for case in experiment.cases if (best := experiment.fastest(case)) is not None]
-    if not faster:
-        return "No variant is proven to be faster than the default"
-    best = max(faster, key=lambda one: one.speed_up or 0.0)
-    return (
-        f"{variant_name(best.variant)} is {interval_text(best)} times as fast as the default for "
-        f"{best.case.describe()}"
+def document_of_experiment(run: RunContent) -> Document:
+    """Composes everything that a run says: the comparison, and the result of adaptive runs."""
+    results = cast("Sequence[TrialResult]", run.results)
+    experiment = experiment_of(results, run.header.settings.timing)
+    wrong = sum(one.status == "wrong" for one in results)
+    checked = sum(one.is_checked for one in results)
+    measured = sum(one.is_measured for one in results)
+    return Document(
+        "Speed-up over the default",
+        method_of(run.header),
+        [*_blocks(experiment, run.footer)],
+        [
+            *_of_variants(experiment, ("wrong",)),
+            *_of_noise(experiment),
+            *_of_variants(experiment, ("within noise", "no effect", "failed", "skipped")),
+            *_of_fastest(experiment),
+        ],
+        f"{_numbers(experiment)}; {checked} of {measured} trials checked, {wrong} wrong",
+        is_wrong=bool(wrong),
+        notes=[*_notes(experiment)],
     )
 
 
-def insights_on_experiment(run: Run) -> list[Insight]:
-    """Returns the fastest variants, and those that failed or had no effect."""
-    experiment = _experiment(run)
-    found = [
-        Insight("bad", f"Wrong data with {variant_name(one.variant)} in {one.case.describe()}.")
-        for one in experiment.compared.values()
-        if one.effect == "wrong"
-    ]
-    for cases in groups_of(experiment):
-        lines = [line.strip() for line in best_lines(experiment, cases)]
-        text = f"Fastest for {cases[0].series().group_words()}: {'; '.join(lines)}."
-        found.append(Insight("note", text))
-    if warning := noise_warning(experiment):
-        found.append(Insight("look", *map(sentence, warning)))
-    found += [Insight("look", sentence(line)) for line in remarks_of(experiment)]
-    return [*found, *of_completeness(run.journal, [])]
-
-
-def experiment_sections(runs: Sequence[Run]) -> list[Section]:
-    """Returns a section with the heat maps of every run, after the result of adaptive runs."""
-    sections = []
-    for number, run in enumerate(runs):
-        name = f" ({run.name})" if len(runs) > 1 else ""
-        mark = f"-{number}" if len(runs) > 1 else ""
-        experiment = _experiment(run)
-        footer = run.journal.footer
-        if conclusion := conclusion_lines(footer):
-            lines = "\n".join(conclusion)
-            sections.append(Section(f"result{mark}", f"Result{name}", listing=lines))
-        keys: set[str] = set()
-        charts = [_heat(experiment, cases, keys) for cases in groups_of(experiment)]
-        if charts:
-            title = f"Speed-up over the default{name}"
-            sections.append(Section(f"experiment{mark}", title, charts=marked(charts, mark)))
-    return sections
+def _blocks(experiment: Experiment, footer: Footer | None) -> Iterator[Block]:
+    keys: set[str] = set()
+    for cases in experiment.groups:
+        yield _heat(experiment, cases, keys)
+    if len(experiment.cases) > 1 and (means := experiment.means()):
+        rows = [(plain(variant_name(one)), f"{mean:.3f}") for one, mean in means[:_MOST_NAMED]]
+        left = means[_MOST_NAMED:]
+        notes = [f"means of {len(left)} more, down to {left[-1][1]:.3f}"] if left else []
+        title = "geometric mean of the speed-ups of all cases"
+        yield Table(title, ("variant", "mean"), rows, "<>", notes)
+    if conclusion := conclusion_lines(footer):
+        yield Listing("result of the search", conclusion)
 
 
 def _heat(experiment: Experiment, cases: Sequence[Case], keys: set[str]) -> Heat:
-    title = f"{cases[0].series().group_words()}: speed-up over the default"
-    values: list[list[float | None]] = []
-    texts: list[list[str]] = []
-    hover: list[list[str]] = []
+    """The speed-ups of a series of cases, below the default's time and noise."""
+    series = cases[0].series().group_words()
+    title = f"{series}: speed-up over the default"
     variants = _in_order(experiment.variants)
-    for variant in variants:
-        found = [experiment.compared.get((variant, case)) for case in cases]
-        values.append([_percent_faster(one) for one in found])
-        texts.append([speed_up_text(one) for one in found])
-        hover.append(
-            [
-                "not measured"
-                if one is None
-                else f"{interval_text(one)}, {one.effect}{f': {one.reason}' if one.reason else ''}"
-                f"{f'; {one.ran}' if one.ran else ''}; noise {noise_text(experiment, case)}"
-                for one, case in zip(found, cases, strict=True)
-            ]
-        )
-    known = [
-        one.speed_up
-        for (_, case), one in experiment.compared.items()
-        if case in cases and one.is_ranked and one.speed_up is not None
-    ]
+    found = [[experiment.compared.get((one, case)) for case in cases] for one in variants]
+    known = [one.speed_up for row in found for one in row if one and one.is_ranked and one.speed_up]
     span = f"from {min(known):.3f} to {max(known):.3f}" if known else "none is known"
+    unknown: list[list[float | None]] = [[None] * len(cases)] * 2
     return Heat(
-        key=key_of(f"experiment {cases[0].series().group_words()}", keys),
+        key=key_of(f"experiment {series}", keys),
         title=title,
         says=f"{title}, by settings and message size: {span}.",
         column_title="message size",
         unit="% faster",
-        rows=[variant_name(variant) for variant in variants],
+        rows=["default µs", "noise", *map(variant_name, variants)],
         columns=[size_text(case) for case in cases],
-        values=values,
-        texts=texts,
-        hover=hover,
+        values=[*unknown, *([_percent_faster(one) for one in row] for row in found)],
+        texts=[
+            [_default_time_text(experiment, case) for case in cases],
+            [_noise_text(experiment, case) or "unknown" for case in cases],
+            *([_speed_up_text(one) for one in row] for row in found),
+        ],
+        hover=[
+            *([[""] * len(cases)] * 2),
+            *(
+                [
+                    _details(one, _noise_text(experiment, case))
+                    for one, case in zip(row, cases, strict=True)
+                ]
+                for row in found
+            ),
+        ],
         centred=True,
         least_span=_LEAST_SPAN_PERCENT,
         notes=[
-            "Cells have the speed-up, the default's time over the variant's. Only those that are "
-            "faster or slower beyond the noise have a colour: by how many percent the variant is "
-            "faster than the default, negative if it is slower."
+            "Only speed-ups that are faster or slower beyond the noise have a colour: by how many "
+            "percent the variant is faster than the default, negative if it is slower."
+        ],
+        wrong=[
+            (place + 2, column)
+            for place, row in enumerate(found)
+            for column, one in enumerate(row)
+            if one is not None and one.effect in ("failed", "wrong")
         ],
     )
+
+
+def _notes(experiment: Experiment) -> Iterator[str]:
+    """How speed-ups are to be read."""
+    number = len(experiment.variants)
+    if not number or not experiment.cases:
+        return
+    yield (
+        "speed-up: the time of the default over that of the variant, in parentheses its 95 % "
+        "interval; variants without a speed-up are not ranked"
+    )
+    if number > 1 and any(map(experiment.fastest, experiment.cases)):
+        yield (
+            f"the fastest variant of a size is the best of {number}, which makes its interval "
+            "optimistic"
+        )
+
+
+def _of_fastest(experiment: Experiment) -> Iterator[Finding]:
+    """For each size the fastest variant with its interval and what ran, or that none is faster."""
+    for cases in experiment.groups:
+        series = cases[0].series().group_words()
+        subject = f"{series}, the fastest variant of each size"
+        found = [(size_text(case), experiment.fastest(case)) for case in cases]
+        for size, best in found:
+            if best is not None:
+                text = f"{size}: {variant_name(best.variant)}: {_interval_text(best)}"
+                yield Finding("note", plain(f"{text}{_what_ran(best)}"), subject)
+        others = [size for size, best in found if best is None]
+        if others:
+            where = f" at {', '.join(others)}" if others != ["-"] else ""
+            text = f"nothing is faster than the default{where}"
+            is_all = len(others) == len(cases)
+            yield Finding("note", f"{series}: {text}") if is_all else Finding("note", text, subject)
+
+
+def _what_ran(best: VariantResult) -> str:
+    """What the library ran with the fastest variant and by default, and a remark on its setting."""
+    usual = "" if best.usual is None else best.usual.choice_with_channels
+    instead = f" instead of {usual}" if usual and usual != best.ran else ""
+    ran = f"; {best.ran}{instead}" if best.ran else ""
+    return f"{ran}; {best.reason}" if best.reason else ran
+
+
+def _of_noise(experiment: Experiment) -> Iterator[Finding]:
+    """Where the machine was too noisy, the worst size first, and what to do."""
+    noisy = [case for case in experiment.cases if experiment.is_too_noisy(case)]
+    if not noisy or not experiment.variants:
+        return
+    noisy.sort(key=lambda case: -noise_floor(experiment.controls[case]))
+    worst = noise_floor(experiment.controls[noisy[0]])
+    yield Finding(
+        "look",
+        f"too noisy: the default differs from itself by up to ±{worst * 100:.1f} % "
+        f"({_named(noisy)}): smaller differences of these sizes, and means that contain them, are "
+        "inconclusive",
+        advice="end other work on the machine, use at most as many host ranks as processors, or "
+        "measure longer with more --rounds and --max-time",
+    )
+
+
+def _of_variants(experiment: Experiment, effects: Sequence[str]) -> Iterator[Finding]:
+    """What did not take effect, failed or was wrong, a sentence for each reason."""
+    found: dict[tuple[str, str, str], list[Case]] = {}
+    for (variant, case), result in experiment.compared.items():
+        if result.effect in effects:
+            key = (variant_name(variant), result.effect, result.reason)
+            found.setdefault(key, []).append(case)
+    for (name, effect, reason), cases in found.items():
+        if effect == "wrong":
+            yield Finding("bad", plain(f"wrong data with {name}: {reason} ({_named(cases)})"))
+        else:
+            yield Finding("look", plain(f"{name}: {_NOTES[effect]}: {reason} ({_named(cases)})"))
+
+
+def _named(cases: Sequence[Case]) -> str:
+    names = list(dict.fromkeys(f"{case.operation} {size_text(case)}" for case in cases))
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+
+
+def size_text(case: Case) -> str:
+    """The size of a case: ``1 MiB``."""
+    return format_size(case.size_bytes) if moves_data(case.operation) else "-"
+
+
+def variant_name(variant: Variant) -> str:
+    """The variant as a label: files that tune wrote for its search and proof without their place.
+
+    Their directory is part of the value in the journal.
+    """
+    return _OF_TUNE.sub("=", variant.describe())
+
+
+def _speed_up_text(result: VariantResult | None) -> str:
+    """The speed-up of a variant, or why there is none: ``1.13``, ``no effect``."""
+    if result is None:
+        return ""
+    if not result.is_ranked or result.speed_up is None:
+        return _NOTES.get(result.effect, "-")
+    return f"{result.speed_up:.3f}"
+
+
+def _interval_text(result: VariantResult) -> str:
+    """The speed-up with its interval: ``1.132 (1.121 to 1.143)``."""
+    if result.speed_up is None or result.interval is None:
+        return "unknown"
+    low, high = result.interval
+    return f"{result.speed_up:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _noise_text(experiment: Experiment, case: Case) -> str:
+    """How far the default differs from itself: ``±0.8 %``; empty if it was not measured twice."""
+    control = experiment.controls.get(case)
+    return "" if control is None else f"±{noise_floor(control) * 100:.1f} %"
+
+
+def _default_time_text(experiment: Experiment, case: Case) -> str:
+    """The time of the default in microseconds, in which ratios are formed."""
+    for variant in experiment.variants:
+        result = experiment.compared.get((variant, case))
+        if result is not None and result.default_times_s:
+            times = sorted(result.default_times_s)
+            return format_time_us(times[len(times) // 2])
+    time_s = experiment.defaults_s.get(case)
+    return "-" if time_s is None else format_time_us(time_s)
+
+
+def _details(one: VariantResult | None, noise: str) -> str:
+    """The interval, the verdict and what ran, for a cell of a page."""
+    if one is None:
+        return "not measured"
+    reason = f": {one.reason}" if one.reason else ""
+    ran = f"; {one.ran}" if one.ran else ""
+    return f"{_interval_text(one)}, {one.effect}{reason}{ran}; noise {noise}"
 
 
 def _percent_faster(one: VariantResult | None) -> float | None:
@@ -448,25 +334,66 @@ def _in_order(variants: Sequence[Variant]) -> list[Variant]:
     return sorted(variants, key=lambda variant: int(variant.assignments[0].value))
 
 
-def cells_of_trial(run: Run, result: TrialResult) -> Mapping[str, Cell]:
-    """Returns the cells of a trial by column."""
-    names = [column.name for column in TRIALS.columns]
-    return dict(zip(names, trial_cells(result), strict=True))
+def _numbers(experiment: Experiment) -> str:
+    """The numbers of variants, cases and rounds."""
+    numbers = {
+        "variant": len(experiment.variants),
+        "case": len(experiment.cases),
+        "round": experiment.rounds,
+    }
+    return ", ".join(counted(number, noun) for noun, number in numbers.items())
 
 
-PAGE_COLUMNS = (
-    *("variant", "round", "operation", "ccl", "ranks", "dtype", "reduction", "root", "placement"),
-    *("size_bytes", "status", "reason", "time_us", "device_us", "busbw_gbps", "half_width"),
-    *("wrong", "converged", "kernel", "protocol", "channels"),
-)
+class SearchTable:
+    """The head of a run that searches, and at its end the lines of ``result``, set before."""
+
+    def __init__(self, *, paint: Paint = unpainted) -> None:
+        self._paint = paint
+        self.result: list[str] = []
+
+    def begin(self, header: Header) -> str:
+        """Returns the devices, their links, the library and the method."""
+        return "\n".join(opening_lines(header, "rank", method_of(header), self._paint)) + "\n"
+
+    def add(self, result: TrialResult) -> str:
+        """Returns nothing: the result of the search follows from all trials."""
+        return ""
+
+    def end(self, footer: Footer | None) -> str:
+        """Returns the result."""
+        lines = [*self.result]
+        if footer is None or footer.message:
+            lines.append(self._paint(f"  ended early: {ending_line(footer)}", "red"))
+        return "\n".join(lines) + "\n"
 
 
-def _table(view: View) -> Exporter[TrialResult]:
-    return ExperimentTable(paint=view.paint, width=view.columns)
+def _titled(runs: Sequence[Run]) -> str:
+    """The operations, and the varied settings unless tune has chosen them."""
+    results = [result for run in runs for result in run.journal.of(TrialResult)]
+    operations = dict.fromkeys(one.trial.case.operation for one in results)
+    names = dict.fromkeys(
+        assignment.name for one in results for assignment in one.trial.variant.assignments
+    )
+    if any(one.trial.stage for one in results):
+        return f"tuning of {', '.join(operations)}"
+    varied = f" with {', '.join(names)}" if names else ""
+    return f"experiment on {', '.join(operations)}{varied}"
 
 
-def _markdown(view: View) -> Exporter[TrialResult]:
-    return ExperimentMarkdown()
+def _headline(run: Run) -> str:
+    """The conclusion of an adaptive run, else the largest speed-up that counts."""
+    if conclusion := conclusion_lines(run.journal.footer):
+        found = [line.strip() for line in conclusion if _CONCLUDES.search(line)]
+        return sentence("; ".join(found[:_MOST_CONCLUDED]) or "the result is below")
+    experiment = experiment_of(run.journal.of(TrialResult), run.journal.header.settings.timing)
+    faster = [best for case in experiment.cases if (best := experiment.fastest(case)) is not None]
+    if not faster:
+        return "No variant is proven to be faster than the default"
+    best = max(faster, key=lambda one: one.speed_up or 0.0)
+    return (
+        f"{variant_name(best.variant)} is {_interval_text(best)} times as fast as the default for "
+        f"{best.case.describe()}"
+    )
 
 
 def _counted(journal: Journal) -> str:
@@ -480,17 +407,15 @@ KIND = ReportKind(
     noun="trials",
     title="experiments",
     has_times=False,
-    csv=TRIALS,
-    exported=TRIALS,
-    formats={"table": _table, "markdown": _markdown},
-    metrics=EXPERIMENT_METRICS,
-    measure=measure_trial,
+    csv=FIELDS.layout(),
+    exported=FIELDS.layout(),
+    document=document_of_experiment,
+    metrics=FIELDS.metrics(),
+    measure=FIELDS.measure,
     counted=_counted,
-    headline=headline_of_experiment,
-    insights=insights_on_experiment,
-    titled=title_of_experiments,
+    headline=_headline,
+    titled=_titled,
     method=method_of,
-    sections=experiment_sections,
-    page_columns=PAGE_COLUMNS,
-    page_cells=cells_of_trial,
+    page_columns=FIELDS.page_columns(),
+    page_cells=FIELDS.page_cells,
 )

@@ -105,6 +105,14 @@ class Experiment:
     controls: Mapping[Case, RatioEstimate]
     rounds: int
 
+    @property
+    def groups(self) -> list[list[Case]]:
+        """The cases of each series, by size."""
+        groups: dict[Case, list[Case]] = {}
+        for case in self.cases:
+            groups.setdefault(case.series(), []).append(case)
+        return [sorted(group, key=lambda case: case.size_bytes) for group in groups.values()]
+
     def ranked(self, case: Case) -> list[VariantResult]:
         """The variants that count for a case, the fastest first."""
         found = [
@@ -132,6 +140,11 @@ class Experiment:
             if one is not None and one.is_ranked and one.estimate is not None
         ]
         return 1 / geometric_mean(ratios) if len(ratios) == len(self.cases) and ratios else None
+
+    def means(self) -> list[tuple[Variant, float]]:
+        """The variants with such a mean, the fastest first."""
+        found = [(one, mean) for one in self.variants if (mean := self.overall(one)) is not None]
+        return sorted(found, key=lambda own: own[1], reverse=True)
 
 
 def experiment_of(results: Iterable[TrialResult], timing: str) -> Experiment:

@@ -17,9 +17,10 @@ from cclmark.analysis.paired import Times
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.kinds.experiment.command import ExperimentFlags
-from cclmark.kinds.experiment.document import BisectionTable, ExperimentTable
+from cclmark.kinds.experiment.document import SearchTable
 from cclmark.kinds.experiment.earlier_trials import EarlierTrials
 from cclmark.kinds.experiment.figures import without_effect
 from cclmark.kinds.experiment.kind import KIND
@@ -344,7 +345,7 @@ def _bisect(
         earlier = EarlierTrials.read(flags.resume, request, command, fits, repeats_failures=True)
     printed = Output(None)
     paint = ansi if printed.takes_colours else unpainted
-    table = BisectionTable(paint=paint)
+    table = SearchTable(paint=paint)
     place = flags.journal or new_journal(f"experiment-bisect-{ccl}")
     try:
         with recording(place, printed, table, request, began_s, earlier=earlier) as recorder:
@@ -406,8 +407,5 @@ def _library(text: str) -> str:
 
 
 def _exporter(flags: ExperimentFlags, output: Output) -> Exporter[TrialResult]:
-    if flags.format != "table":
-        return exporter_of(KIND, flags.format)
-    return ExperimentTable(
-        paint=ansi if output.takes_colours else unpainted, width=output.terminal_columns
-    )
+    paint = ansi if output.takes_colours else unpainted
+    return exporter_of(KIND, flags.format, View(paint=paint, columns=output.terminal_columns))

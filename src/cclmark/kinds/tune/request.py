@@ -15,17 +15,18 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.document.paint import ansi, unpainted
+from cclmark.document.paint import Paint, ansi, unpainted
 from cclmark.errors import MissingError, UsageError
 from cclmark.explain.plugin_log import plugin_path
+from cclmark.kinds.experiment.document import SearchTable
 from cclmark.kinds.experiment.earlier_trials import EarlierTrials
 from cclmark.kinds.experiment.kind import KIND
 from cclmark.kinds.experiment.measured_trials import Measuring, TrialMeasuring
 from cclmark.kinds.experiment.plan import trials_of
 from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.command import TuneFlags
-from cclmark.kinds.tune.document import TuneTable, lines_of
 from cclmark.kinds.tune.environment_candidates import candidates_of
+from cclmark.kinds.tune.environment_lines import environment_lines
 from cclmark.kinds.tune.environment_result import EnvironmentResult
 from cclmark.kinds.tune.environment_target import EnvironmentTarget
 from cclmark.kinds.tune.mpi_target import MpichTarget, OpenMpiTarget
@@ -36,6 +37,7 @@ from cclmark.kinds.tune.rules import LARGEST_LOSS
 from cclmark.kinds.tune.sm_cost import measure_sm_cost, sm_cost_lines
 from cclmark.kinds.tune.table_file import LIBRARIES
 from cclmark.kinds.tune.target import Target
+from cclmark.kinds.tune.tune_lines import tune_lines
 from cclmark.kinds.tune.tune_result import TuneResult
 from cclmark.kinds.tune.tuning import (
     EnvironmentRequest,
@@ -162,7 +164,7 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
     check_directory(directory, resumes=flags.resume is not None)
     printed = Output(None)
     paint = ansi if printed.takes_colours else unpainted
-    table = TuneTable(paint=paint)
+    table = SearchTable(paint=paint)
     place = flags.journal or new_journal(f"tune-{'-'.join(operations)}")
     watched = sys.stderr.isatty()
 
@@ -176,18 +178,25 @@ def _tune(operations: list[str], flags: TuneFlags, coordinator: Coordinator, beg
             known = () if earlier is None else earlier.results
             measuring = TrialMeasuring(request.request, recorder, known)
             result, outcome = _result(tune, measuring, say)
-            conclusion = lines_of(result)
-            table.result = result
+            conclusion = _lines_of(result)
+            table.result = _lines_of(result, paint)
             is_priced = flags.sm_cost and coordinator.devices.runtime == "cuda"
             if is_priced and isinstance(result, TuneResult) and result.files:
                 say("measuring the slow-down of a matrix product")
                 cases = tune.proof_cases
                 cost = measure_sm_cost(tune.request, cases, result, directory, flags.sm_cost)
-                table.cost = sm_cost_lines(cost, paint)
+                table.result += sm_cost_lines(cost, paint)
                 conclusion += sm_cost_lines(cost)
             return recorder.finish(replace(outcome, conclusion=conclusion))
     finally:
         printed.close()
+
+
+def _lines_of(result: TuneResult | EnvironmentResult, paint: Paint = unpainted) -> list[str]:
+    """The rules or the environment, their proof and the artifacts."""
+    if isinstance(result, EnvironmentResult):
+        return environment_lines(result, paint)
+    return tune_lines(result, paint)
 
 
 def _result(

@@ -311,16 +311,10 @@ def _boxes(axes: Any, chart: Boxes) -> None:
 def _heat(figure: Any, axes: Any, chart: Heat) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
-    known = [value for row in chart.values for value in row if value is not None]
-    low, high = min(known), max(known)
+    low, high = chart.scale
     if chart.centred:
-        high = max(abs(low), abs(high), chart.least_span)
-        low = -high
         colours = ["#7a4fb5", "#f7f7f7", "#a07400"]
     else:
-        missing = chart.least_span - (high - low)
-        if missing > 0:
-            low, high = low - missing / 2, high + missing / 2
         colours = ["#f4f7fb", "#0b5cad" if chart.higher_is_better else "#c2410c"]
     values = [[float("nan") if value is None else value for value in row] for row in chart.values]
     shown = axes.imshow(

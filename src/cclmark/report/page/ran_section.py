@@ -20,9 +20,9 @@ from cclmark.document.page.diagram import Diagram, DiagramLayout, DiagramLine
 from cclmark.document.page.page import PageFacts, PageTable, Section
 from cclmark.document.text import counted
 from cclmark.document.why import predictions
+from cclmark.kinds.experiment.document import size_text, variant_name
 from cclmark.kinds.experiment.figures import experiment_of
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.kinds.experiment.words import groups_of, size_text, variant_name
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Explanation, Header, Paths
 
@@ -91,7 +91,7 @@ def _variant_tables(journal: Journal) -> list[PageTable]:
     """What ran with each variant at each size, a table for each operation; none if unknown."""
     experiment = experiment_of(journal.of(TrialResult), journal.header.settings.timing)
     tables = []
-    for cases in groups_of(experiment):
+    for cases in experiment.groups:
         rows: list[list[str]] = []
         for variant in experiment.variants:
             found = [experiment.compared.get((variant, case)) for case in cases]
