@@ -114,7 +114,7 @@ class Run:
         Raises MissingError if plotly is not installed.
         """
         from cclmark.document.page.page import render
-        from cclmark.report.page.run_page import page_of
+        from cclmark.report.run_page import page_of
 
         return render(page_of([self._named], title))
 
@@ -128,8 +128,7 @@ class Run:
         ``table``: ``cases``, ``samples`` for the raw times, or ``steps``. Raises MissingError
         without pyarrow, UsageError for a table that the kind does not have.
         """
-        from cclmark.report.exports.flat_table import chosen_table
-        from cclmark.report.exports.parquet import arrow_table
+        from cclmark.report.exports import arrow_table, chosen_table
 
         return arrow_table(chosen_table([(self.name, self.journal)], table))
 

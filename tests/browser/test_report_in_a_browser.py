@@ -17,7 +17,7 @@ from cclmark.document.chart_model import ChartCurve, Heat, Lines
 from cclmark.document.naming import Run
 from cclmark.document.page.page import PageTable, Rows, Section, render
 from cclmark.kinds.registry import read_journal
-from cclmark.report.page.run_page import page_of
+from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from patience import scaled
 from reports import explained

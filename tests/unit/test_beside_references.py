@@ -15,7 +15,7 @@ from cclmark.references.reference_files import parse_references
 from cclmark.references.reference_store import shipped_references
 from cclmark.references.reference_writing import references_text
 from cclmark.references.restrictions import restrictions
-from cclmark.report.page.run_page import page_of
+from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from cclmark.results.schema import DeviceTime, HostDescription
 from reports import headline_of, insights_on

@@ -13,18 +13,26 @@ import pytest
 from cclmark.comparison.comparison_page import ratio_charts
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
-from cclmark.document.chart_model import Boxes, Chart, ChartCurve, Heat, Lines, key_of
+from cclmark.document.chart_model import (
+    Boxes,
+    Chart,
+    ChartCurve,
+    Heat,
+    Lines,
+    beyond,
+    key_of,
+    spread_limits,
+)
 from cclmark.document.naming import Run, group_titles, groups_of
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.document.spread import beyond, spread_limits
 from cclmark.errors import MissingError
 from cclmark.kinds.collective.charts import collective_charts
 from cclmark.kinds.p2p.charts import transfer_charts
 from cclmark.kinds.pairs.charts import pair_charts
 from cclmark.kinds.registry import read_journal
 from cclmark.plan.sizes import format_size
-from cclmark.report.charts import pictures
-from cclmark.report.charts.pictures import picture
+from cclmark.report import pictures
+from cclmark.report.pictures import picture
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 COLLECTIVES = read_journal(RESULTS / "report" / "collectives.jsonl")

@@ -17,7 +17,7 @@ from cclmark.importing.cleaned_text import Text
 from cclmark.kinds.registry import KINDS, parse_journal, report_kind
 from cclmark.report.journal_text import replayed
 from cclmark.report.overview import headline, insights, measured_words
-from cclmark.report.page.run_page import page_of
+from cclmark.report.run_page import page_of
 
 JOURNALS = Path(__file__).with_name("journals")
 ROOMS = Path(__file__).parents[2] / "src" / "cclmark" / "kinds"

@@ -15,7 +15,7 @@ from cclmark.kinds.p2p.table import TransferTable
 from cclmark.kinds.pairs.table import PairTable
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
-from cclmark.report.page.run_page import page_of
+from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from reports import insights_on
 

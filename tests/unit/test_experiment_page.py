@@ -18,7 +18,7 @@ from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import CONTROL, DEFAULT, Assignment, Variant
-from cclmark.report.page.run_page import page_of
+from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Explanation, Footer, Summary
 

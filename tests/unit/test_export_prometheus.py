@@ -14,7 +14,7 @@ from cclmark.kinds.check.plan import Check
 from cclmark.kinds.check.result import CheckResult
 from cclmark.kinds.registry import read_journal
 from cclmark.printable import plain, printable
-from cclmark.report.exports.prometheus import METRICS, prometheus
+from cclmark.report.exports import METRICS, prometheus
 from cclmark.results.schema import Verification
 from examples import examples
 

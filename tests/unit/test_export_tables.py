@@ -15,7 +15,7 @@ import pytest
 
 from cclmark.errors import MissingError, UsageError
 from cclmark.kinds.registry import read_journal
-from cclmark.report.exports.exports import EXPORTS
+from cclmark.report.exports import EXPORTS
 
 TESTS = Path(__file__).parents[1]
 GOLDEN = TESTS / "golden"

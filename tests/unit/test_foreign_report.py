@@ -17,7 +17,7 @@ from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
-from cclmark.report.page.run_page import page_of
+from cclmark.report.run_page import page_of
 
 FILES = Path(__file__).parents[1] / "foreign"
 MEASURED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "report"

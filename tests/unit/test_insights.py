@@ -10,9 +10,8 @@ from cclmark.document.naming import Run
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
-from cclmark.report.insights.several_runs import of_methods, together
-from cclmark.report.overview import measured_words
-from cclmark.report.page.run_page import page_of
+from cclmark.report.overview import measured_words, of_methods, together
+from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Explanation, Footer, Imported, Trace, Verification, WrongOutput
 from reports import headline_of, insights_on

@@ -24,7 +24,7 @@ from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.errors import MissingError
 from cclmark.kinds.registry import read_journal
-from cclmark.report.page.run_page import page_of, peaks_of
+from cclmark.report.run_page import page_of, peaks_of
 from cclmark.results.journal import Journal
 from examples import examples
 

@@ -12,8 +12,8 @@ from cclmark.document.naming import Run
 from cclmark.document.page.diagram import DiagramLayout, DiagramLine
 from cclmark.document.page.page import render
 from cclmark.explain.paths import Route
-from cclmark.report.page.ran_section import diagrams_of, ran_sections
-from cclmark.report.page.run_page import page_of
+from cclmark.report.page_sections import diagrams_of, ran_sections
+from cclmark.report.run_page import page_of
 from cclmark.results.schema import DeviceDescription, Explanation, Paths, Ring
 from reports import COLLECTIVES as BARE
 from reports import explained, insights_on

@@ -8,12 +8,12 @@ import pytest
 from cclmark.analysis.findings import findings
 from cclmark.document.naming import Run
 from cclmark.document.page.page import render
-from cclmark.document.staging import staged_mark
+from cclmark.document.remarks import staged_mark
 from cclmark.kinds.collective.markdown import CaseMarkdown
 from cclmark.kinds.collective.table import TableExporter
 from cclmark.kinds.registry import read_journal
 from cclmark.plan.operations import OPERATIONS
-from cclmark.report.page.run_page import page_of
+from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"

@@ -17,7 +17,6 @@ from cclmark.explain.kernel_count import KernelCount
 from cclmark.plan.cases import Case
 from cclmark.trace.batch_time import BatchTime
 from cclmark.trace.clocks import device_clock, event_clock, host_clock, resolution_ns
-from cclmark.trace.files import write_chrome, write_perfetto
 from cclmark.trace.rank_trace import (
     ClockAhead,
     ClockPair,
@@ -36,6 +35,7 @@ from cclmark.trace.timeline_assembly import (
     skew_of,
     slowest_channel,
 )
+from cclmark.trace.timeline_files import write_chrome, write_perfetto
 
 MIB = 1 << 20
 CASE = Case(

@@ -12,8 +12,8 @@ from cclmark.document.naming import Run
 from cclmark.document.page.page import render
 from cclmark.document.page.stage_bars import stage_bars
 from cclmark.kinds.registry import read_journal
-from cclmark.report.page.run_page import page_of
-from cclmark.report.page.trace_section import trace_sections
+from cclmark.report.page_sections import trace_sections
+from cclmark.report.run_page import page_of
 from cclmark.results.journal import JournalWriter
 from cclmark.results.schema import Trace, TracedStage
 from reports import COLLECTIVES

@@ -2,19 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cclmark.analysis.device_time import converged
-from cclmark.analysis.findings import OperationFindings
+from cclmark.analysis.findings import OperationFindings, is_staged
 from cclmark.document.placement_rows import PlacementRow
-from cclmark.document.staging import staged_mark
-from cclmark.document.text import counted, half_width_text
+from cclmark.document.text import counted, format_time_us, half_width_text
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 from cclmark.results.item_results import CaseResult
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Footer, Header, Settings, WrongOutput
+
+
+def all_launches_in_words(found: Sequence[OperationFindings]) -> str:
+    """Describes all operations of a run in one sentence; empty if no operation is affected."""
+    texts = [(one.name, text) for one in found if (text := launches_in_words(one))]
+    if not texts:
+        return ""
+    if len(found) > 1:
+        return f"{'; '.join(f'{name}: {text}' for name, text in texts)}."
+    text = texts[0][1]
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def launches_in_words(found: OperationFindings) -> str:
+    """Describes one operation; empty if launches determine no time, or if that is unknown."""
+    largest, smallest = found.launch_bound, found.latency
+    if largest is None:
+        return ""
+    words = f"launches determine the time up to {format_size(largest.case.size_bytes)}"
+    if smallest.device is not None and smallest.summary is not None:
+        call, device = (
+            format_time_us(summary.time_s)
+            for summary in (smallest.summary, smallest.device.summary)
+        )
+        size = format_size(smallest.case.size_bytes)
+        return f"{words}: at {size} a call costs {call} µs, the device needs {device} µs"
+    reason = largest.device_reason or smallest.device_reason
+    return f"{words}; device times unknown: {reason}" if reason else words
+
+
+STAGED_MARK = "*"
+STAGED_NOTE = (
+    "the time includes copying the input aside: in place, input and output of this operation "
+    "overlap, which libraries leave undefined; in-place figures of nccl-tests, which times the "
+    "undefined call, are not comparable"
+)
+
+
+def staged_mark(result: CaseResult) -> str:
+    """Returns STAGED_MARK for a measured case whose time includes that copy, else empty."""
+    return STAGED_MARK if is_staged(result) else ""
+
+
+def staged_legend(results: Iterable[CaseResult]) -> list[str]:
+    """Returns the footnote that explains STAGED_MARK; empty if no result has it."""
+    return [f"{STAGED_MARK} {STAGED_NOTE}"] if any(map(staged_mark, results)) else []
+
 
 _MOST_WORDS = 3
 _MOST_UNSETTLED = 3

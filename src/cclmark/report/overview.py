@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
+from cclmark.document.definitions import (
+    Definitions,
+    definition_lines,
+    definition_of,
+    definitions_of,
+)
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.head import origin_of
 from cclmark.document.insight_words import (
+    MOST_NAMED,
     Insight,
     InsightKind,
     amount,
@@ -19,7 +27,119 @@ from cclmark.document.insight_words import (
 from cclmark.document.naming import Run
 from cclmark.document.soundness import of_completeness
 from cclmark.kinds.registry import report_kind
+from cclmark.results.imported import told_by_both
 from cclmark.results.journal import Journal
+from cclmark.results.resume import differing_settings
+from cclmark.results.schema import Header
+from cclmark.results.surroundings import differing_memory
+
+Group = tuple[str, list[Insight]]
+# Settings that change the meaning of a time, not only its precision.
+_METHOD = ("timing", "barrier", "clock", "across_ranks", "cache", "group", "registration")
+
+
+def together(
+    found: Sequence[tuple[str, Sequence[Insight]]], between: Sequence[Insight] = ()
+) -> list[Group]:
+    """Groups insights by run; insights that several runs share come first, once, with these runs.
+
+    ``found``: the insights of each run by its name, which is safe to print. ``between``: insights
+    from the comparison of the runs.
+    """
+    runs: dict[Insight, list[str]] = {}
+    for name, own in found:
+        for one in dict.fromkeys(own):
+            runs.setdefault(one, []).append(name)
+    shared = [*between] + [
+        replace(one, text=f"{_which(names, len(found))}: {one.text}")
+        for one, names in runs.items()
+        if len(names) > 1
+    ]
+    groups: list[Group] = [("", shared)] if shared else []
+    for name, own in found:
+        if alone := [one for one in own if len(runs[one]) == 1]:
+            groups.append((name, alone))
+    return groups
+
+
+def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
+    """Reports runs that measured the same items with another method than the first run that did.
+
+    Only runs with the same definition of a time are compared, see ``of_definitions``. The names of
+    ``runs`` must be safe to print.
+    """
+    firsts: dict[tuple[str, str, str], tuple[str, Header]] = {}
+    unlike: dict[tuple[str, str], list[str]] = {}
+    for name, run in runs:
+        here = run.header
+        own = [
+            firsts.setdefault((*thing, definition_of(here)), (name, here))
+            for thing in sorted(_things(run))
+        ]
+        if not own:
+            continue
+        first, there = own[0]
+        names = told_by_both(there, here, _METHOD)
+        found = [
+            *differing_settings(there.settings, here.settings, names),
+            *differing_memory(there, here),
+        ]
+        if found:
+            unlike.setdefault((first, "; ".join(found)), []).append(name)
+    return [
+        Insight(
+            "look",
+            f"Measured differently from {first} (there): {listed(names[:MOST_NAMED], len(names))} "
+            f"(here). {differences}.",
+            "Their times are not of the same thing: measure again with the same options.",
+        )
+        for (first, differences), names in unlike.items()
+    ]
+
+
+def of_definitions(runs: Sequence[Journal]) -> list[Insight]:
+    """Reports items that tools with different definitions of a time measured.
+
+    Few definitions are in the text; of many, the notice of each run has its own.
+    """
+    headers: dict[tuple[str, str], list[Header]] = {}
+    for run in runs:
+        for thing in sorted(_things(run)):
+            headers.setdefault(thing, []).append(run.header)
+    alike: dict[tuple[str, ...], tuple[Definitions, list[str]]] = {}
+    for (work, _), of in headers.items():
+        definitions = definitions_of(of)
+        if len(definitions) > 1:
+            key = tuple(definition_lines(definitions))
+            alike.setdefault(key, (definitions, []))[1].append(work)
+    return [
+        Insight(
+            "look",
+            f"Times of {listed(works)} have {len(definitions)} definitions{_defined(definitions)}.",
+            "Compare only figures of one definition.",
+        )
+        for definitions, works in alike.values()
+    ]
+
+
+def _defined(definitions: Definitions) -> str:
+    """Returns the definitions if they are few, otherwise the tools."""
+    if len(definitions) <= MOST_NAMED:
+        return f": {'; '.join(definition_lines(definitions))}"
+    tools = dict.fromkeys(tool for of in definitions.values() for tool in of)
+    return f", which are in the notes on each run ({listed([*tools])})"
+
+
+def _things(journal: Journal) -> set[tuple[str, str]]:
+    """Returns the measured items that share axes."""
+    return {(result.item.work, journal.kind) for result in journal.results}
+
+
+def _which(names: Sequence[str], of: int) -> str:
+    if len(names) == of:
+        return "Both runs" if of == 2 else f"All {of} runs"
+    return f"{len(names)} of {of} runs ({listed(names[:MOST_NAMED], len(names))})"
+
 
 _ORDER: dict[InsightKind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
 

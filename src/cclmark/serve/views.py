@@ -39,8 +39,8 @@ from cclmark.history.lists import (
 from cclmark.history.store import History
 from cclmark.history.trend import Trend
 from cclmark.printable import plain
-from cclmark.report.exports.exports import EXPORTS
-from cclmark.report.page.run_page import page_of
+from cclmark.report.exports import EXPORTS
+from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from cclmark.serve.pages import html
 from cclmark.serve.parameters import MOST_TOGETHER, address, filter_by

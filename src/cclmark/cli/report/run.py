@@ -17,7 +17,7 @@ from cclmark.kinds.registry import read_journal
 from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
-from cclmark.report.page.run_page import chart_sections, page_of
+from cclmark.report.run_page import chart_sections, page_of
 
 
 def report_journals(
@@ -49,7 +49,7 @@ def report_journals(
 
 
 def _draw(runs: Sequence[Run], directory: Path, format: str) -> None:
-    from cclmark.report.charts.pictures import picture
+    from cclmark.report.pictures import picture
 
     charts = [chart for section in chart_sections(runs) for chart in section.charts]
     if not charts:

@@ -44,11 +44,11 @@ from cclmark.results.schema import Condition, Explanation, Footer, Header, Paths
 from cclmark.run import locate
 from cclmark.trace.case_steps import steps_of
 from cclmark.trace.copy_timeline import assemble_copies
-from cclmark.trace.files import write_chrome, write_perfetto
 from cclmark.trace.rank_trace import RankTrace, Stage
 from cclmark.trace.slot_tracks import most_slot_events
 from cclmark.trace.timeline import Timeline
 from cclmark.trace.timeline_assembly import CaseTimeline, assemble
+from cclmark.trace.timeline_files import write_chrome, write_perfetto
 
 
 def file_for(output: Path | None, name: str, suffix: str) -> Path:

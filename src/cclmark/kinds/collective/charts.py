@@ -13,6 +13,7 @@ from cclmark.analysis.statistics import median, quantile
 from cclmark.analysis.summary import ACROSS_RANKS, chosen_times, combine
 from cclmark.document.chart_model import (
     Boxes,
+    BoxPlot,
     BoxSeries,
     Chart,
     ChartCurve,
@@ -20,6 +21,8 @@ from cclmark.document.chart_model import (
     Level,
     Lines,
     Mark,
+    beyond,
+    spread_limits,
 )
 from cclmark.document.definitions import definition_lines, definitions_of
 from cclmark.document.insight_words import listed, on_host_alone
@@ -33,8 +36,7 @@ from cclmark.document.naming import (
     groups_of,
 )
 from cclmark.document.page.page import Section
-from cclmark.document.spread import BoxPlot, beyond, spread_limits
-from cclmark.document.staging import STAGED_NOTE, staged_mark
+from cclmark.document.remarks import STAGED_NOTE, staged_mark
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
 from cclmark.plan.operations import OPERATIONS, moves_data
 from cclmark.plan.sizes import format_size

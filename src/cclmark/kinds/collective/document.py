@@ -15,9 +15,9 @@ from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import Run
 from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.remarks import STAGED_NOTE, staged_mark
 from cclmark.document.report_kind import ReportKind, RunLabels, View
 from cclmark.document.sample_columns import CASE_SAMPLES
-from cclmark.document.staging import STAGED_NOTE, staged_mark
 from cclmark.kinds.collective.findings import headline_of_collectives, insights_on_collectives
 from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.results.item_results import CaseResult

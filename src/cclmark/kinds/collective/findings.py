@@ -18,7 +18,6 @@ from cclmark.document.insight_words import (
     on_host_alone,
     rate_words,
 )
-from cclmark.document.launches import all_launches_in_words
 from cclmark.document.naming import Run
 from cclmark.document.noise import of_noise, of_what_ran
 from cclmark.document.reference_notes import (
@@ -28,7 +27,7 @@ from cclmark.document.reference_notes import (
     verdict_of,
     verdict_text,
 )
-from cclmark.document.remarks import convergence_text, half_peak_text
+from cclmark.document.remarks import all_launches_in_words, convergence_text, half_peak_text
 from cclmark.document.soundness import nothing_wrong, of_completeness, of_data
 from cclmark.document.text import BYTES_PER_GB, format_time_us
 from cclmark.plan.libraries import title_of

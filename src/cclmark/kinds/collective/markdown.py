@@ -11,19 +11,20 @@ from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.document.connection_words import connection_lines
 from cclmark.document.explained import explained_lines
 from cclmark.document.head import binding_lines, buffer_lines, method_of, origin_of
-from cclmark.document.launches import launches_in_words
 from cclmark.document.markdown import escape, notice_paragraph
 from cclmark.document.placement_rows import PlacementRow, RowCollector
 from cclmark.document.reference_notes import ReferenceNotes, latency_text
 from cclmark.document.remarks import (
     ending,
     half_peak_text,
+    launches_in_words,
     marks_text,
     planned_results,
     problems,
+    staged_legend,
+    staged_mark,
 )
 from cclmark.document.side_by_side import cells, heads, size_of, title
-from cclmark.document.staging import staged_legend, staged_mark
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted
 from cclmark.kinds.collective.findings import of_kinks
 from cclmark.plan.sizes import format_size

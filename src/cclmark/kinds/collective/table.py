@@ -12,19 +12,20 @@ from cclmark.analysis.summary import wanted_clock
 from cclmark.document.connection_words import connection_lines
 from cclmark.document.explained import explained_lines
 from cclmark.document.head import method_of, opening_lines
-from cclmark.document.launches import launches_in_words
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.placement_rows import PlacementRow, RowCollector
 from cclmark.document.reference_notes import ReferenceNotes, latency_text, verdict_of
 from cclmark.document.remarks import (
     convergence_text,
     half_peak_text,
+    launches_in_words,
     marks_text,
     planned_results,
+    staged_legend,
+    staged_mark,
     unsettled_text,
 )
 from cclmark.document.side_by_side import side_by_side
-from cclmark.document.staging import staged_legend, staged_mark
 from cclmark.document.text import counted, format_time_us
 from cclmark.document.why import why_lines
 from cclmark.kinds.collective.findings import of_kinks

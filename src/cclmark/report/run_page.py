@@ -14,19 +14,26 @@ from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import Run
 from cclmark.document.page.page import Page, PageTable, Section
 from cclmark.document.reference_notes import share_text
-from cclmark.document.remarks import convergence_text, marks_text
-from cclmark.document.staging import staged_legend, staged_mark
+from cclmark.document.remarks import convergence_text, marks_text, staged_legend, staged_mark
 from cclmark.document.text import BYTES_PER_GB, format_time_us
 from cclmark.kinds.registry import KINDS, report_kind
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
-from cclmark.report.insights.several_runs import of_definitions, of_methods, together
-from cclmark.report.overview import headline, insights, measured_words
-from cclmark.report.page.machine_section import machine_sections
-from cclmark.report.page.page_rows import rows_of
-from cclmark.report.page.ran_section import ran_sections
-from cclmark.report.page.steps_section import steps_sections
-from cclmark.report.page.trace_section import trace_sections
+from cclmark.report.overview import (
+    headline,
+    insights,
+    measured_words,
+    of_definitions,
+    of_methods,
+    together,
+)
+from cclmark.report.page_sections import (
+    machine_sections,
+    ran_sections,
+    rows_of,
+    steps_sections,
+    trace_sections,
+)
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Header, Summary
 

@@ -1,0 +1,312 @@
+"""The formats of ``cclmark export``."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import islice
+from typing import Any, Protocol
+
+from cclmark.document.columns import Cell, Column, Layout, Row, columns
+from cclmark.document.device_labels import device_labels
+from cclmark.document.exporters import formats_of
+from cclmark.document.openmetrics import Metric, Series, labels_of, lines_of
+from cclmark.document.reference_notes import Load, no_references
+from cclmark.document.report_kind import RunLabels
+from cclmark.document.step_words import STEP_RUN_FIELDS
+from cclmark.errors import MissingError, UsageError
+from cclmark.kinds.collective.formats import CASE_FORMATS
+from cclmark.kinds.registry import KINDS, report_kind
+from cclmark.report.journal_text import replayed
+from cclmark.results.journal import Journal
+from cclmark.results.schema import Header, Settings
+
+
+@dataclass(frozen=True)
+class FlatTable:
+    """Columns and rows. Rows are created while they are read, because raw samples may be many.
+
+    ``exact``: numbers are written with all their digits.
+    """
+
+    columns: Sequence[Column]
+    rows: Iterator[Row]
+    exact: bool = False
+
+
+_OF_RUN = "run_id started_at host device source"
+RUN_COLUMNS = columns(_OF_RUN, texts=_OF_RUN)
+_STEP_COLUMNS = [
+    Column("kind", "text"),
+    *(Column(one.key, one.kind) for one in STEP_RUN_FIELDS),
+]
+
+
+def run_cells(header: Header) -> list[Cell]:
+    """Returns a cell for each of RUN_COLUMNS."""
+    source = f"cclmark {header.cclmark_version}"
+    if header.imported is not None:
+        source = header.imported.source
+    return [header.run_id, header.started_at, hosts_of(header), devices_of(header), source]
+
+
+def hosts_of(header: Header) -> str:
+    """Returns the host's name, or several names separated by commas."""
+    names = [host.machine.hostname for host in header.hosts] or [header.machine.hostname]
+    return ",".join(dict.fromkeys(names))
+
+
+def devices_of(header: Header) -> str:
+    """Returns the devices' name, or the names of several kinds joined by plus signs."""
+    return " + ".join(dict.fromkeys(device.name for device in header.devices))
+
+
+def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> FlatTable:
+    """Returns the table ``cases``, ``samples`` or ``steps`` of journals, each with its name.
+
+    ``cases`` of different kinds that have steps is ``steps``. Raises UsageError for journals of
+    other different kinds, and if a kind has no samples or steps.
+    """
+    kinds = {title: report_kind(journal.kind) for title, journal in journals}
+    have_steps = all(kind.step_runs is not None for kind in kinds.values())
+    if name == "steps" and not have_steps:
+        lack = ", ".join(title for title, kind in kinds.items() if kind.step_runs is None)
+        raise UsageError(f"{lack}: only trainings and profiles have steps; use --table cases")
+    is_mixed = len({id(kind.exported) for kind in kinds.values()}) > 1
+    if name == "steps" or (name == "cases" and is_mixed and have_steps):
+        return FlatTable(
+            [*RUN_COLUMNS, *_STEP_COLUMNS], _step_rows([journal for _, journal in journals])
+        )
+    layouts = {id(kind.exported): kind for kind in kinds.values()}
+    if len(layouts) > 1:
+        told = ", ".join(f"{title} contains {kind.noun}" for title, kind in kinds.items())
+        raise UsageError(
+            f"one table contains one kind of results, but {told}: export them separately"
+        )
+    kind = next(iter(kinds.values()))
+    layout = kind.samples if name == "samples" else kind.exported
+    runs = [journal for _, journal in journals]
+    if layout is None or (name == "samples" and not any(map(_has_samples, runs))):
+        raise UsageError(f"{', '.join(kinds)}: no raw samples recorded; use --table cases")
+    return FlatTable([*RUN_COLUMNS, *layout.columns], _rows(runs, layout), exact=layout.exact)
+
+
+def _step_rows(journals: Sequence[Journal]) -> Iterator[Row]:
+    for journal in journals:
+        step_runs = report_kind(journal.kind).step_runs
+        for one in step_runs(journal) if step_runs is not None else ():
+            cells = (field.cell(one) for field in STEP_RUN_FIELDS)
+            yield [*run_cells(journal.header), journal.kind, *cells]
+
+
+def _has_samples(run: Journal) -> bool:
+    return any(getattr(result, "samples", None) is not None for result in run.results)
+
+
+def _rows(journals: Sequence[Journal], layout: Layout) -> Iterator[Row]:
+    for journal in journals:
+        run = run_cells(journal.header)
+        rows_of = layout.rows_of(journal.header, journal.profile)
+        for result in journal.results:
+            for cells in rows_of(result):
+                yield [*run, *cells]
+
+
+_GROUP = 65536  # rows held in memory as cells at a time
+
+
+def parquet(table: FlatTable) -> bytes:
+    """Returns the content of the file. Raises MissingError if pyarrow is not installed."""
+    pa = _pyarrow()
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO()
+    with pq.ParquetWriter(file, _schema(pa, table)) as writer:
+        for part in _parts(pa, table):
+            writer.write_table(part)
+    return file.getvalue()
+
+
+def arrow_table(table: FlatTable) -> Any:
+    """Returns the table of pyarrow. Raises MissingError if pyarrow is not installed."""
+    pa = _pyarrow()
+    parts = [*_parts(pa, table)]
+    return pa.concat_tables(parts) if parts else _schema(pa, table).empty_table()
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise MissingError(
+            "Parquet needs pyarrow: pip install 'cclmark[parquet]', or pip install pyarrow"
+        ) from None
+    return pa
+
+
+def _schema(pa: Any, table: FlatTable) -> Any:
+    types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+    return pa.schema([pa.field(one.name, types[one.kind]) for one in table.columns])
+
+
+def _parts(pa: Any, table: FlatTable) -> Iterator[Any]:
+    schema = _schema(pa, table)
+    for rows in _groups(table.rows):
+        arrays = [
+            pa.array([_value(row[place], column) for row in rows], schema.field(place).type)
+            for place, column in enumerate(table.columns)
+        ]
+        yield pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _groups(rows: Iterator[Row]) -> Iterator[Sequence[Row]]:
+    while group := list(islice(rows, _GROUP)):
+        yield group
+
+
+def _value(cell: Cell, column: Column) -> Any:
+    """Converts the cell to its column's type; null if it is empty or not a number."""
+    if cell is None or (column.kind == "text" and cell == ""):
+        return None
+    if column.kind == "bool":
+        return bool(cell)
+    if column.kind == "float":
+        return float(cell) if math.isfinite(float(cell)) else None
+    return cell
+
+
+# In the order of the output. docs/reference/prometheus.md lists them.
+_OF_RUNS = (
+    Metric("cclmark_run_timestamp_seconds", "seconds", "When the run began, since 1970."),
+    Metric("cclmark_run_duration_seconds", "seconds", "How long the run took."),
+    Metric("cclmark_run_exit_code", "", "Exit code of the run."),
+)
+METRICS: dict[str, Metric] = {
+    one.name: one
+    for one in (*(one for kind in KINDS for one in report_kind(kind).metrics), *_OF_RUNS)
+}
+
+
+def _timing(settings: Settings) -> str:
+    """Returns the timing of a series: auto adds another series to that of throughput."""
+    return "throughput" if settings.timing == "auto" else settings.timing
+
+
+def prometheus(journals: Sequence[Journal]) -> str:
+    """Returns the text of a complete scrape."""
+    series = Series([*METRICS.values()])
+    for journal in sorted(journals, key=lambda one: _began_s(one.header) or 0.0):
+        _add(series, journal)
+    return "".join(lines_of(series))
+
+
+def _add(series: Series, journal: Journal) -> None:
+    """Adds a run and its results."""
+    header, settings = journal.header, journal.header.settings
+    series.begin_run()
+    ranks = settings.across_ranks
+    # The slowest rank is the default; imported runs need not contain it.
+    method = [
+        ("timing", _timing(settings)),
+        ("across_ranks", "" if ranks == "max" else ranks),
+        ("cache", "" if settings.cache == "cold" else settings.cache),
+        ("barrier", "" if settings.barrier == "own" else settings.barrier),
+        ("clock", "" if settings.clock == "auto" else settings.clock),
+    ]
+    where = [("host", hosts_of(header)), ("device", devices_of(header))]
+    host_ranks = {device.rank for device in header.devices if device.runtime == "host"}
+    of_run = RunLabels(where, method, device_labels(header), host_ranks)
+    measure = report_kind(journal.kind).measure
+    for result in journal.results:
+        measure(series, result, of_run)
+    if not journal.results:
+        return
+    labels = labels_of([*where, ("kind", KINDS[journal.kind].listed_as)])
+    series.begin(labels)
+    series.set("cclmark_run_timestamp_seconds", labels, _began_s(header))
+    if journal.footer is not None:
+        series.set("cclmark_run_exit_code", labels, journal.footer.exit_code)
+        if header.imported is None:
+            series.set("cclmark_run_duration_seconds", labels, journal.footer.duration_s)
+
+
+def _began_s(header: Header) -> float | None:
+    """Returns seconds since 1970; None if the journal has no date. A date without a zone is UTC."""
+    try:
+        began = datetime.fromisoformat(header.started_at.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    if began.tzinfo is None:
+        began = began.replace(tzinfo=timezone.utc)
+    return began.timestamp()
+
+
+# A journal and its name in messages.
+NamedJournal = tuple[str, Journal]
+_REPLAYED = ("table", "json", "pccl", *CASE_FORMATS)
+
+
+class Write(Protocol):
+    """Writes journals. ``table``: cases, samples or steps; ``references``: compared with peaks."""
+
+    def __call__(
+        self, journals: Sequence[NamedJournal], table: str, references: Load = ...
+    ) -> bytes:
+        """Returns the content of the file."""
+
+
+def _csv(journals: Sequence[NamedJournal], table: str, references: Load = no_references) -> bytes:
+    from cclmark.document.csv_format import csv_line
+
+    flat = chosen_table(journals, table)
+    lines = [csv_line([column.name for column in flat.columns])]
+    lines += [csv_line(row, exact=flat.exact) for row in flat.rows]
+    return "".join(lines).encode()
+
+
+def _parquet(
+    journals: Sequence[NamedJournal], table: str, references: Load = no_references
+) -> bytes:
+    return parquet(chosen_table(journals, table))
+
+
+def _prometheus(
+    journals: Sequence[NamedJournal], table: str, references: Load = no_references
+) -> bytes:
+    return prometheus([journal for _, journal in journals]).encode()
+
+
+def _one_by_one(format: str) -> Write:
+    def written(
+        journals: Sequence[NamedJournal], table: str, references: Load = no_references
+    ) -> bytes:
+        if format == "json" and len(journals) > 1:
+            raise UsageError(
+                "json contains one complete run: export the journals one by one, or use csv or "
+                "parquet, which support several"
+            )
+        for name, journal in journals:
+            possible = formats_of(KINDS[journal.kind])
+            if format not in possible:
+                others = ", ".join(dict.fromkeys([*possible, *TABULAR]))
+                raise UsageError(
+                    f"{name} contains {report_kind(journal.kind).noun}, not supported by {format}: "
+                    f"choose from {others}, prometheus"
+                )
+        return "\n".join(
+            "".join(replayed(journal, format, references=references)) for _, journal in journals
+        ).encode()
+
+    return written
+
+
+TABULAR = ("csv", "parquet")
+EXPORTS: dict[str, Write] = {
+    **{name: _one_by_one(name) for name in _REPLAYED},
+    "csv": _csv,
+    "parquet": _parquet,
+    "prometheus": _prometheus,
+}
