@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from cclmark.document.insight_words import Insight
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.explain.paths import Route
 from cclmark.kinds.registry import read_journal
@@ -25,12 +25,12 @@ replace = msgspec.structs.replace
 
 def insights_on(journal: Journal, notes: ReferenceNotes | None = None) -> list[Insight]:
     """The statements about a run."""
-    return insights(Run("", journal, notes or ReferenceNotes()))
+    return insights(NamedRun("", journal, notes or ReferenceNotes()))
 
 
 def headline_of(journal: Journal) -> str:
     """The figure of a run to remember."""
-    return headline(Run("", journal))
+    return headline(NamedRun("", journal))
 
 
 def _explanation(result: CaseResult, text: str) -> Explanation:

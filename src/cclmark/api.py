@@ -28,7 +28,7 @@ from cclmark.comparison.words import (
 )
 from cclmark.document.exporters import formats_of
 from cclmark.document.insight_words import Insight
-from cclmark.document.naming import Run as NamedRun
+from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
 from cclmark.errors import CclmarkError, Followed, MissingError, RankError, UsageError

@@ -14,7 +14,7 @@ from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import PageTable, Rows, Section, render
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import page_of
@@ -63,21 +63,24 @@ def pages(tmp_path_factory):
     directory = tmp_path_factory.mktemp("pages")
     sides = [Side(name, [read_journal(RUNS / f"{name}.jsonl")]) for name in ("default-1", "ctas8")]
     comparison = Comparison(*sides, ["NCCL_MAX_CTAS: not set before, 8 after"], compare(*sides))
-    collectives, copies = page_of([Run("run", COLLECTIVES)]), page_of([Run("run", COPIES)])
+    collectives, copies = (
+        page_of([NamedRun("run", COLLECTIVES)]),
+        page_of([NamedRun("run", COPIES)]),
+    )
     content = {
         "collectives": _only(collectives, "all_reduce", "barrier"),
         "table": dataclasses.replace(collectives, sections=[]),
         "copies": _only(copies, "p2p-unidirectional", "p2p-time", "p2p-latency-write-ce"),
         "few": _short(copies),
-        "pairs": _only(page_of([Run("run", PAIRS)]), "pairs-bandwidth", "pairs-all_gather"),
+        "pairs": _only(page_of([NamedRun("run", PAIRS)]), "pairs-bandwidth", "pairs-all_gather"),
         "together": page_of(
-            [Run(one, read_journal(RESULTS / "report" / f"{one}.jsonl")) for one in ALL]
+            [NamedRun(one, read_journal(RESULTS / "report" / f"{one}.jsonl")) for one in ALL]
         ),
         "comparison": comparison_page([comparison]),
         "small": _small_charts(),
-        "explained": _short(page_of([Run("run", explained())])),
+        "explained": _short(page_of([NamedRun("run", explained())])),
         "many": _short(
-            page_of([Run(one.stem, read_journal(one)) for one in sorted(RUNS.glob("*.jsonl"))])
+            page_of([NamedRun(one.stem, read_journal(one)) for one in sorted(RUNS.glob("*.jsonl"))])
         ),
     }
     for name, page in content.items():
@@ -196,7 +199,7 @@ def _small_charts():
         ChartCurve("none", GAP_SIZES, [2.5] * 6),
     ]
     charts = [*logarithmic, Lines("gaps", "Gaps", "", "x", "y", series)]
-    page = page_of([Run("run", COPIES)])
+    page = page_of([NamedRun("run", COPIES)])
     return dataclasses.replace(page, sections=[Section("charts", "Charts", charts=charts)])
 
 
@@ -385,7 +388,7 @@ def test_more_than_a_hundred_devices_and_a_chart_that_cannot_be_drawn(seen, tmp_
         "broken", "Broken", "", "", "", "GB/s", three, three, some, [[""] * 3], [[""] * 3] * 3
     )
     good = Lines("good", "Good", "", "x", "y", [ChartCurve("s", [8, 16], [1.0, 2.0])])
-    page = page_of([Run("run", COPIES)])
+    page = page_of([NamedRun("run", COPIES)])
     sections = [Section("charts", "Charts", charts=[broken, large, good])]
     path = tmp_path / "large.html"
     path.write_text(render(dataclasses.replace(page, sections=sections)))
@@ -463,7 +466,7 @@ def test_on_paper_the_table_is_as_wide_as_a_sheet_and_breaks_no_number(seen, pag
 
 def _wide_page():
     """A page with tables that are wider than a sheet, however small their type."""
-    page = page_of([Run("run", COPIES)])
+    page = page_of([NamedRun("run", COPIES)])
     words = "unidirectional bandwidth of a pair"
     table = PageTable(
         "Wide", [f"column {n}" for n in range(20)], [[words] * 10 + ["12345678901"] * 10], 10
@@ -497,7 +500,7 @@ def test_on_paper_no_table_is_wider_than_a_sheet(seen, tmp_path):
 
 
 def test_on_paper_each_kind_of_work_has_a_table_with_its_own_columns(seen, tmp_path):
-    whole = page_of([Run("copies", COPIES), Run("cases", COLLECTIVES)])
+    whole = page_of([NamedRun("copies", COPIES), NamedRun("cases", COLLECTIVES)])
     (tmp_path / "two.html").write_text(render(dataclasses.replace(whole, sections=[])))
     page = seen.open(tmp_path / "two.html").page
     heads = page.locator("#cases thead th").all_text_contents()
@@ -587,8 +590,8 @@ def test_strings_of_a_journal_do_not_run(seen, tmp_path):
             )
             for one in COLLECTIVES.results[:6]
         ]
-        runs.append(Run(attack, Journal(header, [*results])))
-        runs.append(Run(attack, Journal(header, [*COPIES.transfers[:12]])))
+        runs.append(NamedRun(attack, Journal(header, [*results])))
+        runs.append(NamedRun(attack, Journal(header, [*COPIES.transfers[:12]])))
     path = tmp_path / "hostile.html"
     path.write_text(render(page_of(runs, "".join(ATTACKS))))
     seen.open(path)

@@ -61,7 +61,8 @@ def test_a_run_has_its_rows_and_its_verdict(run):
 def test_wrong_data_is_the_first_finding():
     found = cclmark.measure("all_reduce", inject=["corrupt:rank=1,index=3"], **SMALL)
     assert found.findings[0].kind == "bad"
-    assert "wrong" in repr(found).splitlines()[1] + repr(found).splitlines()[2]
+    assert "✗" in repr(found)
+    assert "wrong" in found.findings[0].text
     assert any(row.status == "wrong" for row in found.rows)
 
 

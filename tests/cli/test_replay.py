@@ -259,10 +259,12 @@ class TestFit:
         return cclmark_in(tmp_path_factory.mktemp("fitted"), *words)
 
     def test_what_is_chosen_between_the_calls_is_measured(self, cclmark_in, words, fitted):
-        candidates = [(one.replay.gaps, one.replay.compute) for one in fit_of(fitted).replays]
+        candidates = [
+            (one.replay.gaps, one.replay.compute) for one in fit_of(fitted).of(ReplayResult)
+        ]
         assert candidates == candidates[:10] * 3
         assert len(set(candidates)) == 10
-        found = chosen_of(summaries_of_replays(fit_of(fitted).replays))
+        found = chosen_of(summaries_of_replays(fit_of(fitted).of(ReplayResult)))
         chosen = [one.replay for one in fitted.journal.of(ReplayResult)]
         assert {(one.gaps, one.compute, one.fit) for one in chosen} == {
             (found.gaps, found.compute, found.fit)
@@ -356,7 +358,7 @@ def test_candidates_without_room_are_left_out(cclmark, fake_cuda, profiled):
     run = cclmark("replay", profiled, *ONCE, "--compute", "fit", "--gaps", "keep", env=env)
     found = {
         (one.replay.compute.name, one.replay.compute.extent): (one.status, one.reason)
-        for one in fit_of(run).replays
+        for one in fit_of(run).of(ReplayResult)
         if one.replay.compute is not None
     }
     assert found["memory", 16 << 20] == ("ok", "")
@@ -365,7 +367,7 @@ def test_candidates_without_room_are_left_out(cclmark, fake_cuda, profiled):
     assert reason.startswith("triad on arrays of 64 MiB requires 192 MiB of memory per rank; ")
     products = {one for (name, _), one in found.items() if name == "matmul"}
     assert {status for status, _ in products} == {"skipped"}
-    assert {one.replay.gaps for one in fit_of(run).replays} == {"keep"}
+    assert {one.replay.gaps for one in fit_of(run).of(ReplayResult)} == {"keep"}
     assert run.journal.of(ReplayResult)[0].status == "ok"
 
 

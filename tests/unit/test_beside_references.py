@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cclmark.analysis.findings import findings
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.kinds.collective.markdown import CaseMarkdown
 from cclmark.kinds.collective.table import TableExporter
@@ -152,7 +152,7 @@ class TestPeak:
         rate = f"{before.peak.summary.busbw_bytes_per_s / 1e9:.2f}"
         assert f"peak bus bandwidth {rate} GB/s at {words}" in table(journal)
         assert words in export(CaseMarkdown(), journal)
-        assert words in page_of([Run("", journal)]).peaks.rows[0]
+        assert words in page_of([NamedRun("", journal)]).peaks.rows[0]
         assert f"GB/s bus bandwidth at 512 MiB {unsure}" in headline_of(journal)
         (note,) = found(journal, "Peaks are normal")
         assert unsure in note.text
@@ -170,7 +170,7 @@ class TestPeak:
         text = f"8 B (not converged, ±{one.latency.summary.half_width * 100:.1f} %)"
         assert f"; 8.47 µs at {text}" in table(journal)
         assert f", 8.47 us at {text}." in export(CaseMarkdown(), journal)
-        assert text in page_of([Run("", journal)]).peaks.rows[0]
+        assert text in page_of([NamedRun("", journal)]).peaks.rows[0]
         words = f"8 B take 8.47 µs (not converged, ±{one.latency.summary.half_width * 100:.1f} %)."
         assert headline_of(journal).endswith(words)
 
@@ -186,7 +186,7 @@ class TestPeak:
         assert all(2 * rate >= best for size, rate in rates.items() if size >= half)
         assert 2 * rates[max(size for size in rates if size < half)] < best
         assert "half of it from 8 MiB on" in table(COLLECTIVES)
-        peaks = page_of([Run("", COLLECTIVES)]).peaks
+        peaks = page_of([NamedRun("", COLLECTIVES)]).peaks
         assert peaks.rows[0][peaks.head.index("half of peak from")] == "8 MiB"
         # A larger message with less than half of it, although it did not converge.
         slow = max(COLLECTIVES.results, key=lambda it: it.case.size_bytes).case.size_bytes * 2

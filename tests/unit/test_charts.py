@@ -23,7 +23,7 @@ from cclmark.document.chart_model import (
     key_of,
     spread_limits,
 )
-from cclmark.document.naming import Run, group_titles, groups_of
+from cclmark.document.naming import NamedRun, group_titles, groups_of
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.errors import MissingError
 from cclmark.kinds.collective.charts import collective_charts
@@ -42,7 +42,7 @@ LIBRARIES = read_journal(RESULTS / "report" / "nccl_and_torch.jsonl")
 
 
 def charts_of(journal, operation="all_reduce"):
-    runs = [Run("run", journal)]
+    runs = [NamedRun("run", journal)]
     groups = groups_of(runs)
     for group, title in zip(groups, group_titles(groups), strict=True):
         if group.operation == operation:
@@ -146,12 +146,12 @@ def test_references_of_other_runs_are_told_apart():
         found.match = lambda result, header: SimpleNamespace(name=name, bandwidth=3e11)
         return found
 
-    runs = [Run("here", COLLECTIVES, notes("A")), Run("there", LIBRARIES, notes("B"))]
+    runs = [NamedRun("here", COLLECTIVES, notes("A")), NamedRun("there", LIBRARIES, notes("B"))]
     group = groups_of(runs)[0]
     faint = [one for one in collective_charts(group, "t", runs)[0].series if one.faint]
     assert [one.name for one in faint] == ["reference of there: B", "reference of here: A"]
     assert len({one.colour for one in faint}) == 2
-    alike = [Run("here", COLLECTIVES, notes("A")), Run("there", LIBRARIES, notes("A"))]
+    alike = [NamedRun("here", COLLECTIVES, notes("A")), NamedRun("there", LIBRARIES, notes("A"))]
     (one,) = (one for one in collective_charts(group, "t", alike)[0].series if one.faint)
     assert one.name == "reference: A"
 
@@ -209,7 +209,7 @@ def test_other_numbers_of_ranks_have_curves_of_their_own():
         case = msgspec.structs.replace(first.case, ranks=ranks)
         summary = msgspec.structs.replace(first.summary, time_s=time_s)
         results.append(msgspec.structs.replace(first, case=case, summary=summary))
-    runs = [Run("run", type(COLLECTIVES)(COLLECTIVES.header, results))]
+    runs = [NamedRun("run", type(COLLECTIVES)(COLLECTIVES.header, results))]
     (group,) = groups_of(runs)
     times = collective_charts(group, "all_reduce", runs)[1]
     assert [(one.name, one.y) for one in times.series] == [
@@ -239,7 +239,7 @@ def test_libraries_and_runs_have_curves_of_their_own():
         ("nccl in-place", 0, True),
         ("torch:nccl in-place", 1, True),
     ]
-    runs = [Run("monday", COLLECTIVES), Run("tuesday", LIBRARIES)]
+    runs = [NamedRun("monday", COLLECTIVES), NamedRun("tuesday", LIBRARIES)]
     group = groups_of(runs)[0]
     (bandwidth, *_) = collective_charts(group, "all_reduce", runs)
     assert {one.name for one in bandwidth.series} == {
@@ -255,7 +255,7 @@ def test_runs_of_one_library_each_are_called_by_their_names():
         for one in COLLECTIVES.results
     ]
     other = type(COLLECTIVES)(COLLECTIVES.header, results)
-    runs = [Run("here", COLLECTIVES), Run("there", other)]
+    runs = [NamedRun("here", COLLECTIVES), NamedRun("there", other)]
     (bandwidth, *_) = collective_charts(groups_of(runs)[0], "all_reduce", runs)
     assert {one.name for one in bandwidth.series} == {
         *("here out-of-place", "here in-place"),
@@ -341,7 +341,7 @@ def test_pairs_have_curves_and_matrices():
 
 def test_keys_are_unique_in_every_report():
     for journal in (COLLECTIVES, COPIES, PAIRS):
-        runs = [Run("run", journal)]
+        runs = [NamedRun("run", journal)]
         charts = [
             chart
             for group, title in zip(groups_of(runs), group_titles(groups_of(runs)), strict=True)

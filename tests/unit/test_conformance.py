@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from cclmark.document.exporters import formats_of
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.importing.cclmark_json import read_cclmark_json
 from cclmark.importing.cleaned_text import Text
@@ -133,7 +133,7 @@ def test_every_state_is_written_in_every_format(kind, state):
         assert "object at 0x" not in text
         if format == "json":
             json.loads(text)
-    page = render(page_of([Run("run", journal)]))
+    page = render(page_of([NamedRun("run", journal)]))
     assert page.startswith("<!doctype html>") or page.startswith("<!DOCTYPE html>")
     assert measured_words(journal).endswith(".")
 
@@ -142,7 +142,7 @@ def test_every_state_is_written_in_every_format(kind, state):
 @pytest.mark.parametrize("state", STATES)
 def test_what_is_unknown_makes_no_verdict_good(kind, state):
     journal = journal_of(state(lines_of(kind)))
-    run = Run("run", journal)
+    run = NamedRun("run", journal)
     found = insights(run)
     severities = [one.kind for one in found]
     order = ["bad", "look", "good", "note"]

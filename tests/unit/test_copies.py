@@ -8,7 +8,7 @@ import pytest
 from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.document.deviations import deviation_text, relative
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.kinds.p2p.formats import TransferMarkdown, TransferPccl
 from cclmark.kinds.p2p.table import TransferTable
@@ -37,7 +37,7 @@ def export(exporter, header, results):
 
 def formats(journal):
     """The run in every format that people read, by name."""
-    run = Run("", journal, notes())
+    run = NamedRun("", journal, notes())
     return {
         "table": export(TransferTable(references=notes()), journal.header, journal.transfers),
         "markdown": export(

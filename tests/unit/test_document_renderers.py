@@ -16,7 +16,7 @@ from cclmark.document.document_page import sections_of
 from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import sentence
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Series, lines_of
 from cclmark.document.report_kind import RunLabels, View
 from cclmark.kinds.registry import read_journal
@@ -207,7 +207,7 @@ def test_the_summary_of_a_page_has_the_end_unless_a_finding_states_it(monkeypatc
     kind = SimpleNamespace(document=lambda _: document)
     monkeypatch.setattr(overview, "report_kind", lambda _: kind)
     cut = Journal(header=JOURNAL.header, results=JOURNAL.results)
-    texts = [one.text for one in overview.insights(Run("a", cut))]
+    texts = [one.text for one in overview.insights(NamedRun("a", cut))]
     assert any("ended early" in text for text in texts) != states_end
 
 
@@ -264,7 +264,7 @@ def insights_of(monkeypatch, document):
     """Without the notices of the run."""
     kind = SimpleNamespace(document=lambda _: document)
     monkeypatch.setattr(overview, "report_kind", lambda _: kind)
-    return [one for one in overview.insights(Run("a", JOURNAL)) if one.text not in NOTICES]
+    return [one for one in overview.insights(NamedRun("a", JOURNAL)) if one.text not in NOTICES]
 
 
 def test_advice_is_that_of_its_insight(monkeypatch):
@@ -311,7 +311,7 @@ def test_a_run_without_anything_has_its_outcome_only(renderer):
 
 
 def test_a_page_has_a_section_for_each_run_with_blocks():
-    runs = [Run(name, JOURNAL) for name in ("a", "b")]
+    runs = [NamedRun(name, JOURNAL) for name in ("a", "b")]
     listed, one, other_listed, two = sections_of(lambda _: GALLERY, "gallery", runs)
     assert (listed.key, listed.title) == ("result-of-the-search-0", "Result of the search (a)")
     assert listed.listing == "a: share\n  1  *2* %\\x1b[1m"
@@ -368,7 +368,7 @@ def test_fields_give_columns_and_cells_in_the_unit_of_their_key():
     assert [*rows(unknown)] == [["a", None, 3]]
     assert FIELDS.page_columns() == ["name", "step_ms"]
     cells = {"name": "a", "step_ms": 500.0, "steps": 3}
-    assert FIELDS.page_cells(Run("a", JOURNAL), MEASURED) == cells
+    assert FIELDS.page_cells(NamedRun("a", JOURNAL), MEASURED) == cells
 
 
 def test_a_result_may_have_several_rows_of_which_pages_have_the_first():
@@ -381,7 +381,7 @@ def test_a_result_may_have_several_rows_of_which_pages_have_the_first():
     of = several.layout().rows_in(JOURNAL.header)
     run = JOURNAL.header.run_id
     assert [*of("ab")] == [[run, "a"], [run, "b"]]
-    assert several.page_cells(Run("a", JOURNAL), "ab") == {"run": run, "x": "a"}
+    assert several.page_cells(NamedRun("a", JOURNAL), "ab") == {"run": run, "x": "a"}
 
 
 def test_pages_may_have_another_row_and_other_names():
@@ -396,7 +396,7 @@ def test_pages_may_have_another_row_and_other_names():
     rows = fields.layout().rows_in(JOURNAL.header)
     assert [*rows(["ab", "c"])] == [[2, "a"], [1, "c"]]
     assert fields.page_columns() == ["ranks", "first"]
-    assert fields.page_cells(Run("a", JOURNAL), ["ab", "c"]) == {"ranks": 3, "first": "a"}
+    assert fields.page_cells(NamedRun("a", JOURNAL), ["ab", "c"]) == {"ranks": 3, "first": "a"}
 
 
 def test_common_fields_are_the_last_cells_of_all_rows():
@@ -519,5 +519,5 @@ def test_gauges_of_what_cannot_fail_have_their_unit_and_label():
 def test_the_title_of_a_table_keeps_a_name_on_a_page():
     titles = ["gpt2-254m: 2 ranks", "sendrecv of 1 KiB", "all_reduce of 1 KiB"]
     document = Document("Gallery", "", [Table(one, ("a",), [("b",)], "<") for one in titles])
-    (section,) = sections_of(lambda _: document, "gallery", [Run("a", JOURNAL)])
+    (section,) = sections_of(lambda _: document, "gallery", [NamedRun("a", JOURNAL)])
     assert [table.title for table in section.tables] == titles

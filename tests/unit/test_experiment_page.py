@@ -7,7 +7,7 @@ import pytest
 
 from cclmark.analysis.paired import noise_floor
 from cclmark.document.exporters import exporter_of
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
@@ -44,7 +44,7 @@ def numbered(value):
 
 def page(times_s, **settings):
     """The page of trials."""
-    return page_of([Run("", journal_of(times_s, **settings), ReferenceNotes())])
+    return page_of([NamedRun("", journal_of(times_s, **settings), ReferenceNotes())])
 
 
 def journal_of(times_s, *, stage="", conclusion=(), ran=None):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.document.chart_model import Lines
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.errors import UsageError
@@ -54,7 +54,7 @@ def test_there_is_a_file_of_each_tool(journals):
 
 
 def test_one_report_holds_all(journals):
-    runs = [Run(name, journal) for name, journal in journals.values()]
+    runs = [NamedRun(name, journal) for name, journal in journals.values()]
     page = render(page_of(runs))
     summary = re.sub(r"<[^>]+>", " ", page)
     for name, journal in journals.values():
@@ -72,11 +72,11 @@ def test_one_report_holds_all(journals):
 def test_the_summary_has_all_numbers_of_ranks(journals):
     name, journal = journals["imb"]
     assert {one.case.ranks for one in journal.cases} == {2, 4, 8}
-    assert " on 2 to 8 ranks, imported from" in page_of([Run(name, journal)]).lead[0]
+    assert " on 2 to 8 ranks, imported from" in page_of([NamedRun(name, journal)]).lead[0]
 
 
 def _runs(journals, *kinds):
-    return [Run(name, one) for name, one in journals.values() if one.kind in kinds]
+    return [NamedRun(name, one) for name, one in journals.values() if one.kind in kinds]
 
 
 def test_the_title_names_all_kinds_whatever_their_order(journals):
@@ -90,7 +90,7 @@ def test_the_title_names_all_kinds_whatever_their_order(journals):
 
 def test_the_title_of_many_kinds_names_the_kinds():
     names = ("collectives", "p2p", "pairs")
-    runs = [Run(one, read_journal(MEASURED / f"{one}.jsonl")) for one in names]
+    runs = [NamedRun(one, read_journal(MEASURED / f"{one}.jsonl")) for one in names]
     assert page_of(runs).title == (
         "collectives, copies between devices (p2p) and pairs of ranks on 4 × NVIDIA H200"
     )
@@ -102,7 +102,7 @@ def _imported(*names, given=None):
         origin = Origin(name, "0" * 64, 1.7e9, ["cclmark", "import", name], "0.1.0")
         own = (given or {}).get(name, Given(**LACKING.get(name, {})))
         _, journal = import_text((FILES / name).read_bytes(), name, None, own, origin)
-        runs.append(Run(name, journal, ReferenceNotes(shipped_references)))
+        runs.append(NamedRun(name, journal, ReferenceNotes(shipped_references)))
     return runs
 
 

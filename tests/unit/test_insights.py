@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cclmark.document.insight_words import Insight, sentence
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
@@ -420,7 +420,7 @@ def test_runs_that_were_measured_differently_are_named():
         )
     ]
     assert of_methods([runs[0], runs[0], *runs[3:]]) == []
-    page = page_of([Run(name, journal) for name, journal in runs[:2]])
+    page = page_of([NamedRun(name, journal) for name, journal in runs[:2]])
     assert found[0].advice in [one.advice for _, group in page.insights for one in group]
 
 
@@ -433,14 +433,14 @@ def test_what_another_tool_does_not_tell_is_no_difference():
 
 def test_a_page_of_several_runs_says_once_what_nobody_checked():
     unchecked = [read_journal(RESULTS / "runs" / f"default-{n}.jsonl") for n in (1, 2, 3)]
-    page = page_of([Run(f"run{n}", journal) for n, journal in enumerate(unchecked)])
+    page = page_of([NamedRun(f"run{n}", journal) for n, journal in enumerate(unchecked)])
     found = [one.text for _, group in page.insights for one in group if "checked" in one.text]
     assert len(found) == 1
     assert found[0].startswith("All 3 runs: No output was checked")
 
 
 def test_the_footnote_of_another_librarys_reference_says_so():
-    page = page_of([Run("", LIBRARIES, ReferenceNotes(shipped_references))])
+    page = page_of([NamedRun("", LIBRARIES, ReferenceNotes(shipped_references))])
     notes = [note for note in page.peaks.notes if note.startswith("Reference of all_reduce · mpi")]
     assert len(notes) == 1
     assert "NCCL 2.28.9, multicast off; differs: NCCL there, MPI here" in notes[0]

@@ -11,7 +11,7 @@ MODULES = sorted(
     path for path in SOURCE.rglob("*.py") if path.name not in ("__init__.py", "__main__.py")
 )
 # A rule of a tuner table is one of the rules that were tuned, as the file states it.
-LAYERS_OF_ONE_CONCEPT = {"Rule", "Run"}
+LAYERS_OF_ONE_CONCEPT = {"Rule"}
 
 
 def repeated(names):

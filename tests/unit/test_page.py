@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page import page as page_module
 from cclmark.document.page.encode import for_script, shortened
 from cclmark.document.page.page import render
@@ -115,7 +115,7 @@ def small_plotly(monkeypatch):
 
 
 def render_journal(journal, name="run"):
-    return render(page_of([Run(name, journal)]))
+    return render(page_of([NamedRun(name, journal)]))
 
 
 def test_the_policy_lets_just_the_pages_scripts_run():
@@ -208,16 +208,16 @@ def test_absurd_numbers_make_a_page_all_the_same(results, across):
 
 
 def test_the_tables_rows_are_the_cases():
-    page = page_of([Run("run", SAMPLE)])
+    page = page_of([NamedRun("run", SAMPLE)])
     assert len(page.rows.rows) == len(SAMPLE.results)
     column = list(page.rows.columns).index("size_bytes")
     assert [row[column] for row in page.rows.rows] == [
         one.case.size_bytes for one in SAMPLE.results
     ]
-    copies = page_of([Run("copies", COPIES)])
+    copies = page_of([NamedRun("copies", COPIES)])
     assert "bandwidth_gbps" in copies.rows.columns
     assert len(copies.rows.rows) == 240
-    both = page_of([Run("a", SAMPLE), Run("b", COPIES)])
+    both = page_of([NamedRun("a", SAMPLE), NamedRun("b", COPIES)])
     assert both.rows.columns[0] == "run"
     assert {row[0] for row in both.rows.rows} == {"a", "b"}
 
@@ -233,7 +233,7 @@ def test_runs_of_other_types_share_the_barrier_and_no_place_has_two_names():
     others = [
         replace(result, case=replace(result.case, dtype="float16")) for result in journal.results
     ]
-    runs = [Run("a", journal), Run("b", Journal(journal.header, others))]
+    runs = [NamedRun("a", journal), NamedRun("b", Journal(journal.header, others))]
     page = page_of(runs)
     assert [section.key for section in page.sections].count("barrier") == 1
     assert set(Parsed(render(page)).ids.values()) == {1}
@@ -247,7 +247,7 @@ def test_of_several_runs_a_reference_is_said_to_be_whose():
         return found
 
     journal = read_journal(RESULTS / "report" / "nccl_and_torch.jsonl")
-    runs = [Run(name, journal, notes(of)) for name, of in (("a", "X"), ("b", "Y"), ("c", "X"))]
+    runs = [NamedRun(name, journal, notes(of)) for name, of in (("a", "X"), ("b", "Y"), ("c", "X"))]
     assert peaks_of(runs).notes == [
         "Reference of all_reduce · nccl, all_reduce · torch:nccl (a, c): X.",
         "Reference of all_reduce · nccl, all_reduce · torch:nccl (b): Y.",
@@ -259,13 +259,13 @@ def test_of_several_runs_a_reference_is_said_to_be_whose():
 
 def test_many_runs_alike_are_told_of_once():
     runs = [
-        Run(name, read_journal(RESULTS / "runs" / f"{name}.jsonl"))
+        NamedRun(name, read_journal(RESULTS / "runs" / f"{name}.jsonl"))
         for name in ("default-1", "default-2", "default-3", "ctas8")
     ]
     (lead,) = page_of(runs).lead
     assert lead.startswith("4 runs, of each: 26 cases of all_reduce on 4 × NVIDIA H200")
     copies = read_journal(RESULTS / "report" / "p2p.jsonl")
-    assert len(page_of([*runs, Run("copies", copies)]).lead) == 2
+    assert len(page_of([*runs, NamedRun("copies", copies)]).lead) == 2
     assert [one.partition(":")[0] for one in page_of(runs[:3]).lead] == [
         "default-1",
         "default-2",
@@ -274,7 +274,7 @@ def test_many_runs_alike_are_told_of_once():
 
 
 def test_no_heading_is_there_twice():
-    for runs in ([Run("run", COPIES)], [Run("run", COPIES), Run("other", COPIES)]):
+    for runs in ([NamedRun("run", COPIES)], [NamedRun("run", COPIES), NamedRun("other", COPIES)]):
         for section in page_of(runs).sections:
             assert section.title not in [facts.title for facts in section.facts]
     headings = re.findall(r"<h[23][^>]*>([^<]+)</h", render_journal(COPIES))
@@ -335,7 +335,7 @@ def test_what_cannot_be_judged_is_not_called_the_same():
 
 
 def test_how_devices_are_connected_is_a_table():
-    section = next(one for one in page_of([Run("run", COPIES)]).sections if one.key == "p2p")
+    section = next(one for one in page_of([NamedRun("run", COPIES)]).sections if one.key == "p2p")
     table = section.tables[0]
     assert table.rows[0] == ["DEV0", "x", "NV18", "NV18", "NV18"]
     assert "A pair's links carry 450 GB/s in one direction." in table.notes
@@ -356,7 +356,7 @@ class TestDeviceTimes:
     AUTO = read_journal(RESULTS.parent / "h200x2" / "all_reduce.jsonl")
 
     def test_are_in_the_summary_and_in_the_table_of_peaks(self):
-        page = page_of([Run("", self.AUTO)])
+        page = page_of([NamedRun("", self.AUTO)])
         texts = [one.text for _, found in page.insights for one in found]
         launches = (
             "Launches determine the time up to 512 KiB: at 8 B a call costs 8.66 µs, the device "
@@ -365,10 +365,10 @@ class TestDeviceTimes:
         assert launches in texts
         cells = dict(zip(page.peaks.head, page.peaks.rows[0], strict=True))
         assert (cells["smallest message µs"], cells["device µs"]) == ("8.66", "5.77")
-        assert "device µs" not in page_of([Run("", SAMPLE)]).peaks.head
+        assert "device µs" not in page_of([NamedRun("", SAMPLE)]).peaks.head
 
     def test_are_curves_of_their_own_in_the_chart_of_times(self):
-        page = page_of([Run("", self.AUTO)])
+        page = page_of([NamedRun("", self.AUTO)])
         (chart,) = [
             one for section in page.sections for one in section.charts if one.key.endswith("-time")
         ]
@@ -382,7 +382,7 @@ class TestDeviceTimes:
 
 
 def method_words(journal):
-    page = page_of([Run("", journal)])
+    page = page_of([NamedRun("", journal)])
     (method,) = [section for section in page.sections if section.key == "method"]
     return " ".join([*method.words, *(" ".join(row) for one in method.facts for row in one.rows)])
 
@@ -406,7 +406,7 @@ def test_ranks_on_processors_have_no_clock_of_a_device():
     notes = [
         note
         for journal in (on_host, auto)
-        for section in page_of([Run("", journal)]).sections
+        for section in page_of([NamedRun("", journal)]).sections
         for chart in section.charts
         if chart.key.endswith("-ranks")
         for note in chart.notes
@@ -422,7 +422,9 @@ def test_commands_in_advice_are_code_and_nothing_else_is_html():
     assert page_module._coded("look: `cclmark <p2p>` & `x`") == (
         "look: <code>cclmark &lt;p2p&gt;</code> &amp; <code>x</code>"
     )
-    assert "`cclmark" not in render(page_of([Run("", TestDeviceTimes.AUTO)])).split("<script")[0]
+    assert (
+        "`cclmark" not in render(page_of([NamedRun("", TestDeviceTimes.AUTO)])).split("<script")[0]
+    )
 
 
 def test_wide_intervals_have_no_exponent():
@@ -433,7 +435,7 @@ def test_wide_intervals_have_no_exponent():
     ]
     texts = [
         one.text
-        for _, found in page_of([Run("", Journal(SAMPLE.header, results))]).insights
+        for _, found in page_of([NamedRun("", Journal(SAMPLE.header, results))]).insights
         for one in found
     ]
     assert any("the worst of their medians is known to ±190 %" in text for text in texts)

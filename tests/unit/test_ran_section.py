@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cclmark.document.chart_model import Lines
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.diagram import DiagramLayout, DiagramLine
 from cclmark.document.page.page import render
 from cclmark.explain.paths import Route
@@ -22,7 +22,7 @@ replace = msgspec.structs.replace
 
 
 def test_the_section_has_choices_predictions_and_connections():
-    (section,) = ran_sections([Run("run", explained())])
+    (section,) = ran_sections([NamedRun("run", explained())])
     choices, *predicted = section.tables
     assert choices.title == (
         "all_reduce float32 sum · nccl, what ran (the library's plug-in interface)"
@@ -39,17 +39,19 @@ def test_the_section_has_choices_predictions_and_connections():
 
 
 def test_without_explanations_there_is_no_section():
-    assert ran_sections([Run("run", BARE)]) == []
+    assert ran_sections([NamedRun("run", BARE)]) == []
 
 
 def test_each_of_several_runs_has_its_own():
-    sections = ran_sections([Run("a", explained()), Run("bare", BARE), Run("b", explained())])
+    sections = ran_sections(
+        [NamedRun("a", explained()), NamedRun("bare", BARE), NamedRun("b", explained())]
+    )
     assert [section.title for section in sections] == ["What ran (a)", "What ran (b)"]
     assert len({section.key for section in sections}) == 2
 
 
 def test_changes_are_marked_on_the_curves():
-    page = page_of([Run("run", explained())])
+    page = page_of([NamedRun("run", explained())])
     charts = [one for section in page.sections for one in section.charts if isinstance(one, Lines)]
     assert len(charts) == 2
     for chart in charts:
@@ -66,7 +68,7 @@ def test_a_change_of_one_curve_alone_names_the_curve():
     for result in journal.cases:
         if result.case.in_place and result.case.size_bytes < 8 << 20:
             result.explanation = replace(result.explanation, protocol="LL")
-    page = page_of([Run("run", journal)])
+    page = page_of([NamedRun("run", journal)])
     chart = next(one for one in page.sections[0].charts if isinstance(one, Lines))
     assert [mark.name for mark in chart.marks] == [
         "512 KiB: LL → LL128 (out-of-place)",
@@ -143,9 +145,9 @@ def test_a_route_of_an_unknown_rank_is_left_out():
 
 @pytest.mark.parametrize("text", ["<svg onload=alert(1)>", "</script><script>alert(1)</script>"])
 def test_texts_of_a_library_stay_text(text):
-    usual = render(page_of([Run("run", explained())]))
+    usual = render(page_of([NamedRun("run", explained())]))
     hostile = render(
-        page_of([Run("run", explained(text, text, parameters={text: text}, messages=[text]))])
+        page_of([NamedRun("run", explained(text, text, parameters={text: text}, messages=[text]))])
     )
     for tag in ("<svg", "<script", "</script"):
         assert hostile.count(tag) == usual.count(tag)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cclmark.analysis.findings import findings
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.remarks import staged_mark
 from cclmark.kinds.collective.markdown import CaseMarkdown
@@ -102,8 +102,8 @@ def test_markdown_marks_the_time_and_explains_the_mark():
 
 
 def test_the_page_explains_it_beside_the_charts_and_above_the_cases():
-    page = page_of([Run("", COLLECTIVES)])
+    page = page_of([NamedRun("", COLLECTIVES)])
     marked = {section.title for section in page.sections if section.words and section.charts}
     assert marked == {"alltoall", "alltoallv", "sendrecv"}
     assert render(page).count("copying the input aside") == 4
-    assert page_of([Run("", of("all_reduce"))]).rows.notes == []
+    assert page_of([NamedRun("", of("all_reduce"))]).rows.notes == []

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from cclmark.analysis.steps import steps_of_profile
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.step_words import PARTS, STEP, STEP_FIELDS, STEPS_HEAD
 from cclmark.errors import UsageError
@@ -303,7 +303,7 @@ def test_other_kinds_have_no_steps(profiled):
 
 
 def test_a_report_of_several_kinds_begins_with_their_steps(trained, profiled):
-    page = page_of([Run("ours", trained), Run("theirs", profiled)])
+    page = page_of([NamedRun("ours", trained), NamedRun("theirs", profiled)])
     first = page.sections[0]
     assert (first.key, first.title) == ("steps", "Steps")
     (table,) = first.tables
@@ -322,8 +322,10 @@ def test_a_report_of_several_kinds_begins_with_their_steps(trained, profiled):
 
 def test_reports_of_one_run_have_no_table_of_runs(trained, profiled):
     for journal in (trained, profiled):
-        assert page_of([Run("one", journal)]).sections[0].key != "steps"
-    (section,) = [one for one in page_of([Run("p", profiled)]).sections if one.key == "profile"]
+        assert page_of([NamedRun("one", journal)]).sections[0].key != "steps"
+    (section,) = [
+        one for one in page_of([NamedRun("p", profiled)]).sections if one.key == "profile"
+    ]
     assert section.tables[0].rows == [["7", "14 (14 to 20)", "10", "2", "2", "4", "6"]]
 
 
@@ -334,7 +336,7 @@ def test_notes_name_the_runs_to_which_they_apply(trained, profiled):
         profile=profile_of(None, steps=9, step_s=0.25, source="kineto"),
         footer=profiled.footer,
     )
-    page = page_of([Run("new", profiled), Run("old", older), Run("ours", trained)])
+    page = page_of([NamedRun("new", profiled), NamedRun("old", older), NamedRun("ours", trained)])
     (table,) = page.sections[0].tables
     rows = {row[0]: row[3:] for row in table.rows}
     assert rows["old"] == ["250", "-", "-", "-", "-", "-"]

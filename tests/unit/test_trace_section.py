@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.page.stage_bars import stage_bars
 from cclmark.kinds.registry import read_journal
@@ -61,22 +61,24 @@ def test_any_stages_of_a_journal_can_be_drawn(stages):
 
 
 def test_the_section_says_where_the_timeline_is():
-    (section,) = trace_sections([Run("run", traced())])
+    (section,) = trace_sections([NamedRun("run", traced())])
     assert "20 operations" in section.words[0]
     assert "runs/t.pftrace" in section.words[0]
     assert "https://ui.perfetto.dev" in section.words[0]
     assert section.listing == "a summary\n  indented"
-    first, second = trace_sections([Run("a", traced()), Run("b", traced())])
+    first, second = trace_sections([NamedRun("a", traced()), NamedRun("b", traced())])
     assert first.key != second.key
     assert (first.title, second.title) == ("Timeline (a)", "Timeline (b)")
-    assert trace_sections([Run("run", COLLECTIVES)]) == []
+    assert trace_sections([NamedRun("run", COLLECTIVES)]) == []
 
 
 def test_texts_of_a_trace_stay_text():
     text = "<svg onload=alert(1)></pre></script>"
     stages = {0: [TracedStage(text, 0.0, 1.0)]}
-    hostile = render(page_of([Run("run", traced(Trace(text, text, 1, stages, [text])))]))
-    usual = render(page_of([Run("run", traced(Trace("f", "f", 1, {0: STAGES[0][:1]}, ["s"])))]))
+    hostile = render(page_of([NamedRun("run", traced(Trace(text, text, 1, stages, [text])))]))
+    usual = render(
+        page_of([NamedRun("run", traced(Trace("f", "f", 1, {0: STAGES[0][:1]}, ["s"])))])
+    )
     for tag in ("<svg", "</pre", "</script"):
         assert hostile.count(tag) == usual.count(tag)
 

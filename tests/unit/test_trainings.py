@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.step_timeline import length, merged, outside
 from cclmark.document.document_page import sections_of
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.errors import UsageError
 from cclmark.kinds.train.choices import PARALLELISMS
 from cclmark.kinds.train.command import MODEL_NAMES
@@ -561,7 +561,7 @@ class TestFigures:
         hosts = [msgspec.structs.replace(device(rank), runtime="host") for rank in range(2)]
         machine = Machine("h", "6", "x86_64", "", 8, 1 << 30, "3.12")
         header = Header(1, "0", "", [], machine, hosts, [], [], {}, usual_settings())
-        run = Run("a", Journal(header=header, results=[result(step_ms=step_ms)]))
+        run = NamedRun("a", Journal(header=header, results=[result(step_ms=step_ms)]))
         assert headline_of_trainings(run).endswith(f" %, {text}")
 
     @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -612,11 +612,11 @@ def test_the_method_names_what_is_compared(parallel, check, text):
     assert method_of_trainings(header).endswith(f"slowest rank, {text}")
 
 
-def run_of(results) -> Run:
+def run_of(results) -> NamedRun:
     machine = Machine("h", "6", "x86_64", "", 8, 1 << 30, "3.12")
     devices = [device(0), device(1)]
     header = Header(1, "0", "", [], machine, devices, [], [], {}, usual_settings())
-    return Run("a", Journal(header=header, results=results))
+    return NamedRun("a", Journal(header=header, results=results))
 
 
 def test_a_long_name_of_a_variant_is_explained():

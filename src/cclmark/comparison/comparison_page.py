@@ -18,7 +18,7 @@ from cclmark.comparison.words import (
 )
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines
 from cclmark.document.insight_words import Insight, InsightKind
-from cclmark.document.naming import Run, group_titles, groups_of
+from cclmark.document.naming import NamedRun, group_titles, groups_of
 from cclmark.document.page.encode import shortened
 from cclmark.document.page.page import Page, PageTable, Rows, Section
 from cclmark.document.text import counted, format_time_us
@@ -112,7 +112,7 @@ def comparison_page(comparisons: Sequence[Comparison]) -> Page:
     sides = [comparisons[0].before, *(one.after for one in comparisons)]
     names = _names(sides)
     runs = [
-        Run(name if len(side.runs) == 1 else f"first of {name}", side.runs[0])
+        NamedRun(name if len(side.runs) == 1 else f"first of {name}", side.runs[0])
         for name, side in zip(names, sides, strict=True)
     ]
     sections = []
@@ -242,7 +242,7 @@ def _means(comparison: Comparison) -> list[PageTable]:
     return [PageTable("Cases of like sizes together", head, rows, 4)]
 
 
-def _overlays(runs: Sequence[Run]) -> list[Section]:
+def _overlays(runs: Sequence[NamedRun]) -> list[Section]:
     """Draws the first run of each side on the same axes."""
     groups = groups_of(runs)
     sections = []

@@ -8,7 +8,7 @@ from cclmark.document.blocks import Bars, Facts, Listing, Stages, Table, unhandl
 from cclmark.document.chart_model import Chart, key_of, marked
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.insight_words import capitalised, sentence
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import PageFacts, PageTable, Section
 from cclmark.document.page.stage_bars import StageBars, stage_bars
 from cclmark.plan.operations import OPERATIONS
@@ -16,7 +16,7 @@ from cclmark.printable import plain
 from cclmark.results.schema import TracedStage
 
 
-def sections_of(compose: Compose, key: str, runs: Sequence[Run]) -> list[Section]:
+def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section with the blocks of every run that has some; listings before it."""
     found = []
     keys: set[str] = set()

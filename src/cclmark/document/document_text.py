@@ -19,7 +19,7 @@ from cclmark.document.chart_model import Chart, Heat
 from cclmark.document.grid import heat_lines, usual_width
 from cclmark.document.head import labelled, opening_lines
 from cclmark.document.markdown import escape
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import ending_line
 from cclmark.document.report_kind import View
@@ -32,7 +32,7 @@ Part = Callable[[Any], tuple[Hashable, int]]
 _STYLES: Mapping[str, str] = {"bad": "red", "look": "yellow"}
 
 
-def document_of(compose: Compose, run: Run) -> Document:
+def document_of(compose: Compose, run: NamedRun) -> Document:
     """Returns the document of a run."""
     journal = run.journal
     return compose(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cclmark.document.columns import Cell, Column, ColumnKind, Layout
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.report_kind import RunLabels
 from cclmark.results.schema import Header, Profile
@@ -96,7 +96,7 @@ class Fields:
         """The columns of a page's table."""
         return [one.name or one.key for one in self.all if one.on_page]
 
-    def page_cells(self, run: Run, result: Any) -> Mapping[str, Cell]:
+    def page_cells(self, run: NamedRun, result: Any) -> Mapping[str, Cell]:
         """The cells of a page's table, also for columns that only other kinds on the page have."""
         if self.page_row is not None:
             row = self.page_row(result)
@@ -107,7 +107,7 @@ class Fields:
     def metrics(self) -> list[Metric]:
         """The gauges: times, then other fields, and whether a result is right."""
         gauges = sorted(
-            (one for one in self.all if one.gauge), key=lambda one: self._unit(one) == ""
+            (one for one in self.all if one.gauge), key=lambda one: self._unit(one) != "seconds"
         )
         found = [Metric(self._name(one), self._unit(one), one.gauge) for one in gauges]
         if not self.noun:

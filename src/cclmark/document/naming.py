@@ -19,7 +19,7 @@ CurveKey = tuple[int, str, int, bool]
 
 
 @dataclass(frozen=True)
-class Run:
+class NamedRun:
     """A journal and its name among others. ``notes``: finds references for its figures."""
 
     name: str
@@ -54,7 +54,7 @@ class ChartGroup:
         return "-".join(filter(None, words))
 
 
-def groups_of(runs: Sequence[Run]) -> list[ChartGroup]:
+def groups_of(runs: Sequence[NamedRun]) -> list[ChartGroup]:
     """Groups all collectives of all ranks, in the order of their first measurement."""
     found: dict[tuple[str, str, str | None, int | None], ChartGroup] = {}
     for number, run in enumerate(runs):
@@ -85,7 +85,7 @@ def group_titles(groups: Sequence[ChartGroup]) -> list[str]:
     return titles
 
 
-def curve_names(curves: Iterable[CurveKey], runs: Sequence[Run]) -> dict[CurveKey, str]:
+def curve_names(curves: Iterable[CurveKey], runs: Sequence[NamedRun]) -> dict[CurveKey, str]:
     """Names curves by run, tool, ranks and placement, as far as the curves differ in them.
 
     The library is named if a run has curves of several. A run whose name contains its tool is not

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cclmark.analysis.steps import StepRun
     from cclmark.document.blocks import Document, RunContent
     from cclmark.document.insight_words import Insight
-    from cclmark.document.naming import Run
+    from cclmark.document.naming import NamedRun
     from cclmark.document.page.page import Section
 
 
@@ -55,7 +55,7 @@ class RunLabels:
     host_ranks: Collection[int] = ()
 
 
-def _no_sections(runs: Sequence[Run]) -> list[Section]:
+def _no_sections(runs: Sequence[NamedRun]) -> list[Section]:
     return []
 
 
@@ -63,11 +63,11 @@ def _no_notes(results: Iterable[Any]) -> list[str]:
     return []
 
 
-def _no_headline(run: Run) -> str:
+def _no_headline(run: NamedRun) -> str:
     return ""
 
 
-def _no_insights(run: Run) -> list[Insight]:
+def _no_insights(run: NamedRun) -> list[Insight]:
     return []
 
 
@@ -103,17 +103,17 @@ class ReportKind:
     metrics: Sequence[Metric]
     measure: Callable[[Series, Any, RunLabels], None]
     counted: Callable[[Journal], str]
-    titled: Callable[[Sequence[Run]], str]
+    titled: Callable[[Sequence[NamedRun]], str]
     method: Callable[[Header], str]
     page_columns: Sequence[str]
-    page_cells: Callable[[Run, Any], Mapping[str, Cell]]
+    page_cells: Callable[[NamedRun, Any], Mapping[str, Cell]]
     document: Callable[[RunContent], Document] | None = None
     part: Callable[[Any], tuple[Hashable, int]] | None = None
     formats: Mapping[str, Callable[[View], Exporter[Any]]] = field(default_factory=dict)
-    insights: Callable[[Run], list[Insight]] = _no_insights
+    insights: Callable[[NamedRun], list[Insight]] = _no_insights
     samples: Layout | None = None
-    headline: Callable[[Run], str] = _no_headline
-    sections: Callable[[Sequence[Run]], list[Section]] = _no_sections
+    headline: Callable[[NamedRun], str] = _no_headline
+    sections: Callable[[Sequence[NamedRun]], list[Section]] = _no_sections
     page_notes: Callable[[Iterable[Any]], list[str]] = _no_notes
     method_words: str = ""
     by_session: bool = True

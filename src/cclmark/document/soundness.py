@@ -18,7 +18,7 @@ from cclmark.document.insight_words import (
     listed,
     sentence,
 )
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import ending, left_out, planned_results, problems
 from cclmark.errors import EXIT_INTERRUPTED
 from cclmark.results.item_results import CaseResult, TransferResult
@@ -116,7 +116,7 @@ def _ending(journal: Journal, done: int) -> Iterator[Insight]:
     )
 
 
-def nothing_wrong(run: Run, found: list[Insight], *, compared: bool = False) -> list[Insight]:
+def nothing_wrong(run: NamedRun, found: list[Insight], *, compared: bool = False) -> list[Insight]:
     """Returns the insight that nothing needs attention, or that nothing was comparable."""
     if any(one.kind in ("bad", "look") for one in found):
         return []

@@ -24,7 +24,7 @@ from cclmark.document.insight_words import (
     listed,
     sentence,
 )
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.soundness import of_completeness
 from cclmark.kinds.registry import report_kind
 from cclmark.results.imported import told_by_both
@@ -144,14 +144,14 @@ def _which(names: Sequence[str], of: int) -> str:
 _ORDER: dict[InsightKind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
 
 
-def insights(run: Run) -> list[Insight]:
+def insights(run: NamedRun) -> list[Insight]:
     """Returns the findings, the most severe first, then positive ones, then notes."""
     kind = report_kind(run.journal.kind)
     found = kind.insights(run) if kind.document is None else _of_document(kind.document, run)
     return sorted(found, key=lambda one: _ORDER[one.kind])
 
 
-def _of_document(compose: Compose, run: Run) -> Iterator[Insight]:
+def _of_document(compose: Compose, run: NamedRun) -> Iterator[Insight]:
     """Yields the findings of a document, those on a subject as one, and what is missing."""
     document = document_of(compose, run)
     for (severity, subject), group in groupby(
@@ -168,7 +168,7 @@ def _of_document(compose: Compose, run: Run) -> Iterator[Insight]:
     yield from of_completeness(run.journal, [], with_end=not document.states_end)
 
 
-def headline(run: Run) -> str:
+def headline(run: NamedRun) -> str:
     """Returns the main figure in a sentence; empty if nothing was measured."""
     return report_kind(run.journal.kind).headline(run)
 

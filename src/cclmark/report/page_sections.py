@@ -12,7 +12,7 @@ from cclmark.document.device_labels import way_between
 from cclmark.document.explained import Choices, what_ran
 from cclmark.document.explained_pairs import what_ran_between_pairs
 from cclmark.document.head import binding_lines, buffer_lines, device_lines, link_lines, origin_of
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.diagram import Diagram, DiagramLayout, DiagramLine
 from cclmark.document.page.encode import shortened
 from cclmark.document.page.page import PageFacts, PageTable, Rows, Section
@@ -37,7 +37,7 @@ from cclmark.results.schema import Explanation, Header, Paths, Trace
 _LONGEST_VALUE = 2000  # characters of a variable
 
 
-def machine_sections(runs: Sequence[Run]) -> list[Section]:
+def machine_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns sections on the machine and its libraries, the environment, and each run's method."""
     facts, environment, method = [], [], []
     for run in runs:
@@ -90,14 +90,14 @@ def _cut(value: str) -> str:
     return f"{value[:_LONGEST_VALUE]} … {more} characters more" if more > 0 else value
 
 
-def _method_words(runs: Sequence[Run]) -> list[str]:
+def _method_words(runs: Sequence[NamedRun]) -> list[str]:
     """Explains the figures of each kind of work in the runs."""
     present = {run.journal.kind for run in runs}
     words = dict.fromkeys(report_kind(name).method_words for name in KINDS if name in present)
     return [text for text in words if text]
 
 
-def _method_rows(run: Run) -> list[tuple[str, str]]:
+def _method_rows(run: NamedRun) -> list[tuple[str, str]]:
     journal = run.journal
     header, settings = journal.header, journal.header.settings
     kind = report_kind(journal.kind)
@@ -131,7 +131,7 @@ def _method_rows(run: Run) -> list[tuple[str, str]]:
 _SHARE_COLUMNS = ("of_link_limit_percent", "of_reference_percent", "reference")
 
 
-def rows_of(runs: Sequence[Run], file_name: str) -> Rows:
+def rows_of(runs: Sequence[NamedRun], file_name: str) -> Rows:
     """Returns all results of all runs; columns without any value are left out."""
     lines: list[dict[str, Cell]] = []
     parts: list[int] = []
@@ -162,7 +162,7 @@ def _clean(cell: Cell) -> Cell:
     return cell
 
 
-def steps_sections(runs: Sequence[Run]) -> list[Section]:
+def steps_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section with a row for each run that has steps; none if there is only one."""
     named = []
     for run in runs:
@@ -188,7 +188,7 @@ _OPEN = {
 }
 
 
-def trace_sections(runs: Sequence[Run]) -> list[Section]:
+def trace_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section for each trace."""
     sections = []
     for number, run in enumerate(runs):
@@ -228,7 +228,7 @@ _SIZES = ("size", "what ran")
 _UNKNOWN = "unknown"
 
 
-def ran_sections(runs: Sequence[Run]) -> list[Section]:
+def ran_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section for each run in which something was explained."""
     sections = []
     for number, run in enumerate(runs):

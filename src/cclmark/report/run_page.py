@@ -11,7 +11,7 @@ from cclmark.document.definitions import definitions_of
 from cclmark.document.document_page import sections_of
 from cclmark.document.head import origin_of
 from cclmark.document.insight_words import amount, listed
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import Page, PageTable, Section
 from cclmark.document.reference_notes import share_text
 from cclmark.document.remarks import convergence_text, marks_text, staged_legend, staged_mark
@@ -47,7 +47,7 @@ _MOST_CONNECTED = 32
 _SLUG = str.maketrans({" ": "-", ".": "-"})
 
 
-def page_of(runs: Sequence[Run], title: str = "") -> Page:
+def page_of(runs: Sequence[NamedRun], title: str = "") -> Page:
     """Creates the page with all results of ``runs``. Requires at least one run."""
     several = len(runs) > 1
     return Page(
@@ -74,7 +74,7 @@ def page_of(runs: Sequence[Run], title: str = "") -> Page:
     )
 
 
-def _made_by(runs: Sequence[Run]) -> str:
+def _made_by(runs: Sequence[NamedRun]) -> str:
     text = f"Made by cclmark {__version__}."
     if not any(report_kind(run.journal.kind).has_samples for run in runs):
         return text
@@ -85,7 +85,7 @@ def _made_by(runs: Sequence[Run]) -> str:
     )
 
 
-def _lead(runs: Sequence[Run]) -> list[str]:
+def _lead(runs: Sequence[NamedRun]) -> list[str]:
     """Describes the work and the main figure of each run; many runs are grouped by their work."""
     if len(runs) == 1:
         run = runs[0]
@@ -101,7 +101,7 @@ def _lead(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def chart_sections(runs: Sequence[Run]) -> list[Section]:
+def chart_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns the sections with charts, by kind of work."""
     present = {run.journal.kind for run in runs}
     return [
@@ -112,20 +112,20 @@ def chart_sections(runs: Sequence[Run]) -> list[Section]:
     ]
 
 
-def _sections_of(name: str, runs: Sequence[Run]) -> list[Section]:
+def _sections_of(name: str, runs: Sequence[NamedRun]) -> list[Section]:
     kind = report_kind(name)
     return kind.sections(runs) if kind.document is None else sections_of(kind.document, name, runs)
 
 
-def _title(runs: Sequence[Run]) -> str:
+def _title(runs: Sequence[NamedRun]) -> str:
     what = _work(runs)
     places = {_place(run.journal.header) for run in runs}
     return f"{what} on {places.pop()}" if len(places) == 1 else what
 
 
-def _work(runs: Sequence[Run]) -> str:
+def _work(runs: Sequence[NamedRun]) -> str:
     """Returns the work of all runs: in detail for few kinds, the names of the kinds for more."""
-    by_kind: dict[str, list[Run]] = {}
+    by_kind: dict[str, list[NamedRun]] = {}
     for run in runs:
         by_kind.setdefault(run.journal.kind, []).append(run)
     if len(by_kind) <= _MOST_DETAILED:
@@ -143,7 +143,7 @@ def _place(header: Header) -> str:
     return amount(number, "device")
 
 
-def _subtitle(runs: Sequence[Run]) -> str:
+def _subtitle(runs: Sequence[NamedRun]) -> str:
     if len(runs) > 1:
         return f"{len(runs)} runs: " + ", ".join(run.name for run in runs)
     header = runs[0].journal.header
@@ -154,7 +154,7 @@ def _subtitle(runs: Sequence[Run]) -> str:
     return f"{header.machine.hostname}, {started} UTC, cclmark {version}"
 
 
-def peaks_of(runs: Sequence[Run]) -> PageTable | None:
+def peaks_of(runs: Sequence[NamedRun]) -> PageTable | None:
     """Returns the best bandwidth and the time of the smallest message of each operation."""
     rows = []
     named: list[CaseResult] = []

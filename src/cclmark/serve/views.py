@@ -14,7 +14,7 @@ from cclmark.analysis.run_noise import OwnNoiseOf
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side
 from cclmark.comparison.words import comparison_of, require_figures
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import Page, PageFacts, Section
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.text import format_time_us
@@ -273,7 +273,7 @@ def run_page(one: Stored, load: Load) -> Page:
     run, journal = one
     _require_results(one)
     with _fitting(run):
-        page = page_of([Run(_stem(run), journal, ReferenceNotes(load))])
+        page = page_of([NamedRun(_stem(run), journal, ReferenceNotes(load))])
     links = [
         ("All runs", "/"),
         ("Journal", address("/journal", ("run", run.run_id))),
@@ -294,7 +294,7 @@ def together_page(runs: Sequence[Stored], load: Load) -> Page:
     with _fitting(*(run for run, _ in runs)):
         page = page_of(
             [
-                Run(name, journal, ReferenceNotes(load))
+                NamedRun(name, journal, ReferenceNotes(load))
                 for name, (_, journal) in zip(names, runs, strict=True)
             ]
         )

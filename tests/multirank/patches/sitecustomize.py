@@ -25,9 +25,9 @@ def _run_program(*arguments, **options):
     return _run_module(*arguments, **options)
 
 
-def _run_rank(jobs, loading):
+def _run_rank(*arguments):
     _customize()
-    _rank(jobs, loading)
+    _rank(*arguments)
 
 
 runpy.run_module, worker.run_rank = _run_program, _run_rank

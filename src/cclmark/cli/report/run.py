@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.document.chart_model import key_of
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
@@ -48,7 +48,7 @@ def report_journals(
     return EXIT_OK
 
 
-def _draw(runs: Sequence[Run], directory: Path, format: str) -> None:
+def _draw(runs: Sequence[NamedRun], directory: Path, format: str) -> None:
     from cclmark.report.pictures import picture
 
     charts = [chart for section in chart_sections(runs) for chart in section.charts]
@@ -64,7 +64,7 @@ def _draw(runs: Sequence[Run], directory: Path, format: str) -> None:
     print(f"cclmark: {len(charts)} pictures in {directory}", file=sys.stderr)
 
 
-def _runs(journals: Sequence[str]) -> list[Run]:
+def _runs(journals: Sequence[str]) -> list[NamedRun]:
     """Reads the journals. Raises UsageError."""
     paths = [_path_of(text) for text in journals]
     if len(set(paths)) < len(paths):
@@ -79,7 +79,7 @@ def _runs(journals: Sequence[str]) -> list[Run]:
             raise UsageError(f"{path} contains no results: nothing to report{why}")
         if journal.unread_lines:
             print(f"cclmark: {plain(f'{path}: {lacks}')}", file=sys.stderr)
-        runs.append(Run(plain(name), journal, ReferenceNotes(usual_references)))
+        runs.append(NamedRun(plain(name), journal, ReferenceNotes(usual_references)))
     return runs
 
 

@@ -29,7 +29,7 @@ from cclmark.document.insight_words import listed, on_host_alone
 from cclmark.document.naming import (
     ChartGroup,
     CurveKey,
-    Run,
+    NamedRun,
     colours,
     curve_names,
     group_titles,
@@ -49,7 +49,7 @@ _MOST_MARKS = 8
 _LEAST_RANK_SPAN = 10.0  # percent, to each side
 
 
-def collective_charts(group: ChartGroup, title: str, runs: Sequence[Run]) -> list[Chart]:
+def collective_charts(group: ChartGroup, title: str, runs: Sequence[NamedRun]) -> list[Chart]:
     """Returns all charts of one operation; none if nothing was measured."""
     points = {}
     for curve, by_size in group.curves.items():
@@ -123,7 +123,7 @@ class _Draft:
         self,
         group: ChartGroup,
         title: str,
-        runs: Sequence[Run],
+        runs: Sequence[NamedRun],
         points: dict[CurveKey, list[_Point]],
     ) -> None:
         self._group = group
@@ -515,7 +515,7 @@ def _rank_words(cell: tuple[float, float] | None) -> str:
     return "" if cell is None else f"{cell[0]:+.2f} %, {format_time_us(cell[1])} µs"
 
 
-def collective_sections(runs: Sequence[Run]) -> list[Section]:
+def collective_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section for each operation, with the curves of all runs."""
     groups = groups_of(runs)
     sections = []

@@ -13,7 +13,7 @@ from cclmark.document.columns import Cell
 from cclmark.document.exporter import Exporter
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, listed
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.remarks import STAGED_NOTE, staged_mark
 from cclmark.document.report_kind import ReportKind, RunLabels, View
@@ -91,7 +91,7 @@ def measure_case(series: Series, result: CaseResult, run: RunLabels) -> None:
         series.set("cclmark_time_max_seconds", labels, summary.max_s)
 
 
-def cells_of_case(run: Run, result: CaseResult) -> Mapping[str, Cell]:
+def cells_of_case(run: NamedRun, result: CaseResult) -> Mapping[str, Cell]:
     """Returns the figures of a case, and their shares of the link limit and of references."""
     cells = dict(zip(COLUMNS, case_cells(result, run.journal.header), strict=True))
     cells |= _shares(run, result)
@@ -100,7 +100,7 @@ def cells_of_case(run: Run, result: CaseResult) -> Mapping[str, Cell]:
     return cells
 
 
-def _shares(run: Run, result: CaseResult) -> dict[str, Cell]:
+def _shares(run: NamedRun, result: CaseResult) -> dict[str, Cell]:
     """Returns the shares of the link limit and of references."""
     header, cells = run.journal.header, dict[str, Cell]()
     limit = link_limit(header.links, header.hosts)
@@ -119,7 +119,7 @@ def notes_on_cases(results: Iterable[CaseResult]) -> list[str]:
     return [f"Route “copy aside, then …”: {STAGED_NOTE}."] if staged else []
 
 
-def title_of_cases(runs: Sequence[Run]) -> str:
+def title_of_cases(runs: Sequence[NamedRun]) -> str:
     """Returns the operations of all runs."""
     results = chain.from_iterable(run.journal.cases for run in runs)
     operations = list(dict.fromkeys(result.case.operation for result in results))
@@ -157,7 +157,7 @@ def _table(view: View) -> Exporter[CaseResult]:
     return SoakTable(table, view.paint, 0.0) if soak else table()
 
 
-def _sections(runs: Sequence[Run]) -> list[Section]:
+def _sections(runs: Sequence[NamedRun]) -> list[Section]:
     from cclmark.kinds.collective.charts import collective_sections
 
     return collective_sections(runs)

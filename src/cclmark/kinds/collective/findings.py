@@ -18,7 +18,7 @@ from cclmark.document.insight_words import (
     on_host_alone,
     rate_words,
 )
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.noise import of_noise, of_what_ran
 from cclmark.document.reference_notes import (
     ReferenceNotes,
@@ -330,7 +330,7 @@ def _curve_words(result: CaseResult) -> str:
 _LAUNCH_ADVICE = "The time of a call includes the host's work to start it; graphs avoid that cost."
 
 
-def insights_on_collectives(run: Run) -> list[Insight]:
+def insights_on_collectives(run: NamedRun) -> list[Insight]:
     """Returns insights on collectives of all ranks."""
     journal, notes, operations = run.journal, run.notes, run.findings
     beside = list(of_references(journal, notes, operations))
@@ -351,7 +351,7 @@ def insights_on_collectives(run: Run) -> list[Insight]:
     return [*found, *nothing_wrong(run, found, compared=bool(beside))]
 
 
-def headline_of_collectives(run: Run) -> str:
+def headline_of_collectives(run: NamedRun) -> str:
     """Returns the highest peak of all operations and the smallest message's time."""
     journal, of_operations = run.journal, run.findings
     limit = link_limit(journal.header.links, journal.header.hosts)

@@ -27,7 +27,7 @@ from cclmark.document.chart_model import Heat, key_of
 from cclmark.document.fields import Field, Fields
 from cclmark.document.head import method_of, opening_lines
 from cclmark.document.insight_words import amount, sentence
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import conclusion_lines, ending_line
 from cclmark.document.report_kind import ReportKind
@@ -367,7 +367,7 @@ class SearchTable:
         return "\n".join(lines) + "\n"
 
 
-def _titled(runs: Sequence[Run]) -> str:
+def _titled(runs: Sequence[NamedRun]) -> str:
     """The operations, and the varied settings unless tune has chosen them."""
     results = [result for run in runs for result in run.journal.of(TrialResult)]
     operations = dict.fromkeys(one.trial.case.operation for one in results)
@@ -380,12 +380,15 @@ def _titled(runs: Sequence[Run]) -> str:
     return f"experiment on {', '.join(operations)}{varied}"
 
 
-def _headline(run: Run) -> str:
+def _headline(run: NamedRun) -> str:
     """The conclusion of an adaptive run, else the largest speed-up that counts."""
     if conclusion := conclusion_lines(run.journal.footer):
         found = [line.strip() for line in conclusion if _CONCLUDES.search(line)]
         return sentence("; ".join(found[:_MOST_CONCLUDED]) or "the result is below")
-    experiment = experiment_of(run.journal.of(TrialResult), run.journal.header.settings.timing)
+    trials = run.journal.of(TrialResult)
+    if not any(one.is_measured for one in trials):
+        return ""
+    experiment = experiment_of(trials, run.journal.header.settings.timing)
     faster = [best for case in experiment.cases if (best := experiment.fastest(case)) is not None]
     if not faster:
         return "No variant is proven to be faster than the default"

@@ -13,7 +13,7 @@ from cclmark.document.case_fields import case_fields, case_labels
 from cclmark.document.columns import Cell, ColumnKind
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount, listed
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.remarks import ending
 from cclmark.document.report_kind import ReportKind, RunLabels
@@ -550,7 +550,7 @@ def _of_others(results: Sequence[MemoryResult], header: Header) -> list[str]:
     return lines
 
 
-def _titled(runs: Sequence[Run]) -> str:
+def _titled(runs: Sequence[NamedRun]) -> str:
     """The operations whose memory was read."""
     results = [result for run in runs for result in run.journal.of(MemoryResult)]
     return f"memory of {', '.join(dict.fromkeys(one.memory.case.operation for one in results))}"

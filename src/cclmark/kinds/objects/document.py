@@ -13,7 +13,7 @@ from cclmark.document.blocks import Document, Finding, RunContent, Table
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import US_PER_S, format_time_us, half_width_text
 from cclmark.kinds.objects.plan import FLAG, FLAG_CALL, OBJECT_CALLS, ObjectCall
@@ -302,7 +302,7 @@ def _times(group: Sequence[ObjectResult], keys: set[str]) -> Lines:
     )
 
 
-def _titled(runs: Sequence[Run]) -> str:
+def _titled(runs: Sequence[NamedRun]) -> str:
     """The backends."""
     results = [result for run in runs for result in run.journal.of(ObjectResult)]
     backends = dict.fromkeys(one.call.backend for one in results)

@@ -13,7 +13,7 @@ from cclmark.document.case_fields import CASE_LABELS, case_fields, explained_fie
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import BYTES_PER_GB, counted, format_time_us
 from cclmark.kinds.overlap.figures import OverlapSummary, SlowDown, summaries_of
@@ -488,7 +488,7 @@ def _by_size(
     )
 
 
-def _headline(run: Run) -> str:
+def _headline(run: NamedRun) -> str:
     """The slow-downs of the largest message by default; empty if it was not measured."""
     known = [
         one
@@ -498,7 +498,7 @@ def _headline(run: Run) -> str:
     return _sentence(max(known, key=lambda one: one.case.size_bytes)) if known else ""
 
 
-def _titled(runs: Sequence[Run]) -> str:
+def _titled(runs: Sequence[NamedRun]) -> str:
     """The operations and the work beside them."""
     results = [result for run in runs for result in run.journal.of(OverlapResult)]
     operations = dict.fromkeys(one.overlap.case.operation for one in results)

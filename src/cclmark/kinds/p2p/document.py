@@ -14,7 +14,7 @@ from cclmark.document.device_labels import device_labels
 from cclmark.document.exporter import Exporter
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.matrix import Matrix, MatrixCell, MatrixCollector, figure
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.page.page import PageTable, Section
 from cclmark.document.reference_notes import share_text
@@ -164,7 +164,7 @@ def measure_transfer(series: Series, result: TransferResult, run: RunLabels) -> 
 _MOST_CONNECTED = 32
 
 
-def cells_of_transfer(run: Run, result: TransferResult) -> Mapping[str, Cell]:
+def cells_of_transfer(run: NamedRun, result: TransferResult) -> Mapping[str, Cell]:
     """Returns the figures of a transfer, and its share of a reference."""
     cells = _of_transfer(result)
     if (match := run.notes.match_transfer(result, run.journal.header)) is not None:
@@ -200,7 +200,7 @@ def _of_transfer(result: TransferResult) -> dict[str, Cell]:
     return cells
 
 
-def transfer_sections(runs: Sequence[Run]) -> list[Section]:
+def transfer_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section for each run: its matrices as charts, and the links between devices."""
     sections = []
     for number, run in enumerate(runs):
@@ -214,7 +214,7 @@ def transfer_sections(runs: Sequence[Run]) -> list[Section]:
     return sections
 
 
-def _connections(run: Run) -> PageTable | None:
+def _connections(run: NamedRun) -> PageTable | None:
     """Returns the connection of each pair of devices; None if unknown, or with too many devices."""
     header = run.journal.header
     names = device_names(header)
@@ -254,7 +254,7 @@ def _connections(run: Run) -> PageTable | None:
     return PageTable("How devices are connected", ["", *names], rows, notes=notes)
 
 
-def _copies(run: Run) -> PageTable | None:
+def _copies(run: NamedRun) -> PageTable | None:
     """Returns a table with a line for each matrix of copies."""
     collector = MatrixCollector(run.journal.header, shares=False)
     matrices = []

@@ -9,7 +9,7 @@ from cclmark.analysis.statistics import median
 from cclmark.document.cells import device_names
 from cclmark.document.deviations import checks_text, deviation_text, link_advice, series_title
 from cclmark.document.insight_words import MOST_NAMED, Insight, InsightKind, amount
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes, share_text, verdict_of, verdict_text
 from cclmark.document.soundness import nothing_wrong, of_completeness, of_data
 from cclmark.document.text import BYTES_PER_GB
@@ -21,7 +21,7 @@ from cclmark.results.journal import Journal
 from cclmark.results.schema import Relation
 
 
-def insights_on_copies(run: Run) -> list[Insight]:
+def insights_on_copies(run: NamedRun) -> list[Insight]:
     """Returns insights on copies and latencies."""
     journal = run.journal
     checks = checks_of(journal.transfers)
@@ -37,7 +37,7 @@ def insights_on_copies(run: Run) -> list[Insight]:
 _MOST_APART = 2.0  # ratio of the rates of links of one kind, for a range
 
 
-def headline_of_copies(run: Run) -> str:
+def headline_of_copies(run: NamedRun) -> str:
     """Returns the fastest copies in one direction between two devices, by kind of link."""
     journal = run.journal
     by_series: dict[Transfer, list[tuple[Pair, float]]] = {}

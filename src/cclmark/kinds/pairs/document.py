@@ -9,7 +9,7 @@ from cclmark.document.chart_model import marked
 from cclmark.document.exporter import Exporter
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import Section
 from cclmark.document.report_kind import ReportKind, View
 from cclmark.document.sample_columns import CASE_SAMPLES
@@ -28,7 +28,7 @@ from cclmark.results.item_results import CaseResult
 from cclmark.results.journal import Journal
 
 
-def pair_sections(runs: Sequence[Run]) -> list[Section]:
+def pair_sections(runs: Sequence[NamedRun]) -> list[Section]:
     """Returns a section for each run."""
     sections = []
     for number, run in enumerate(runs):

@@ -9,7 +9,7 @@ from cclmark.analysis.pair_results import PairDeviation, PairSweep, pair_outlier
 from cclmark.document.cells import device_names
 from cclmark.document.deviations import link_advice, relative
 from cclmark.document.insight_words import MOST_NAMED, Insight, amount
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.noise import of_noise, of_what_ran
 from cclmark.document.soundness import nothing_wrong, of_completeness, of_data
 from cclmark.document.text import BYTES_PER_GB, format_time_us
@@ -17,7 +17,7 @@ from cclmark.plan.sizes import format_size
 from cclmark.results.journal import Journal
 
 
-def insights_on_pairs(run: Run) -> list[Insight]:
+def insights_on_pairs(run: NamedRun) -> list[Insight]:
     """Returns insights on collectives of pairs."""
     journal = run.journal
     found = [
@@ -30,7 +30,7 @@ def insights_on_pairs(run: Run) -> list[Insight]:
     return [*found, *nothing_wrong(run, found)]
 
 
-def headline_of_pairs(run: Run) -> str:
+def headline_of_pairs(run: NamedRun) -> str:
     """Returns the bandwidth between two devices."""
     journal = run.journal
     found = sweeps([one for one in journal.cases if one.case.pair is not None])

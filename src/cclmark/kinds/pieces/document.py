@@ -13,7 +13,7 @@ from cclmark.document.chart_model import ChartCurve, Lines, key_of
 from cclmark.document.columns import Cell
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.report_kind import ReportKind, RunLabels
 from cclmark.document.text import BYTES_PER_GB, format_time_us, half_width_text
@@ -313,7 +313,7 @@ def _charts(result: PieceResult, keys: set[str]) -> list[Lines]:
     ]
 
 
-def _page_cells(run: Run, result: PieceResult) -> Mapping[str, Cell]:
+def _page_cells(run: NamedRun, result: PieceResult) -> Mapping[str, Cell]:
     """The cells of a message: its slowest division."""
     case = result.pieces.case
     measured = [row for row in result.rows if row.summary is not None]
@@ -340,7 +340,7 @@ def _name(pieces: int, form: str) -> str:
     return form if pieces == 1 else f"{pieces} as {form}"
 
 
-def _headline(run: Run) -> str:
+def _headline(run: NamedRun) -> str:
     """The first ratio of the largest message; empty without figures."""
     results = run.journal.of(PieceResult)
     known = [one for one in results if sentences_of(one, results)]
@@ -349,7 +349,7 @@ def _headline(run: Run) -> str:
     return sentences_of(max(known, key=lambda one: one.pieces.size_bytes), results)[0]
 
 
-def _titled(runs: Sequence[Run]) -> str:
+def _titled(runs: Sequence[NamedRun]) -> str:
     """The operations."""
     results = [result for run in runs for result in run.journal.of(PieceResult)]
     return f"{', '.join(dict.fromkeys(one.pieces.case.operation for one in results))} in pieces"

@@ -21,7 +21,7 @@ from cclmark.document.blocks import (
 )
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Series
 from cclmark.document.remarks import ending_line
 from cclmark.document.report_kind import ReportKind, RunLabels
@@ -489,7 +489,7 @@ def _step_runs(journal: Journal) -> list[StepRun]:
     ]
 
 
-def _titled(runs: Sequence[Run]) -> str:
+def _titled(runs: Sequence[NamedRun]) -> str:
     """The operations."""
     names = dict.fromkeys(one.profiled.operation for run in runs for one in run.journal.profiled)
     more = "…" if len(names) > _MOST_TITLED else ""

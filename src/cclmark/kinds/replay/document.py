@@ -12,7 +12,7 @@ from cclmark.analysis.steps import slowest_of
 from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, Table
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import TWO_ROUNDS, counted
 from cclmark.kinds.replay.choices import DROP, FITTED, FIXED, KEEP, LARGE_ERROR, NEAREST
@@ -459,7 +459,7 @@ def outcome_of_replays(results: Sequence[ReplayResult]) -> str:
     return f"{checked} of {counted(len(measured), 'replay')} checked, all right"
 
 
-def _headline(run: Run) -> str:
+def _headline(run: NamedRun) -> str:
     """The communication of the default; empty if it was not measured."""
     summaries = summaries_of_replays(run.journal.of(ReplayResult))
     if not summaries or summaries[0].communication_s is None:
@@ -471,7 +471,7 @@ def _headline(run: Run) -> str:
     return text
 
 
-def _titled(runs: Sequence[Run]) -> str:
+def _titled(runs: Sequence[NamedRun]) -> str:
     """The names of the programs."""
     results = [result for run in runs for result in run.journal.of(ReplayResult)]
     return f"replay of {', '.join(dict.fromkeys(one.replay.program for one in results))}"

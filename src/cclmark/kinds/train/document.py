@@ -11,7 +11,7 @@ from cclmark.document.blocks import Bars, Block, Document, Finding, RunContent, 
 from cclmark.document.chart_model import ChartCurve, Lines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
-from cclmark.document.naming import Run
+from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.step_words import PARTS, STEP, interval_text, ms_text, part_texts
 from cclmark.document.text import TWO_ROUNDS
@@ -465,7 +465,7 @@ def outcome_line(results: Sequence[TrainingResult]) -> str:
     return text
 
 
-def headline_of_trainings(run: Run) -> str:
+def headline_of_trainings(run: NamedRun) -> str:
     """The rate of the default; empty if it was not measured."""
     summaries = summaries_of(run.journal.of(TrainingResult), run.journal.header.devices)
     if not summaries or summaries[0].figures.step_s is None:
@@ -484,7 +484,7 @@ def _work(one: Training) -> str:
     return f"{one.model.name} with {one.parallel}"
 
 
-def _titled(runs: Sequence[Run]) -> str:
+def _titled(runs: Sequence[NamedRun]) -> str:
     """The models and their parallelism."""
     results = [result for run in runs for result in run.journal.of(TrainingResult)]
     return f"training of {', '.join(dict.fromkeys(_work(one.training) for one in results))}"
