@@ -7,16 +7,20 @@ the other.
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from cclmark.comparison.figures import MARGIN, Compared, Side
 from cclmark.comparison.words import (
@@ -31,15 +35,28 @@ from cclmark.document.insight_words import Insight
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
-from cclmark.errors import CclmarkError, Followed, MissingError, RankError, UsageError
+from cclmark.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_WRONG,
+    CclmarkError,
+    Followed,
+    MissingError,
+    OutputError,
+    RankError,
+    RefusedError,
+    UsageError,
+)
 from cclmark.kinds.registry import KINDS, parse_journal, read_journal
 from cclmark.launch.placement import STEP_VARIABLE, find_placement
 from cclmark.plan.operations import COLLECTIVES
+from cclmark.plan.thresholds import meant
 from cclmark.report.journal_text import replayed
 from cclmark.report.overview import headline, insights, measured_words
 from cclmark.results.item_results import Result
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Header
+from cclmark.signals import within_program
 
 if TYPE_CHECKING:
     import pandas
@@ -49,10 +66,12 @@ if TYPE_CHECKING:
     from cclmark.launch.coordinator import Coordinator
     from cclmark.options.flags import Flags
 
+#: Of a row that has no figures, although it was to be measured.
+_FAILED = ("timeout", "died", "error", "failed")
 _MARKS = {"bad": "✗", "look": "!", "good": "✓", "note": "·"}
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Run:
     """What a journal holds: its header, its results, and what they mean.
 
@@ -84,8 +103,9 @@ class Run:
 
     @property
     def partial(self) -> bool:
-        """Whether the run ended early, or a part of its journal cannot be read."""
-        return bool(lacking(self.journal))
+        """Whether the run ended early, an item failed, or a line of the journal is unreadable."""
+        failed = any(row.status in _FAILED for row in self.rows)
+        return failed or bool(lacking(self.journal))
 
     @cached_property
     def findings(self) -> Sequence[Insight]:
@@ -172,7 +192,7 @@ class Run:
         return f"<p><b>{escape(first)}</b></p><ul>{lines}</ul><pre>{table}</pre>"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class RunComparison:
     """The times of runs before and after a change, judged by their noise.
 
@@ -220,6 +240,8 @@ def compare(
     sides = tuple([one] if isinstance(one, Run) else list(one) for one in (before, after))
     if not all(sides):
         raise UsageError("each side of a comparison needs at least one run")
+    if not all(isinstance(one, Run) for side in sides for one in side):
+        raise UsageError("compare takes runs: cclmark.open(path) makes one of a journal")
     for run in (run for side in sides for run in side):
         require_figures(run.journal, run.name)
     there, here = (
@@ -235,7 +257,7 @@ def _incomplete(side: Sequence[Run]) -> Iterator[str]:
 
 def measure(
     *operations: str,
-    sizes: str = "",
+    sizes: str | int = "",
     journal: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Run:
@@ -243,13 +265,14 @@ def measure(
 
     ``operations``: ``all_reduce``, …; all collectives without any. ``sizes``: one size, a range
     (``8:1G``), or a range with its factor (``8:1G:4``). ``options``: those of ``cclmark
-    all_reduce`` by name: ``devices="host:4"``, ``ccl="nccl,shm"``, ``dtype="bfloat16"``,
-    ``count=2``, ``timing="graph"``, ``precision_percent=1.0``, …; ``measure_options()`` lists them.
+    all_reduce`` by name, see ``measure_options``: ``devices="host:4"``, ``ccl="nccl,shm"``,
+    ``dtype="bfloat16"``, ``count=2``, ``timing="graph"``, ``precision_percent=1.0``, …
     ``journal``: a new file that keeps the run.
 
     The ranks are processes of their own. Raises UsageError for invalid options, MissingError for
     devices or libraries that are not there, RankError if ranks fail before anything was measured. A
-    run that failed later is returned: its findings say so.
+    run that failed later is returned: its findings say so. Raises KeyboardInterrupt if it is
+    interrupted; what was measured is in ``journal``.
     """
     names, flags = _checked(operations, sizes, options)
     if find_placement(os.environ) is not None:
@@ -263,9 +286,14 @@ def measure(
     from cclmark.recording.joining import devices_here
 
     devices = choose_devices(devices_text(flags), flags.count, devices_here)
-    with _place_of(journal) as path, coordinator_of_one(devices) as coordinator:
-        found = _recorded(names, flags, coordinator, path)
-    return Run(found, _title(names), None if journal is None else path)
+    command = _command_of(names, sizes, options)
+    with (
+        _journal_path(journal) as path,
+        within_program(),
+        coordinator_of_one(devices) as coordinator,
+    ):
+        recorded = _recorded(names, flags, coordinator, path, command)
+    return _run(recorded, names, journal)
 
 
 @contextmanager
@@ -279,43 +307,51 @@ def session(group: Any = None) -> Iterator[Session]:
     Raises UsageError if there is a launcher, but no process group.
     """
     placement = find_placement(os.environ)
-    if placement is None or placement.processes == 1:
+    dist = sys.modules.get("torch.distributed")
+    is_joined = dist is not None and dist.is_available() and dist.is_initialized()
+    if placement is None:
+        if is_joined and dist is not None and dist.get_world_size() > 1:
+            raise UsageError(
+                "this process is one of several, but the variables of no launcher say so: start "
+                "the program with torchrun, mpirun or srun"
+            )
         yield Session(None, 0, 1)
         return
-    try:
-        import torch.distributed as dist
-    except ImportError:
-        raise UsageError(
-            "cclmark.session shares results by torch.distributed: install torch"
-        ) from None
-    if not dist.is_available() or not dist.is_initialized():
+    if not is_joined or dist is None:
         raise UsageError(
             f"{placement.launcher} started {placement.processes} processes: call "
             "torch.distributed.init_process_group before cclmark.session"
         )
     own = dist.new_group(backend="gloo") if group is None else group
     try:
-        yield Session(own, placement.process, placement.processes)
+        place = dist.get_rank(own), dist.get_world_size(own)
+        if place != (placement.process, placement.processes):
+            raise UsageError(
+                f"this is process {placement.process} of {placement.processes} of "
+                f"{placement.launcher}, and rank {place[0]} of {place[1]} of the group: they have "
+                "to be the same"
+            )
+        yield Session(own, *place)
     finally:
         if group is None:
             dist.destroy_process_group(own)
 
 
-@dataclass(frozen=True)
 class Session:
     """The processes of a program, which call each method together: see ``session``.
 
     ``rank``: the number of this process of ``size``.
     """
 
-    _group: Any
-    rank: int
-    size: int
+    def __init__(self, group: Any, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+        self._group = group
+        self._steps = 0
 
     def measure(
         self,
         *operations: str,
-        sizes: str = "",
+        sizes: str | int = "",
         journal: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> Run:
@@ -325,76 +361,182 @@ class Session:
         run, or the same error. The ranks are processes beside those of the program, on the same
         devices. The first process keeps ``journal``.
         """
-        names, flags = _checked(operations, sizes, options)
         if self._group is None:
             return measure(*operations, sizes=sizes, journal=journal, **options)
-        with _place_of(journal) as path:
-            answer = self._shared(lambda: self._first(names, flags, path))
-        if isinstance(answer, CclmarkError):
-            raise answer
-        found = parse_journal(answer.splitlines(), _title(names))
-        return Run(found, _title(names), None if journal is None or self.rank else path)
+        error, flags, names = "", None, list(operations)
+        try:
+            names, flags = _checked(operations, sizes, options)
+        except UsageError as refusal:
+            error = str(refusal)
+        self._agree(error, repr((names, flags, journal)))
+        assert flags is not None  # else all processes have raised the error
+        self._steps += 1
+        command = _command_of(names, sizes, options)
+        with _journal_path(journal) as path:
+            recorded = self._broadcast(lambda: self._recorded(names, flags, path, command))
+        return _run(
+            parse_journal(recorded.splitlines(), "run"), names, journal, kept=self.rank == 0
+        )
 
-    def _first(self, names: Sequence[str], flags: Flags, path: Path) -> bytes | CclmarkError:
+    def _agree(self, error: str, request: str) -> None:
+        """Raises UsageError in all processes if one has an error, or if their requests differ."""
+        answers = [json.loads(one) for one in self._gathered(json.dumps([error, request]).encode())]
+        for rank, (text, _) in enumerate(answers):
+            if text:
+                raise UsageError(f"process {rank}: {text}")
+        for rank, (_, other) in enumerate(answers):
+            if other != answers[0][1]:
+                raise UsageError(
+                    f"process {rank} called measure with other arguments than process 0: call it "
+                    "alike in all processes"
+                )
+
+    def _recorded(
+        self, names: Sequence[str], flags: Flags, path: Path, command: Sequence[str]
+    ) -> bytes:
         """The journal, in the first process; the others do their part, and have none."""
         from cclmark.options.chosen_devices import device_count, devices_text
         from cclmark.recording.joining import joined
 
-        # Processes of one launcher distinguish their runs by this number.
-        step = os.environ.get(STEP_VARIABLE, "0")
-        os.environ[STEP_VARIABLE] = str(int(step) + 1 if step.isdecimal() else 1)
+        step = os.environ.get(STEP_VARIABLE, "")
+        first = int(step) if step.isdecimal() else 0
         try:
-            with joined(
-                lambda: devices_text(flags), device_count(flags), flags.timeout_s
-            ) as coordinator:
-                _recorded(names, flags, coordinator, path)
+            with (
+                within_program(),
+                joined(
+                    lambda: devices_text(flags),
+                    device_count(flags),
+                    flags.timeout_s,
+                    mixed=True,
+                    arguments=command,
+                    step=first + self._steps,
+                ) as coordinator,
+            ):
+                _recorded(names, flags, coordinator, path, command)
                 return path.read_bytes()
-        except Followed:
+        except Followed as end:
+            if end.exit_code == EXIT_INTERRUPTED:
+                raise KeyboardInterrupt from None
             return b""
-        except CclmarkError as error:
-            return error
 
-    def _shared(self, first: Callable[[], bytes | CclmarkError]) -> bytes | CclmarkError:
-        """What the first process of the group has found, in all of them."""
+    def _broadcast(self, content_of: Callable[[], bytes]) -> bytes:
+        """What the first process has, in all of them, or the error that it has instead."""
+        content, failure = b"", None
+        try:
+            content = content_of()
+        except BaseException as error:  # the other processes wait for an answer
+            failure = error
+        name = type(failure).__name__ if isinstance(failure, CclmarkError) else "RankError"
+        if isinstance(failure, KeyboardInterrupt):
+            name = KeyboardInterrupt.__name__
+        own = ["", ""] if failure is None else [name, str(failure) or type(failure).__name__]
+        answers = [json.loads(one) for one in self._gathered(json.dumps(own).encode())]
+        if failure is not None and not isinstance(failure, CclmarkError):
+            raise failure
+        for name, message in answers:
+            if name == KeyboardInterrupt.__name__:
+                raise KeyboardInterrupt(message)
+            if name:
+                raise _ERRORS.get(name, RankError)(message)
+        return self._gathered(content)[0]
+
+    def _gathered(self, content: bytes) -> list[bytes]:
+        """The content of every process, as bytes: nothing is unpickled."""
+        import torch
         import torch.distributed as dist
 
-        found = first()
-        content = [(type(found).__name__, str(found)) if isinstance(found, Exception) else found]
-        dist.broadcast_object_list(content, group=self._group, group_src=0)
-        if isinstance(content[0], tuple):
-            name, message = content[0]
-            return next(one for one in _ERRORS if one.__name__ == name)(message)
-        return content[0]
+        length = torch.tensor([len(content)])
+        lengths = [torch.zeros_like(length) for _ in range(self.size)]
+        dist.all_gather(lengths, length, group=self._group)
+        longest = max(int(one) for one in lengths)
+        own = torch.zeros(max(longest, 1), dtype=torch.uint8)
+        if content:
+            own[: len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        all_of_them = [torch.zeros_like(own) for _ in range(self.size)]
+        dist.all_gather(all_of_them, own, group=self._group)
+        return [
+            bytes(one[: int(size)].tolist()) for one, size in zip(all_of_them, lengths, strict=True)
+        ]
 
 
 def _checked(
-    operations: Sequence[str], sizes: str, options: Mapping[str, Any]
+    operations: Sequence[str], sizes: str | int, options: Mapping[str, Any]
 ) -> tuple[list[str], Flags]:
     """The operations and the flags of a measurement. Raises UsageError."""
     from cclmark.kinds.collective.command import OperationFlags
     from cclmark.options.option_values import check_limits
 
-    unknown = sorted(set(options) - set(measure_options()))
-    if unknown:
-        raise UsageError(
-            f"measure has no option {', '.join(unknown)}: choose from "
-            f"{', '.join(measure_options())}"
-        )
+    known = _options()
+    for name in options:
+        if name not in known:
+            raise UsageError(
+                f"measure has no option {name}{meant(name, known)} cclmark.measure_options() "
+                "explains all"
+            )
     names = list(operations) or list(COLLECTIVES)
     for name in names:
         if name not in COLLECTIVES:
-            raise UsageError(f"unknown operation {name!r}: choose from {', '.join(COLLECTIVES)}")
-    flags = OperationFlags(**_sizes(sizes), **options)
+            raise UsageError(
+                f"unknown operation {name!r}{meant(str(name), COLLECTIVES)} Choose from "
+                f"{', '.join(COLLECTIVES)}"
+            )
+    values = {name: _value(known[name], value) for name, value in options.items()}
+    flags = OperationFlags(**_sizes(sizes), **values)
     check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     return names, flags
 
 
-def _title(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else "collectives"
+def _options() -> dict[str, click.Option]:
+    """The options of the command of a collective that concern the measurement, by name."""
+    from cclmark.cli.commands import load_command
+
+    found = load_command("all_reduce").params
+    return {
+        one.name: one
+        for one in found
+        if isinstance(one, click.Option) and one.name and one.name not in _OF_TERMINAL
+    }
+
+
+def _value(option: click.Option, value: Any) -> Any:
+    """The value of an option as a command line has it. Raises UsageError."""
+    given = f"{option.name}={value!r}"
+    if value is None:
+        return option.get_default(click.Context(click.Command("measure")))
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise UsageError(f"{given}: write True or False")
+        return value
+    if isinstance(value, bool):
+        raise UsageError(f"{given}: this option has a value, it is not on or off")
+    if option.multiple:
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, Sequence) or not all(isinstance(one, str) for one in texts):
+            raise UsageError(f"{given}: write a list of texts")
+        return list(texts)
+    if isinstance(value, (list, tuple)):
+        value = ",".join(map(str, value))
+    try:
+        return option.type.convert(str(value), option, None)
+    except click.BadParameter as error:
+        raise UsageError(f"{given}: {error.message}") from None
+
+
+def _run(
+    journal: Journal,
+    names: Sequence[str],
+    place: str | os.PathLike[str] | None,
+    *,
+    kept: bool = True,
+) -> Run:
+    if place is None:
+        return Run(journal, names[0] if len(names) == 1 else "collectives")
+    path = Path(place)
+    return Run(journal, path.stem, path if kept else None)
 
 
 @contextmanager
-def _place_of(journal: str | os.PathLike[str] | None) -> Iterator[Path]:
+def _journal_path(journal: str | os.PathLike[str] | None) -> Iterator[Path]:
     """The place of a journal; of one that is not kept, until the end of the context."""
     if journal is not None:
         yield Path(journal)
@@ -403,40 +545,70 @@ def _place_of(journal: str | os.PathLike[str] | None) -> Iterator[Path]:
         yield Path(directory) / f"{uuid.uuid4().hex}.jsonl"
 
 
-def _recorded(names: Sequence[str], flags: Flags, coordinator: Coordinator, path: Path) -> Journal:
-    """Measures and reads the journal. Raises the error of a run without results."""
+def _recorded(
+    names: Sequence[str],
+    flags: Flags,
+    coordinator: Coordinator,
+    path: Path,
+    command: Sequence[str],
+) -> Journal:
+    """Measures and reads the journal. Raises the error of a run without figures."""
     from cclmark.kinds.collective.kind import KIND
     from cclmark.options.case_request import request_of
     from cclmark.recording.recorder import measure_part
 
     request, _ = request_of(KIND, list(names), flags, coordinator)
-    _, outcome = measure_part(request, path)
+    _, outcome = measure_part(replace(request, command=command), path)
     coordinator.exit_code = outcome.exit_code
-    failure = next((one for one in _ERRORS if one.exit_code == outcome.exit_code), None)
-    found = read_journal(path) if path.exists() else None
-    if found is None or (failure is not None and not found.results):
-        raise (failure or RankError)(outcome.message)
-    return found
+    if outcome.exit_code == EXIT_INTERRUPTED:
+        raise KeyboardInterrupt(outcome.message)
+    journal = read_journal(path) if path.exists() else None
+    is_measured = journal is not None and any(row.is_measured for row in journal.results)
+    if journal is None or (outcome.exit_code not in (EXIT_OK, EXIT_WRONG) and not is_measured):
+        error = next((one for one in _ERRORS.values() if one.exit_code == outcome.exit_code), None)
+        raise (error or RankError)(outcome.message)
+    return journal
 
 
-_ERRORS: tuple[type[CclmarkError], ...] = (UsageError, MissingError, RankError, CclmarkError)
+def _command_of(names: Sequence[str], sizes: str | int, options: Mapping[str, Any]) -> list[str]:
+    """The command that measures the same."""
+    known = _options()
+    words = ["cclmark", names[0] if len(names) == 1 else "collectives"]
+    words += [] if len(names) == 1 else ["--only", ",".join(names)]
+    for flag, value in zip(("-b", "-e", "-f"), _sizes(sizes).values(), strict=False):
+        words += [flag, str(value)]
+    for name, value in options.items():
+        flag = next(one for one in reversed(known[name].opts) if one.startswith("-"))
+        values = value if known[name].multiple and not isinstance(value, str) else [value]
+        for one in values:
+            if known[name].is_flag:
+                words += [flag] if one else []
+            elif one is not None:
+                text = ",".join(map(str, one)) if isinstance(one, (list, tuple)) else str(one)
+                words += [flag, text]
+    return words
+
+
+_ERRORS: dict[str, type[CclmarkError]] = {
+    one.__name__: one for one in (UsageError, MissingError, RankError, RefusedError, OutputError)
+}
 #: Options that belong to the terminal, or to a journal that is continued.
 _OF_TERMINAL = frozenset(
     {"begin", "end", "factor", "format", "output", "references", "journal", "resume", "like"}
-    | {"explain", "pieces", "duration", "summary_every", "npus"}
+    | {"explain", "pieces", "cycles", "duration", "summary_every", "npus"}
 )
 
 
-def measure_options() -> list[str]:
-    """The options of ``measure`` by name, as ``cclmark all_reduce --help`` explains them."""
-    from cclmark.kinds.collective.command import OperationFlags
-
-    return [one.name for one in fields(OperationFlags) if one.name not in _OF_TERMINAL]
+def measure_options() -> dict[str, str]:
+    """The options of ``measure`` by name, with their option of ``cclmark all_reduce`` and help."""
+    return {name: f"{', '.join(one.opts)}: {one.help}" for name, one in _options().items()}
 
 
-def _sizes(text: str) -> dict[str, Any]:
+def _sizes(text: str | int) -> dict[str, Any]:
     """The flags of ``8``, ``8:1G`` or ``8:1G:4``. Raises UsageError."""
-    parts = text.split(":") if text else []
+    if not isinstance(text, (str, int)):
+        raise UsageError(f"sizes={text!r}: write SIZE, BEGIN:END or BEGIN:END:FACTOR")
+    parts = str(text).split(":") if text != "" else []
     if len(parts) > 3 or not all(parts):
         raise UsageError(f"sizes={text!r}: write SIZE, BEGIN:END or BEGIN:END:FACTOR")
     flags: dict[str, Any] = dict(zip(("begin", "end"), [*parts, *parts[:1]][:2], strict=False))

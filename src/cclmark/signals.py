@@ -11,6 +11,7 @@ and up to 3 s more for an mpirun that started them.
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -79,6 +80,24 @@ def raise_if_ended(*, launched: bool = True) -> None:
     raise_if_noted()
     if launched and launcher_is_gone():
         raise KeyboardInterrupt("the launcher of this process has exited")
+
+
+@contextmanager
+def within_program() -> Iterator[None]:
+    """A context for a run within a program of the user, whose handler of Ctrl-C applies again after
+    it. A signal of the run does not concern later ones.
+
+    In another thread than the main one, Ctrl-C is not handled.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, interrupt) if is_main else None
+    try:
+        yield
+    finally:
+        if is_main:
+            signal.signal(signal.SIGINT, before or signal.default_int_handler)
+        _noted.clear()
+        _deferrals.clear()
 
 
 @contextmanager

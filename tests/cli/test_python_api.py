@@ -18,6 +18,7 @@ from patience import scaled
 from ports import free_port
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
+EXPLAINED = "cclmark.measure_options() explains all"
 SMALL = {"sizes": "64:512:8", "devices": "host:2", "max_time_s": 0.05}
 
 
@@ -59,7 +60,7 @@ def test_a_run_has_its_rows_and_its_verdict(run):
 
 
 def test_wrong_data_is_the_first_finding():
-    found = cclmark.measure("all_reduce", inject=["corrupt:rank=1,index=3"], **SMALL)
+    found = cclmark.measure("all_reduce", inject="corrupt:rank=1,index=3", **SMALL)
     assert found.findings[0].kind == "bad"
     assert "✗" in repr(found)
     assert "wrong" in found.findings[0].text
@@ -103,7 +104,7 @@ def test_runs_are_compared(run):
     again = cclmark.open(run.path)
     found = run.compare(again)
     assert {one.ratio for one in found.rows} == {1.0}
-    assert repr(found).startswith("run against all_reduce\n")
+    assert repr(found).startswith("run against run\n")
     with pytest.raises(UsageError, match="at least one run"):
         cclmark.compare([], run)
 
@@ -122,7 +123,15 @@ def test_an_interrupted_journal_is_partial(run, tmp_path):
     [
         ({"sizes": "8:1K:2:3"}, UsageError, "write SIZE, BEGIN:END or BEGIN:END:FACTOR"),
         ({"sizes": "8:1K:x"}, UsageError, "the factor is a number, not x"),
-        ({"colour": "red"}, UsageError, "measure has no option colour: choose from ccl_path"),
+        ({"colour": "red"}, UsageError, "measure has no option colour"),
+        ({"max_time": 1}, UsageError, "did you mean 'max_time_s'"),
+        ({"timing": "grahp"}, UsageError, "timing='grahp': 'grahp' is not one of 'auto'"),
+        ({"group": 0}, UsageError, "group=0: "),
+        ({"iterations": True}, UsageError, "iterations=True: this option has a value"),
+        ({"explicit": 1}, UsageError, "no option explicit"),
+        ({"through_host": 1}, UsageError, "through_host=1: write True or False"),
+        ({"inject": 5}, UsageError, "inject=5: write a list of texts"),
+        ({"sizes": [8]}, UsageError, "write SIZE, BEGIN:END"),
         ({"devices": "cuda:0"}, MissingError, "libcuda"),
         ({"ccl": "nonsense", "devices": "host:2"}, UsageError, "unknown library 'nonsense'"),
     ],
@@ -133,7 +142,9 @@ def test_wrong_requests_are_refused(arguments, error, message):
 
 
 def test_unknown_operations_are_refused():
-    with pytest.raises(UsageError, match="unknown operation 'all_reduse'"):
+    with pytest.raises(
+        UsageError, match="unknown operation 'all_reduse': did you mean 'all_reduce'"
+    ):
         cclmark.measure("all_reduse", devices="host:2")
 
 
@@ -189,11 +200,13 @@ small = {"sizes": "64", "devices": "host:1", "max_time_s": 0.05}
 with cclmark.session() as session:
     runs = [session.measure("all_reduce", journal=f"{n}.jsonl", **small) for n in range(2)]
     errors = []
-    for wrong in ({"devices": "cuda:0"}, {"colour": 1}):
+    other = {"nope": 1} if session.rank else {}
+    unlike = {"sizes": 8 << session.rank}
+    for wrong in ({"devices": "cuda:0"}, {"colour": 1}, other, unlike, {"placement": "x"}):
         try:
             session.measure("all_reduce", **wrong)
         except cclmark.errors.CclmarkError as error:
-            errors.append(type(error).__name__)
+            errors.append(f"{type(error).__name__}: {str(error).splitlines()[0]}")
 times = [[row.summary.time_s for row in run.rows] for run in runs]
 found = times, [run.header.run_id for run in runs]
 print(json.dumps([session.rank, *found, errors, [str(run.path) for run in runs]]), flush=True)
@@ -204,9 +217,17 @@ assert total == [0, 1], "the default group works as before"
     )
     first, second = sorted(json.loads(line) for line in shown.splitlines())
     assert first[0:1] + second[0:1] == [0, 1]
-    assert first[1:4] == second[1:4]
+    assert first[1:4] == second[1:4]  # times, runs and errors
     assert len(set(first[2])) == 2
-    assert first[3] == ["MissingError", "UsageError"]
+    assert first[3][0].startswith("MissingError: process 0 on ")
+    assert first[3][1:] == [
+        "UsageError: process 0: measure has no option colour. " + EXPLAINED,
+        "UsageError: process 1: measure has no option nope. " + EXPLAINED,
+        "UsageError: process 1 called measure with other arguments than process 0: call it alike "
+        "in all processes",
+        "UsageError: process 0: placement='x': 'x' is not one of 'both', 'out-of-place', "
+        "'in-place'.",
+    ]
     assert (first[4], second[4]) == (["0.jsonl", "1.jsonl"], ["None", "None"])
     assert (tmp_path / "0.jsonl").exists()
 
@@ -224,3 +245,47 @@ def test_a_session_of_one_process_measures_as_usual():
     with cclmark.session() as session:
         found = session.measure("all_reduce", **SMALL)
     assert (session.rank, session.size, len(found.rows)) == (0, 1, 4)
+
+
+def test_an_interruption_ends_the_program(tmp_path):
+    (tmp_path / "program.py").write_text(
+        """
+import cclmark, os, signal, threading
+started = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
+started.start()
+for number in range(3):
+    try:
+        cclmark.measure("all_reduce", sizes="8:64K", devices="host:2", journal=f"{number}.jsonl")
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+        break
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+print(len(cclmark.measure("all_reduce", sizes="8", devices="host:2", max_time_s=0.05).rows))
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=scaled(60),
+        check=True,
+    )
+    assert done.stdout == "interrupted\nTrue\n2\n"
+    assert cclmark.open(sorted(tmp_path.glob("*.jsonl"))[-1]).partial
+
+
+def test_an_item_that_failed_is_no_whole_run():
+    found = cclmark.measure("all_reduce", inject=["hang:rank=1,case=0"], timeout_s=2, **SMALL)
+    assert found.partial
+    assert [row.status for row in found.rows].count("timeout") == 1
+    assert not any(one.kind == "good" for one in found.findings)
+    assert any(one.text.startswith("Every measured output was") for one in found.findings)
+
+
+def test_the_command_of_a_run_measures_the_same(run):
+    assert run.header.command[:2] == ["cclmark", "all_reduce"]
+    words = " ".join(run.header.command)
+    assert "-b 64 -e 512 -f 8" in words
+    assert "--devices host:2" in words
+    assert "--max-time 0.05" in words

@@ -58,6 +58,10 @@ SECRET = "correct horse battery staple"
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
 
+def encoded(result: CaseResult) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.msgpack.encode(result))
+
+
 def every_message(rank: int, token: bytes) -> list[msgspec.Struct]:
     """One of each kind that ranks and processes send."""
     case = Case("all_reduce", "shm", RANKS, "float32", 64, 16, False, reduction="sum")
@@ -69,7 +73,7 @@ def every_message(rank: int, token: bytes) -> list[msgspec.Struct]:
         Put(rank, token, "id", b"believed"),
         Want(rank, token, "id"),
         Gather(rank, token, "all", rank, RANKS, b"believed"),
-        Measured(rank, token, CaseResult(0, case, "wrong", "believed")),
+        Measured(rank, token, encoded(CaseResult(0, case, "wrong", "believed"))),
         Observed(rank, token, Condition(rank, 0, 0, 0.0)),
         Notice(rank, token, "believed"),
         Failed(rank, token, "error", "believed", "timing", 0),
@@ -254,16 +258,21 @@ def test_who_is_not_there_does_not_speak(rank):
 
 NONSENSE = """
 import os, sys
+import msgspec
 
 if "cclmark.rank_process" in sys.orig_argv:
     from cclmark.rendezvous.client import Client
 
     send = Client.send
 
+    def other(result, **changes):
+        pack = msgspec.msgpack
+        return msgspec.Raw(pack.encode(pack.decode(result) | changes))
+
     def lie(client, message):
         kind, change = os.environ["LIE_OF_TEST"].split(" ", 1)
         if type(message).__name__ == kind:
-            exec(change, {"message": message})
+            exec(change, {"message": message, "other": other})
         send(client, message)
 
     Client.send = lie
@@ -273,8 +282,10 @@ if "cclmark.rank_process" in sys.orig_argv:
 @pytest.mark.parametrize(
     ("lie", "code"),
     [
-        ("Measured message.result.index = 1 << 40", 3),
-        ("Measured message.result.index = -1", 3),
+        ("Measured message.result = other(message.result, index=1 << 40)", 3),
+        ("Measured message.result = other(message.result, index=-1)", 3),
+        ("Measured message.result = other(message.result, type='overlap')", 3),
+        ("Measured message.result = other(message.result, samples=[])", 3),
         ("Measured message.rank = 99", 3),
         ("Hello message.devices.clear()", 4),
         ("Hello message.devices[0].rank += 1", 4),

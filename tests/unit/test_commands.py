@@ -19,8 +19,8 @@ _HEAVY = (
         "cclmark.rendezvous",
         "cclmark.run",
     ),
-    *("cclmark.report", "cclmark.document", "cclmark.kinds.registry"),
-    *("cclmark.analysis", "cclmark.history", "cclmark.references"),
+    *("cclmark.report", "cclmark.document", "cclmark.kinds.registry", "cclmark.suites"),
+    *("cclmark.analysis", "cclmark.history", "cclmark.references", "cclmark.comparison"),
     *("zmq", "msgspec", "rich", "jinja2", "sqlalchemy", "plotly", "pynvml", "tempfile", "ctypes"),
 )
 _OF_OPTIONS = ("cclmark.options.flags", "cclmark.recording.recorder")

@@ -147,8 +147,8 @@ BRANCH = re.compile(
     r"|(journal|run|now|then)\.(transfers|profiled)\b"
 )
 OF_ONE_KIND = re.compile(
-    r"^(kinds/|plan/|results/journal\.py|profile/|references/copy_|run/measure"
-    r"|recording/(trial|overlap|replay)_|cli/(collective|trace|pairs|p2p|torch|tune|replay)/)"
+    r"^(kinds/|plan/|results/(journal|item_results)\.py|profile/|references/copy_|run/measure"
+    r"|cli/(trace|torch)/)"
 )
 MOST_BRANCHES = 11
 

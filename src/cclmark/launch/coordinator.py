@@ -246,20 +246,25 @@ def coordinator_of_one(devices: DeviceChoice) -> Coordinator:
     except BaseException:
         own.close()
         raise
-    join = _own_join(0, own, devices)
+    join = _own_join(0, own, devices, ())
     return Coordinator(None, meeting, [join], own, devices, [0])
 
 
 def follow_first(
-    placement: Placement, devices: DeviceChoice | CclmarkError, timeout_s: float
+    placement: Placement,
+    devices: DeviceChoice | CclmarkError,
+    timeout_s: float,
+    arguments: Sequence[str],
 ) -> int:
     """Runs a process other than the first one and returns its exit code.
+
+    ``arguments``: must be the same in all processes.
 
     ``devices``: the devices of this process, or the error that prevents their use, which the first
     process reports.
     """
     agent = LocalAgent()
-    join = _own_join(placement.process, agent, devices, placement.notices)
+    join = _own_join(placement.process, agent, devices, arguments, placement.notices)
     try:
         return follow(placement, os.environ, join, agent, timeout_s)
     except CclmarkError as error:
@@ -272,9 +277,14 @@ def follow_first(
 
 
 def gather_processes(
-    placement: Placement, own_devices: DeviceChoice | CclmarkError, timeout_s: float
+    placement: Placement,
+    own_devices: DeviceChoice | CclmarkError,
+    timeout_s: float,
+    arguments: Sequence[str],
 ) -> Coordinator:
     """Waits for all processes to connect and returns the coordinator.
+
+    ``arguments``: must be the same in all processes.
 
     Raises the error of any process that cannot take part, and RankError for processes that do not
     connect within ``timeout_s``.
@@ -286,7 +296,7 @@ def gather_processes(
     except BaseException:
         own.close()
         raise
-    joins = {0: _own_join(0, own, own_devices, placement.notices)}
+    joins = {0: _own_join(0, own, own_devices, arguments, placement.notices)}
     try:
         with deferred():
             _wait_for_all(placement, meeting, joins, timeout_s)
@@ -360,6 +370,7 @@ def _own_join(
     process: int,
     agent: LocalAgent,
     devices: DeviceChoice | CclmarkError,
+    arguments: Sequence[str],
     contradictions: Sequence[str] = (),
 ) -> Join:
     chosen = devices if isinstance(devices, DeviceChoice) else DeviceChoice("host", ())
@@ -368,7 +379,7 @@ def _own_join(
         rank=process,
         token=b"",
         cclmark_version=__version__,
-        arguments=_without_places(sys.argv[1:]),
+        arguments=_without_places(arguments),
         host=describe_host(os.environ),
         pid=os.getpid(),
         rank_group_fd=agent.rank_group_fd,

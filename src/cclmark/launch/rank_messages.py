@@ -279,7 +279,8 @@ class RankMessages:
             decoded: Result = msgspec.msgpack.decode(message.result, type=self._request.kind.result)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
-        if decoded.index not in range(len(items)) or decoded.item != items[decoded.index]:
+        is_planned = decoded.index in range(len(items)) and decoded.item == items[decoded.index]
+        if not (is_planned and decoded.is_consistent):
             return False
         self._delivery.add(decoded)
         return True

@@ -8,9 +8,7 @@ import sys
 from cclmark.errors import UsageError
 from cclmark.launch.placement import find_placement, is_primary
 from cclmark.options.flags import Flags
-from cclmark.plan.libraries import (
-    runtimes_of,
-)
+from cclmark.plan.libraries import runtimes_of
 
 
 def devices_text(flags: Flags) -> str:

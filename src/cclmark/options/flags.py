@@ -569,7 +569,7 @@ class GroupedOption(click.Option):
 
 
 #: What a command does with its flags. Returns the exit code, None for 0.
-Run = Callable[..., int | None]
+Action = Callable[..., int | None]
 FlagsType = TypeVar("FlagsType", bound="DataclassInstance")
 
 

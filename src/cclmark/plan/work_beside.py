@@ -6,10 +6,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 FIT = "fit"
 #: Memory traffic beside the calls that took longer in the program than alone.
 OF_PROFILE = "profile"
-#: Memory traffic beside the calls that took longer in the program than alone.
-OF_PROFILE = "profile"
-#: Memory traffic beside the calls that took longer in the program than alone.
-OF_PROFILE = "profile"
 #: The product of two square matrices; the triad of the STREAM benchmark; nothing.
 MATMUL, TRIAD, NO_COMPUTE = "matmul", "memory", "none"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from cclmark.launch.devices import (
     choose_own_devices,
     quick_cuda_count,
 )
-from cclmark.launch.placement import Placement, find_placement, notices_alone
+from cclmark.launch.placement import STEP_VARIABLE, Placement, find_placement, notices_alone
 
 
 @contextmanager
@@ -53,6 +53,8 @@ def joined(
     *,
     mixed: bool = False,
     falls_back: bool | None = None,
+    arguments: Sequence[str] | None = None,
+    step: int | None = None,
 ) -> Iterator[Coordinator]:
     """Yields the processes of this run, with the devices that each selected.
 
@@ -62,9 +64,13 @@ def joined(
 
     Raises Followed in all processes but the first; UsageError, MissingError and RankError in the
     first, for any of them. ``mixed``: devices may be of several runtimes. ``falls_back``: see
-    choose_devices.
+    choose_devices. ``arguments``: must be the same in all processes, by default those of this
+    program. ``step``: the number of the run among those of the launcher's processes, by default
+    that of the environment.
     """
-    placement = find_placement(os.environ)
+    environment = os.environ if step is None else {**os.environ, STEP_VARIABLE: str(step)}
+    placement = find_placement(environment)
+    arguments = sys.argv[1:] if arguments is None else arguments
     if placement is None:
         devices = pick_devices(choice(), count, mixed=mixed, falls_back=falls_back)
         with coordinator_of_one(devices) as coordinator:
@@ -72,8 +78,8 @@ def joined(
         return
     own = _own_devices(placement, choice, count, falls_back)
     if placement.process > 0:
-        raise Followed(follow_first(placement, own, timeout_s))
-    with gather_processes(placement, own, timeout_s) as coordinator:
+        raise Followed(follow_first(placement, own, timeout_s, arguments))
+    with gather_processes(placement, own, timeout_s, arguments) as coordinator:
         if coordinator.devices.mixed and not mixed:
             raise _no_mixture()
         _warn(coordinator.devices)

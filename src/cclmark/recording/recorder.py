@@ -211,7 +211,7 @@ class Recorder:
             run_id=uuid.uuid4().hex,
             cclmark_version=__version__,
             started_at=self._started_at,
-            command=[*map(readable, sys.argv)]
+            command=[*map(readable, sys.argv if request.command is None else request.command)]
             if self._repetition is None
             else self._repetition.command,
             machine=surroundings.machine,

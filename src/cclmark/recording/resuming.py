@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG
+from cclmark.errors import EXIT_MISSING, EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.launch.request import Request
 from cclmark.plan.outline import outline_of
 from cclmark.results.item_results import Result
@@ -84,6 +84,8 @@ class Resumed:
     def read(cls, path: Path, request: Request) -> Resumed:
         """Reads the journal. Raises UsageError if it is not a journal of this request."""
         journal = JournalReader([request.kind.result]).read(path, as_written=True)
+        if journal.header.plan is None and journal.damaged_lines and not journal.results:
+            raise UsageError(f"{path} has no result of {request.kind.listed_as}: nothing to resume")
         outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
         remainder = remainder_of(journal, str(path), outline, request.settings, request.items)
         planned = len(request.items)

@@ -106,7 +106,7 @@ class RankTrace(msgspec.Struct):
     ``wrong``: elements that the check found wrong, None without a check. ``flows``: the copies of
     a traced transfer that the device ``rank`` executes, batch by batch.
 
-    ``slots``: what the rank did with slots, see slot_events.py; ``has_slots`` for a library that
+    ``slots``: what the rank did with slots, see slot_tracks.py; ``has_slots`` for a library that
     has them. ``slots_dropped``: events that did not fit. ``slots_enqueued``: the periods are those
     of calls that enqueue, and waits on the device's streams are not recorded.
     ``step_sources``: see there.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from cclmark.options.flags import OUTPUT, LibraryFlags, Run, changed, command, option
+from cclmark.options.flags import OUTPUT, Action, LibraryFlags, changed, command, option
 
 
 @dataclass
@@ -28,7 +28,7 @@ class InfoFlags(LibraryFlags):
     json: bool = option(OUTPUT, "--json", default=False, is_flag=True, help="Print JSON.")
 
 
-def info_command(name: str, run: Run) -> click.Command:
+def info_command(name: str, run: Action) -> click.Command:
     """Returns the command."""
     return command(
         name,

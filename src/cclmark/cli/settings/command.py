@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.options.flags import OUTPUT, WHERE, LibraryFlags, Run, command, option
+from cclmark.options.flags import OUTPUT, WHERE, Action, LibraryFlags, command, option
 
 
 @dataclass
@@ -33,7 +33,7 @@ class SettingsFlags(LibraryFlags):
     )
 
 
-def settings_command(name: str, run: Run) -> click.Command:
+def settings_command(name: str, run: Action) -> click.Command:
     """Returns the command."""
     return command(
         name,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.options.flags import OPERATION, OUTPUT, Run, argument, command, option
+from cclmark.options.flags import OPERATION, OUTPUT, Action, argument, command, option
 
 
 @dataclass
@@ -72,7 +72,7 @@ class SuiteFlags:
     )
 
 
-def suite_command(name: str, run: Run) -> click.Command:
+def suite_command(name: str, run: Action) -> click.Command:
     """Returns the command."""
     return command(
         name,

@@ -15,9 +15,9 @@ from cclmark.options.flags import (
     ONE_TYPE,
     OUTPUT,
     PLACEMENT_HELP,
+    Action,
     Flags,
     GroupedCommand,
-    Run,
     argument,
     changed,
     command,
@@ -36,7 +36,7 @@ _COPIES = "p2p"
 class _TraceCommand(GroupedCommand):
     """The command for operations. ``trace p2p`` has the options of ``cclmark p2p`` instead."""
 
-    run: Run
+    run: Action
 
     def make_context(
         self,
@@ -52,7 +52,7 @@ class _TraceCommand(GroupedCommand):
         return super().make_context(info_name, args, parent, **extra)
 
 
-def trace_command(name: str, run: Run) -> click.Command:
+def trace_command(name: str, run: Action) -> click.Command:
     """Returns the command that traces one operation."""
     trace = command(
         name,
@@ -70,7 +70,7 @@ def trace_command(name: str, run: Run) -> click.Command:
     return trace
 
 
-def _copies_command(run: Run) -> click.Command:
+def _copies_command(run: Action) -> click.Command:
     from cclmark.cli.trace.copy_options import TraceCopiesFlags
 
     return command(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cclmark.options.flags import OPERATION, OUTPUT, Flags, Run, changed, command, option
+from cclmark.options.flags import OPERATION, OUTPUT, Action, Flags, changed, command, option
 
 _SHARED = Flags.__dataclass_fields__
 
@@ -57,7 +57,7 @@ class TorchFlags:
     journal: Path | None = changed(_SHARED["journal"])
 
 
-def check_command(run: Run) -> click.Command:
+def check_command(run: Action) -> click.Command:
     """Returns the command."""
     return command(
         "check", "Call every operation of a backend and compare the results.", TorchFlags, run

@@ -131,7 +131,7 @@ def _counted(journal: Journal) -> str:
     return amount(len(journal.results), "check") + " of a framework's backend"
 
 
-KIND = ReportKind(
+REPORT = ReportKind(
     noun="checks",
     title="checks",
     has_times=False,

@@ -21,9 +21,9 @@ def _runner() -> Callable[[RankContext], None]:
 
 
 def _report() -> ReportKind:
-    from cclmark.kinds.check.document import KIND
+    from cclmark.kinds.check.document import REPORT
 
-    return KIND
+    return REPORT
 
 
 KIND = Kind(

@@ -9,7 +9,7 @@ import click
 
 from cclmark.errors import UsageError
 from cclmark.kinds.collective.formats import CASE_FORMATS
-from cclmark.options.flags import OPERATION, Flags, Run, argument, changed, command, option
+from cclmark.options.flags import OPERATION, Action, Flags, argument, changed, command, option
 from cclmark.options.operation_argument import known_operation, operations_in_help
 from cclmark.plan.operations import COLLECTIVES, OPERATIONS
 
@@ -55,7 +55,7 @@ class ExplainFlags(Flags):
     format: str = changed(_FORMAT, type=_FORMATS)
 
 
-def collective_command(name: str, run: Run) -> click.Command:
+def collective_command(name: str, run: Action) -> click.Command:
     """Returns the command of the operation ``name``."""
     return command(
         name,
@@ -65,7 +65,7 @@ def collective_command(name: str, run: Run) -> click.Command:
     )
 
 
-def collectives_command(name: str, run: Run) -> click.Command:
+def collectives_command(name: str, run: Action) -> click.Command:
     """Returns the command that measures several operations, by default all."""
     return command(
         name,
@@ -75,7 +75,7 @@ def collectives_command(name: str, run: Run) -> click.Command:
     )
 
 
-def explain_command(name: str, run: Run) -> click.Command:
+def explain_command(name: str, run: Action) -> click.Command:
     """Returns the command that measures one operation and shows the library's predictions."""
 
     def explained(flags: ExplainFlags) -> int | None:

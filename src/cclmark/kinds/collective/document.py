@@ -174,7 +174,7 @@ def _counted(journal: Journal) -> str:
     return f"{amount(len(journal.results), 'case')} of {listed(operations)}"
 
 
-KIND = ReportKind(
+REPORT = ReportKind(
     noun="cases",
     title="collectives",
     has_times=True,

@@ -22,9 +22,9 @@ def _runner() -> Callable[[RankContext], None]:
 
 
 def _report() -> ReportKind:
-    from cclmark.kinds.collective.document import KIND
+    from cclmark.kinds.collective.document import REPORT
 
-    return KIND
+    return REPORT
 
 
 KIND = Kind(

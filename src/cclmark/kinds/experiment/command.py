@@ -13,8 +13,8 @@ from cclmark.options.flags import (
     ONE_LIBRARY,
     OPERATION,
     PLACEMENT_HELP,
+    Action,
     Flags,
-    Run,
     argument,
     changed,
     command,
@@ -108,7 +108,7 @@ class ExperimentFlags(Flags):
     )
 
 
-def experiment_command(name: str, run: Run) -> click.Command:
+def experiment_command(name: str, run: Action) -> click.Command:
     """Returns the command."""
     experiment = command(
         name,

@@ -406,7 +406,7 @@ def _counted(journal: Journal) -> str:
     return f"{amount(len(journal.results), 'trial')} of {amount(len(variants), 'variant')}"
 
 
-KIND = ReportKind(
+REPORT = ReportKind(
     noun="trials",
     title="experiments",
     has_times=False,

@@ -275,7 +275,7 @@ def _measure(
     ccl = plan.ccls[0]
     cases = items_of(request.planned, Case)
     if flags.bisect:
-        return _bisect(flags, ccl, replace(request, kind=KIND), cases, began_s)
+        return _bisect(flags, ccl, request, cases, began_s)
     variants, notices = _variants(flags, ccl)
     if any(one.value_of(LIBRARY) == MPI for one in variants):
         request = with_mpirun(request, coordinator, "--library mpi")
@@ -284,7 +284,6 @@ def _measure(
     trials = trials_of(cases, [DEFAULT, CONTROL, *variants], flags.rounds)
     experiment = replace(
         request,
-        kind=KIND,
         planned=trials,
         warnings=[*request.warnings, *notices],
     )

@@ -10,8 +10,8 @@ import click
 from cclmark.options.flags import (
     AUTO_PLACEMENT,
     PLACEMENT_HELP,
+    Action,
     Flags,
-    Run,
     argument,
     changed,
     command,
@@ -55,7 +55,7 @@ class MemoryFlags(Flags):
     )
 
 
-def memory_command(name: str, run: Run) -> click.Command:
+def memory_command(name: str, run: Action) -> click.Command:
     """Returns the command."""
     memory = command(
         name,

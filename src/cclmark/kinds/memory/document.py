@@ -562,7 +562,7 @@ def _counted(journal: Journal) -> str:
     return f"memory of {amount(len(cases), 'case')} of {listed(operations)}"
 
 
-KIND = ReportKind(
+REPORT = ReportKind(
     noun="memory",
     title="memory",
     has_times=False,

@@ -21,7 +21,7 @@ class Taken:
     """The memory that became used in a stage, in bytes; negative where memory became free.
 
     ``device_bytes``: of the whole device, whichever process took it. ``pss_bytes``: None if
-    unknown. See memory.result.MemoryReading.
+    unknown. See kinds.memory.result.MemoryReading.
     """
 
     device_bytes: int

@@ -27,9 +27,9 @@ def _runner() -> Callable[[RankContext], None]:
 
 
 def _report() -> ReportKind:
-    from cclmark.kinds.memory.document import KIND
+    from cclmark.kinds.memory.document import REPORT
 
-    return KIND
+    return REPORT
 
 
 KIND = Kind(

@@ -45,7 +45,7 @@ def _read(flags: MemoryFlags, coordinator: Coordinator, began_s: float) -> int:
             "process share memory"
         )
     return record(
-        replace(request, kind=KIND),
+        request,
         lambda output: _exporter(flags.format, output),
         began_s,
         output=flags.output,

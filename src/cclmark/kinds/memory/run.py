@@ -35,7 +35,7 @@ _LINE = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 
 
 class ProcessMemory(NamedTuple):
-    """Bytes, see memory.result.MemoryReading."""
+    """Bytes, see kinds.memory.result.MemoryReading."""
 
     rss_bytes: int
     shared_bytes: int

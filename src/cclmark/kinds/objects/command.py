@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cclmark.kinds.check.command import TorchFlags
-from cclmark.options.flags import OPERATION, Flags, Run, changed, command, option
+from cclmark.options.flags import OPERATION, Action, Flags, changed, command, option
 from cclmark.options.numbers import WholeNumber
 
 _SHARED = Flags.__dataclass_fields__
@@ -83,7 +83,7 @@ class ObjectFlags:
     )
 
 
-def objects_command(run: Run) -> click.Command:
+def objects_command(run: Action) -> click.Command:
     """Returns the command."""
     return command(
         "objects",

@@ -309,7 +309,7 @@ def _titled(runs: Sequence[NamedRun]) -> str:
     return f"objects and tensors with {', '.join(backends)}"
 
 
-KIND = ReportKind(
+REPORT = ReportKind(
     noun="object calls",
     title="object calls",
     has_times=False,

@@ -21,9 +21,9 @@ def _runner() -> Callable[[RankContext], None]:
 
 
 def _report() -> ReportKind:
-    from cclmark.kinds.objects.document import KIND
+    from cclmark.kinds.objects.document import REPORT
 
-    return KIND
+    return REPORT
 
 
 KIND = Kind(

@@ -12,8 +12,8 @@ from cclmark.options.flags import (
     METHOD,
     OPERATION,
     PLACEMENT_HELP,
+    Action,
     Flags,
-    Run,
     argument,
     changed,
     command,
@@ -96,7 +96,7 @@ class OverlapFlags(Flags):
     )
 
 
-def overlap_command(name: str, run: Run) -> click.Command:
+def overlap_command(name: str, run: Action) -> click.Command:
     """Returns the command."""
     overlap = command(
         name,

@@ -511,7 +511,7 @@ def _counted(journal: Journal) -> str:
     return f"{amount(len(journal.results), 'overlap')} of {amount(len(variants), 'variant')}"
 
 
-KIND = ReportKind(
+REPORT = ReportKind(
     noun="overlaps",
     title="overlaps",
     has_times=False,

@@ -21,9 +21,9 @@ def _runner() -> Callable[[RankContext], None]:
 
 
 def _report() -> ReportKind:
-    from cclmark.kinds.overlap.document import KIND
+    from cclmark.kinds.overlap.document import REPORT
 
-    return KIND
+    return REPORT
 
 
 KIND = Kind(

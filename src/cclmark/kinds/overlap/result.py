@@ -53,7 +53,7 @@ class OverlapResult(ExplainedResult[Overlap], tag="overlap", omit_defaults=True)
     """A case beside a compute and its outcome. ``status`` and ``reason``: as those of TrialResult.
 
     ``communication_alone``, ``compute_alone`` and ``together``: the times of the events of all
-    ranks, from which ``figures`` are computed (overlap.figures). ``attempts``: how often
+    ranks, from which ``figures`` are computed (kinds.overlap.figures). ``attempts``: how often
     they were measured, each time with twice as many operations, until some ran entirely beside the
     other work; the times are those of the last attempt. ``implementation``: the
     software that computes, ``implementation_path``: its file, empty for the engine's own.

@@ -14,8 +14,8 @@ from cclmark.options.flags import (
     OUTPUT,
     SIZES,
     WHERE,
+    Action,
     Flags,
-    Run,
     changed,
     command,
     option,
@@ -371,13 +371,13 @@ class PcclFlags(TransferFlags):
     format: str = changed(_OF_P2P["format"], "pccl", shown="pccl")
 
 
-def p2p_command(name: str, run: Run) -> click.Command:
+def p2p_command(name: str, run: Action) -> click.Command:
     """Returns the command."""
     summary = "Bandwidth and latency between every pair of devices."
     return command(name, summary, TransferFlags, run)
 
 
-def pccl_command(name: str, run: Run) -> click.Command:
+def pccl_command(name: str, run: Action) -> click.Command:
     """Returns the command with PCCL's options."""
     pccl = command(
         name,

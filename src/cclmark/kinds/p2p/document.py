@@ -341,7 +341,7 @@ def _counted(journal: Journal) -> str:
     return f"{listed(copies)} between devices"
 
 
-KIND = ReportKind(
+REPORT = ReportKind(
     noun="transfers",
     title="copies between devices (p2p)",
     has_times=True,

@@ -151,7 +151,7 @@ _OPERATIONS = {"unidirectional": "send", "bidirectional": "sendrecv", "latency":
 
 
 class MessageCases:
-    """The cases of the messages among ``transfers``, see pairs.run.CasesOfPairs."""
+    """The cases of the messages among ``transfers``, see kinds.pairs.run.CasesOfPairs."""
 
     def __init__(
         self, transfers: Sequence[Transfer], without: AbstractSet[int] = frozenset()

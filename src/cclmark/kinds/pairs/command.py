@@ -13,8 +13,8 @@ from cclmark.options.flags import (
     OPERATION,
     OUTPUT,
     PLACEMENT_HELP,
+    Action,
     Flags,
-    Run,
     changed,
     command,
     option,
@@ -85,6 +85,6 @@ class PairFlags(Flags):
     )
 
 
-def pairs_command(name: str, run: Run) -> click.Command:
+def pairs_command(name: str, run: Action) -> click.Command:
     """Returns the command."""
     return command(name, "Collectives of every pair of devices, as heat maps.", PairFlags, run)

@@ -55,7 +55,7 @@ def _counted(journal: Journal) -> str:
     return f"{amount(len(journal.results), 'case')} between single pairs of devices"
 
 
-KIND = ReportKind(
+REPORT = ReportKind(
     noun="pairs",
     title="pairs of ranks",
     has_times=True,

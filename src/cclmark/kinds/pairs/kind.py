@@ -33,9 +33,9 @@ def _runner() -> Callable[[RankContext], None]:
 
 
 def _report() -> ReportKind:
-    from cclmark.kinds.pairs.document import KIND
+    from cclmark.kinds.pairs.document import REPORT
 
-    return KIND
+    return REPORT
 
 
 KIND = Kind(

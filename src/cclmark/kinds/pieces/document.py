@@ -355,7 +355,7 @@ def _titled(runs: Sequence[NamedRun]) -> str:
     return f"{', '.join(dict.fromkeys(one.pieces.case.operation for one in results))} in pieces"
 
 
-KIND = ReportKind(
+REPORT = ReportKind(
     noun="messages in pieces",
     title="messages in pieces",
     has_times=False,

@@ -21,9 +21,9 @@ def _runner() -> Callable[[RankContext], None]:
 
 
 def _report() -> ReportKind:
-    from cclmark.kinds.pieces.document import KIND
+    from cclmark.kinds.pieces.document import REPORT
 
-    return KIND
+    return REPORT
 
 
 KIND = Kind(

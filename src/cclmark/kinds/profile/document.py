@@ -501,7 +501,7 @@ def _counted(journal: Journal) -> str:
     return f"{amount(calls, 'call')} of {amount(len(journal.results), 'distinct operation')}"
 
 
-KIND = ReportKind(
+REPORT = ReportKind(
     noun="operations",
     title="operations of programs",
     has_times=False,

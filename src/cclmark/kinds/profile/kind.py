@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def _report() -> ReportKind:
-    from cclmark.kinds.profile.document import KIND
+    from cclmark.kinds.profile.document import REPORT
 
-    return KIND
+    return REPORT
 
 
 KIND = Kind(

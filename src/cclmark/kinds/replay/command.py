@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from cclmark.kinds.replay.choices import GAPS
-from cclmark.options.flags import OPERATION, Flags, Run, argument, changed, command, option
+from cclmark.options.flags import OPERATION, Action, Flags, argument, changed, command, option
 from cclmark.options.numbers import WholeNumber
 from cclmark.options.step_options import StepFlags
 from cclmark.plan.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
@@ -88,7 +88,7 @@ class ReplayFlags(StepFlags, ProgramFlags):
     )
 
 
-def replay_command(name: str, run: Run) -> click.Command:
+def replay_command(name: str, run: Action) -> click.Command:
     """Returns the command."""
     return command(
         name,

@@ -482,7 +482,7 @@ def _counted(journal: Journal) -> str:
     return f"{amount(len(journal.results), 'replay')} of {amount(len(variants), 'variant')}"
 
 
-KIND = ReportKind(
+REPORT = ReportKind(
     noun="replays",
     title="replays",
     has_times=False,

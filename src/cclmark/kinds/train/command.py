@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from cclmark.kinds.train.choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
-from cclmark.options.flags import METHOD, OPERATION, Flags, Run, changed, command, option
+from cclmark.options.flags import METHOD, OPERATION, Action, Flags, changed, command, option
 from cclmark.options.numbers import RealNumber, WholeNumber
 from cclmark.options.step_options import StepFlags
 
@@ -160,7 +160,7 @@ class TrainFlags(StepFlags, ModelFlags):
     )
 
 
-def train_command(name: str, run: Run) -> click.Command:
+def train_command(name: str, run: Action) -> click.Command:
     """Returns the command."""
     return command(
         name,

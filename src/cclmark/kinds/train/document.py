@@ -511,7 +511,7 @@ def _step_runs(journal: Journal) -> list[StepRun]:
     ]
 
 
-KIND = ReportKind(
+REPORT = ReportKind(
     noun="trainings",
     title="trainings",
     has_times=False,

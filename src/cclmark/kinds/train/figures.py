@@ -82,7 +82,6 @@ def total_peak(names: Iterable[str]) -> tuple[float | None, str]:
 
 _LEAST_ROUNDS = 2
 _PEAK_DTYPE = "bfloat16"
-_TERA_of_figures = 1e12
 
 
 @dataclass(frozen=True)
@@ -339,7 +338,7 @@ def _share_of_peak(
         share = training.operations / step_s / (training.peak_flops * training.ranks)
         return (
             share,
-            f"{training.peak_flops / _TERA_of_figures:g} TFLOP/s for each device (given by --peak)",
+            f"{training.peak_flops / _TERA:g} TFLOP/s for each device (given by --peak)",
         )
     if PRODUCT_BYTES.get(training.dtype) != PRODUCT_BYTES[_PEAK_DTYPE]:
         return (

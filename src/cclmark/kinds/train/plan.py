@@ -36,7 +36,7 @@ class Training(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``batch``: sequences of a rank in a step; with tensor and pipeline parallelism all ranks work on
     the same ones. ``sequence``: tokens in each. ``microbatches``: parts of the batch of a
-    pipeline, 0 without one. ``dtype``: of parameters and arithmetic, see training_choices.DTYPES.
+    pipeline, 0 without one. ``dtype``: of parameters and arithmetic, see choices.DTYPES.
     ``balance_weight``: of the auxiliary loss of experts, 0 for none. ``peak_flops``: the peak rate
     of a device in FLOP/s as the user gave it, 0 for the published one.
     """

@@ -57,7 +57,7 @@ class TrainingResult(ItemResult[Training], tag="training", omit_defaults=True):
     training and half after it; empty if the parallelism has no such step. ``timeline``: None if it
     is unknown, for ``timeline_reason``. ``peak_allocated_bytes``, ``peak_reserved_bytes``: the
     memory of torch's allocator by rank, empty on the host. ``estimated_bytes``: see
-    train.memory; ``free_bytes``: the free memory of the rank that has least.
+    kinds.train.memory; ``free_bytes``: the free memory of the rank that has least.
     ``check``: None if no parameters have to be equal.
     """
 

@@ -16,8 +16,8 @@ from cclmark.options.flags import (
     ONE_TYPE,
     OPERATION,
     PLACEMENT_HELP,
+    Action,
     Flags,
-    Run,
     argument,
     changed,
     command,
@@ -114,7 +114,7 @@ class TuneFlags(Flags):
     )
 
 
-def tune_command(name: str, run: Run) -> click.Command:
+def tune_command(name: str, run: Action) -> click.Command:
     """Returns the command."""
     tune = command(
         name,

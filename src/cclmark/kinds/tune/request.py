@@ -249,7 +249,7 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
     by_operation = {name: [case for case in cases if case.operation == name] for name in operations}
     nominal = trials_of(cases, [DEFAULT], 1)
     sweeps = (
-        replace(request, kind=KIND, planned=nominal),
+        replace(request, planned=nominal),
         by_operation,
         {name: _with_middles(own) for name, own in by_operation.items()},
     )
