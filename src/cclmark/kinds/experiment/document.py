@@ -391,11 +391,11 @@ def _headline(run: NamedRun) -> str:
     experiment = experiment_of(trials, run.journal.header.settings.timing)
     faster = [best for case in experiment.cases if (best := experiment.fastest(case)) is not None]
     if not faster:
-        return "No variant is proven to be faster than the default"
+        return "No variant is proven to be faster than the default."
     best = max(faster, key=lambda one: one.speed_up or 0.0)
     return (
         f"{variant_name(best.variant)} is {_interval_text(best)} times as fast as the default for "
-        f"{best.case.describe()}"
+        f"{best.case.describe()}."
     )
 
 
