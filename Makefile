@@ -168,3 +168,12 @@ unit-test: $(VENV)/installed $(VENV)/tools
 
 clean:
 	rm -rf build $(VENV)
+
+# Lines and files of each package and room.
+.PHONY: lines
+lines:
+	@for room in src/cclmark src/cclmark/*/ src/cclmark/kinds/*/ src/cclmark/cli/*/; do \
+	  case $$room in */kinds/ | */cli/) depth="-maxdepth 1";; *) depth="";; esac; \
+	  files=$$(find $$room $$depth -name '*.py'); \
+	  [ -z "$$files" ] || echo "$$(cat $$files | wc -l) $$(echo $$files | wc -w) $${room#src/}"; \
+	done | sort -rn | awk 'BEGIN { printf "%7s %5s\n", "lines", "files" } { printf "%7d %5d  %s\n", $$1, $$2, $$3 }'
