@@ -98,7 +98,7 @@ def _measure(ranks: int, identity: str, fleet: Fleet) -> Figures:
     watch = Watch(figures, "join")
     begin_s = fleet.begin("join", sys.argv[1:])
     with gather_processes(
-        placement(0, ranks + 1, identity), DeviceChoice("host", (0,)), TIMEOUT_S
+        placement(0, ranks + 1, identity), DeviceChoice("host", (0,)), TIMEOUT_S, sys.argv[1:]
     ) as coordinator:
         watch.stop(time.monotonic() - begin_s)
         fleet.ended_s()

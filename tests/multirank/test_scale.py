@@ -39,8 +39,10 @@ def fleet(peers, tmp_path):
 @pytest.fixture
 def coordinator(peers, fleet, tmp_path):
     """All have joined, and their ranks have said hello. In the end all are sent home."""
-    fleet.begin("join", sys.argv[1:])
-    with gather_processes(peers.placement(0, PEERS + 1, tmp_path.name), HOST, 30) as made:
+    arguments = sys.argv[1:]
+    fleet.begin("join", arguments)
+    placement = peers.placement(0, PEERS + 1, tmp_path.name)
+    with gather_processes(placement, HOST, 30, arguments) as made:
         fleet.ended_s()
         made.meeting.server.ranks = PEERS + 1
         heard = serve(made, fleet, "connect")
@@ -113,4 +115,4 @@ def test_fewer_files_than_it_takes_by_any_means(peers, monkeypatch):
     with pytest.raises(
         MissingError, match=r"300 connections, .* 256: raise the limit .*ulimit -Hn"
     ):
-        gather_processes(peers.placement(0, 300, "x"), HOST, 1)
+        gather_processes(peers.placement(0, 300, "x"), HOST, 1, ())
