@@ -85,7 +85,7 @@ def raise_if_ended(*, launched: bool = True) -> None:
 @contextmanager
 def within_program() -> Iterator[None]:
     """A context for a run within a program of the user, whose handler of Ctrl-C applies again after
-    it. A signal of the run does not concern later ones.
+    it. Raises KeyboardInterrupt at its end if a signal has arrived, even if the run was complete.
 
     In another thread than the main one, Ctrl-C is not handled.
     """
@@ -93,6 +93,7 @@ def within_program() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, interrupt) if is_main else None
     try:
         yield
+        raise_if_noted()
     finally:
         if is_main:
             signal.signal(signal.SIGINT, before or signal.default_int_handler)
