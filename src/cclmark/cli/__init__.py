@@ -1,4 +1,4 @@
-"""The program: a package for each command that is no kind of work, and the table of commands.
+"""The command line: the table of commands, and a package for each command outside the rooms.
 
 ``main.py`` is the entry point; start with ``commands.py``, which lists all commands, those of rooms
 (``kinds/*/command.py``) included. It imports a command only when the command is called or its help

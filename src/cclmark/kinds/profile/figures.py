@@ -82,7 +82,7 @@ class OperationSum:
 
 
 def of_all_processes(result: ProfileResult) -> ProfileFigures:
-    """The figures of an operation in all processes together; the median is the mean of theirs."""
+    """The figures of an operation over all processes; the median is the mean of their medians."""
     medians = _known(result, "median_s")
     return ProfileFigures(
         process=0,
