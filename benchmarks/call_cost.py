@@ -8,8 +8,9 @@ per device, its slowest rank) and cclmark run in turn for each operation, both o
 each program is compared with itself too. On machines where the cost of a call has two levels from
 process to process, medians compare how often each level was met. So the levels are separated:
 values of a case that lie above the largest gap between sorted neighbours, if that gap is 10 % or
-more, are of the upper level. Printed are the medians of both levels, the ratios within them, and
-the share of runs on the lower level.
+more and at least an eighth of the values lie on each side, are of the upper level. Printed are the
+medians of both levels, the ratios within them, the share of runs on the lower level, and per
+operation the geometric means of the ratios of medians. FILE.json beside FILE.txt gets every value.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import tempfile
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 
 from fidelity import OUT_OF_PLACE_ONLY, mpirun, run, times_in
 
@@ -53,9 +54,11 @@ def ours(args: argparse.Namespace, operation: str) -> dict[Key, float]:
 
 
 def border(values: list[float]) -> float:
-    """The middle of the largest gap between sorted values; infinite if it is small."""
+    """The middle of the largest gap between sorted values, outliers aside; infinite if small."""
     ordered = sorted(values)
-    gap, low, high = max((high / low - 1, low, high) for low, high in pairwise(ordered))
+    fewest = max(1, len(ordered) // 8)
+    inner = ordered[fewest - 1 : len(ordered) - fewest + 1]
+    gap, low, high = max((high / low - 1, low, high) for low, high in pairwise(inner))
     return (low + high) / 2 if gap >= LEAST_GAP else float("inf")
 
 
@@ -91,14 +94,20 @@ def main() -> None:
         f"{'case':>30}    lower level: peer, ours, ratio    upper level: peer, ours, ratio   on "
         "the lower: peer, ours   medians: ours/peer, peer/peer, ours/ours"
     ]
+    means: dict[str, tuple[list[float], list[float]]] = {}
     for key in sorted(own):
         operation, size, in_place = key
         if key not in peer or (in_place and operation in OUT_OF_PLACE_ONLY):
             continue
         theirs_us, ours_us = [*peer[key][0], *peer[key][1]], [*own[key][0], *own[key][1]]
         edge = border(theirs_us + ours_us)
-        low = [[one for one in values if one < edge] for values in (theirs_us, ours_us)]
-        high = [[one for one in values if one >= edge] for values in (theirs_us, ours_us)]
+        low = [[time_us for time_us in values if time_us < edge] for values in (theirs_us, ours_us)]
+        high = [
+            [time_us for time_us in values if time_us >= edge] for values in (theirs_us, ours_us)
+        ]
+        ratios = means.setdefault(operation, ([], []))
+        ratios[0].append(median(ours_us) / median(theirs_us))
+        ratios[1].append(median(peer[key][1]) / median(peer[key][0]))
         name = f"{operation} {size} B {'in' if in_place else 'out'}"
         lines.append(
             f"{name:>30}    {cell(low[0])} {cell(low[1])} {ratio(low[1], low[0])}           "
@@ -107,9 +116,20 @@ def main() -> None:
             f"{ratio(ours_us, theirs_us)} {ratio(peer[key][1], peer[key][0])} "
             f"{ratio(own[key][1], own[key][0])}"
         )
+    for operation, (ours_theirs, theirs_theirs) in means.items():
+        lines.append(
+            f"{operation:>30}    geometric mean {geometric_mean(ours_theirs):.3f}, "
+            f"peer/peer {geometric_mean(theirs_theirs):.3f}"
+        )
     print("\n".join(lines))
     if args.out:
         args.out.write_text("\n".join(lines) + "\n")
+        raw = [
+            {"case": key, "nccl_tests_us": peer[key], "cclmark_us": own[key]}
+            for key in sorted(own)
+            if key in peer
+        ]
+        args.out.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
 
 
 if __name__ == "__main__":
