@@ -46,12 +46,16 @@ class Launch:
     @property
     def begin_s(self) -> float:
         """The start of the first one."""
-        return min(one.begin_s for one in self.calls)
+        calls = self.calls
+        return calls[0].begin_s if len(calls) == 1 else min(one.begin_s for one in calls)
 
     @property
     def end_s(self) -> float:
         """The end of the last one."""
-        return max(one.begin_s + one.time_s for one in self.calls)
+        calls = self.calls
+        if len(calls) == 1:
+            return calls[0].begin_s + calls[0].time_s
+        return max(one.begin_s + one.time_s for one in calls)
 
 
 #: Where ranks meet: the collectives of a group, in their order, with 0; of a group that a rank uses

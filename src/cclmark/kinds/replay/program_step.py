@@ -12,6 +12,8 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import NoReturn
 
 import msgspec
 
@@ -34,6 +36,8 @@ _QUARTILES = 2
 _PAIR = 2
 _LARGE_DEVIATION = 0.1  # of the replayed step from the median of all
 
+_index_of = attrgetter("index")
+_peer_of = attrgetter("index", "peer")
 _UNKNOWN_SIZES = "alltoallv"  # a profile has the sum of a rank's parts only
 
 
@@ -93,7 +97,7 @@ def step_of(journal: Journal, name: str) -> FoundStep:
     ranks = len(windows)
     callers: dict[int, list[int]] = {}
     for number, window in enumerate(windows):
-        for group in {operations[index].group for index in {call.index for call in window}}:
+        for group in {operations[index].group for index in _indices_in(window)}:
             callers.setdefault(group, []).append(number)
     used = sorted(callers)
     groups = [tuple(one for one in group.ranks if one is not None) for group in profile.groups]
@@ -151,6 +155,9 @@ def _launches(
 
     Without times, messages that follow each other are together until one of them occurs again.
     """
+    if not any(operations[index].operation in MESSAGES for index in _indices_in(window)):
+        yield from (Launch((call,)) for call in window)
+        return
     pending: list[ProfiledCall] = []
     peers: set[tuple[str, int]] = set()
     end_s = 0.0
@@ -176,6 +183,11 @@ def _launches(
         yield Launch(tuple(pending))
 
 
+def _indices_in(window: Sequence[ProfiledCall]) -> set[int]:
+    """The numbers of the operations that a rank calls."""
+    return set(map(_index_of, window))
+
+
 def _is_alike(
     one: ProfiledCall, other: ProfiledCall, operations: Sequence[ProfiledOperation]
 ) -> bool:
@@ -191,20 +203,31 @@ def _check_windows(profile: Profile, operations: Sequence[ProfiledOperation], na
     checked: set[tuple[int, int]] = set()
     for window in profile.window:
         for call in window:
-            if call.index >= len(operations):
+            if (
+                0 <= call.begin_s <= _MOST_STEP_S
+                and 0 <= call.time_s <= _MOST_STEP_S
+                and 0 <= (call.beside_s or 0.0) <= _MOST_STEP_S
+            ):
+                continue
+            if call.index < len(operations):
+                _refuse_call(operations[call.index], name)
+        for index, peer in set(map(_peer_of, window)) - checked:
+            if index >= len(operations):
                 raise UsageError(f"{name}: the profile is damaged: a call has no operation")
-            one = operations[call.index]
-            times = (call.begin_s, call.time_s, call.beside_s or 0.0)
-            if not all(0 <= value <= _MOST_STEP_S for value in times) or one.count > _MOST_COUNT:
-                raise UsageError(
-                    f"{name}: a call of {one.describe()} has an impossible time or size: the "
-                    "profile is damaged, or its step is longer than an hour"
-                )
+            one = operations[index]
+            if one.count > _MOST_COUNT:
+                _refuse_call(one, name)
             if one.group >= len(profile.groups):
                 raise UsageError(f"{name}: the profile is damaged: an operation has no group")
-            if (call.index, call.peer) not in checked:
-                _check_operation(one, call, len(profile.groups[one.group].ranks), name)
-                checked.add((call.index, call.peer))
+            _check_operation(one, peer, len(profile.groups[one.group].ranks), name)
+            checked.add((index, peer))
+
+
+def _refuse_call(one: ProfiledOperation, name: str) -> NoReturn:
+    raise UsageError(
+        f"{name}: a call of {one.describe()} has an impossible time or size: the profile is "
+        "damaged, or its step is longer than an hour"
+    )
 
 
 def _check_repetitions(profile: Profile, name: str) -> None:
@@ -220,17 +243,13 @@ def _check_repetitions(profile: Profile, name: str) -> None:
         raise UsageError(f"{name}: the profile is damaged: impossible figures of its steps")
 
 
-def _check_operation(
-    one: ProfiledOperation, call: ProfiledCall, group_size: int, name: str
-) -> None:
+def _check_operation(one: ProfiledOperation, peer: int, group_size: int, name: str) -> None:
     what = f"{name}: {one.describe()} cannot be replayed"
     if one.operation in MESSAGES:
-        if call.peer < 0:
+        if peer < 0:
             raise UsageError(f"{what}: the profile does not contain its peer")
-        if call.peer >= group_size > 0:
-            raise UsageError(
-                f"{what}: its peer is rank {call.peer} of a group of {group_size} ranks"
-            )
+        if peer >= group_size > 0:
+            raise UsageError(f"{what}: its peer is rank {peer} of a group of {group_size} ranks")
     elif one.operation not in OPERATIONS or one.operation == _UNKNOWN_SIZES:
         raise UsageError(f"{what}: the profile does not contain the sizes of its parts")
     if one.dtype not in DTYPE_BYTES:
@@ -279,16 +298,9 @@ def _check_order(
     name: str,
 ) -> None:
     """Raises UsageError if ranks of a group do not call the same collectives in the same order."""
+    found = [_collectives(one, operations) for one in steps]
     for group in used:
-        sequences = [
-            [
-                launch.first.index
-                for launch in steps[member].launches
-                if operations[launch.first.index].group == group
-                and operations[launch.first.index].operation not in MESSAGES
-            ]
-            for member in groups[group]
-        ]
+        sequences = [found[member].get(group, []) for member in groups[group]]
         for member, sequence in zip(groups[group], sequences, strict=True):
             if sequence == sequences[0]:
                 continue
@@ -300,6 +312,17 @@ def _check_order(
                 f"{group} within the listed step, so that a replay would hang. The profile found "
                 "no common step: profile a longer part of the training, or raise --calls"
             )
+
+
+def _collectives(one: _Rank, operations: Sequence[ProfiledOperation]) -> dict[int, list[int]]:
+    """The operations of a rank's collectives in their order, by group."""
+    found: dict[int, list[int]] = {}
+    for launch in one.launches:
+        index = launch.calls[0].index
+        own = operations[index]
+        if own.operation not in MESSAGES:
+            found.setdefault(own.group, []).append(index)
+    return found
 
 
 def _shifts(
@@ -433,27 +456,29 @@ def _shared(
     for messages between the two ranks of a group. ``messages``: whether the times of messages are
     those of their kernels.
     """
+    keys = [(own.group, own.operation in MESSAGES) for own in operations]
+    is_shared = [
+        (messages and key[1] and len(groups[key[0]]) == _PAIR) or own.operation in SYNCHRONIZING
+        for key, own in zip(keys, operations, strict=True)
+    ]
     by_key: dict[tuple[int, bool, int], list[tuple[int, int]]] = {}
     for one in steps:
-        counts: dict[tuple[int, bool], int] = {}
+        counts = dict.fromkeys(keys, 0)
         for place, launch in enumerate(one.launches):
-            own = operations[launch.first.index]
-            is_message = own.operation in MESSAGES
-            key = own.group, is_message
-            counts[key] = counts.get(key, 0) + 1
-            is_pair = messages and is_message and len(groups[own.group]) == _PAIR
-            if is_pair or own.operation in SYNCHRONIZING:
-                by_key.setdefault((*key, counts[key]), []).append((one.number, place))
+            index = launch.calls[0].index
+            key = keys[index]
+            counts[key] = count = counts[key] + 1
+            if is_shared[index]:
+                by_key.setdefault((*key, count), []).append((one.number, place))
     found: dict[tuple[int, int], int] = {}
     own_s: list[float] = []
     for (group, _, _), shared in by_key.items():
-        launches = [steps[rank].launches[place] for rank, place in shared]
         if len(shared) < len(groups[group]) or not all(steps[rank].is_timed for rank, _ in shared):
             continue
         found.update(dict.fromkeys(shared, len(own_s)))
-        shortest = min(launches, key=lambda one: one.end_s - one.begin_s)
+        launches = [steps[rank].launches[place] for rank, place in shared]
         is_alone = all(_beside_s(one) <= 0 for one in launches)
-        own_s.append(0.0 if is_alone else shortest.end_s - shortest.begin_s)
+        own_s.append(0.0 if is_alone else min(one.end_s - one.begin_s for one in launches))
     return found, tuple(own_s)
 
 
@@ -475,21 +500,23 @@ def _calls(
 ) -> Iterator[ReplayedCall]:
     streams: dict[int, int] = {}
     for number, launch in enumerate(one.launches):
-        # The order of messages in a launch differs between ranks.
-        sends = (one for one in launch.calls if operations[one.index].operation == SEND)
-        counted = next(sends, launch.first)
+        counted = launch.calls[0]
+        if len(launch.calls) > 1:
+            # The order of messages in a launch differs between ranks.
+            sends = (one for one in launch.calls if operations[one.index].operation == SEND)
+            counted = next(sends, counted)
         own = operations[counted.index]
         matrix = matrices.get((one.number, number), ())
-        stream = streams.setdefault(launch.first.stream, len(streams))
+        begin_s = launch.begin_s
         yield ReplayedCall(
             group=numbers[own.group],
-            stream=stream,
+            stream=streams.setdefault(launch.calls[0].stream, len(streams)),
             operation=counted.index,
             collective=EXCHANGE if matrix else own.operation,
             dtype=own.dtype,
             count=max(matrix) if matrix else own.count,
-            begin_s=launch.begin_s + shift_s,
-            time_s=launch.end_s - launch.begin_s if one.is_timed else 0.0,
+            begin_s=begin_s + shift_s,
+            time_s=launch.end_s - begin_s if one.is_timed else 0.0,
             matrix=matrix,
             number=shared.get((one.number, number), -1),
             beside_s=_beside_s(launch) if one.is_timed else 0.0,
@@ -622,7 +649,7 @@ def _remarks(
     windows: Sequence[Sequence[ProfiledCall]],
     operations: Sequence[ProfiledOperation],
 ) -> Iterator[str]:
-    used = {call.index for window in windows for call in window}
+    used = set().union(*map(_indices_in, windows))
     if not _is_one_step(profile):
         yield (
             "the listed calls may not form one step of the program: the replay repeats "
