@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.insight_words import Insight
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.report_kind import View
 from cclmark.explain.paths import Route
+from cclmark.kinds.collective.document import (
+    PLACEMENTS,
+    CaseView,
+    document_of_cases,
+    part_of_case,
+    without_samples,
+)
 from cclmark.kinds.registry import read_journal
 from cclmark.report.overview import headline, insights
 from cclmark.results.item_results import CaseResult
@@ -31,6 +41,34 @@ def insights_on(journal: Journal, notes: ReferenceNotes | None = None) -> list[I
 def headline_of(journal: Journal) -> str:
     """The figure of a run to remember."""
     return headline(NamedRun("", journal))
+
+
+def case_text(
+    placements: str = "both",
+    *,
+    markdown: bool = False,
+    columns: int | None = None,
+    references: ReferenceNotes | None = None,
+    **shown: bool,
+) -> DocumentText:
+    """What ``cclmark all_reduce`` prints. ``columns``: of the terminal; ``shown``: of CaseView."""
+    names = PLACEMENTS if placements == "both" else (placements,)
+    return (DocumentMarkdown if markdown else DocumentText)(
+        functools.partial(document_of_cases, view=CaseView(names, **shown)),
+        View(columns=columns, references=references or ReferenceNotes()),
+        functools.partial(part_of_case, placements=len(names)),
+        in_order=True,
+        kept=without_samples,
+    )
+
+
+def exported(exporter: Any, journal: Journal) -> str:
+    """The text of an exporter for a journal."""
+    return (
+        exporter.begin(journal.header)
+        + "".join(map(exporter.add, journal.results))
+        + exporter.end(journal.footer)
+    )
 
 
 def _explanation(result: CaseResult, text: str) -> Explanation:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from cclmark.document.exporters import exporter_of, formats_of
 from cclmark.errors import UsageError
-from cclmark.kinds.collective.table import TableExporter
 from cclmark.kinds.registry import KINDS, parse_journal, read_journal
 from cclmark.plan.items import COLLECTIVE
 from cclmark.results.journal import Journal
 from examples import examples
+from reports import case_text
 
 MANY = settings(
     max_examples=examples(300),
@@ -237,7 +237,7 @@ def test_odd_numbers_in_every_place(whole):
 def show(journal: Journal) -> None:
     """Every format takes the journal, whatever its numbers say."""
     formats = [name for name in formats_of(KINDS[COLLECTIVE]) if name != "table"]
-    exporters = [TableExporter(), *(exporter_of(KINDS[COLLECTIVE], name) for name in formats)]
+    exporters = [case_text(), *(exporter_of(KINDS[COLLECTIVE], name) for name in formats)]
     for exporter in exporters:
         exporter.begin(journal.header)
         for result in journal.results:

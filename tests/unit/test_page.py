@@ -23,8 +23,9 @@ from cclmark.document.page.encode import for_script, shortened
 from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.errors import MissingError
+from cclmark.kinds.collective.peaks import peaks_of
 from cclmark.kinds.registry import read_journal
-from cclmark.report.run_page import page_of, peaks_of
+from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from examples import examples
 
@@ -249,11 +250,13 @@ def test_of_several_runs_a_reference_is_said_to_be_whose():
     journal = read_journal(RESULTS / "report" / "nccl_and_torch.jsonl")
     runs = [NamedRun(name, journal, notes(of)) for name, of in (("a", "X"), ("b", "Y"), ("c", "X"))]
     assert peaks_of(runs).notes == [
+        "Link limit: 450 GB/s.",
         "Reference of all_reduce · nccl, all_reduce · torch:nccl (a, c): X.",
         "Reference of all_reduce · nccl, all_reduce · torch:nccl (b): Y.",
     ]
     assert peaks_of(runs[:1]).notes == [
-        "Reference of all_reduce · nccl, all_reduce · torch:nccl: X."
+        "Link limit: 450 GB/s.",
+        "Reference of all_reduce · nccl, all_reduce · torch:nccl: X.",
     ]
 
 

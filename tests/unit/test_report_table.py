@@ -5,16 +5,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.kinds.collective.markdown import CaseMarkdown
-from cclmark.kinds.collective.table import TableExporter
 from cclmark.kinds.p2p.table import TransferTable
 from cclmark.kinds.registry import read_journal
 from cclmark.plan.transfers import Transfer
 from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import TransferSummary, Verification
+from cclmark.results.schema import Footer, TransferSummary, Verification
+from reports import case_text
 
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 OUT, IN, OUT_NEXT, WRONG, SKIPPED = SAMPLE.results[:5]
+END = Footer("", 0, 0.0)
 NAMES = ("barrier", OUT.case.operation)
 
 
@@ -23,7 +23,7 @@ def header(*, planned_cases=0, **settings):
     return msgspec.structs.replace(SAMPLE.header, planned_cases=planned_cases, settings=settings)
 
 
-def export(exporter, results, of=SAMPLE.header, footer=None):
+def export(exporter, results, of=SAMPLE.header, footer=END):
     return exporter.begin(of) + "".join(map(exporter.add, results)) + exporter.end(footer)
 
 
@@ -45,7 +45,7 @@ def export(exporter, results, of=SAMPLE.header, footer=None):
     ids=["early", "at once", "cycles", "skipped", "whole", "endless", "not noted"],
 )
 def test_tells_how_much_of_the_plan_was_measured(of, results, expected):
-    assert export(TableExporter(), results, of).splitlines()[-1].strip() == expected
+    assert export(case_text(), results, of).splitlines()[-1].strip() == expected
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,6 @@ def test_the_matrices_tell_how_much_of_the_plan_was_measured(planned, expected):
     assert text.splitlines()[-1].strip() == expected
 
 
-def test_markdown_tells_how_much_of_the_plan_is_there():
-    early = export(CaseMarkdown(), [OUT], header(planned_cases=14))
-    assert "\n1 of 14 cases: 1 correct." in early
-    assert "\n2 cases: 2 correct." in export(CaseMarkdown(), [OUT, IN], header(planned_cases=2))
-
-
 def table_rows(text):
     """The lines of the table: its head, and its rows, which are all of float32."""
     return [line for line in text.splitlines() if "fp32" in line or "dtype" in line]
@@ -82,23 +76,23 @@ def in_cycle(result, cycle):
 def test_rows_name_their_cycle_where_there_are_several():
     sweep = (OUT, IN, OUT_NEXT, WRONG)
     results = [in_cycle(result, cycle) for cycle in range(2) for result in sweep]
-    text = export(TableExporter(), results, header(cycles=2))
+    text = export(case_text(), results, header(cycles=2))
     head, *rows = table_rows(text)
     assert head.split()[:2] == ["cycle", "size"]
     assert [row.split()[0] for row in rows] == ["0", "0", "1", "1"]
     assert {len(line) for line in (head, rows[0])} == {len(head)}
-    once = export(TableExporter(), sweep, header(cycles=1))
+    once = export(case_text(), sweep, header(cycles=1))
     assert "cycle" not in once
 
 
 def test_markdown_rows_name_their_cycle_where_there_are_several():
     results = [in_cycle(result, cycle) for cycle in range(2) for result in (OUT, IN)]
-    text = export(CaseMarkdown(), results, header(cycles=0))
+    text = export(case_text(markdown=True), results, header(cycles=0))
     head, rule, *rows = [line for line in text.splitlines() if line.startswith("|")]
     assert head.split()[:4] == ["|", "cycle", "|", "size"]
     assert [row.split()[1] for row in rows] == ["0", "1"]
     assert {len(line.split("|")) for line in (head, rule, *rows)} == {len(head.split("|"))}
-    assert "cycle" not in export(CaseMarkdown(), results[:2], header(cycles=1))
+    assert "cycle" not in export(case_text(markdown=True), results[:2], header(cycles=1))
 
 
 def with_count(result, count):
@@ -118,7 +112,7 @@ def with_spread(result, share):
 
 @pytest.mark.parametrize("largest", [10**11, 10**12, (1 << 50) - 1])
 def test_columns_stay_aligned_whatever_is_counted(largest):
-    exporter = TableExporter(in_place=False)
+    exporter = case_text("out-of-place")
     results = [
         OUT,
         with_count(OUT, largest),
@@ -134,52 +128,50 @@ def test_columns_stay_aligned_whatever_is_counted(largest):
 
 def test_a_large_number_of_wrong_elements_is_rounded():
     results = [with_wrong(OUT, wrong) for wrong in (1025, 262_144, 1 << 24)]
-    _, *rows = table_rows(export(TableExporter(in_place=False), results))
+    _, *rows = table_rows(export(case_text("out-of-place"), results))
     assert [row.split()[-2] for row in rows] == ["1025", "262k", "17M"]
 
 
-FULL_COLUMNS = 149  # with the time of the devices beside the cost of a call
+FULL_COLUMNS = 151  # with the time of the devices beside the cost of a call
 
 
 @pytest.mark.parametrize("columns", [79, 80, 91, 92, 100, 110, 120, FULL_COLUMNS - 1])
 @pytest.mark.parametrize("placements", ["both", "in-place"])
 @pytest.mark.parametrize("cycles", [1, 2])
 def test_no_row_is_wider_than_the_terminal(columns, placements, cycles):
-    exporter = TableExporter(out_of_place=placements == "both", terminal_columns=columns)
+    exporter = case_text(placements, columns=columns)
     results = (OUT, IN, OUT_NEXT, WRONG) if placements == "both" else (IN, WRONG)
-    lines = export(exporter, results, header(cycles=cycles)).split("\n\n")[1].splitlines()
+    text = export(exporter, results, header(cycles=cycles))
+    lines = text[text.index("\n\n") :].splitlines()
     assert all(len(line) <= max(columns, 80) for line in lines if "wrong:" not in line)
 
 
 def test_a_narrow_terminal_has_a_line_for_each_placement():
-    text = export(TableExporter(terminal_columns=80), [OUT, IN, OUT_NEXT, WRONG])
+    text = export(case_text(columns=80), [OUT, IN, OUT_NEXT, WRONG])
     _, head, *lines = text.split("\n\n")[1].splitlines()
-    assert head.split()[:5] == ["size", "dtype", "time", "µs", "device"]
+    assert head.split()[:4] == ["size", "dtype", "place", "time"]
     rows = [line.split() for line in lines if "wrong:" not in line]
     assert [row[:3] for row in rows[::2]] == [["1", "KiB", "fp32"], ["256", "KiB", "fp32"]]
     assert [row[3] for row in rows[::2]] == ["out", "out"]
     assert rows[0][5] == f"{OUT.device.summary.time_s * 1e6:.2f}"
     assert [row[0] for row in rows[1::2]] == ["in", "in"]
     assert [row[-2] for row in rows] == ["0", "0", "0", "1025"], "the figures are in their lines"
-    assert "out: out-of-place, in: in-place" in text
 
 
 def test_a_wider_terminal_has_the_count_as_well():
-    text = export(TableExporter(terminal_columns=110), [OUT, IN])
+    text = export(case_text(columns=110), [OUT, IN])
     assert table_rows(text)[0].split()[:3] == ["size", "count", "dtype"]
 
 
 @pytest.mark.parametrize("columns", [FULL_COLUMNS, 400])
 def test_a_wide_terminal_changes_nothing(columns):
-    anywhere = export(TableExporter(), SAMPLE.results)
-    assert export(TableExporter(terminal_columns=columns), SAMPLE.results) == anywhere
-    assert max(map(len, table_rows(anywhere))) == FULL_COLUMNS
+    anywhere = table_rows(export(case_text(), SAMPLE.results))
+    assert table_rows(export(case_text(columns=columns), SAMPLE.results)) == anywhere
+    assert max(map(len, anywhere)) == FULL_COLUMNS
 
 
 def test_one_placement_needs_no_second_line():
-    head, *rows = table_rows(
-        export(TableExporter(out_of_place=False, terminal_columns=80), [IN, WRONG])
-    )
+    head, *rows = table_rows(export(case_text("in-place", columns=80), [IN, WRONG]))
     assert head.split()[:4] == ["size", "dtype", "op", "time"]
     assert [row.split()[:2] for row in rows] == [["1", "KiB"], ["256", "KiB"]]
 
@@ -188,15 +180,15 @@ def test_on_a_narrow_terminal_a_skipped_size_says_why():
     in_place = msgspec.structs.replace(
         SKIPPED, case=msgspec.structs.replace(SKIPPED.case, in_place=True)
     )
-    text = export(TableExporter(terminal_columns=80), [SKIPPED, in_place])
-    assert text.count(f"skipped: {SKIPPED.reason}") == 1
+    text = export(case_text(columns=80), [SKIPPED, in_place])
+    assert text.count(f" skipped: {SKIPPED.reason}\n") == 1
 
 
 def test_a_placement_that_was_left_out_says_why_below_its_row():
     left_out = msgspec.structs.replace(
         IN, status="skipped", reason="needs more memory", summary=None, verification=None
     )
-    text = export(TableExporter(), [OUT, left_out])
+    text = export(case_text(), [OUT, left_out])
     assert "in-place skipped: needs more memory" in text
 
 
@@ -205,13 +197,13 @@ def test_a_barrier_has_no_columns_of_gbit_per_second():
     barrier = replace(
         OUT, case=replace(OUT.case, operation="barrier", size_bytes=0, reduction=None)
     )
-    shown = TableExporter(in_place=False, gbps=True)
+    shown = case_text("out-of-place", gbps=True)
     own = export(shown, [barrier, OUT]).split("\n\n")
     of_barrier, of_all_reduce = (next(one for one in own if f"{name} ·" in one) for name in NAMES)
     assert "Gbps" not in of_barrier
     assert of_barrier == next(
         one
-        for one in export(TableExporter(in_place=False), [barrier]).split("\n\n")
+        for one in export(case_text("out-of-place"), [barrier]).split("\n\n")
         if "barrier ·" in one
     )
     head, *rows = [line for line in of_all_reduce.splitlines() if line.strip()][2:]

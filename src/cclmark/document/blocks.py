@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeAlias
 
 from cclmark.document.chart_model import Chart
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.schema import Footer, Header, Profile, TracedStage
+from cclmark.results.schema import Footer, Header, Paths, Profile, Trace, TracedStage
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,9 @@ class RunContent:
     """What a document is composed from: the lines of a journal, ``results`` of one kind.
 
     ``footer``: None if the end of the run is missing. ``references``: finds references.
-    ``profile``: what the profile of a program contains besides its operations.
+    ``profile``: what the profile of a program contains besides its operations. ``paths``: how
+    libraries connect the ranks. ``traces``: the timelines of the run. ``is_whole``: whether
+    ``results`` are all of the run; of a part of it, only blocks are written.
     """
 
     header: Header
@@ -24,6 +26,26 @@ class RunContent:
     footer: Footer | None
     references: ReferenceNotes = field(default_factory=ReferenceNotes)
     profile: Profile | None = None
+    paths: Sequence[Paths] = ()
+    traces: Sequence[Trace] = ()
+    is_whole: bool = True
+
+
+Severity = Literal["bad", "look", "note", "good"]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of equal columns side by side. ``width``: the number of columns of each.
+
+    ``title`` and ``short``: the head and the cells of the column that names them where each has its
+    own line.
+    """
+
+    names: Sequence[str]
+    width: int = 0
+    title: str = ""
+    short: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -32,8 +54,16 @@ class Table:
 
     ``notes``: what it shows. ``belongs``: to the table before it, as the same rows in another view.
     ``wrong``: the places of rows with wrong data. ``widths``: the least widths of columns in texts;
-    with them the rows of a further part continue the table of the same title. ``is_last_below``:
-    whether the last cell of a row is long, with lines that texts write below the row.
+    with them the rows of a further part continue the table of the same ``series``, or without one
+    that of the same title. ``is_last_below``:
+    whether the last cell of a row is long, with lines that texts write below the row. A row of
+    fewer cells ends with one that takes the place of the others, for example why they are missing.
+
+    ``groups``: of the last columns besides that of ``is_last_below``; where a line is too narrow,
+    each group of a row has its own line.
+    ``optional``: columns before the groups that narrow texts leave out, the first one first.
+    ``looks``: cells that stand out, by row and column. ``on_page``: False if pages have the same
+    figures elsewhere.
     """
 
     title: str
@@ -45,14 +75,38 @@ class Table:
     wrong: Collection[int] = ()
     widths: Sequence[int] = ()
     is_last_below: bool = False
+    series: str = ""
+    groups: Groups = field(default_factory=lambda: Groups(()))
+    optional: Sequence[int] = ()
+    looks: Mapping[tuple[int, int], Severity] = field(default_factory=dict)
+    on_page: bool = True
+
+    @property
+    def lead(self) -> int:
+        """The number of columns before the groups."""
+        return len(self.head) - self.is_last_below - len(self.groups.names) * self.groups.width
+
+    def full_head(self) -> list[str]:
+        """The head in one line, in which the columns of groups have their names."""
+        head = [*self.head]
+        for number, name in enumerate(self.groups.names):
+            for place in range(self.groups.width):
+                column = self.lead + number * self.groups.width + place
+                head[column] = f"{name} {head[column]}"
+        return head
 
     def single_lines(self) -> list[Sequence[str]]:
         """The rows; further lines of a last cell are in rows that are empty but for them."""
-        if not self.is_last_below:
-            return [*self.rows]
-        return [
-            [*(cells[:-1] if number == 0 else [""] * (len(cells) - 1)), line]
+        width = len(self.head)
+        full = [
+            [*cells[:-1], *[""] * (width - len(cells)), cells[-1]] if len(cells) < width else cells
             for cells in self.rows
+        ]
+        if not self.is_last_below:
+            return full
+        return [
+            [*(cells[:-1] if number == 0 else [""] * (width - 1)), line]
+            for cells in full
             for number, line in enumerate(cells[-1].split("\n"))
         ]
 
@@ -104,28 +158,29 @@ def unhandled(block: NoReturn) -> NoReturn:
     raise AssertionError(f"unknown block {block!r}")
 
 
-Severity = Literal["bad", "look", "note", "good"]
-
-
 @dataclass(frozen=True)
 class Finding:
     """An observation: a sentence without capital letter and full stop.
 
     ``subject``: what it is about, for example a case, if several findings are about it.
-    ``advice``: what to do, in the same form; empty if there is nothing to do.
+    ``advice``: what to do, in the same form; empty if there is nothing to do. ``is_outcome``:
+    whether the outcome of the document, which texts end with, says the same.
     """
 
     severity: Severity
     sentence: str
     subject: str = ""
     advice: str = ""
+    is_outcome: bool = False
 
 
 @dataclass(frozen=True)
 class Document:
     """Everything that a run of a kind says besides its machine.
 
-    ``method``: how it was measured. ``outcome``: the last line of texts, about checks;
+    ``method``: how it was measured. ``closing``: the blocks of the whole run that texts write after
+    those of all its parts. ``figures``: the main figures, a line each, before the findings of
+    texts; pages have them in their first lines. ``outcome``: the last line of texts, about checks;
     ``is_wrong``: whether some failed. ``notes``: how all figures are to be read. ``noun``: what the
     head counts. ``states_end``: whether findings state how the run ended; otherwise renderers do.
     """
@@ -139,3 +194,5 @@ class Document:
     notes: Sequence[str] = ()
     noun: str = "rank"
     states_end: bool = False
+    closing: Sequence[Block] = ()
+    figures: Sequence[str] = ()

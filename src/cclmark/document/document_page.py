@@ -11,7 +11,6 @@ from cclmark.document.insight_words import capitalised, sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import PageFacts, PageTable, Section
 from cclmark.document.page.stage_bars import StageBars, stage_bars
-from cclmark.plan.operations import OPERATIONS
 from cclmark.printable import plain
 from cclmark.results.schema import TracedStage
 
@@ -29,10 +28,11 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
         bars: list[StageBars] = []
         charts: list[Chart] = []
         facts: list[tuple[str, str]] = []
-        for block in document.blocks:
+        for block in (*document.blocks, *document.closing):
             match block:
                 case Table():
-                    tables.append(_table(block))
+                    if block.on_page:
+                        tables.append(page_table(block))
                 case Bars():
                     bars.append(_bars(block))
                 case Stages():
@@ -64,11 +64,12 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
     return found
 
 
-def _table(table: Table) -> PageTable:
+def page_table(table: Table) -> PageTable:
+    """Returns the table as pages have it."""
     numeric = len(table.sides) - len(table.sides.rstrip(">"))
-    is_operation = table.title.split(" ", 1)[0] in OPERATIONS
-    title = table.title if is_operation else capitalised(table.title)
-    return PageTable(title, table.head, table.single_lines(), numeric, table.notes)
+    return PageTable(
+        capitalised(table.title), table.full_head(), table.single_lines(), numeric, table.notes
+    )
 
 
 def _bars(bars: Bars) -> StageBars:

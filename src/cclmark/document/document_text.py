@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from cclmark.document.blocks import (
     Bars,
+    Block,
     Document,
     Facts,
     Listing,
@@ -17,41 +18,56 @@ from cclmark.document.blocks import (
 )
 from cclmark.document.chart_model import Chart, Heat
 from cclmark.document.grid import heat_lines, usual_width
-from cclmark.document.head import labelled, opening_lines
+from cclmark.document.head import host_lines, labelled, opening_lines
 from cclmark.document.markdown import escape
 from cclmark.document.naming import NamedRun
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import ending_line
 from cclmark.document.report_kind import View
-from cclmark.document.text import aligned
+from cclmark.document.table_text import STYLES, table_lines
+from cclmark.document.text import filled
 from cclmark.printable import plain
-from cclmark.results.schema import Explanation, Footer, Header, Profile
+from cclmark.results.schema import Explanation, Footer, Header, Paths, Profile
 
 Compose = Callable[[RunContent], Document]
 Part = Callable[[Any], tuple[Hashable, int]]
-_STYLES: Mapping[str, str] = {"bad": "red", "look": "yellow"}
 
 
 def document_of(compose: Compose, run: NamedRun) -> Document:
     """Returns the document of a run."""
     journal = run.journal
-    return compose(
-        RunContent(journal.header, journal.results, journal.footer, run.notes, journal.profile)
+    content = RunContent(
+        *(journal.header, journal.results, journal.footer, run.notes, journal.profile),
+        paths=journal.paths,
+        traces=journal.traces,
     )
+    return compose(content)
 
 
 class DocumentText:
     """Writes the head, then the blocks of each part that is complete, then the rest at the end.
 
-    ``part``: as that of ReportKind. A document without parts is written at the end.
+    ``part``, ``in_order``, ``kept``: as those of ReportKind. A document without parts is written at
+    the end.
     """
 
-    def __init__(self, compose: Compose, view: View, part: Part | None = None) -> None:
+    def __init__(
+        self,
+        compose: Compose,
+        view: View,
+        part: Part | None = None,
+        *,
+        in_order: bool = False,
+        kept: Callable[[Any], Any] | None = None,
+    ) -> None:
         self._compose = compose
         self._view = view
         self._part = part
+        self._in_order = in_order
+        self._kept = kept
         self._header: Header | None = None
         self._profile: Profile | None = None
+        self._paths: list[Paths] = []
         self._results: list[Any] = []
         self._unwritten: list[Any] = []
         self._continued = ""
@@ -59,6 +75,10 @@ class DocumentText:
     def profile(self, profile: Profile) -> None:
         """Receives what a profile contains besides its operations."""
         self._profile = profile
+
+    def connect(self, paths: Paths) -> None:
+        """Receives the paths of a library for the end."""
+        self._paths.append(paths)
 
     def begin(self, header: Header) -> str:
         """Returns the head: devices, links, libraries, the method."""
@@ -68,19 +88,29 @@ class DocumentText:
         return "\n".join(self._head(document, lines)) + "\n"
 
     def add(self, result: Any) -> str:
-        """Returns the blocks of the part that the result completes; empty if it completes none."""
+        """Returns the blocks of parts that the result completes; empty if it completes none."""
+        if self._kept is not None:
+            result = self._kept(result)
         self._results.append(result)
-        self._unwritten.append(result)
         if self._part is None:
+            self._unwritten.append(result)
             return ""
         key, number = self._part(result)
+        text = ""
+        if self._in_order and self._unwritten and self._part(self._unwritten[0])[0] != key:
+            text, self._unwritten = self._written(self._unwritten), []
+        self._unwritten.append(result)
         parts = [(self._part(one)[0] == key, one) for one in self._unwritten]
         own = [one for is_own, one in parts if is_own]
         if len(own) < number:
-            return ""
+            return text
         self._unwritten = [one for is_own, one in parts if not is_own]
-        document = self._document(own, None)
-        return "".join(f"{line}\n" for line in (*self._blocks(document), *self._notes(document)))
+        return text + self._written(own)
+
+    def _written(self, part: Sequence[Any]) -> str:
+        document = self._document(part, None, is_whole=False)
+        lines = (*self._blocks(document.blocks), *self._notes(document))
+        return "".join(f"{line}\n" for line in lines)
 
     def explain(self, explanation: Explanation) -> None:
         """Adds what ran to the result of the item, if results of the kind have it."""
@@ -92,19 +122,30 @@ class DocumentText:
         """Returns the rest of the document."""
         whole = self._document(self._results, footer)
         is_begun = len(self._unwritten) < len(self._results)
-        rest = self._document(self._unwritten, footer) if is_begun else whole
-        lines = self._blocks(rest)
+        rest = whole
+        if is_begun:
+            rest = self._document(self._unwritten, footer, is_whole=False)
+        lines = self._blocks(rest.blocks)
+        for block in whole.closing:
+            lines += self._blocks([block])
+            if isinstance(block, Table) and block.notes:
+                lines += self._below(map(self._line, block.notes))
         if last := [*self._notes(rest), *self._statements(whole)]:
             lines += ["", *last]
         if (footer is None or footer.message) and not whole.states_end:
             lines += self._early(ending_line(footer))
         return "".join(f"{line}\n" for line in lines)
 
-    def _document(self, results: Sequence[Any], footer: Footer | None) -> Document:
+    def _document(
+        self, results: Sequence[Any], footer: Footer | None, *, is_whole: bool = True
+    ) -> Document:
         assert self._header is not None
-        return self._compose(
-            RunContent(self._header, results, footer, self._view.references, self._profile)
+        content = RunContent(
+            *(self._header, results, footer, self._view.references, self._profile),
+            paths=self._paths,
+            is_whole=is_whole,
         )
+        return self._compose(content)
 
     def _notes(self, document: Document) -> Iterator[str]:
         for block in document.blocks:
@@ -112,13 +153,16 @@ class DocumentText:
                 yield from map(self._line, block.notes)
 
     def _statements(self, document: Document) -> Iterator[str]:
+        yield from map(self._line, document.figures)
         subject = ""
         for one in document.findings:
+            if one.is_outcome:
+                continue
             if one.subject not in ("", subject):
                 yield self._line(f"{one.subject}:")
             subject = one.subject
             depth = 1 if subject else 0
-            style = _STYLES.get(one.severity, "")
+            style = STYLES.get(one.severity, "")
             yield self._line(one.sentence, style, depth)
             if one.advice:
                 yield self._line(one.advice, style, depth + 1)
@@ -127,8 +171,14 @@ class DocumentText:
         if document.outcome:
             yield self._line(document.outcome, "red" if document.is_wrong else "")
 
+    def _below(self, notes: Iterable[str]) -> list[str]:
+        """The notes of a table, below it."""
+        return [*notes]
+
     def _line(self, text: str, style: str = "", depth: int = 0) -> str:
         line = f"  {'  ' * depth}{text}"
+        if self._view.columns is not None:
+            line = filled(line, self._view.columns)
         return self._paint(line, style) if style else line
 
     @property
@@ -138,19 +188,20 @@ class DocumentText:
     def _head(self, document: Document, lines: list[str]) -> list[str]:
         return lines
 
-    def _blocks(self, document: Document) -> list[str]:
+    def _blocks(self, blocks: Sequence[Block]) -> list[str]:
         found: list[str] = []
-        for block in document.blocks:
+        for block in blocks:
             match block:
                 case Table():
-                    head, rows = self._lines_of(block)
+                    heads, rows = table_lines(block, self._paint, self._view.columns)
                     title = f"  {plain(block.title)}"
                     if self._continues(block):
                         found += rows
                     elif block.belongs:
-                        found += [self._paint(title, "dim"), head, *rows]
+                        found += [self._paint(title, "dim"), *heads, *rows]
                     else:
-                        found += ["", self._paint(title, "bold"), self._paint(head, "dim"), *rows]
+                        heads = [self._paint(head, "dim") for head in heads]
+                        found += ["", self._paint(title, "bold"), *heads, *rows]
                 case Facts():
                     for label, text in block.rows:
                         found += labelled(label, [text])
@@ -169,21 +220,9 @@ class DocumentText:
 
     def _continues(self, table: Table) -> bool:
         """Whether the rows follow those of the table before it."""
-        before, self._continued = self._continued, table.title if table.widths else ""
+        series = (table.series or table.title) if table.widths else ""
+        before, self._continued = self._continued, series
         return bool(before) and before == self._continued
-
-    def _lines_of(self, table: Table) -> tuple[str, list[str]]:
-        """The head, and the rows with what is below them."""
-        shown, below = [table.head, *table.rows], [""] * len(table.rows)
-        if table.is_last_below:
-            shown, below = [cells[:-1] for cells in shown], [cells[-1] for cells in table.rows]
-        head, *rows = aligned(shown, table.sides[: len(shown[0])], table.widths)
-        indent = " " * (4 + max([*table.widths[:1], *(len(cells[0]) for cells in shown)]))
-        found = []
-        for place, (row, text) in enumerate(zip(rows, below, strict=True)):
-            found.append(self._paint(row, "red") if place in table.wrong else row)
-            found += [f"{indent}{line}" for line in filter(None, text.split("\n"))]
-        return head, found
 
     def _early(self, reason: str) -> list[str]:
         return [self._paint(f"  ended early: {reason}", "red")]
@@ -197,14 +236,19 @@ class DocumentMarkdown(DocumentText):
         return unpainted
 
     def _head(self, document: Document, lines: list[str]) -> list[str]:
+        assert self._header is not None
+        lines = [*lines, *host_lines(self._header)]
         return [f"# {document.title}", "", "```text", *lines, "```"]
+
+    def _below(self, notes: Iterable[str]) -> list[str]:
+        return ["", *notes]
 
     def _line(self, text: str, style: str = "", depth: int = 0) -> str:
         return f"{'  ' * depth}- {escape(text)}"
 
-    def _blocks(self, document: Document) -> list[str]:
+    def _blocks(self, blocks: Sequence[Block]) -> list[str]:
         found: list[str] = []
-        for block in document.blocks:
+        for block in blocks:
             match block:
                 case Table():
                     if not self._continues(block):
@@ -232,7 +276,7 @@ class DocumentMarkdown(DocumentText):
 
 
 def _head_of(table: Table) -> Iterator[str]:
-    yield _row(table.head)
+    yield _row(table.full_head())
     yield f"|{'|'.join('---:' if side == '>' else '---' for side in table.sides)}|"
 
 

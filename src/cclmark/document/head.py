@@ -68,6 +68,19 @@ def labelled(label: str, texts: Sequence[str]) -> list[str]:
     ]
 
 
+def host_lines(header: Header) -> list[str]:
+    """Returns the processors, the system and the start of the run, for texts that are kept."""
+    machine = header.machine
+    texts = [
+        f"{machine.processors} × {machine.processor}, {format_size(machine.memory_bytes)}"
+        if machine.processors
+        else "",
+        f"{machine.system}, kernel {machine.kernel}" if machine.kernel else "",
+        f"started {header.started_at}" if header.started_at else "",
+    ]
+    return labelled("host", ["; ".join(filter(None, texts))])
+
+
 def device_lines(devices: Sequence[DeviceDescription], driver: str) -> list[str]:
     """Returns one line for each kind of device."""
     lines: list[str] = []

@@ -8,6 +8,7 @@ from typing import Literal
 
 from cclmark.document.text import BYTES_PER_GB
 from cclmark.plan.libraries import all_libraries
+from cclmark.plan.operations import OPERATIONS
 from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Summary
@@ -67,9 +68,10 @@ def listed(words: Sequence[str], of: int | None = None) -> str:
 
 
 def capitalised(text: str) -> str:
-    """Returns the text with a capital letter. Libraries and other names keep theirs."""
+    """Returns the text with a capital letter. Libraries, operations and other names keep theirs."""
     word = text.split(" ", 1)[0].rstrip(":,")
-    is_word = word.isalpha() and word.islower() and word not in all_libraries()
+    is_name = word in OPERATIONS or word in all_libraries()
+    is_word = word.isalpha() and word.islower() and not is_name
     return text[0].upper() + text[1:] if is_word else text
 
 

@@ -55,10 +55,6 @@ class RunLabels:
     host_ranks: Collection[int] = ()
 
 
-def _no_sections(runs: Sequence[NamedRun]) -> list[Section]:
-    return []
-
-
 def _no_notes(results: Iterable[Any]) -> list[str]:
     return []
 
@@ -81,14 +77,17 @@ class ReportKind:
     several runs; ``samples`` is None if the kind has none. ``document``: composes everything that a
     run says; from it the terminal, Markdown and pages are rendered. ``part``: the key of a result's
     part of the document, and how many results the part has: texts write the blocks of a part as
-    soon as it is complete; None if they write all at the end. For a kind without a document,
-    ``formats``: the other formats by name, besides JSON, which all kinds have.
+    soon as it is complete; None if they write all at the end. ``in_order``: whether the results of
+    a part follow each other, so that it is complete when another one begins. ``kept``: what texts
+    keep of a result until the end; None for all of it. ``formats``: those of other tools by name;
+    for a kind without a document also the table and Markdown.
 
     ``metrics``: the gauges for Prometheus, which ``measure`` sets for one result. ``counted``: the
     number of results, in words. ``headline``: the main figure, empty for none. ``insights``: the
     findings of the summary, in any order. ``titled``: the work in the title of a page.
-    ``sections``: the charts of a page. ``page_columns``, ``page_cells`` and ``page_notes``: the
-    table of all results on a page. ``method_words`` explain the figures, ``method`` describes the
+    ``sections``: the charts of several runs together, in place of documents on a page.
+    ``page_columns``, ``page_cells`` and ``page_notes``: the table of all results on a page.
+    ``method_words`` explain the figures, ``method`` describes the
     method of a run. ``by_session``: whether the settings of the timed loop of collectives apply.
     ``has_samples``: whether times are sampled until a precision is reached. ``step_runs``: the
     steps of a training or a program, None for other kinds. ``traced``: what has the stages of a
@@ -109,11 +108,13 @@ class ReportKind:
     page_cells: Callable[[NamedRun, Any], Mapping[str, Cell]]
     document: Callable[[RunContent], Document] | None = None
     part: Callable[[Any], tuple[Hashable, int]] | None = None
+    in_order: bool = False
+    kept: Callable[[Any], Any] | None = None
     formats: Mapping[str, Callable[[View], Exporter[Any]]] = field(default_factory=dict)
     insights: Callable[[NamedRun], list[Insight]] = _no_insights
     samples: Layout | None = None
     headline: Callable[[NamedRun], str] = _no_headline
-    sections: Callable[[Sequence[NamedRun]], list[Section]] = _no_sections
+    sections: Callable[[Sequence[NamedRun]], list[Section]] | None = None
     page_notes: Callable[[Iterable[Any]], list[str]] = _no_notes
     method_words: str = ""
     by_session: bool = True

@@ -71,13 +71,8 @@ def _wrong_words(result: CaseResult | TransferResult) -> str:
     return f"{described(result)} ({found[0]})" if found else described(result)
 
 
-def of_completeness(
-    journal: Journal, results: Sequence[CaseResult | TransferResult], *, with_end: bool = True
-) -> Iterator[Insight]:
-    """Reports missing results and the run's own notices.
-
-    ``with_end``: also why the run ended early.
-    """
+def of_statuses(results: Sequence[CaseResult | TransferResult]) -> Iterator[Insight]:
+    """Reports results without figures by their status, with the usual reason."""
     by_status: dict[str, list[str]] = {}
     for one in results:
         if one.status not in ("ok", "wrong"):
@@ -93,8 +88,18 @@ def of_completeness(
             ""
             if skipped
             else "The journal contains a report of the state of every rank: see the case in the "
-            "table below.",
+            "table.",
         )
+
+
+def of_completeness(
+    journal: Journal, results: Sequence[CaseResult | TransferResult], *, with_end: bool = True
+) -> Iterator[Insight]:
+    """Reports missing results and the run's own notices.
+
+    ``with_end``: also why the run ended early.
+    """
+    yield from of_statuses(results)
     if with_end:
         yield from _ending(journal, len(journal.results))
     yield from (Insight("look", sentence(text)) for text in left_out(journal))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from cclmark.plan.ranges import in_ranges
@@ -10,6 +11,7 @@ US_PER_S = 1e6
 #: A remark where a command measured in two rounds.
 TWO_ROUNDS = "two rounds do not determine an interval: raise --rounds to 3 or more"
 BYTES_PER_GB = 1e9
+_NARROWEST = 40  # characters of a line of prose
 
 
 def counted(number: int, noun: str) -> str:
@@ -54,6 +56,23 @@ def aligned(rows: Sequence[Sequence[str]], sides: str, least: Sequence[int] = ()
     widths = [max(width, *map(len, column)) for width, column in columns]
     form = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
     return [f"  {form.format(*row)}".rstrip() for row in rows]
+
+
+def filled(line: str, width: int) -> str:
+    """Returns the line in several of at most ``width`` characters, with a hanging indent.
+
+    Words are not divided.
+    """
+    if len(line) <= width:
+        return line
+    indent = line[: len(line) - len(line.lstrip())] + "  "
+    return textwrap.fill(
+        line,
+        max(width, _NARROWEST),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def clock_text(seconds: float) -> str:

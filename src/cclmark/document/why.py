@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.choice_changes import choice_changes
-from cclmark.document.paint import Paint
 from cclmark.document.text import format_time_us
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
@@ -14,7 +13,6 @@ from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation
 
 _MOST_OFF = 0.20  # of a prediction, before it is reported
-_GAP = "  "
 
 
 @dataclass(frozen=True)
@@ -70,40 +68,6 @@ def _why(results: Sequence[CaseResult]) -> Why:
         [_is_off(one) for one in results],
         [*_changes(results), _summary(results)],
     )
-
-
-def why_lines(results: Iterable[CaseResult], paint: Paint) -> list[str]:
-    """Returns a table for each operation and placement, with the remarks below it.
-
-    One line instead if results are explained and the library predicted nothing; empty if none is
-    explained.
-    """
-    results = list(results)
-    lines: list[str] = []
-    for one in predictions(results):
-        lines += ["", *_table(one, paint)]
-    if not lines and any(one.explanation is not None for one in results):
-        return ["  no predictions: only libraries with NCCL's tuner interface report them"]
-    return lines
-
-
-def _table(one: Why, paint: Paint) -> list[str]:
-    columns = zip(one.head, *one.rows, strict=True)
-    widths = [max(map(len, column)) for column in columns]
-
-    def aligned(row: Sequence[str]) -> list[str]:
-        return [f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)]
-
-    lines = [
-        paint(f"  {one.title}", "bold"),
-        paint("    " + _GAP.join(aligned(one.head)), "dim"),
-    ]
-    for row, off in zip(one.rows, one.off, strict=True):
-        cells = aligned(row)
-        if off:
-            cells[2] = paint(cells[2], "yellow")
-        lines.append("    " + _GAP.join(cells))
-    return [*lines, *(f"    {remark}" for remark in one.remarks)]
 
 
 def measured_s(result: CaseResult) -> float:

@@ -1,6 +1,6 @@
 """Journals as texts, pages, pictures and files of several journals.
 
-Imports: analysis, document, kinds, plan, results.
+Imports: document, kinds, plan, results.
 
 ``journal_text.py`` writes a journal as its run did, or in another format; ``overview.py`` describes
 runs in sentences. ``run_page.py`` composes the page of one or several journals, with the parts of

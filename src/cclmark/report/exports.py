@@ -246,7 +246,7 @@ def _began_s(header: Header) -> float | None:
 
 # A journal and its name in messages.
 NamedJournal = tuple[str, Journal]
-_REPLAYED = ("table", "json", "pccl", *CASE_FORMATS)
+_REPLAYED = ("table", "json", "pccl", "markdown", *CASE_FORMATS)
 
 
 class Write(Protocol):

@@ -11,7 +11,7 @@ from cclmark.kinds.collective.formats import CASE_FORMATS
 from cclmark.options.printed_help import SaysHelp
 
 _FORMATS = (
-    *("json", "csv", "parquet", "prometheus", "table", "pccl"),
+    *("json", "csv", "parquet", "prometheus", "table", "pccl", "markdown"),
     *CASE_FORMATS,
 )
 

@@ -14,7 +14,7 @@ from cclmark.options.operation_argument import known_operation, operations_in_he
 from cclmark.plan.operations import COLLECTIVES, OPERATIONS
 
 _FORMAT = Flags.__dataclass_fields__["format"]
-_FORMATS = click.Choice(["table", "json", "csv", *CASE_FORMATS])
+_FORMATS = click.Choice(["table", "json", "csv", "markdown", *CASE_FORMATS])
 
 
 @dataclass

@@ -1,30 +1,437 @@
-"""Reports of collectives between all ranks."""
+"""What a run of collectives says, the fields of its cases, and its report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, cast
 
+import msgspec
+
+from cclmark.analysis.findings import OperationFindings
+from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.analysis.limits import link_limit
+from cclmark.analysis.summary import wanted_clock
+from cclmark.document.blocks import (
+    Block,
+    Document,
+    Groups,
+    Listing,
+    RunContent,
+    Severity,
+    Table,
+)
 from cclmark.document.case_columns import CASES, COLUMNS, EXPORTED_CASES, case_cells
 from cclmark.document.case_fields import case_labels
 from cclmark.document.columns import Cell
+from cclmark.document.connection_words import connection_lines
+from cclmark.document.document_text import DocumentText
+from cclmark.document.explained import what_ran
 from cclmark.document.exporter import Exporter
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
-from cclmark.document.remarks import STAGED_NOTE, staged_mark
+from cclmark.document.placement_rows import PlacementRow, RowCollector
+from cclmark.document.reference_notes import verdict_of
+from cclmark.document.remarks import (
+    STAGED_NOTE,
+    convergence_text,
+    half_peak_text,
+    marks_text,
+    planned_results,
+    staged_legend,
+    staged_mark,
+)
 from cclmark.document.report_kind import ReportKind, RunLabels, View
 from cclmark.document.sample_columns import CASE_SAMPLES
-from cclmark.kinds.collective.findings import headline_of_collectives, insights_on_collectives
+from cclmark.document.text import counted, format_time_us
+from cclmark.document.why import predictions
+from cclmark.kinds.collective.findings import findings_on_collectives, headline_of_collectives
 from cclmark.kinds.collective.formats import CASE_FORMATS
+from cclmark.kinds.collective.peaks import peaks_of
+from cclmark.plan.cases import Case
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
 from cclmark.results.item_results import CaseResult
 from cclmark.results.journal import Journal
+from cclmark.results.schema import Header, Summary
 
 if TYPE_CHECKING:
     from cclmark.document.page.page import Section
+
+PLACEMENTS = ("out-of-place", "in-place")
+_SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
+_SHORT_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
+_LEAD = {"cycle": 5, "size": 9, "count": 11, "dtype": 7, "op": 4, "root": 4}
+_OPTIONAL = ("count", "root", "op", "dtype")
+_UNSETTLED = "~"
+_UNSETTLED_NOTE = f"{_UNSETTLED} not converged: the median is known less precisely than requested"
+_NOISY = 0.10  # spread that stands out
+
+
+@dataclass(frozen=True)
+class CaseView:
+    """What the rows of cases show.
+
+    ``placements``: those that the run measures. ``shares``: of references, for every row. ``gbps``:
+    bandwidths in Gbit/s too. ``why``: the library's predictions.
+    """
+
+    placements: Sequence[str] = PLACEMENTS
+    shares: bool = False
+    gbps: bool = False
+    why: bool = False
+
+
+def document_of_cases(run: RunContent, view: CaseView | None = None) -> Document:
+    """Composes everything that a run says. ``view``: None for the placements of its results."""
+    results = cast("Sequence[CaseResult]", run.results)
+    if view is None:
+        found = {one.case.placement for one in results}
+        view = CaseView([one for one in PLACEMENTS if one in found] or PLACEMENTS)
+    blocks = [*_Rows(run, view).tables(results)]
+    if not run.is_whole:
+        return Document("Collectives", method_of(run.header), blocks)
+    journal = Journal(
+        run.header, [*results], footer=run.footer, paths=[*run.paths], traces=[*run.traces]
+    )
+    named = NamedRun("", journal, run.references)
+    # One operation has a sentence instead.
+    peaks = peaks_of([named]) if len(named.findings) > 1 else None
+    unsettled = any(not one.converged for one in results if one.summary is not None)
+    return Document(
+        "Collectives",
+        method_of(run.header),
+        blocks,
+        findings_on_collectives(named),
+        _outcome(run.header, results),
+        any(one.status == "wrong" for one in results),
+        [
+            *staged_legend(results),
+            *([_UNSETTLED_NOTE] if unsettled else []),
+            *run.references.legend(),
+        ],
+        closing=[*_closing(run, results, view), *([peaks] if peaks is not None else [])],
+        figures=[*map(partial(_figure, header=run.header), named.findings)] if not peaks else [],
+    )
+
+
+class _Rows:
+    """The rows of a run: one for each case, with the figures of its placements side by side."""
+
+    def __init__(self, run: RunContent, view: CaseView) -> None:
+        self._header = run.header
+        self._references = run.references
+        self._view = view
+        settings = run.header.settings
+        self._with_device = settings.timing == "auto"
+        self._lead = dict(_LEAD)
+        if settings.cycles == 1:
+            del self._lead["cycle"]
+        # The number of elements never exceeds the largest size in bytes.
+        self._lead["count"] = max(_LEAD["count"], len(str(settings.end_bytes)))
+
+    def tables(self, results: Sequence[CaseResult]) -> Iterator[Table]:
+        """A table for each operation and library."""
+        collector = RowCollector(single=len(self._view.placements) == 1)
+        rows = [row for result in results for row in collector.add(result)]
+        rows += collector.finish()
+        for (operation, ccl), own in groupby(rows, lambda row: (row.case.operation, row.case.ccl)):
+            yield self._table(operation, ccl, [*own])
+
+    def _table(self, operation: str, ccl: str, rows: Sequence[PlacementRow]) -> Table:
+        figures = self._figure_columns(operation)
+        groups = self._view.placements
+        looks: dict[tuple[int, int], Severity] = {}
+        cells = [self._row(row, number, [*figures], looks) for number, row in enumerate(rows)]
+        route = next((one.results[0].route for one in rows if one.summary is not None), "")
+        named = f" ({route})" if route not in ("native", "") else ""
+        unit = ", bandwidths in GB/s" if moves_data(operation) else ""
+        head = [*self._lead, *[*figures] * len(groups), "remarks"]
+        return Table(
+            f"{operation} · {ccl}{named}{unit}",
+            head,
+            cells,
+            ">" * (len(head) - 1) + "<",
+            widths=[*self._lead.values(), *[*figures.values()] * len(groups)],
+            series=f"{operation} · {ccl}",
+            is_last_below=True,
+            groups=Groups(
+                groups, len(figures), "place", [_SHORT_PLACEMENTS[name] for name in groups]
+            ),
+            optional=[[*self._lead].index(name) for name in _OPTIONAL],
+            looks=looks,
+            on_page=False,
+        )
+
+    def _figure_columns(self, operation: str) -> dict[str, int]:
+        """The columns of a placement and their widths."""
+        columns = {"time µs": 9}
+        if self._with_device:
+            columns["device"] = 7
+        columns |= {"algbw": 7, "busbw": 7, "wrong": 5, "spread": 6}
+        if self._view.gbps and moves_data(operation):  # a barrier has no bandwidth
+            columns |= {"alg Gbps": 8, "bus Gbps": 8}
+        if self._view.shares:
+            columns["of ref"] = 8
+        return columns
+
+    def _row(
+        self,
+        row: PlacementRow,
+        number: int,
+        columns: Sequence[str],
+        looks: dict[tuple[int, int], Severity],
+    ) -> list[str]:
+        lead = _lead_cells(row)
+        cells = [lead[name] for name in self._lead]
+        last = len(cells) + len(columns) * len(self._view.placements)
+        if all(result.summary is None for result in row.results):
+            looks[number, last] = "look"
+            result = row.results[0]
+            return [*cells, f"{result.status}: {plain(result.reason)}"]
+        shown = {one.case.placement: one for one in row.results}
+        if not moves_data(row.case.operation):
+            shown = {self._view.placements[0]: row.results[0]}
+        for placement in self._view.placements:
+            found = self._figures(shown.get(placement))
+            for name, look in found.looks.items():
+                looks[number, len(cells) + columns.index(name)] = look
+            cells += [found.cells.get(name, "") for name in columns]
+        lines, look = _remarks_below(row)
+        if lines:
+            looks[number, last] = look
+        return [*cells, "\n".join(lines)]
+
+    def _figures(self, result: CaseResult | None) -> _Figures:
+        found = _Figures({}, {})
+        if result is None:
+            return found
+        summary, cells, looks = result.summary, found.cells, found.looks
+        if summary is None:
+            cells["time µs"] = result.status
+            looks["time µs"] = "look"
+            return found
+        unsettled = "" if result.converged else _UNSETTLED
+        cells["time µs"] = f"{staged_mark(result)}{unsettled}{format_time_us(summary.time_s)}"
+        if result.device is not None:
+            unsettled = "" if result.device.converged else _UNSETTLED
+            cells["device"] = f"{unsettled}{format_time_us(result.device.summary.time_s)}"
+        cells["algbw"] = _bandwidth(summary.algbw_bytes_per_s, result.case)
+        cells["busbw"] = _bandwidth(summary.busbw_bytes_per_s, result.case)
+        cells |= _in_gbps(summary)
+        checked, is_wrong = result.verification, result.status == "wrong"
+        # A failed check of another tool may not report the number of elements.
+        unknown = "some" if is_wrong else "-"
+        cells["wrong"] = unknown if checked is None else _in_five(checked.wrong)
+        cells["spread"] = _percent(summary.cv) if summary.samples > 1 else "-"
+        if is_wrong:
+            looks["wrong"] = "bad"
+        if summary.cv > _NOISY:
+            looks["spread"] = "look"
+        if self._view.shares:
+            match = self._references.match(result, self._header)
+            cells["of ref"] = self._references.cell(match)
+            if verdict_of(match) == "low":
+                looks["of ref"] = "look"
+        return found
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """The cells of a placement by their columns, and those that stand out."""
+
+    cells: dict[str, str]
+    looks: dict[str, Severity]
+
+
+def _lead_cells(row: PlacementRow) -> dict[str, str]:
+    case = row.case
+    cycle = {"cycle": str(row.results[0].cycle)}
+    if not moves_data(case.operation):
+        return dict.fromkeys(_LEAD, "-") | cycle
+    return cycle | {
+        "size": format_size(case.size_bytes),
+        "count": str(case.count),
+        "dtype": _SHORT_DTYPES.get(case.dtype, case.dtype),
+        "op": case.reduction or "-",
+        "root": "-" if case.root is None else str(case.root),
+    }
+
+
+def _remarks_below(row: PlacementRow) -> tuple[list[str], Severity]:
+    """Why placements have no figures, and their first wrong elements."""
+    lines: list[str] = []
+    look: Severity = "look"
+    for result in row.results:
+        placement = result.case.placement
+        if result.summary is None:
+            lines.append(f"{placement} {result.status}: {plain(result.reason)}")
+        elif result.status == "wrong":
+            look = "bad"
+            found = result.verification.findings if result.verification is not None else []
+            if result.verification is None:
+                lines.append(f"wrong: {placement}: {plain(result.reason)}")
+            lines += [
+                f"wrong: {placement}, rank {one.rank}: {counted(one.wrong, 'element')}, first at "
+                f"index {one.first_element}: expected {plain(one.expected)}, got "
+                f"{plain(one.actual)}"
+                for one in found
+            ]
+    return lines, look
+
+
+def _closing(run: RunContent, results: Sequence[CaseResult], view: CaseView) -> Iterator[Block]:
+    """Libraries side by side, what ran, how the ranks are connected, and predictions."""
+    yield from map(_beside, comparisons(results))
+    for ran in what_ran(results):
+        yield Table(
+            ran.head,
+            ("sizes", "what ran"),
+            ran.choices.rows,
+            "><",
+            ran.choices.remarks,
+            on_page=False,
+        )
+    for paths in run.paths:
+        title, *lines = connection_lines(run.header, [paths])
+        yield Listing(title.strip(), [line[2:] for line in lines])
+    if not view.why:
+        return
+    known = predictions(results)
+    for one in known:
+        looks: dict[tuple[int, int], Severity] = {
+            (row, 2): "look" for row, is_off in enumerate(one.off) if is_off
+        }
+        yield Table(
+            one.title,
+            one.head,
+            one.rows,
+            ">" * len(one.head),
+            one.remarks,
+            looks=looks,
+            on_page=False,
+        )
+    if not known and any(one.explanation is not None for one in results):
+        yield Listing(
+            "predictions", ["none: only libraries with NCCL's tuner interface report them"]
+        )
+
+
+def _beside(found: LibraryComparison) -> Table:
+    """The times of several libraries, each but the first followed by its ratio to the first."""
+    case = found.case
+    words = [case.operation]
+    if moves_data(case.operation):
+        words += [case.dtype, case.reduction or ""]
+        words += ["" if case.root is None else f"root {case.root}", case.placement]
+    first, *others = found.ccls
+    head = ["size", first, *(text for other in others for text in (other, f"/ {first}"))]
+    rows = [
+        [format_size(size) if moves_data(case.operation) else "-", *_times(times_s)]
+        for size, times_s in found.rows
+    ]
+    title = f"{' '.join(filter(None, words))}: time in µs"
+    return Table(title, head, rows, ">" * len(head), on_page=False)
+
+
+def _times(times_s: Sequence[float | None]) -> Iterator[str]:
+    first_s, *others_s = times_s
+    yield "-" if first_s is None else format_time_us(first_s)
+    for time_s in others_s:
+        yield "-" if time_s is None else format_time_us(time_s)
+        ratio = time_s / first_s if first_s and time_s is not None else None
+        yield "-" if ratio is None else f"{ratio:.3f}" if ratio < 100 else f"{ratio:.0f}"
+
+
+def _figure(found: OperationFindings, header: Header) -> str:
+    """The peak and the latency of an operation."""
+    latency, peak = found.latency, found.peak
+    assert latency.summary is not None
+    assert peak.summary is not None
+    time = f"{format_time_us(latency.summary.time_s)} µs"
+    if not moves_data(found.operation):
+        return f"{found.name}: {time}{convergence_text(latency)}"
+    smallest = f"{time} at {format_size(latency.case.size_bytes)}{marks_text(latency)}"
+    if latency.case.ranks == 1:
+        return f"{found.name}: {smallest}; with one rank nothing passes a bus"
+    by_host = ""
+    if (
+        peak.summary.clock == "host"
+        and header.imported is None
+        and wanted_clock(header.settings) == "device"
+    ):
+        by_host = "; by the host's clock: there are no times of the device"
+    limit = link_limit(header.links, header.hosts)
+    rate = peak.summary.busbw_bytes_per_s
+    share = f" ({rate / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit)" if limit else ""
+    return (
+        f"{found.name}: peak bus bandwidth {_gigabytes(rate)} GB/s at "
+        f"{format_size(peak.case.size_bytes)} {peak.case.placement}{marks_text(peak)}{share}"
+        f"{half_peak_text(found)}; {smallest}{by_host}"
+    )
+
+
+def _outcome(header: Header, results: Sequence[CaseResult]) -> str:
+    """The line about the checks; empty if nothing was planned."""
+    checked = [one for one in results if one.verification is not None or one.status == "wrong"]
+    wrong = sum(result.status == "wrong" for result in checked)
+    skipped = sum(result.status == "skipped" for result in results)
+    planned = planned_results(header)
+    if not results and not planned:
+        return ""
+    if len(results) < planned:
+        measured = sum(result.summary is not None for result in results)
+        text = f"{measured} of {planned} cases measured, {len(checked)} checked"
+    elif not checked and not header.settings.check:
+        by_option = " (-c 0)" if header.imported is None else ""
+        text = f"{counted(len(results), 'case')}, not checked{by_option}"
+    else:
+        text = f"{len(checked)} of {len(results)} cases checked"
+    text += f", {wrong} wrong" if checked else ""
+    return text + (f", {skipped} skipped" if skipped else "")
+
+
+def _in_five(number: int) -> str:
+    """Formats at most five characters: from 100000 on, rounded to thousands, millions and so on."""
+    if number < 100_000:
+        return str(number)
+    power = next(power for power in range(1, 7) if number / 1000**power < 9999.5)
+    return f"{number / 1000**power:.0f}{' kMGTPE'[power]}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share < 9.999 else f"{share:.0%}"
+
+
+def _gigabytes(bytes_per_s: float) -> str:
+    value = bytes_per_s / 1e9
+    return f"{value:.2f}" if value < 1000 else f"{value:.0f}"
+
+
+def _bandwidth(bytes_per_s: float, case: Case) -> str:
+    return _gigabytes(bytes_per_s) if moves_data(case.operation) else "-"
+
+
+def _in_gbps(summary: Summary) -> dict[str, str]:
+    rates = {"alg": summary.algbw_bytes_per_s, "bus": summary.busbw_bytes_per_s}
+    return {f"{name} Gbps": f"{rate * 8 / 1e9:.1f}" for name, rate in rates.items()}
+
+
+def part_of_case(result: CaseResult, placements: int = len(PLACEMENTS)) -> tuple[object, int]:
+    """The row of a result, and how many results it has: one for each placement of the run."""
+    case = msgspec.structs.replace(result.case, in_place=False)
+    return (result.cycle, case), placements if moves_data(case.operation) else 1
+
+
+def without_samples(result: CaseResult) -> CaseResult:
+    """What texts keep of a result: the memory of a run that repeats for hours stays bounded."""
+    return msgspec.structs.replace(result, samples=None)
+
 
 CASE_METRICS = (
     Metric("cclmark_time_seconds", "seconds", "Median time of one operation."),
@@ -137,30 +544,24 @@ METHOD_OF_CASES = (
 
 
 # Functions, so that a run imports only the format it writes, and no charts.
-def _table(view: View) -> Exporter[CaseResult]:
-    from cclmark.kinds.collective.soak import SoakTable
-    from cclmark.kinds.collective.table import TableExporter
-
-    assert view.journal is not None
-    placements = {result.case.in_place for result in view.journal.cases} or {False, True}
-
-    def table() -> TableExporter:
-        return TableExporter(
-            paint=view.paint,
-            out_of_place=False in placements,
-            in_place=True in placements,
-            terminal_columns=view.columns,
-            references=view.references,
-        )
-
-    soak = view.journal.header.settings.duration_s > 0
-    return SoakTable(table, view.paint, 0.0) if soak else table()
-
-
 def _sections(runs: Sequence[NamedRun]) -> list[Section]:
     from cclmark.kinds.collective.charts import collective_sections
 
     return collective_sections(runs)
+
+
+def _table(view: View) -> Exporter[CaseResult]:
+    def table() -> DocumentText:
+        return DocumentText(
+            document_of_cases, view, part_of_case, in_order=True, kept=without_samples
+        )
+
+    assert view.journal is not None
+    if view.journal.header.settings.duration_s <= 0:
+        return table()
+    from cclmark.kinds.collective.soak import SoakTable
+
+    return SoakTable(table, view.paint, 0.0)
 
 
 def _without_view(
@@ -181,6 +582,10 @@ REPORT = ReportKind(
     csv=CASES,
     exported=EXPORTED_CASES,
     samples=CASE_SAMPLES,
+    document=document_of_cases,
+    part=part_of_case,
+    in_order=True,
+    kept=without_samples,
     formats={
         "table": _table,
         **{name: _without_view(create) for name, create in CASE_FORMATS.items()},
@@ -189,7 +594,6 @@ REPORT = ReportKind(
     measure=measure_case,
     counted=_counted,
     headline=headline_of_collectives,
-    insights=insights_on_collectives,
     titled=title_of_cases,
     method=method_of,
     method_words=METHOD_OF_CASES,

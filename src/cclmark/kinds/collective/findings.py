@@ -8,6 +8,7 @@ from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.irregularities import alternatives, dips, kinks, placement_gaps
 from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.analysis.limits import link_limit
+from cclmark.document.blocks import Finding
 from cclmark.document.insight_words import (
     MOST_NAMED,
     Insight,
@@ -28,7 +29,7 @@ from cclmark.document.reference_notes import (
     verdict_text,
 )
 from cclmark.document.remarks import all_launches_in_words, convergence_text, half_peak_text
-from cclmark.document.soundness import nothing_wrong, of_completeness, of_data
+from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
 from cclmark.document.text import BYTES_PER_GB, format_time_us
 from cclmark.plan.libraries import title_of
 from cclmark.plan.library_settings import algorithm_settings
@@ -330,13 +331,12 @@ def _curve_words(result: CaseResult) -> str:
 _LAUNCH_ADVICE = "The time of a call includes the host's work to start it; graphs avoid that cost."
 
 
-def insights_on_collectives(run: NamedRun) -> list[Insight]:
-    """Returns insights on collectives of all ranks."""
+def findings_on_collectives(run: NamedRun) -> list[Finding]:
+    """Returns the findings on collectives of all ranks, the most severe first."""
     journal, notes, operations = run.journal, run.notes, run.findings
     beside = list(of_references(journal, notes, operations))
     found = [
-        *of_data(journal, journal.cases),
-        *of_completeness(journal, journal.cases),
+        *of_statuses(journal.cases),
         *of_ranks(journal, operations),
         *of_what_ran(journal),
         *of_limits(journal, notes, operations),
@@ -348,7 +348,16 @@ def insights_on_collectives(run: NamedRun) -> list[Insight]:
     ]
     if launches := all_launches_in_words(operations):
         found.append(Insight("note", launches, _LAUNCH_ADVICE))
-    return [*found, *nothing_wrong(run, found, compared=bool(beside))]
+    data = [*of_data(journal, journal.cases)]
+    last = nothing_wrong(run, [*data, *found], compared=bool(beside))
+    return [
+        *(_finding(one, is_outcome=one.kind == "good") for one in data),
+        *map(_finding, [*found, *last]),
+    ]
+
+
+def _finding(one: Insight, *, is_outcome: bool = False) -> Finding:
+    return Finding(one.kind, one.text, advice=one.advice, is_outcome=is_outcome)
 
 
 def headline_of_collectives(run: NamedRun) -> str:

@@ -1,4 +1,4 @@
-"""The text formats of cases, besides the table, JSON and CSV.
+"""The text formats of cases, of other tools.
 
 To add a format: a module with its exporter, a function that imports it, and a line in the table.
 """
@@ -11,12 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cclmark.document.exporter import Exporter
     from cclmark.results.item_results import CaseResult
-
-
-def _markdown() -> Exporter[CaseResult]:
-    from cclmark.kinds.collective.markdown import CaseMarkdown
-
-    return CaseMarkdown()
 
 
 def _nccl_tests() -> Exporter[CaseResult]:
@@ -38,7 +32,6 @@ def _hccl() -> Exporter[CaseResult]:
 
 
 CASE_FORMATS: dict[str, Callable[[], Exporter[CaseResult]]] = {
-    "markdown": _markdown,
     "nccl-tests": _nccl_tests,
     "flagcx": _flagcx,
     "hccl": _hccl,

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 
+from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
+from cclmark.kinds.collective.document import (
+    PLACEMENTS,
+    CaseView,
+    document_of_cases,
+    part_of_case,
+    without_samples,
+)
 from cclmark.kinds.collective.kind import KIND
-from cclmark.kinds.collective.table import TableExporter
 from cclmark.kinds.pieces.request import piece_exporter, pieces_request
 from cclmark.launch.coordinator import Coordinator
 from cclmark.options import like
@@ -160,25 +169,20 @@ def _reference_notes(flags: Flags) -> ReferenceNotes:
 def _exporter(
     flags: Flags, plan: Sweep, output: Output, every_s: float, references: ReferenceNotes
 ) -> Exporter[CaseResult]:
-    if flags.format == "markdown":
-        from cclmark.kinds.collective.markdown import CaseMarkdown
-
-        return CaseMarkdown(references, shares=flags.references)
-    if flags.format != "table":
+    if flags.format not in ("table", "markdown"):
         return exporter_of(KIND, flags.format)
+    names = [name for name in PLACEMENTS if (name == "in-place") in plan.placements]
+    shown = CaseView(names, flags.references, like.shows_gbps(flags.like), flags.why)
+    compose = partial(document_of_cases, view=shown)
+    part = partial(part_of_case, placements=len(names))
+    if flags.format == "markdown":
+        view = View(references=references)
+        return DocumentMarkdown(compose, view, part, in_order=True, kept=without_samples)
     paint = ansi if output.takes_colours else unpainted
 
-    def table() -> TableExporter:
-        return TableExporter(
-            paint=paint,
-            out_of_place=False in plan.placements,
-            in_place=True in plan.placements,
-            terminal_columns=output.terminal_columns,
-            references=references,
-            shares=flags.references,
-            why=flags.why,
-            gbps=like.shows_gbps(flags.like),
-        )
+    def table() -> DocumentText:
+        view = View(paint=paint, columns=output.terminal_columns, references=references)
+        return DocumentText(compose, view, part, in_order=True, kept=without_samples)
 
     if not flags.duration:
         return table()

@@ -217,7 +217,7 @@ class SoakTable:
 
     def _close_table(self) -> str:
         table, self._table = self._table, None
-        return table.end(None) if table is not None else ""
+        return table.end(Footer("", 0, 0.0)) if table is not None else ""
 
     def _count(self, result: CaseResult) -> None:
         self._results += 1

@@ -1,0 +1,132 @@
+"""The main figures of collectives: a row for each operation of each run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cclmark.analysis.limits import link_limit
+from cclmark.document.blocks import Table
+from cclmark.document.definitions import definitions_of
+from cclmark.document.naming import NamedRun
+from cclmark.document.reference_notes import share_text
+from cclmark.document.remarks import convergence_text, marks_text, staged_legend, staged_mark
+from cclmark.document.text import BYTES_PER_GB, format_time_us
+from cclmark.plan.operations import moves_data
+from cclmark.plan.sizes import format_size
+from cclmark.results.item_results import CaseResult
+from cclmark.results.schema import Header, Summary
+
+_MOST_NOTES = 12
+_MOST_RUNS = 12  # listed in a note
+_SHARES = ("link limit", "reference")
+_DEVICE = "device µs"
+
+
+def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
+    """Returns the best bandwidth and the time of the smallest message of each operation.
+
+    None if nothing was measured.
+    """
+    rows = []
+    named: list[CaseResult] = []
+    shown = dict.fromkeys(("link limit", "reference", _DEVICE), False)
+    limits: dict[str, None] = {}
+    references: dict[str, dict[str, list[str]]] = {}
+    for run in runs:
+        header = run.journal.header
+        limit = link_limit(header.links, header.hosts)
+        if limit:
+            limits[f"{limit / 1e9:.0f}"] = None
+        for found in run.findings:
+            latency = found.latency.summary
+            if latency is None:
+                continue
+            name = found.name
+            cells = [f"{run.name}: {name}" if len(runs) > 1 else name]
+            own = found.latency.device
+            device = "" if own is None else format_time_us(own.summary.time_s)
+            shown[_DEVICE] |= bool(device)
+            if not moves_data(found.operation):
+                cells += ["", "", "", "", "", format_time_us(latency.time_s), device, ""]
+            else:
+                peak, half = found.peak.summary, found.half_peak_bytes
+                assert peak is not None
+                share = f"{peak.busbw_bytes_per_s / limit:.0%}" if limit else ""
+                match = run.notes.match(found.peak, header)
+                shown["link limit"] |= bool(share)
+                shown["reference"] |= match is not None
+                if match is not None:
+                    users = references.setdefault(match.name_and_differences, {})
+                    users.setdefault(name, []).append(run.name)
+                cells += [
+                    f"{peak.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
+                    f"{format_size(found.peak.case.size_bytes)} {found.peak.case.placement}"
+                    f"{marks_text(found.peak)}",
+                    share,
+                    "" if match is None else share_text(match.share),
+                    "" if half is None else format_size(half),
+                    *_smallest(found.latency, latency, device),
+                ]
+            named += [found.peak, found.latency]
+            rows.append(cells)
+    if not rows:
+        return None
+    heads = (
+        *("operation", "peak busbw GB/s", "at", "link limit", "reference"),
+        *("half of peak from", "smallest message µs", _DEVICE, "size"),
+    )
+    kept = [place for place, name in enumerate(heads) if shown.get(name, True)]
+    return Table(
+        "Peak bus bandwidth and time of the smallest message",
+        [f"of {heads[place]}" if heads[place] in _SHARES else heads[place] for place in kept],
+        [[row[place] for place in kept] for row in rows],
+        "<" + ">" * (len(kept) - 1),
+        [
+            *staged_legend(named),
+            *_mixed_peaks([run.journal.header for run in runs if run.findings]),
+            *([f"Link limit: {' or '.join(limits)} GB/s."] if shown["link limit"] else []),
+            *(
+                ["device µs: the time of the device alone, where launches set the cost of a call."]
+                if shown[_DEVICE]
+                else []
+            ),
+            *(
+                f"Reference of {_users(of, len(runs))}: {reference}."
+                for reference, of in list(references.items())[:_MOST_NOTES]
+            ),
+        ],
+    )
+
+
+def _mixed_peaks(headers: Sequence[Header]) -> list[str]:
+    """Returns a note if the tools of the runs define a time in different ways."""
+    if len(definitions_of(headers)) < 2:
+        return []
+    return [
+        "These tools have different definitions of a time, from which bandwidths are computed: "
+        "compare only lines with the same definition, which each operation's section lists."
+    ]
+
+
+def _smallest(result: CaseResult, summary: Summary, device: str) -> list[str]:
+    """Returns the time of the smallest message, the device's time if it differs, and the size."""
+    return [
+        f"{format_time_us(summary.time_s)}{staged_mark(result)}",
+        device,
+        f"{format_size(result.case.size_bytes)}{convergence_text(result)}",
+    ]
+
+
+def _users(of: Mapping[str, Sequence[str]], runs: int) -> str:
+    """Returns the operations, with the names of their runs if there are several runs."""
+    if runs == 1:
+        return ", ".join(of)
+    by_runs: dict[str, list[str]] = {}
+    for operation, names in of.items():
+        by_runs.setdefault(_some(list(dict.fromkeys(names))), []).append(operation)
+    return "; ".join(f"{', '.join(words)} ({names})" for names, words in by_runs.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_RUNS
+    return ", ".join(names[:_MOST_RUNS]) + (f" and {more} more" if more > 0 else "")
