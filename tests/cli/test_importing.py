@@ -70,9 +70,10 @@ def test_the_heading_names_the_tool(cclmark):
     table = cclmark("export", "old.jsonl", "--format", "table").out
     assert "4 ranks on h200-host\n  imported   from nccl-tests 2.19.6, nccl-tests-2.19.txt" in table
     assert "4 × NVIDIA H200 (cuda:0,1,2,3)\n" in table
-    assert "2 GiB    536870912      fp32   sum     -     8958.2   239.72   359.58      0" in table
+    row = ["2", "GiB", "536870912", "fp32", "sum", "-", "8958.2", "239.72", "359.58", "0"]
+    assert row in [line.split()[: len(row)] for line in table.splitlines()]
     markdown = cclmark("export", "old.jsonl", "--format", "markdown").out
-    assert "imported from nccl-tests 2.19.6" in markdown
+    assert "  imported   from nccl-tests 2.19.6" in markdown
 
 
 def test_without_any_device_every_format_still_has_something_to_say(cclmark):

@@ -110,8 +110,6 @@ def _peaks(
 ) -> Iterator[Insight]:
     normal: dict[str, list[str]] = {}
     for one in found:
-        if one.peak.case.size_bytes < LEAST_JUDGED_BYTES:
-            continue
         name = one.name
         match = notes.match(one.peak, journal.header)
         verdict = verdict_of(match)
@@ -126,7 +124,8 @@ def _peaks(
                 "and that outputs were checked.",
             }
             kind: InsightKind = "look" if verdict in advice else "note"
-            yield Insight(kind, f"{name} is {text}.", advice.get(verdict, ""))
+            about = f"{name} is {text}" if verdict else f"{name}, {text}"
+            yield Insight(kind, f"{about}.", advice.get(verdict, ""))
     for name, shares in normal.items():
         yield Insight("good", f"Peaks are normal: {listed(shares)} of the reference ({name}).")
 
