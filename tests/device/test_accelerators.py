@@ -192,7 +192,9 @@ def test_islands_reduce_every_type(tmp_path):
     flags = ["--ccl", "bridge", "-b", "2M", "-e", "2M", "--islands", "0,1", "-g", "2"]
     done, journal = cclmark(tmp_path, "all_reduce", *flags, "-d", "all", "-o", "all")
     assert done.returncode == 0, done.stderr
-    assert_types(journal, 2)
+    # The bridge reduces between islands of one device, and has the types that NCCL lacks.
+    assert len(journal.results) == 14 * 5 * 2
+    assert {result.status for result in journal.results} == {"ok"}
 
 
 def test_devices_beside_processors_are_one_group(tmp_path):
