@@ -23,13 +23,13 @@ from cclmark.document.chart_model import (
     key_of,
     spread_limits,
 )
+from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun, group_titles, groups_of
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.errors import MissingError
 from cclmark.kinds.collective.charts import collective_charts
 from cclmark.kinds.p2p.charts import transfer_charts
-from cclmark.kinds.pairs.charts import pair_charts
-from cclmark.kinds.registry import read_journal
+from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.plan.sizes import format_size
 from cclmark.report import pictures
 from cclmark.report.pictures import picture
@@ -39,6 +39,15 @@ COLLECTIVES = read_journal(RESULTS / "report" / "collectives.jsonl")
 COPIES = read_journal(RESULTS / "report" / "p2p.jsonl")
 PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
 LIBRARIES = read_journal(RESULTS / "report" / "nccl_and_torch.jsonl")
+
+
+def charts_in(journal):
+    """The charts of a document."""
+    compose = report_kind(journal.kind).document
+    if compose is None:
+        return []
+    document = document_of(compose, NamedRun("run", journal))
+    return [one for one in (*document.blocks, *document.closing) if isinstance(one, Chart)]
 
 
 def charts_of(journal, operation="all_reduce"):
@@ -301,7 +310,7 @@ def test_copies_have_a_matrix_each():
     assert chart.values[0][1] == pytest.approx(first.summary.bytes_per_s / 1e9)
     assert chart.values[0][0] is None
     assert [chart.texts[place][place] for place in range(4)] == ["x"] * 4
-    assert [heat.texts[0][0] for heat in pair_charts(PAIRS)[1:]][:2] == ["x"] * 2
+    assert [heat.texts[0][0] for heat in charts_in(PAIRS)[:2]] == ["x"] * 2
     assert chart.hover[0][1] == "396.02 GB/s, NV18"
     assert charts["Unidirectional share of the link limit, write, CE, 512 MiB"].unit == "%"
 
@@ -332,7 +341,7 @@ def test_swept_copies_have_a_course():
 
 
 def test_pairs_have_curves_and_matrices():
-    lines, *heats = pair_charts(PAIRS)
+    *heats, lines = charts_in(PAIRS)
     assert isinstance(lines, Lines)
     assert "all_reduce" in {one.name for one in lines.series}
     assert {heat.unit for heat in heats} == {"GB/s", "µs"}
@@ -346,7 +355,7 @@ def test_keys_are_unique_in_every_report():
             chart
             for group, title in zip(groups_of(runs), group_titles(groups_of(runs)), strict=True)
             for chart in collective_charts(group, title, runs)
-        ] + [*transfer_charts(journal), *pair_charts(journal)]
+        ] + [*transfer_charts(journal), *charts_in(journal)]
         keys = [chart.key for chart in charts]
         assert len(set(keys)) == len(keys) > 3
 

@@ -12,9 +12,9 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.kinds.p2p.formats import TransferMarkdown, TransferPccl
 from cclmark.kinds.p2p.table import TransferTable
-from cclmark.kinds.pairs.table import PairTable
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
+from cclmark.report.journal_text import replayed
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from reports import insights_on
@@ -105,12 +105,13 @@ def test_no_pair_stands_out_where_times_say_little():
 
 
 def test_no_pair_of_collectives_stands_out_where_times_say_little():
-    text = export(PairTable(), PAIRS.header, PAIRS.results)
-    assert "DEV0–DEV3: 8.77 µs, usual for NV18 6.31 µs (39% higher, worse)" in text
-    crowded = replace(PAIRS.header, notices=[CROWDED])
-    assert "stand out" not in export(PairTable(), crowded, PAIRS.results)
-    found = insights_on(Journal(crowded, PAIRS.results))
-    assert not any("usually need" in one.text or "stands out among" in one.text for one in found)
+    words = "DEV0–DEV3: 8.77 µs, usual for NV18 6.31 µs (39% higher, worse): ping_pong, 8 B"
+    assert words in "".join(replayed(PAIRS, "table"))
+    assert f"{words}." in [one.text for one in insights_on(PAIRS)]
+    crowded = Journal(replace(PAIRS.header, notices=[CROWDED]), PAIRS.results)
+    for text in ("".join(replayed(crowded, "table")), *(one.text for one in insights_on(crowded))):
+        assert "usual for" not in text
+        assert "stands out" not in text
 
 
 def test_what_has_no_output_is_not_counted_as_a_copy():

@@ -8,7 +8,7 @@ from typing import Literal, NoReturn, TypeAlias
 
 from cclmark.document.chart_model import Chart
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.results.schema import Footer, Header, Profile, TracedStage
+from cclmark.results.schema import Footer, Header, Paths, Profile, TracedStage
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,9 @@ class RunContent:
     """What a document is composed from: the lines of a journal, ``results`` of one kind.
 
     ``footer``: None if the end of the run is missing. ``references``: finds references.
-    ``profile``: what the profile of a program contains besides its operations.
+    ``profile``: what the profile of a program contains besides its operations. ``paths``: how
+    libraries connect the ranks. ``is_whole``: whether ``results`` are all of the run; of a part of
+    it, only blocks are written.
     """
 
     header: Header
@@ -24,6 +26,8 @@ class RunContent:
     footer: Footer | None
     references: ReferenceNotes = field(default_factory=ReferenceNotes)
     profile: Profile | None = None
+    paths: Sequence[Paths] = ()
+    is_whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -112,22 +116,27 @@ class Finding:
     """An observation: a sentence without capital letter and full stop.
 
     ``subject``: what it is about, for example a case, if several findings are about it.
-    ``advice``: what to do, in the same form; empty if there is nothing to do.
+    ``advice``: what to do, in the same form; empty if there is nothing to do. ``is_outcome``:
+    whether the outcome of the document, which texts end with, says the same.
     """
 
     severity: Severity
     sentence: str
     subject: str = ""
     advice: str = ""
+    is_outcome: bool = False
 
 
 @dataclass(frozen=True)
 class Document:
     """Everything that a run of a kind says besides its machine.
 
-    ``method``: how it was measured. ``outcome``: the last line of texts, about checks;
+    ``method``: how it was measured. ``opening``: the blocks that the header determines, which texts
+    write with the head. ``closing``: the blocks of the whole run that texts write after those of
+    all its parts. ``outcome``: the last line of texts, about checks;
     ``is_wrong``: whether some failed. ``notes``: how all figures are to be read. ``noun``: what the
     head counts. ``states_end``: whether findings state how the run ended; otherwise renderers do.
+    ``in_parts``: False if results of several parts alternate, so that no part can be written first.
     """
 
     title: str
@@ -139,3 +148,6 @@ class Document:
     notes: Sequence[str] = ()
     noun: str = "rank"
     states_end: bool = False
+    closing: Sequence[Block] = ()
+    opening: Sequence[Block] = ()
+    in_parts: bool = True

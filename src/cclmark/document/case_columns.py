@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from cclmark.document.case_fields import (
+    BESIDE_FIELDS,
+    CASE_FIELDS,
+    PAIR_FIELDS,
+    case_rows,
+    known_of_cases,
+)
 from cclmark.document.columns import Cell, Column, Layout, Row, columns
-from cclmark.document.device_labels import device_labels, labels
+from cclmark.document.fields import Fields
 from cclmark.document.text import BYTES_PER_GB, US_PER_S
 from cclmark.plan.cases import Case
 from cclmark.results.item_results import CaseResult
@@ -47,8 +54,6 @@ _OTHER_COLUMNS = ("wrong", "route", "cycle", "converged", "method")
 _EXPLAINED_COLUMNS = ("kernel", "algorithm", "protocol", "channels", "explained_by", "explanation")
 COLUMNS = _CASE_COLUMNS + _FIGURE_COLUMNS + _DEVICE_COLUMNS + _OTHER_COLUMNS + _EXPLAINED_COLUMNS
 
-_PAIR = ("first", "second")
-_BESIDE = ("beside", "at_once_ratio")
 _TEXTS = (
     "operation ccl dtype reduction placement status reason clock route method first second "
     "device_reason kernel algorithm protocol explained_by explanation"
@@ -159,35 +164,12 @@ def _of_all_ranks(header: Header) -> Callable[[CaseResult], Iterable[Row]]:
     return lambda result: [case_cells(result, header)]
 
 
-def _of_pairs(header: Header) -> Callable[[CaseResult], Iterable[Row]]:
-    names = labels(header.devices)
-    return lambda result: [
-        [
-            *pair_cells(result, names),
-            *case_cells(result, header),
-            *(result.beside, result.at_once_ratio),
-        ]
-    ]
-
-
-def _exported(header: Header) -> Callable[[CaseResult], Iterable[Row]]:
-    names = device_labels(header)
-
-    def rows(result: CaseResult) -> Iterable[Row]:
-        alone = result.case.pair is None
-        beside = [None, None] if alone else [result.beside, result.at_once_ratio]
-        return [
-            [*case_cells(result, header), *pair_cells(result, names), *beside],
-        ]
-
-    return rows
-
-
 def _columns(names: Sequence[str]) -> list[Column]:
     return columns(names, texts=_TEXTS, whole=_WHOLE, flags=_FLAGS)
 
 
 CASES = Layout(_columns(COLUMNS), _of_all_ranks)
-CASES_OF_PAIRS = Layout(_columns((*_PAIR, *COLUMNS, *_BESIDE)), _of_pairs)
 # One table for files with cases of all ranks and of pairs: columns that do not apply are empty.
-EXPORTED_CASES = Layout(_columns((*COLUMNS, *_PAIR, *_BESIDE)), _exported)
+EXPORTED_CASES = Fields(
+    [*CASE_FIELDS, *PAIR_FIELDS, *BESIDE_FIELDS], rows=case_rows, known=known_of_cases
+).layout()

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from cclmark.analysis.copies import Checks
 from cclmark.analysis.transfer_results import Deviation
 from cclmark.document.insight_words import on_host_alone
-from cclmark.document.matrix import Matrix, figure
-from cclmark.document.text import BYTES_PER_GB, US_PER_S
+from cclmark.document.matrix import Matrix
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
 

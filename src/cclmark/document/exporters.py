@@ -18,8 +18,8 @@ _WHILE_RUNNING = View()
 def formats_of(kind: Kind) -> list[str]:
     """Returns the formats in which one journal with results of ``kind`` can be written."""
     own: ReportKind = kind.report()
-    others = own.formats if own.document is None else _OF_DOCUMENTS
-    return list(dict.fromkeys(("table", "json", "csv", *others)))
+    texts = () if own.document is None else _OF_DOCUMENTS
+    return list(dict.fromkeys(("table", "json", "csv", *texts, *own.formats)))
 
 
 def exporter_of(kind: Kind, format: str, view: View = _WHILE_RUNNING) -> Exporter[Any]:
@@ -32,6 +32,8 @@ def exporter_of(kind: Kind, format: str, view: View = _WHILE_RUNNING) -> Exporte
     own: ReportKind = kind.report()
     if format == "csv":
         return CsvExporter(own.csv)
-    if own.document is not None:
-        return _OF_DOCUMENTS[format](own.document, view, own.part)
+    if own.document is not None and format in _OF_DOCUMENTS:
+        return _OF_DOCUMENTS[format](
+            own.document, view, own.part, in_order=own.in_order, keeps_samples=own.needs_samples
+        )
     return own.formats[format](view)

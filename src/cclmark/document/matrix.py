@@ -10,7 +10,7 @@ import msgspec
 
 from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, wrong_flows
 from cclmark.document.device_labels import labels, of_several_kinds
-from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, figure
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
 from cclmark.printable import plain
@@ -362,11 +362,6 @@ def series_of(result: TransferResult) -> Transfer:
     if series.scope == "host":
         return msgspec.structs.replace(series, host_memory="", to_host=False, numa="")
     return series
-
-
-def figure(value: float) -> str:
-    """Formats two decimals, or three significant digits for values below 1."""
-    return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:#.3g}"
 
 
 def missing_figures(results: Sequence[TransferResult]) -> list[str]:

@@ -94,13 +94,10 @@ def measure_case(series: Series, result: CaseResult, run: RunLabels) -> None:
 def cells_of_case(run: NamedRun, result: CaseResult) -> Mapping[str, Cell]:
     """Returns the figures of a case, and their shares of the link limit and of references."""
     cells = dict(zip(COLUMNS, case_cells(result, run.journal.header), strict=True))
-    cells |= _shares(run, result)
-    if result.case.pair is not None:
-        cells["pair"] = f"{result.case.pair[0]}-{result.case.pair[1]}"
-    return cells
+    return cells | shares_of_case(run, result)
 
 
-def _shares(run: NamedRun, result: CaseResult) -> dict[str, Cell]:
+def shares_of_case(run: NamedRun, result: CaseResult) -> dict[str, Cell]:
     """Returns the shares of the link limit and of references."""
     header, cells = run.journal.header, dict[str, Cell]()
     limit = link_limit(header.links, header.hosts)
@@ -127,7 +124,6 @@ def title_of_cases(runs: Sequence[NamedRun]) -> str:
     return ", ".join(operations[:3]) + more
 
 
-PAGE_COLUMNS = (*COLUMNS[:3], "pair", *COLUMNS[3:])
 METHOD_OF_CASES = (
     "A sample is a batch of operations between a barrier and the last rank's end. Curves show "
     "the median over samples; bands reach from the fastest sample to the 95th percentile. Bus "
@@ -194,7 +190,7 @@ REPORT = ReportKind(
     method=method_of,
     method_words=METHOD_OF_CASES,
     sections=_sections,
-    page_columns=PAGE_COLUMNS,
+    page_columns=COLUMNS,
     page_cells=cells_of_case,
     page_notes=notes_on_cases,
 )

@@ -12,8 +12,8 @@ from cclmark.analysis.transfer_results import Deviation, figures
 from cclmark.document.cells import extremes, least_span
 from cclmark.document.chart_model import Chart, ChartCurve, Heat, Lines, key_of
 from cclmark.document.deviations import relative
-from cclmark.document.matrix import Matrix, MatrixCell, MatrixCollector, figure
-from cclmark.document.text import BYTES_PER_GB
+from cclmark.document.matrix import Matrix, MatrixCell, MatrixCollector
+from cclmark.document.text import BYTES_PER_GB, figure
 from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer

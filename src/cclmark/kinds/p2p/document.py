@@ -13,14 +13,14 @@ from cclmark.document.columns import Cell, Layout, Row, columns
 from cclmark.document.device_labels import device_labels
 from cclmark.document.exporter import Exporter
 from cclmark.document.insight_words import amount, listed
-from cclmark.document.matrix import Matrix, MatrixCell, MatrixCollector, figure
+from cclmark.document.matrix import Matrix, MatrixCell, MatrixCollector
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.page.page import PageTable, Section
 from cclmark.document.reference_notes import share_text
 from cclmark.document.report_kind import ReportKind, RunLabels, View
 from cclmark.document.sample_columns import TRANSFER_SAMPLES
-from cclmark.document.text import BYTES_PER_GB, US_PER_S
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.kinds.p2p.charts import transfer_charts
 from cclmark.kinds.p2p.findings import headline_of_copies, insights_on_copies
 from cclmark.kinds.p2p.table import method_of_transfers

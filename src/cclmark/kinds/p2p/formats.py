@@ -15,14 +15,13 @@ from cclmark.document.matrix import (
     LATENCY_OF_HOST_COPIES,
     Matrix,
     MatrixCollector,
-    figure,
     is_on_host,
     missing_figures,
 )
 from cclmark.document.paint import unpainted
 from cclmark.document.reference_notes import ReferenceNotes, verdict_text
 from cclmark.document.remarks import comment_lines
-from cclmark.document.text import counted
+from cclmark.document.text import counted, figure
 from cclmark.plan.transfers import DEFAULT_KERNEL, Transfer
 from cclmark.references.copy_matching import slowest_matches
 from cclmark.results.item_results import TransferResult

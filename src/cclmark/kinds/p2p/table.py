@@ -17,14 +17,13 @@ from cclmark.document.matrix import (
     Matrix,
     MatrixCell,
     MatrixCollector,
-    figure,
     is_on_host,
     note,
 )
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import ReferenceNotes, verdict_of, verdict_text
 from cclmark.document.remarks import planned_results
-from cclmark.document.text import BYTES_PER_GB, US_PER_S
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.printable import plain
