@@ -139,7 +139,7 @@ def test_a_slow_copy_is_named_with_both_devices():
         footer=COPIES.footer,
     )
     (text,) = texts(journal, "look")
-    assert text.startswith("Copies: DEV0 → DEV1: 132.01 GB/s, usual for NV18 395.96 GB/s")
+    assert text.startswith("DEV0 → DEV1: 132.01 GB/s, usual for NV18 395.96 GB/s")
 
 
 def test_small_messages_of_pairs_are_not_blamed_on_links():
@@ -214,7 +214,7 @@ def test_what_was_put_in_on_purpose_is_said():
     slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
     journal = Journal(header, results=[replace(first, summary=slow), *COPIES.transfers[1:]])
     assert "with injected faults (--inject delay:pair=0-1)" in measured_words(journal)
-    (look,) = [one for one in insights_on(journal) if one.text.startswith("Copies: DEV")]
+    (look,) = [one for one in insights_on(journal) if one.text.startswith("DEV")]
     assert look.advice == "The cause may be the fault injected by --inject."
 
 

@@ -51,16 +51,16 @@ def checks_text(checks: Checks) -> str:
 
 
 def link_advice(journal: Journal) -> str:
-    """Returns what to look at when links are slow."""
+    """Returns what to look at when links are slow, as an advice of findings."""
     if journal.header.settings.inject:
-        return "The cause may be the fault injected by --inject."
+        return "the cause may be the fault injected by --inject"
     if on_host_alone(journal):
         return (
-            "Measure it again alone. Between processes of a host, the load of other programs "
-            "and the memory's NUMA node have more effect than any link."
+            "measure it again alone. Between processes of a host, the load of other programs "
+            "and the memory's NUMA node have more effect than any link"
         )
     return (
-        "Measure it again alone (`cclmark p2p`). If it stays: look for errors and the width and "
+        "measure it again alone (`cclmark p2p`). If it stays: look for errors and the width and "
         "speed of that link (on NVIDIA: nvidia-smi nvlink -s and -e), reseat or swap cable or "
-        "module."
+        "module"
     )

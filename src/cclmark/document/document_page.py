@@ -74,7 +74,7 @@ def _add_heat(heat: Heat, charts: list[Chart], tables: list[PageTable]) -> None:
     notes = [*heat.meaning, *heat.notes, *heat.reasons]
     if any(value is not None for row in heat.values for value in row):
         charts.append(replace(heat, notes=notes))
-    elif len(heat.columns) <= _MOST_COLUMNS:
+    elif not heat.is_detail and 0 < len(heat.columns) <= _MOST_COLUMNS:
         rows = [[name, *texts] for name, texts in zip(heat.rows, heat.texts, strict=True)]
         tables.append(PageTable(heat.title, [heat.column_title, *heat.columns], rows, notes=notes))
 

@@ -292,7 +292,8 @@ class DocumentMarkdown(DocumentText):
             rows = [[name, *own] for name, own in zip(heat.rows, heat.texts, strict=True)]
             table = Table(heat.title, head, rows, "<" + ">" * len(heat.columns))
             found += ["", f"**{escape(heat.caption)}**"] if heat.group else []
-            found += ["", *_head_of(table), *map(_row, table.single_lines())]
+            if heat.columns:
+                found += ["", *_head_of(table), *map(_row, table.single_lines())]
             found += _below(map(self._line, heat.reasons))
         return found
 

@@ -46,7 +46,7 @@ def grid_lines(
         lines.append(paint(" " * lead + heads, "dim"))
         for name, row in zip(rows, cells, strict=True):
             padded = "".join(" " + _right(row[number], cell_width) for number in part)
-            lines.append(f"{name:>{lead}}" + padded)
+            lines.append(f"{name:>{lead}}{padded}".rstrip())
     return lines
 
 
