@@ -20,7 +20,6 @@ from cclmark.kinds.collective.document import (
     CaseView,
     document_of_cases,
     part_of_case,
-    without_samples,
 )
 from cclmark.kinds.registry import read_journal
 from cclmark.report.overview import headline, insights
@@ -58,7 +57,7 @@ def case_text(
         View(columns=columns, references=references or ReferenceNotes()),
         functools.partial(part_of_case, placements=len(names)),
         in_order=True,
-        kept=without_samples,
+        keeps_samples=False,
     )
 
 

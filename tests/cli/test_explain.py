@@ -220,7 +220,7 @@ class TestPairs:
         indices = {result.index for result in run.journal.results}
         assert {result.explanation.index for result in run.journal.results} == indices
         assert "  all_reduce float32 sum · nccl, what ran (the library's plug-in" in run.out
-        assert "\n     1 KiB  tree LL, 1 channel\n" in run.out
+        assert "\n   1 KiB  tree LL, 1 channel\n" in run.out
         assert "3 pairs" not in run.out
 
     def test_a_pair_whose_choice_differs_is_named(self, cclmark, fake_cuda):
@@ -233,10 +233,11 @@ class TestPairs:
         }
         assert channels == {(0, 1): 24, (0, 2): 2, (1, 2): 24}
         lines = run.out.splitlines()
-        usual = lines.index("    2 of 3 pairs: DEV0–DEV1, DEV1–DEV2")
-        assert lines[usual + 3].split() == ["4", "MiB", "ring", "SIMPLE,", "24", "channels"]
-        odd = lines.index("    1 of 3 pairs: DEV0–DEV2")
-        assert lines[odd + 3].split() == ["4", "MiB", "ring", "SIMPLE,", "2", "channels"]
+        titles = {line.rpartition("): ")[2]: place for place, line in enumerate(lines)}
+        usual = titles["2 of 3 pairs: DEV0–DEV1, DEV1–DEV2"]
+        assert lines[usual + 4].split() == ["4", "MiB", "ring", "SIMPLE,", "24", "channels"]
+        odd = titles["1 of 3 pairs: DEV0–DEV2"]
+        assert lines[odd + 4].split() == ["4", "MiB", "ring", "SIMPLE,", "2", "channels"]
 
     def test_ranks_of_a_pair_that_differ_are_named_as_ranks_of_the_run(self, cclmark, fake_cuda):
         env = fake_cuda.env(CCLMARK_FAKE_ODD_ALGORITHM="1")  # of each communicator
@@ -255,8 +256,7 @@ class TestPairs:
         assert {row["explained_by"] for row in rows} == {"plug-in"}
         assert {row["kernel"] for row in rows if row["operation"] == "sendrecv"} == {"send/recv"}
         markdown = cclmark("export", "--format", "markdown", str(run.journal_path)).out
-        assert "### What ran" in markdown
-        assert "broadcast float32 · nccl, what ran" in markdown
+        assert "## broadcast float32 · nccl, what ran" in markdown
         cases = json.loads(cclmark("export", "--format", "json", str(run.journal_path)).out)
         assert {case["explanation"]["source"] for case in cases["cases"]} == {"plug-in"}
         table = cclmark("export", "--format", "table", str(run.journal_path)).out
@@ -300,7 +300,7 @@ class TestPairs:
         assert ended.code == 4
         assert [result.status for result in ended.journal.results] == ["ok"] * 9
         assert re.search(r"[1-9] of 9 cases are not explained: rank 2 ", ended.err)
-        assert "all_reduce: " in ended.out
+        assert "all_reduce · nccl" in ended.out
 
 
 _RECORDS_IN_MEMORY = """

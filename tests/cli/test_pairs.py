@@ -64,7 +64,7 @@ class TestHost:
 
     def test_there_is_a_heat_map_of_each_operation_and_a_chart_of_all(self, whole):
         for operation in measured(whole):
-            assert f"\n{operation} · shm\n" in whole.out
+            assert f"\n  {operation} · shm\n" in whole.out
         assert "Algorithm bandwidth against size" in whole.out
         assert "└───" in whole.out
 
@@ -158,9 +158,9 @@ def test_corruption_is_found_at_its_pair_and_device_only(cclmark):
 def test_a_slow_pair_is_named(cclmark):
     fault = ("--inject", "delay:pair=1-3,ms=300", "-n", "2", "-w", "1", "-e", "64")
     run = cclmark("pairs", "--devices", "host:4", *HELD_UP, *fault)
-    named = run.out.split("Pairs that stand out")[1].splitlines()[1]
-    assert "DEV1–DEV3" in named
-    assert "all_reduce, 64 B" in named
+    named = [line for line in run.out.splitlines() if "usual for" in line]
+    assert "DEV1–DEV3" in named[0]
+    assert "all_reduce, 64 B" in named[0]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_other_formats(cclmark, format_name, columns):
         rows = csv.DictReader(io.StringIO(run.out))
         seen = {(int(row["first"][3:]), int(row["second"][3:])) for row in rows}
     else:
-        assert run.out.count("| **DEV2** |") == 3, "bandwidth, and time of two sizes"
+        assert run.out.count("\n| DEV2 |") == 3, "bandwidth, and time of two sizes"
         return
     assert seen == set(all_pairs(3))
 

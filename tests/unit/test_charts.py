@@ -23,13 +23,12 @@ from cclmark.document.chart_model import (
     key_of,
     spread_limits,
 )
+from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun, group_titles, groups_of
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.errors import MissingError
 from cclmark.kinds.collective.charts import collective_charts
-from cclmark.kinds.p2p.charts import transfer_charts
-from cclmark.kinds.pairs.charts import pair_charts
-from cclmark.kinds.registry import read_journal
+from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.plan.sizes import format_size
 from cclmark.report import pictures
 from cclmark.report.pictures import picture
@@ -39,6 +38,15 @@ COLLECTIVES = read_journal(RESULTS / "report" / "collectives.jsonl")
 COPIES = read_journal(RESULTS / "report" / "p2p.jsonl")
 PAIRS = read_journal(RESULTS / "report" / "pairs.jsonl")
 LIBRARIES = read_journal(RESULTS / "report" / "nccl_and_torch.jsonl")
+
+
+def charts_in(journal):
+    """The charts of a document."""
+    compose = report_kind(journal.kind).document
+    if compose is None:
+        return []
+    document = document_of(compose, NamedRun("run", journal))
+    return [one for one in (*document.blocks, *document.closing) if isinstance(one, Chart)]
 
 
 def charts_of(journal, operation="all_reduce"):
@@ -295,15 +303,15 @@ def test_where_a_ratio_has_no_interval_there_is_no_band():
 
 
 def test_copies_have_a_matrix_each():
-    charts = {chart.title: chart for chart in transfer_charts(COPIES)}
-    chart = charts["Unidirectional bandwidth, write, CE, 512 MiB"]
+    charts = {chart.title: chart for chart in charts_in(COPIES)}
+    chart = charts["Unidirectional bandwidth, write, CE, 512 MiB [GB/s]"]
     first = COPIES.transfers[0]
     assert chart.values[0][1] == pytest.approx(first.summary.bytes_per_s / 1e9)
     assert chart.values[0][0] is None
     assert [chart.texts[place][place] for place in range(4)] == ["x"] * 4
-    assert [heat.texts[0][0] for heat in pair_charts(PAIRS)[1:]][:2] == ["x"] * 2
+    assert [heat.texts[0][0] for heat in charts_in(PAIRS)[:2]] == ["x"] * 2
     assert chart.hover[0][1] == "396.02 GB/s, NV18"
-    assert charts["Unidirectional share of the link limit, write, CE, 512 MiB"].unit == "%"
+    assert charts["Unidirectional share of the link limit, write, CE, 512 MiB [%]"].unit == "%"
 
 
 def test_a_slow_link_is_marked_where_it_is():
@@ -317,7 +325,7 @@ def test_a_slow_link_is_marked_where_it_is():
         COPIES.header,
         results=[msgspec.structs.replace(first, summary=slow), *COPIES.transfers[1:]],
     )
-    chart = next(one for one in transfer_charts(journal) if isinstance(one, Heat))
+    chart = next(one for one in charts_in(journal) if isinstance(one, Heat))
     assert chart.texts[0][1] == "198.01 ▼"
     assert "50% lower, worse than usual for NV18" in chart.hover[0][1]
     assert "From 198.01 (DEV0, DEV1)" in chart.says
@@ -325,14 +333,14 @@ def test_a_slow_link_is_marked_where_it_is():
 
 def test_swept_copies_have_a_course():
     journal = read_journal(RESULTS / "p2p_blocks.jsonl")
-    course = next(one for one in transfer_charts(journal) if isinstance(one, Lines))
+    course = next(one for one in charts_in(journal) if isinstance(one, Lines))
     assert course.x_title == "thread blocks"
     assert course.x_kind == "number"
     assert list(course.series[0].x) == sorted(course.series[0].x)
 
 
 def test_pairs_have_curves_and_matrices():
-    lines, *heats = pair_charts(PAIRS)
+    *heats, lines = charts_in(PAIRS)
     assert isinstance(lines, Lines)
     assert "all_reduce" in {one.name for one in lines.series}
     assert {heat.unit for heat in heats} == {"GB/s", "µs"}
@@ -346,7 +354,7 @@ def test_keys_are_unique_in_every_report():
             chart
             for group, title in zip(groups_of(runs), group_titles(groups_of(runs)), strict=True)
             for chart in collective_charts(group, title, runs)
-        ] + [*transfer_charts(journal), *pair_charts(journal)]
+        ] + [*charts_in(journal)]
         keys = [chart.key for chart in charts]
         assert len(set(keys)) == len(keys) > 3
 
@@ -356,7 +364,7 @@ EVERY_KIND: dict[str, Chart] = {
     "logarithmic lines": charts_of(COLLECTIVES)["time"],
     "boxes": charts_of(COLLECTIVES)["spread"],
     "centred heat": charts_of(COLLECTIVES)["ranks"],
-    "heat": transfer_charts(COPIES)[0],
+    "heat": charts_in(COPIES)[0],
     "heat without values": replace(
         charts_of(COLLECTIVES)["ranks"], values=[[None]], rows=["a"], columns=["b"], texts=[["-"]]
     ),

@@ -1,5 +1,6 @@
 """Findings about copies: computed once, the same in the terminal, in Markdown and on the page."""
 
+import html
 from pathlib import Path
 
 import msgspec
@@ -8,13 +9,15 @@ import pytest
 from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.document.deviations import deviation_text, relative
+from cclmark.document.exporters import exporter_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.kinds.p2p.formats import TransferMarkdown, TransferPccl
-from cclmark.kinds.p2p.table import TransferTable
-from cclmark.kinds.pairs.table import PairTable
-from cclmark.kinds.registry import read_journal
+from cclmark.document.report_kind import View
+from cclmark.kinds.p2p.formats import TransferPccl
+from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.plan.items import P2P
 from cclmark.references.reference_store import shipped_references
+from cclmark.report.journal_text import replayed
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from reports import insights_on
@@ -39,9 +42,9 @@ def formats(journal):
     """The run in every format that people read, by name."""
     run = NamedRun("", journal, notes())
     return {
-        "table": export(TransferTable(references=notes()), journal.header, journal.transfers),
-        "markdown": export(
-            TransferMarkdown(shares=False, references=notes()), journal.header, journal.transfers
+        "table": "".join(replayed(journal, "table", references=shipped_references)),
+        "markdown": html.unescape(
+            "".join(replayed(journal, "markdown", references=shipped_references))
         ),
         "page": "\n".join(one.text for _, group in page_of([run]).insights for one in group),
     }
@@ -105,12 +108,13 @@ def test_no_pair_stands_out_where_times_say_little():
 
 
 def test_no_pair_of_collectives_stands_out_where_times_say_little():
-    text = export(PairTable(), PAIRS.header, PAIRS.results)
-    assert "DEV0–DEV3: 8.77 µs, usual for NV18 6.31 µs (39% higher, worse)" in text
-    crowded = replace(PAIRS.header, notices=[CROWDED])
-    assert "stand out" not in export(PairTable(), crowded, PAIRS.results)
-    found = insights_on(Journal(crowded, PAIRS.results))
-    assert not any("usually need" in one.text or "stands out among" in one.text for one in found)
+    words = "DEV0–DEV3: 8.77 µs, usual for NV18 6.31 µs (39% higher, worse): ping_pong, 8 B"
+    assert words in "".join(replayed(PAIRS, "table"))
+    assert f"{words}." in [one.text for one in insights_on(PAIRS)]
+    crowded = Journal(replace(PAIRS.header, notices=[CROWDED]), PAIRS.results)
+    for text in ("".join(replayed(crowded, "table")), *(one.text for one in insights_on(crowded))):
+        assert "usual for" not in text
+        assert "stands out" not in text
 
 
 def test_what_has_no_output_is_not_counted_as_a_copy():
@@ -132,15 +136,22 @@ def limited(runtime, limit_bytes_per_s):
     ("runtime", "reason"),
     [("host", "caches of the processors are copied faster"), ("cuda", "too few for these pairs")],
 )
-@pytest.mark.parametrize("form", [TransferTable, TransferMarkdown, TransferPccl])
+@pytest.mark.parametrize("form", ["table", "markdown", "pccl", "page"])
 def test_shares_above_the_limit_are_counted_and_explained(form, runtime, reason):
+    def text_of(limit_bytes_per_s, shares):
+        header = limited(runtime, limit_bytes_per_s)
+        if form == "page":
+            return str(page_of([NamedRun("", Journal(header, results=COPIES.transfers))]).sections)
+        view = View(Journal(header), details=shares)
+        exporter = exporter_of(KINDS[P2P], form, view)
+        text = export(exporter, header, COPIES.transfers)
+        if not isinstance(exporter, TransferPccl):
+            return text
+        assert "exceed" not in text, "programs parse it"
+        return "\n".join(exporter.notices())
+
     for limit, above in ((1e9, True), (1e13, False)):
-        exporter = form(shares=True)
-        text = export(exporter, limited(runtime, limit), COPIES.transfers)
-        if isinstance(exporter, TransferPccl):
-            assert "exceed" not in text, "programs parse it"
-            text = "\n".join(exporter.notices())
+        text = text_of(limit, shares=True)
         assert (reason in text) == above
         assert ("shares of the link limit exceed 100 %, up to " in text) == above
-    exporter = form(shares=False)
-    assert "exceed 100 %" not in export(exporter, limited(runtime, 1e9), COPIES.transfers)
+    assert ("exceed 100 %" in text_of(1e9, shares=False)) == (form == "page")

@@ -18,9 +18,11 @@ from cclmark.analysis.device_time import (
 )
 from cclmark.analysis.findings import findings
 from cclmark.analysis.summary import summarise
-from cclmark.document.case_columns import COLUMNS, case_cells
+from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import convergence_text, unsettled_text
+from cclmark.kinds.collective.document import FIELDS
 from cclmark.plan.cases import Case
+from cclmark.results.journal import Journal
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import DeviceTime, Samples, Settings
 from samples import header_of
@@ -110,17 +112,13 @@ def test_a_device_time_that_did_not_converge_is_named():
     text = unsettled_text(SETTINGS, [one, result(9.0)])
     assert text.startswith("1 case did not get to ±2 % of the median within --max-time 1 s: ")
     assert text.endswith("out-of-place, nccl (device time)")
-    cells = dict(zip(COLUMNS, case_cells(one, header_of(SETTINGS)), strict=True))
+    run = NamedRun("", Journal(header_of(SETTINGS)))
+    cells = FIELDS.page_cells(run, one)
     assert (cells["converged"], cells["device_converged"]) == (1, 0)
-    assert (
-        dict(zip(COLUMNS, case_cells(result(9.0), header_of(SETTINGS)), strict=True))[
-            "device_converged"
-        ]
-        is None
-    )
+    assert FIELDS.page_cells(run, result(9.0))["device_converged"] is None
     one.device.converged = True
     assert unsettled_text(SETTINGS, [one]) == ""
-    assert case_cells(one, header_of(SETTINGS))[COLUMNS.index("device_converged")] == 1
+    assert FIELDS.page_cells(run, one)["device_converged"] == 1
 
 
 def test_a_peak_whose_device_time_did_not_converge_is_qualified():

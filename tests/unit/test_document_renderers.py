@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +10,6 @@ import msgspec
 import pytest
 
 from cclmark.document.blocks import Bars, Document, Facts, Finding, Listing, Stages, Table
-from cclmark.document.case_columns import what_cells
 from cclmark.document.case_fields import case_fields
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
 from cclmark.document.document_page import sections_of
@@ -18,6 +18,7 @@ from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Series, lines_of
+from cclmark.document.page.encode import Encoder
 from cclmark.document.report_kind import RunLabels, View
 from cclmark.kinds.registry import read_journal
 from cclmark.plan.cases import Case
@@ -139,6 +140,158 @@ def test_rows_of_further_parts_continue_a_table_of_given_widths():
     ]
 
 
+def heat(title, names, values, **options):
+    texts = [["x" if one is None else f"{one:g}" for one in row] for row in values]
+    return Heat(*(title, title, "Says.", "", "GB/s", names, names, values, texts, texts), **options)
+
+
+def matrices_of_group():
+    """Three matrices of one group, the last one with a reason, and one without values."""
+    names, shared = ["DEV0", "DEV1"], {"group": "all", "of_devices": True, "meaning": ["row sends"]}
+    values = [[None, 1.0], [2.0, None]]
+    return [
+        heat("all: first", names, values, **shared),
+        heat("all: second", names, values, **shared),
+        heat("all: third", names, values, reasons=["n/a: <slow>"], **shared),
+        heat("kinds", names, [[None, None]] * 2, meaning=["of links"]),
+    ]
+
+
+def written_as(renderer, document, **view):
+    exporter = renderer(lambda run: document, View(**view))
+    exporter.begin(JOURNAL.header)
+    return exporter.end(JOURNAL.footer).splitlines()
+
+
+def test_maps_of_a_group_are_side_by_side_where_they_fit():
+    document = Document("Gallery", "", matrices_of_group()[:3])
+    row = "  DEV0         x         1"
+    assert written_as(DocumentText, document, columns=60) == [
+        "",
+        "  all",
+        "  row sends",
+        f"  first{'':25}second",
+        f"{'DEV0':>16}{'DEV1':>10}{'DEV0':>20}{'DEV1':>10}",
+        f"{row}    {row}",
+        "  DEV1         2         x      DEV1         2         x",
+        "  third",
+        f"{'DEV0':>16}{'DEV1':>10}",
+        row,
+        "  DEV1         2         x",
+        "  n/a: <slow>",
+    ]
+    narrow = written_as(DocumentText, document, columns=30, most_devices=1)
+    assert narrow.count("  DEV0         x") == 3
+    assert sum("1 of 2 devices is not shown" in line for line in narrow) == 1
+
+
+def test_markdown_has_a_heading_for_a_group_and_reasons():
+    assert written_as(DocumentMarkdown, Document("Gallery", "", matrices_of_group()[2:])) == [
+        "",
+        "## all",
+        "",
+        "row sends",
+        "",
+        "**third**",
+        "",
+        *("|  | DEV0 | DEV1 |", "|---|---:|---:|", "| DEV0 | x | 1 |", "| DEV1 | 2 | x |"),
+        "",
+        "- n/a: &#60;slow&#62;",
+        "",
+        "## kinds",
+        "",
+        "of links",
+        "",
+        *("|  | DEV0 | DEV1 |", "|---|---:|---:|", "| DEV0 | x | x |", "| DEV1 | x | x |"),
+    ]
+
+
+def test_a_page_has_maps_without_values_as_tables():
+    document = Document("Gallery", "", matrices_of_group()[2:])
+    (section,) = sections_of(lambda _: document, "gallery", [NamedRun("a", JOURNAL)])
+    ((chart,), (table,)) = section.charts, section.tables
+    assert (chart.title, [*chart.notes]) == ("all: third", ["row sends", "n/a: <slow>"])
+    assert (table.title, [*table.notes]) == ("kinds", ["of links"])
+    assert [*table.rows] == [["DEV0", "x", "x"], ["DEV1", "x", "x"]]
+    assert not {"group", "meaning", "reasons", "of_devices"} & {*Encoder().chart(chart)}
+
+
+def test_details_are_in_texts_on_request():
+    document = Document("Gallery", "", [replace(matrices_of_group()[3], is_detail=True)])
+    for renderer in (DocumentText, DocumentMarkdown):
+        assert written_as(renderer, document) == []
+        assert any("kinds" in line for line in written_as(renderer, document, details=True))
+
+
+def test_curves_that_texts_have_are_figures_and_a_drawing():
+    curves = [ChartCurve("up", [8, 4096], [1.0, 100.0]), ChartCurve("one", [8], [10.0])]
+    lines = Lines("key", "Rates", "Says.", "size", "GB/s", curves, in_texts=True)
+    text = written_as(DocumentText, Document("Gallery", "", [lines]), columns=80)
+    assert [line.split() for line in text[1:5]] == [
+        ["Rates"],
+        ["a", "up", "b", "one"],
+        ["8", "B", "1.00", "10.00"],
+        ["4", "KiB", "100.00", "-"],
+    ]
+    assert text[-1].split() == ["8", "4K"]
+    assert sum("a" in line.partition("│")[2] for line in text) == 2
+    assert written_as(DocumentMarkdown, Document("Gallery", "", [lines]))[3:] == [
+        *(
+            "|  | up | one |",
+            "|---:|---:|---:|",
+            "| 8 B | 1.00 | 10.00 |",
+            "| 4 KiB | 100.00 | - |",
+        ),
+    ]
+
+
+def test_a_part_in_order_is_complete_when_another_begins():
+    samples = set()
+
+    def compose(run):
+        keys = [one.key for one in run.results]
+        samples.update(one.samples for one in run.results)
+        facts = [Facts([("part", "".join(keys))])] if keys else []
+        return Document(
+            *("Gallery", "", facts),
+            [Finding("note", f"{len(keys)} in all")] if run.is_whole else [],
+            opening=[Facts([("links", "two")])],
+            closing=[Facts([("whole", str(run.is_whole))])],
+        )
+
+    exporter = DocumentText(
+        compose, View(), lambda one: (one.key, 99), in_order=True, keeps_samples=False
+    )
+    head = exporter.begin(JOURNAL.header)
+    texts = [exporter.add(_Sampled(key, [1.0])) for key in "aab"]
+    assert head.endswith("  links      two\n")
+    assert texts == ["", "", "  part       aa\n"]
+    assert exporter.end(JOURNAL.footer) == ("  part       b\n  whole      True\n\n  3 in all\n")
+    assert samples == {None}
+
+
+class _Sampled(msgspec.Struct):
+    key: str
+    samples: list[float] | None = None
+
+
+def test_what_several_parts_alternate_in_is_written_at_the_end():
+    def compose(run):
+        return Document("Gallery", "", [Facts([("a", str(len(run.results)))])], in_parts=False)
+
+    exporter = DocumentText(compose, View(), lambda one: (one.key, 1))
+    exporter.begin(JOURNAL.header)
+    assert [exporter.add(_Sampled(key)) for key in "ab"] == ["", ""]
+    assert exporter.end(JOURNAL.footer) == "  a          2\n"
+
+
+def test_what_the_outcome_says_is_on_pages_only(monkeypatch):
+    found = [Finding("good", "all were checked", is_outcome=True)]
+    document = Document("Gallery", "", findings=found, outcome="1 of 1 checked")
+    assert written_as(DocumentText, document) == ["", "  1 of 1 checked"]
+    assert [one.text for one in insights_of(monkeypatch, document)] == ["All were checked."]
+
+
 def test_markdown_escapes_and_aligns_by_the_sides():
     head, body = written(DocumentMarkdown)
     assert head.startswith("# Gallery\n\n```text\n")
@@ -204,7 +357,7 @@ def test_an_end_that_a_finding_states_is_stated_once(renderer):
 @pytest.mark.parametrize("states_end", [False, True])
 def test_the_summary_of_a_page_has_the_end_unless_a_finding_states_it(monkeypatch, states_end):
     document = Document("Gallery", "", states_end=states_end)
-    kind = SimpleNamespace(document=lambda _: document)
+    kind = SimpleNamespace(document=lambda _: document, has_times=False)
     monkeypatch.setattr(overview, "report_kind", lambda _: kind)
     cut = Journal(header=JOURNAL.header, results=JOURNAL.results)
     texts = [one.text for one in overview.insights(NamedRun("a", cut))]
@@ -262,7 +415,7 @@ def test_findings_on_a_subject_are_below_it():
 
 def insights_of(monkeypatch, document):
     """Without the notices of the run."""
-    kind = SimpleNamespace(document=lambda _: document)
+    kind = SimpleNamespace(document=lambda _: document, has_times=False)
     monkeypatch.setattr(overview, "report_kind", lambda _: kind)
     return [one for one in overview.insights(NamedRun("a", JOURNAL)) if one.text not in NOTICES]
 
@@ -420,7 +573,7 @@ def test_fields_of_a_case_are_in_the_order_of_all_tables():
     found = {
         one.key: one.cell(SimpleNamespace(replay=SimpleNamespace(case=case))) for one in fields
     }
-    assert [*found.values()] == what_cells(case)
+    assert [*found.values()] == [*("reduce", "nccl", 4, "float32", "sum", 1, "in-place", 64, 16)]
     assert [*found][-2:] == ["size_bytes", "count"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import permutations
-from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -11,10 +10,10 @@ from test_copies import COPIES
 
 from cclmark.analysis.copies import checks_of
 from cclmark.analysis.stopping import operations_per_batch
+from cclmark.document.blocks import RunContent
 from cclmark.document.matrix import MatrixCollector
-from cclmark.kinds.p2p.charts import transfer_charts
+from cclmark.kinds.p2p.document import document_of_transfers
 from cclmark.kinds.p2p.run import MessageCases
-from cclmark.kinds.p2p.table import TransferTable
 from cclmark.plan.transfers import MEASURES, TransferPlan
 from cclmark.rendezvous.messages import Job
 from cclmark.results.item_results import CaseResult, TransferResult
@@ -182,24 +181,19 @@ def test_both_cells_of_a_pair_that_stands_out_have_its_colour():
     ]
     relations = [Relation(*pair, "NET", 0) for pair in permutations(hosts, 2)]
     header = msgspec.structs.replace(COPIES.header, devices=devices, relations=relations)
-    table = TransferTable(paint=lambda text, style: f"<{text.strip()}>" if style == "red" else text)
-    text = table.begin(header)
     results = []
     for index, transfer in enumerate(plan.transfers()):
         rate = 1e9 if transfer.flows[0] == (1, 4) else 10e9
         summary = TransferSummary(1e-3, 1e-3, 1e-3, 6, bytes_per_s=rate)
         results.append(TransferResult(index, transfer, "ok", summary=summary))
-        text += table.add(results[-1])
-    text += table.end(None)
-    begin = text.index("Bidirectional bandwidth")
-    lines = [line.split() for line in text[begin:].splitlines() if "HOST" in line[:8]]
-    rows = {line[0]: line[1:] for line in lines[1:7]}
-    assert "HOST1:DEV0 → HOST4:DEV0: 1.00 GB/s" in text
-    assert rows["HOST1:DEV0"][4] == "<1.00>"
-    assert rows["HOST4:DEV0"][1] == "<1.00>"
-    assert text.count("<1.00>") == 2
-    charts = transfer_charts(SimpleNamespace(header=header, transfers=results))
-    heat = next(one for one in charts if one.title.startswith("Bidirectional bandwidth"))
+    document = document_of_transfers(RunContent(header, results, None))
+    assert not document.in_parts
+    (found,) = [one for one in document.findings if "usual for" in one.sentence]
+    assert found.sentence.startswith("HOST1:DEV0 → HOST4:DEV0: 1.00 GB/s")
+    heat, share = document.blocks
+    assert share.is_detail
+    assert heat.title.startswith("Bidirectional bandwidth")
+    assert heat.texts[1][4] == heat.texts[4][1] == "1.00 ▼"
     marked = {
         (row, column)
         for row, line in enumerate(heat.texts)

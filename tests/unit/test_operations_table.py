@@ -26,7 +26,7 @@ COMPARING = {
     "kinds/pieces/plan.py",
     "references/matching.py",
     "kinds/collective/findings.py",
-    "kinds/pairs/findings.py",
+    "kinds/pairs/document.py",
     "document/device_labels.py",
     "kinds/collective/charts.py",
 }

@@ -26,17 +26,21 @@ from cclmark.analysis.pair_results import (
     sweeps,
 )
 from cclmark.analysis.summary import summarise
+from cclmark.document.chart_model import Heat
+from cclmark.document.document_text import document_of
 from cclmark.document.exporters import exporter_of
-from cclmark.document.grid import grid_lines, hidden_line, visible_width
+from cclmark.document.grid import curves, grid_lines, hidden_line, visible_width
+from cclmark.document.naming import NamedRun
 from cclmark.document.paint import ansi, unpainted
-from cclmark.kinds.pairs.summary import PairMatrix, matrices_of, names_of
-from cclmark.kinds.pairs.table import PairMarkdown, PairTable, curves
+from cclmark.document.report_kind import View
+from cclmark.kinds.pairs.document import document_of_pairs, names_of
 from cclmark.kinds.registry import KINDS
 from cclmark.plan.cases import Case, Sweep, UnevenPattern
 from cclmark.plan.items import PAIRS
 from cclmark.plan.operations import PAIR_OPERATIONS
 from cclmark.plan.pair_cases import PairCases, pair_rounds, probe_of
 from cclmark.results.item_results import CaseResult
+from cclmark.results.journal import Journal
 from cclmark.results.schema import (
     DeviceDescription,
     Header,
@@ -95,8 +99,16 @@ def header(devices=4, kind="NV18", **changes):
     return Header(**{**values, **changes})
 
 
-def table(results, *, devices=4, width=100, paint=unpainted, **options):
-    exporter = PairTable(width=width, paint=paint, **options)
+def heats_of(results, devices=4):
+    """The matrices of the document."""
+    run = NamedRun("", Journal(header(devices), results=results))
+    blocks = document_of(document_of_pairs, run).blocks
+    return [one for one in blocks if isinstance(one, Heat)]
+
+
+def table(results, *, devices=4, width=100, paint=unpainted, format="table", **options):
+    view = View(columns=width, paint=paint, **options)
+    exporter = exporter_of(KINDS[PAIRS], format, view)
     text = exporter.begin(header(devices))
     for one in results:
         text += exporter.add(one)
@@ -346,7 +358,7 @@ class TestReport:
 
     def test_cells_are_where_they_belong(self):
         lines = table(self.results()).splitlines()
-        begin = next(i for i, line in enumerate(lines) if line.startswith("all_reduce · nccl"))
+        begin = lines.index("  all_reduce · nccl")
         assert lines[begin + 2].split("  ")[1] == "algbw [GB/s] at 1 MiB"
         row = lines[begin + 6].split()
         # 1048576 bytes in 1.003 ms between devices 1 and 2
@@ -356,7 +368,7 @@ class TestReport:
     def test_matrices_stand_beside_each_other_only_where_there_is_room(self):
         wide, narrow = table(self.results(), width=200), table(self.results(), width=60)
         assert re.search(r"algbw .* time .* time ", wide)
-        assert not re.search(r"algbw .* time ", narrow)
+        assert not re.search(r"algbw \[.* time ", narrow)
         assert all(len(line) <= 60 for line in narrow.splitlines() if "DEV" in line[:8])
 
     def test_what_failed_says_why(self):
@@ -378,28 +390,25 @@ class TestReport:
     def test_heat_says_how_good_a_value_is_and_takes_no_room(self):
         painted, plain = table(self.results(), paint=ansi), table(self.results())
         assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
-        slow = [result(case(pair), 3e-3 if pair == (0, 1) else 1e-3) for pair in pairs_of(4)]
-        (sweep,) = sweeps(slow)
-        for figure in ("bandwidth", "time"):
-            matrix = PairMatrix(sweep.points[-1], figure)
-            assert matrix.goodness((0, 1)) == pytest.approx(0.0)
-            assert matrix.goodness((2, 3)) > 0.8
-            assert matrix.goodness((1, 1)) is None
 
     def test_values_that_hardly_differ_have_about_one_colour(self):
-        near = [result(case(pair), 1e-3 * (1 + sum(pair) / 1000)) for pair in pairs_of(4)]
-        (sweep,) = sweeps(near)
-        matrix = PairMatrix(sweep.points[-1], "time")
-        shades = [matrix.goodness(pair) for pair in pairs_of(4)]
-        assert max(shades) - min(shades) < 0.1
+        def colours(of):
+            results = [result(case(pair), of(pair)) for pair in pairs_of(4)]
+            painted = table(results, paint=lambda text, style: f"<{style}>{text}")
+            rows = [line for line in painted.splitlines() if re.match(r" *DEV\d .*<heat", line)]
+            return [[*map(int, re.findall(r"<heat(\d)>", line))] for line in rows]
+
+        slow = colours(lambda pair: 3e-3 if pair == (0, 1) else 1e-3)
+        assert [*slow[0], *slow[4]] == [0, 6, 6] * 2, "in bandwidth and in time"
+        near = colours(lambda pair: 1e-3 * (1 + sum(pair) / 1000))
+        assert {one for row in near for one in row} == {3}
 
     def test_one_size_has_no_chart_and_no_matrix_twice(self):
         results = [result(case(pair)) for pair in pairs_of(3)]
         assert "against size" not in table(results, devices=3)
-        (sweep,) = sweeps(results)
-        assert [(one.figure, one.point.size_bytes) for one in matrices_of(sweep)] == [
-            ("bandwidth", MIB),
-            ("time", MIB),
+        titles = [one.title for one in heats_of(results, 3)]
+        assert titles == [
+            f"all_reduce · nccl: {what} at 1 MiB" for what in ("algbw [GB/s]", "time [µs]")
         ]
 
     def test_names_tell_series_apart(self):
@@ -422,13 +431,11 @@ class TestReport:
         assert {row["beside"] for row in rows} == {"0"}
 
     def test_markdown_has_the_same_matrices_and_nothing_runs(self):
-        exporter = PairMarkdown()
-        text = exporter.begin(header()) + "".join(map(exporter.add, self.results()))
-        text += exporter.end(None)
-        assert "<b>" not in text
+        text = table(self.results(), format="markdown")
+        assert "<b>" not in text.split("```")[2]
         assert "\x1b" not in text
-        assert "| **DEV2** | 1.05 | 1.05 | x | 1.04 |" in text
-        assert "### Algorithm bandwidth against size" in text
+        assert "| DEV2 | 1.05 | 1.05 | x | 1.04 |" in text
+        assert "## Algorithm bandwidth against size" in text
 
     def test_a_sweep_that_is_all_wrong_shows_it(self):
         wrong = Verification(3, [WrongOutput(1, 3, 7, "1", "2")])
@@ -448,11 +455,14 @@ class TestReport:
             for root in (0, 1)
         ]
         text = table(results)
-        assert "(DEV2 → DEV1)" in text.split("broadcast: ")[1].split(";")[0]
-        assert "(DEV1 → DEV2)" in text.split("reduce: ")[1].split(";")[0]
+        lines = {
+            line.split()[0]: line for line in text.split("median over")[1].splitlines() if line
+        }
+        assert "(DEV2 → DEV1)" in lines["broadcast"]
+        assert "(DEV1 → DEV2)" in lines["reduce"]
 
     def test_one_pair_is_no_range(self):
-        assert "from" not in table([result(case())], devices=2).split("all_reduce: ")[1]
+        assert "DEV0–DEV1" not in table([result(case())], devices=2)
 
     def test_many_series_have_figures_but_no_drawing(self):
         results = [
@@ -490,14 +500,14 @@ class TestReport:
 
 class TestChart:
     def test_curves_are_where_their_values_are(self):
-        lines = curves([{1: 1.0, 2: 100.0}, {1: 10.0, 2: 100.0}], {1: "one", 2: "two"}, "GB/s", 80)
+        lines = curves([{1: 1.0, 2: 100.0}, {1: 10.0, 2: 100.0}], {1: "one", 2: "two"}, 80)
         top, bottom = lines[0].split("│"), lines[13].split("│")
         assert (float(top[0]), float(bottom[0])) == (100.0, 1.0)
         assert top[1] == f"{'':>9}{'ab':>9}"
         assert bottom[1] == f"{'a':>9}"
         (middle,) = (line for line in lines[1:13] if "b" in line)
         assert float(middle.split("│")[0]) == pytest.approx(10.0, rel=0.25)
-        assert lines[-1].split() == ["GB/s", "one", "two"]
+        assert lines[-1].split() == ["one", "two"]
 
     @given(
         st.dictionaries(st.integers(0, 60), st.floats(1e-6, 1e6), min_size=2),
@@ -505,18 +515,18 @@ class TestChart:
     )
     def test_a_chart_fits_its_width_and_keeps_the_last_place(self, values, width):
         names = {place: f"{place}" for place in sorted(values)}
-        lines = curves([values], names, "GB/s", width)
+        lines = curves([values], names, width)
         assert max(map(len, lines)) <= width
         assert lines[-1].split()[-1] == f"{max(values)}"
         assert sum(line.count("a") for line in lines) <= len(values)
 
     @pytest.mark.parametrize("series", [[], [{}], [{1: 0.0, 2: 0.0}]])
     def test_nothing_to_draw_draws_nothing(self, series):
-        assert curves(series, {1: "a", 2: "b"}, "x", 80) == []
+        assert curves(series, {1: "a", 2: "b"}, 80) == []
 
     def test_many_curves_in_one_place_are_cut_short(self):
         same = [{1: 2.0, 2: 2.0}] * 20
-        lines = curves(same, {1: "1", 2: "2"}, "x", 80)
+        lines = curves(same, {1: "1", 2: "2"}, 80)
         assert any("abcdefg+" in line for line in lines)
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.document.case_columns import CASES, COLUMNS
+from cclmark.document.case_fields import CASE_FIELDS
 from cclmark.document.csv_format import CsvExporter
 from cclmark.document.json_format import JsonExporter
+from cclmark.kinds.collective.document import FIELDS
 from cclmark.kinds.registry import read_journal
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Header
@@ -29,9 +30,11 @@ def with_summary(result, **changes):
 
 
 def test_csv_has_a_line_for_each_case_and_units_in_its_names():
-    records = list(csv.DictReader(io.StringIO(export(CsvExporter(CASES), SAMPLE.results))))
+    records = list(
+        csv.DictReader(io.StringIO(export(CsvExporter(FIELDS.layout()), SAMPLE.results)))
+    )
     assert len(records) == len(SAMPLE.results)
-    assert tuple(records[0]) == COLUMNS
+    assert tuple(records[0]) == tuple(one.key for one in CASE_FIELDS)
     assert float(records[0]["time_us"]) == 12.3
     assert float(records[0]["busbw_gbps"]) == 0.12487805
     assert records[3]["wrong"] == "1025"
@@ -40,7 +43,9 @@ def test_csv_has_a_line_for_each_case_and_units_in_its_names():
 
 
 def test_csv_leaves_the_figures_of_a_skipped_case_empty():
-    record = next(csv.DictReader(io.StringIO(export(CsvExporter(CASES), [SAMPLE.results[4]]))))
+    record = next(
+        csv.DictReader(io.StringIO(export(CsvExporter(FIELDS.layout()), [SAMPLE.results[4]])))
+    )
     assert record["status"] == "skipped"
     assert "2.1 GiB" in record["reason"]
     assert {record[name] for name in ("time_us", "cv", "samples", "busbw_gbps", "clock")} == {""}
@@ -48,13 +53,13 @@ def test_csv_leaves_the_figures_of_a_skipped_case_empty():
 
 def test_csv_has_no_text_where_there_is_no_number():
     result = with_summary(SAMPLE.results[0], p99_s=math.nan, busbw_bytes_per_s=math.inf)
-    record = next(csv.DictReader(io.StringIO(export(CsvExporter(CASES), [result]))))
+    record = next(csv.DictReader(io.StringIO(export(CsvExporter(FIELDS.layout()), [result]))))
     assert (record["p99_us"], record["busbw_gbps"]) == ("", "")
 
 
 def test_csv_cells_are_no_formulas():
     result = msgspec.structs.replace(SAMPLE.results[4], reason="=HYPERLINK(1)", route=" -1+1")
-    record = next(csv.DictReader(io.StringIO(export(CsvExporter(CASES), [result]))))
+    record = next(csv.DictReader(io.StringIO(export(CsvExporter(FIELDS.layout()), [result]))))
     assert (record["reason"], record["route"]) == ("'=HYPERLINK(1)", "' -1+1")
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.kinds.p2p.table import TransferTable
-from cclmark.kinds.registry import read_journal
+from cclmark.document.exporters import exporter_of
+from cclmark.kinds.registry import KINDS, read_journal
+from cclmark.plan.items import P2P
 from cclmark.plan.transfers import Transfer
 from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Footer, TransferSummary, Verification
@@ -59,8 +60,8 @@ def test_the_matrices_tell_how_much_of_the_plan_was_measured(planned, expected):
     transfer = Transfer("unidirectional", "pairs", "CE", "write", ((0, 1),), 1 << 20)
     summary = TransferSummary(1e-3, 1e-3, 1e-3, 9, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
     result = TransferResult(0, transfer, "ok", summary=summary, verification=Verification(0))
-    table = TransferTable()
-    text = table.begin(header(planned_cases=planned)) + table.add(result) + table.end(None)
+    table = exporter_of(KINDS[P2P], "table")
+    text = export(table, [result], header(planned_cases=planned), Footer("", 0, 1.0))
     assert text.splitlines()[-1].strip() == expected
 
 

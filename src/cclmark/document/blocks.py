@@ -178,11 +178,13 @@ class Finding:
 class Document:
     """Everything that a run of a kind says besides its machine.
 
-    ``method``: how it was measured. ``closing``: the blocks of the whole run that texts write after
-    those of all its parts. ``figures``: the main figures, a line each, before the findings of
-    texts; pages have them in their first lines. ``outcome``: the last line of texts, about checks;
+    ``method``: how it was measured. ``opening``: the blocks that the header determines, which texts
+    write with the head. ``closing``: the blocks of the whole run that texts write after those of
+    all its parts. ``figures``: the main figures, a line each, before the findings of texts; pages
+    have them in their first lines. ``outcome``: the last line of texts, about checks;
     ``is_wrong``: whether some failed. ``notes``: how all figures are to be read. ``noun``: what the
     head counts. ``states_end``: whether findings state how the run ended; otherwise renderers do.
+    ``in_parts``: False if results of several parts alternate, so that no part can be written first.
     """
 
     title: str
@@ -196,3 +198,5 @@ class Document:
     states_end: bool = False
     closing: Sequence[Block] = ()
     figures: Sequence[str] = ()
+    opening: Sequence[Block] = ()
+    in_parts: bool = True

@@ -1,15 +1,20 @@
-"""Fields of a case and of what ran, which several kinds have."""
+"""Fields of a case, of its result and of what ran, which several kinds have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from cclmark.document.columns import ColumnKind
-from cclmark.document.fields import Field
+from cclmark.document.columns import Cell, ColumnKind
+from cclmark.document.device_labels import labels
+from cclmark.document.fields import Field, Fields
 from cclmark.document.text import BYTES_PER_GB
 from cclmark.plan.cases import Case
+from cclmark.results.item_results import CaseResult
+from cclmark.results.method import unusual_method
+from cclmark.results.schema import Explanation, Header
 
 
 def case_labels(case: Case) -> list[tuple[str, str]]:
@@ -90,3 +95,97 @@ def _explained(name: str) -> Callable[[Any], Any]:
     return lambda result: (
         unknown if result.explanation is None else getattr(result.explanation, name) or unknown
     )
+
+
+def method_of_case(header: Header, case: Case) -> str:
+    """The differences of the method from the default; empty if there are none."""
+    return "; ".join(unusual_method(header, case.ccl))
+
+
+@dataclass(frozen=True)
+class CaseRow:
+    """The row of a result. ``names``: of the devices of the run."""
+
+    header: Header
+    names: Sequence[str]
+    result: CaseResult
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """What the library did; None without ``--explain``."""
+        return self.result.explanation
+
+    @property
+    def method(self) -> str:
+        """The differences of the method from the default; empty if there are none."""
+        return method_of_case(self.header, self.result.case)
+
+    def device(self, end: int) -> str | None:
+        """The name of a device of a pair; None for a case of all ranks."""
+        pair = self.result.case.pair
+        return None if pair is None else self.names[pair[end]]
+
+
+def known_of_cases(header: Header) -> tuple[Header, Sequence[str]]:
+    """The first fields of a row, equal for all results."""
+    return header, labels(header.devices)
+
+
+def case_rows(known: tuple[Header, Sequence[str]], result: CaseResult) -> list[CaseRow]:
+    """The only row of a result."""
+    return [CaseRow(*known, result)]
+
+
+def _of_device(path: str) -> Callable[[CaseRow], Cell]:
+    """A value of the time of the devices, known where launches determine the time of the row."""
+    own = attrgetter(path)
+    return lambda row: None if row.result.device is None else own(row.result.device)
+
+
+def _of_pair(name: str) -> Callable[[CaseRow], Cell]:
+    return lambda row: None if row.result.case.pair is None else getattr(row.result, name)
+
+
+#: The fields of a result, for tables of cases of all ranks and of pairs.
+CASE_FIELDS = (
+    *case_fields("result.case"),
+    Field("status", attrgetter("result.status"), "text"),
+    Field("reason", attrgetter("result.reason"), "text"),
+    *summary_fields("result.summary"),
+    Field("device_us", _of_device("summary.time_s")),
+    Field("device_half_width", _of_device("summary.half_width")),
+    Field("device_samples", _of_device("summary.samples"), "int"),
+    Field(
+        "device_converged",
+        lambda row: None if row.result.device is None else int(row.result.device.converged),
+        "bool",
+    ),
+    Field("device_reason", attrgetter("result.device_reason"), "text"),
+    Field(
+        "wrong",
+        lambda row: None if row.result.verification is None else row.result.verification.wrong,
+        "int",
+    ),
+    Field("route", attrgetter("result.route"), "text"),
+    Field("cycle", attrgetter("result.cycle"), "int"),
+    Field(
+        "converged",
+        lambda row: None if row.result.summary is None else int(row.result.converged),
+        "bool",
+    ),
+    Field("method", attrgetter("method"), "text"),
+    *(replace(one, on_page=True) for one in explained_fields()),
+)
+#: The devices of a pair, and what was measured beside it.
+PAIR_FIELDS = (
+    Field("first", lambda row: row.device(0), "text"),
+    Field("second", lambda row: row.device(1), "text"),
+)
+BESIDE_FIELDS = (
+    Field("beside", _of_pair("beside"), "int", on_page=False),
+    Field("at_once_ratio", _of_pair("at_once_ratio"), on_page=False),
+)
+#: One table for files with cases of all ranks and of pairs: columns that do not apply are empty.
+EXPORTED_CASES = Fields(
+    [*CASE_FIELDS, *PAIR_FIELDS, *BESIDE_FIELDS], rows=case_rows, known=known_of_cases
+).layout()

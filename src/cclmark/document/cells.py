@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cclmark.document.device_labels import labels
-from cclmark.document.matrix import figure
+from cclmark.document.text import figure
 from cclmark.results.schema import Header
 
 _LEAST_SPAN = 0.20  # of the median: a narrower scale would turn noise into a pattern
@@ -32,12 +32,14 @@ def extremes(
     rows: Sequence[str],
     columns: Sequence[str],
 ) -> str:
-    """Describes the smallest and the largest value with their places. There must be one."""
+    """Describes the smallest and the largest value with their places."""
     cells = [
         (value, f"{rows[row]}, {columns[column]}")
         for row, line in enumerate(values)
         for column, value in enumerate(line)
         if value is not None
     ]
+    if not cells:
+        return "There is no figure."
     low, high = min(cells), max(cells)
     return f"From {figure(low[0])} ({low[1]}) to {figure(high[0])} {unit} ({high[1]})."

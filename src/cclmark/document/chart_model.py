@@ -10,6 +10,7 @@ from cclmark.analysis.statistics import quantile
 
 BoxPlot = tuple[float, float, float, float, float]
 
+_OF_TEXTS = {"only": "texts"}  # fields that pages do not have
 _USUAL = 0.9  # of all boxes: these determine the axis
 _LEAST = 4.0  # percent, of the typical range: in quiet runs, a small deviation is no outlier
 _FAR = 2.5  # times the typical range: a longer axis would hide the other boxes
@@ -108,7 +109,8 @@ class Lines(Chart):
     """Curves over one axis. ``x_kind``: bytes (logarithmic) or number.
 
     ``zero_based``: whether a linear value axis begins at 0. ``notes``: below the axes, phrases
-    without a full stop.
+    without a full stop. ``in_texts``: whether texts have the curves too, as figures, and terminals
+    as a drawing.
     """
 
     x_title: str
@@ -120,6 +122,7 @@ class Lines(Chart):
     marks: Sequence[Mark] = ()
     zero_based: bool = True
     notes: Sequence[str] = ()
+    in_texts: bool = field(default=False, metadata=_OF_TEXTS)
 
 
 @dataclass(frozen=True)
@@ -153,11 +156,14 @@ class BoxSeries:
 class Heat(Chart):
     """A matrix of values, as [row][column]. ``texts``: in the cells; ``hover``: details.
 
-    The only chart that texts have too, as a table.
+    A chart that texts have too, as a table; without any value also on pages.
     ``higher_is_better`` False reverses the scale; ``centred``: the middle of the scale is 0.
     ``least_span``: the smallest range of the scale, so that nearly equal values look equal.
     ``wrong``: the rows and columns of cells without a value because of wrong data or a failure.
-    ``notes``: on the colours.
+    ``notes``: on the colours. ``meaning``: of rows, columns and cells; ``reasons``: why cells have
+    no value or wrong data. ``group``: the beginning of the titles of maps that follow each other,
+    which terminals write side by side. ``of_devices``: columns, and rows of the same names, are
+    devices, of which terminals show a limited number. ``is_detail``: texts have it on request.
     """
 
     column_title: str
@@ -172,6 +178,16 @@ class Heat(Chart):
     least_span: float = 0.0
     notes: Sequence[str] = field(default=())
     wrong: Sequence[tuple[int, int]] = ()
+    meaning: Sequence[str] = field(default=(), metadata=_OF_TEXTS)
+    reasons: Sequence[str] = field(default=(), metadata=_OF_TEXTS)
+    group: str = field(default="", metadata=_OF_TEXTS)
+    of_devices: bool = field(default=False, metadata=_OF_TEXTS)
+    is_detail: bool = field(default=False, metadata=_OF_TEXTS)
+
+    @property
+    def caption(self) -> str:
+        """The title without the name of the group."""
+        return self.title.removeprefix(f"{self.group}: ")
 
     @property
     def scale(self) -> tuple[float, float]:

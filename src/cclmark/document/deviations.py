@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from cclmark.analysis.copies import Checks
 from cclmark.analysis.transfer_results import Deviation
 from cclmark.document.insight_words import on_host_alone
-from cclmark.document.matrix import Matrix, figure
-from cclmark.document.text import BYTES_PER_GB, US_PER_S
+from cclmark.document.matrix import Matrix
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
 
@@ -51,16 +51,16 @@ def checks_text(checks: Checks) -> str:
 
 
 def link_advice(journal: Journal) -> str:
-    """Returns what to look at when links are slow."""
+    """Returns what to look at when links are slow, as an advice of findings."""
     if journal.header.settings.inject:
-        return "The cause may be the fault injected by --inject."
+        return "the cause may be the fault injected by --inject"
     if on_host_alone(journal):
         return (
-            "Measure it again alone. Between processes of a host, the load of other programs "
-            "and the memory's NUMA node have more effect than any link."
+            "measure it again alone. Between processes of a host, the load of other programs "
+            "and the memory's NUMA node have more effect than any link"
         )
     return (
-        "Measure it again alone (`cclmark p2p`). If it stays: look for errors and the width and "
+        "measure it again alone (`cclmark p2p`). If it stays: look for errors and the width and "
         "speed of that link (on NVIDIA: nvidia-smi nvlink -s and -e), reseat or swap cable or "
-        "module."
+        "module"
     )

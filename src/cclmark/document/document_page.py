@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cclmark.document.blocks import Bars, Facts, Listing, Stages, Table, unhandled
-from cclmark.document.chart_model import Chart, key_of, marked
+from cclmark.document.chart_model import Chart, Heat, key_of, marked
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.insight_words import capitalised, sentence
 from cclmark.document.naming import NamedRun
@@ -13,6 +14,8 @@ from cclmark.document.page.page import PageFacts, PageTable, Section
 from cclmark.document.page.stage_bars import StageBars, stage_bars
 from cclmark.printable import plain
 from cclmark.results.schema import TracedStage
+
+_MOST_COLUMNS = 32
 
 
 def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Section]:
@@ -28,7 +31,7 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
         bars: list[StageBars] = []
         charts: list[Chart] = []
         facts: list[tuple[str, str]] = []
-        for block in (*document.blocks, *document.closing):
+        for block in (*document.opening, *document.blocks, *document.closing):
             match block:
                 case Table():
                     if block.on_page:
@@ -37,6 +40,8 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
                     bars.append(_bars(block))
                 case Stages():
                     bars.append(_stages(block))
+                case Heat():
+                    _add_heat(block, charts, tables)
                 case Chart():
                     charts.append(block)
                 case Facts():
@@ -62,6 +67,16 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
                 )
             )
     return found
+
+
+def _add_heat(heat: Heat, charts: list[Chart], tables: list[PageTable]) -> None:
+    """Adds a chart, or without any value a table, unless it has too many columns."""
+    notes = [*heat.meaning, *heat.notes, *heat.reasons]
+    if any(value is not None for row in heat.values for value in row):
+        charts.append(replace(heat, notes=notes))
+    elif not heat.is_detail and 0 < len(heat.columns) <= _MOST_COLUMNS:
+        rows = [[name, *texts] for name, texts in zip(heat.rows, heat.texts, strict=True)]
+        tables.append(PageTable(heat.title, [heat.column_title, *heat.columns], rows, notes=notes))
 
 
 def page_table(table: Table) -> PageTable:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from cclmark.document.blocks import (
     Bars,
     Block,
@@ -16,8 +18,8 @@ from cclmark.document.blocks import (
     Table,
     unhandled,
 )
-from cclmark.document.chart_model import Chart, Heat
-from cclmark.document.grid import heat_lines, usual_width
+from cclmark.document.chart_model import Chart, Heat, Lines
+from cclmark.document.grid import curve_lines, curve_table, heat_lines, usual_width
 from cclmark.document.head import host_lines, labelled, opening_lines
 from cclmark.document.markdown import escape
 from cclmark.document.naming import NamedRun
@@ -47,8 +49,8 @@ def document_of(compose: Compose, run: NamedRun) -> Document:
 class DocumentText:
     """Writes the head, then the blocks of each part that is complete, then the rest at the end.
 
-    ``part``, ``in_order``, ``kept``: as those of ReportKind. A document without parts is written at
-    the end.
+    ``part``, ``in_order``: as those of ReportKind. A document without parts is written at the end.
+    Without ``keeps_samples``, raw samples are not held in memory: results may be many.
     """
 
     def __init__(
@@ -58,18 +60,19 @@ class DocumentText:
         part: Part | None = None,
         *,
         in_order: bool = False,
-        kept: Callable[[Any], Any] | None = None,
+        keeps_samples: bool = True,
     ) -> None:
         self._compose = compose
         self._view = view
         self._part = part
         self._in_order = in_order
-        self._kept = kept
+        self._keeps_samples = keeps_samples
         self._header: Header | None = None
         self._profile: Profile | None = None
         self._paths: list[Paths] = []
+        self._explanations: dict[int, Explanation] = {}
         self._results: list[Any] = []
-        self._unwritten: list[Any] = []
+        self._unwritten: dict[Hashable, list[Any]] = {}
         self._continued = ""
 
     def profile(self, profile: Profile) -> None:
@@ -81,31 +84,30 @@ class DocumentText:
         self._paths.append(paths)
 
     def begin(self, header: Header) -> str:
-        """Returns the head: devices, links, libraries, the method."""
+        """Returns the head: devices, links, libraries, the method; and the opening blocks."""
         self._header = header
         document = self._document([], None)
+        if not document.in_parts:
+            self._part = None
         lines = opening_lines(header, document.noun, document.method, self._paint)
-        return "\n".join(self._head(document, lines)) + "\n"
+        lines = [*self._head(document, lines), *self._blocks(document.opening)]
+        return "".join(f"{line}\n" for line in lines)
 
     def add(self, result: Any) -> str:
         """Returns the blocks of parts that the result completes; empty if it completes none."""
-        if self._kept is not None:
-            result = self._kept(result)
+        if not self._keeps_samples:
+            result = msgspec.structs.replace(result, samples=None)
         self._results.append(result)
         if self._part is None:
-            self._unwritten.append(result)
             return ""
         key, number = self._part(result)
         text = ""
-        if self._in_order and self._unwritten and self._part(self._unwritten[0])[0] != key:
-            text, self._unwritten = self._written(self._unwritten), []
-        self._unwritten.append(result)
-        parts = [(self._part(one)[0] == key, one) for one in self._unwritten]
-        own = [one for is_own, one in parts if is_own]
-        if len(own) < number:
-            return text
-        self._unwritten = [one for is_own, one in parts if not is_own]
-        return text + self._written(own)
+        if self._in_order and key not in self._unwritten:
+            text = "".join(map(self._written, self._unwritten.values()))
+            self._unwritten.clear()
+        own = self._unwritten.setdefault(key, [])
+        own.append(result)
+        return text if len(own) < number else text + self._written(self._unwritten.pop(key))
 
     def _written(self, part: Sequence[Any]) -> str:
         document = self._document(part, None, is_whole=False)
@@ -113,18 +115,19 @@ class DocumentText:
         return "".join(f"{line}\n" for line in lines)
 
     def explain(self, explanation: Explanation) -> None:
-        """Adds what ran to the result of the item, if results of the kind have it."""
-        for result in self._results:
-            if result.index == explanation.index and hasattr(result, "explanation"):
-                result.explanation = explanation
+        """Receives what ran for the results of an item, for the end."""
+        self._explanations[explanation.index] = explanation
 
     def end(self, footer: Footer | None) -> str:
         """Returns the rest of the document."""
+        for result in self._results if self._explanations else ():
+            if (explanation := self._explanations.get(result.index)) is not None:
+                result.explain(explanation)
         whole = self._document(self._results, footer)
-        is_begun = len(self._unwritten) < len(self._results)
+        unwritten = [one for part in self._unwritten.values() for one in part]
         rest = whole
-        if is_begun:
-            rest = self._document(self._unwritten, footer, is_whole=False)
+        if self._part is not None and len(unwritten) < len(self._results):
+            rest = self._document(unwritten, footer, is_whole=False)
         lines = self._blocks(rest.blocks)
         for block in whole.closing:
             lines += self._blocks([block])
@@ -206,9 +209,10 @@ class DocumentText:
                     for label, text in block.rows:
                         found += labelled(label, [text])
                 case Heat():
-                    width = self._view.columns or usual_width()
+                    found += self._heats(self._group_of(blocks, block))
+                case Lines() if block.in_texts:
                     title = self._paint(f"  {plain(block.title)}", "bold")
-                    found += ["", title, *heat_lines(block, self._paint, width)]
+                    found += ["", title, *curve_lines(block, self._paint, self._width)]
                 case Listing():
                     title = self._paint(f"  {plain(block.title)}", "bold")
                     found += ["", title, *(f"  {plain(line)}".rstrip() for line in block.lines)]
@@ -217,6 +221,21 @@ class DocumentText:
                 case _:
                     unhandled(block)
         return found
+
+    def _group_of(self, blocks: Sequence[Block], heat: Heat) -> list[Heat]:
+        """The maps that are written with the first one of a group; none with the others."""
+        heats = [heat]
+        if heat.group:
+            heats = [one for one in blocks if isinstance(one, Heat) and one.group == heat.group]
+        is_shown = heat is heats[0] and (self._view.details or not heat.is_detail)
+        return heats if is_shown else []
+
+    def _heats(self, heats: Sequence[Heat]) -> list[str]:
+        return heat_lines(heats, self._paint, self._width, self._view.most_devices)
+
+    @property
+    def _width(self) -> int:
+        return self._view.columns or usual_width()
 
     def _continues(self, table: Table) -> bool:
         """Whether the rows follow those of the table before it."""
@@ -257,11 +276,9 @@ class DocumentMarkdown(DocumentText):
                 case Facts():
                     found += ["", *(self._line(f"{label}: {text}") for label, text in block.rows)]
                 case Heat():
-                    head = (block.column_title, *block.columns)
-                    rows = [[name, *own] for name, own in zip(block.rows, block.texts, strict=True)]
-                    table = Table(block.title, head, rows, "<" + ">" * len(block.columns))
-                    found += ["", f"## {escape(block.title)}", "", *_head_of(table)]
-                    found += map(_row, table.single_lines())
+                    found += self._heats(self._group_of(blocks, block))
+                case Lines() if block.in_texts:
+                    found += _lines_of_table(curve_table(block))
                 case Listing():
                     lines = [plain(line) for line in block.lines]
                     found += ["", f"## {escape(block.title)}", "", "```text", *lines, "```"]
@@ -271,8 +288,34 @@ class DocumentMarkdown(DocumentText):
                     unhandled(block)
         return found
 
+    def _heats(self, heats: Sequence[Heat]) -> list[str]:
+        found: list[str] = []
+        for number, heat in enumerate(heats):
+            if number == 0:
+                meaning = map(escape, heat.meaning)
+                found += ["", f"## {escape(heat.group or heat.title)}", *_below(meaning)]
+            head = (heat.column_title, *heat.columns)
+            rows = [[name, *own] for name, own in zip(heat.rows, heat.texts, strict=True)]
+            table = Table(heat.title, head, rows, "<" + ">" * len(heat.columns))
+            found += ["", f"**{escape(heat.caption)}**"] if heat.group else []
+            if heat.columns:
+                found += ["", *_head_of(table), *map(_row, table.single_lines())]
+            found += _below(map(self._line, heat.reasons))
+        return found
+
     def _early(self, reason: str) -> list[str]:
         return ["", f"Ended early: {reason}"]
+
+
+def _below(lines: Iterable[str]) -> list[str]:
+    """The lines after an empty one; empty without any."""
+    found = [*lines]
+    return ["", *found] if found else []
+
+
+def _lines_of_table(table: Table) -> list[str]:
+    rows = map(_row, table.single_lines())
+    return ["", f"## {escape(table.title)}", "", *_head_of(table), *rows]
 
 
 def _head_of(table: Table) -> Iterator[str]:

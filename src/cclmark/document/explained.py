@@ -14,6 +14,10 @@ from cclmark.printable import plain
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation
 
+RAN_NOTE = (
+    "From a separate pass with new ranks after measuring: timed operations were not observed. "
+    "Choices made by a setting are marked; those of a library that reports nothing are unknown."
+)
 _SOURCES = {
     "plug-in": "the library's plug-in interface",
     "log": "the library's log",

@@ -1,10 +1,11 @@
-"""Executed algorithms between every two devices: by operation, as data and as lines."""
+"""Executed algorithms between every two devices: by operation, as data and as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from cclmark.document.blocks import Table
 from cclmark.document.explained import (
     Choices,
     Entries,
@@ -18,7 +19,7 @@ from cclmark.results.item_results import CaseResult
 
 _MOST_NAMED = 6  # pairs of a group
 _MOST_GROUPS = 8
-_INDENT = "    "
+_HEAD = ("size", "what ran", "remarks")
 
 
 @dataclass(frozen=True)
@@ -47,23 +48,24 @@ class PairsRan:
         return f"{counted(self.left, 'other pair')} with yet other choices: see the CSV"
 
 
-def explained_pair_lines(
-    results: Iterable[CaseResult], name_of: Callable[[Case], str]
-) -> list[str]:
-    """Returns a block of lines for each operation; empty if no result has an explanation.
+def tables_of_pairs(results: Iterable[CaseResult], name_of: Callable[[Case], str]) -> list[Table]:
+    """Returns a table for each operation and group of pairs; none without explanations.
 
     ``name_of``: names the two devices of a case, and the direction if it has a root.
     """
-    lines: list[str] = []
+    tables = []
     for one in what_ran_between_pairs(results, name_of):
-        lines.append(f"  {one.head}")
         for names, choices in one.groups:
-            if names:
-                lines.append(f"{_INDENT}{names}")
-            lines += choices.lines(_INDENT * (2 if names else 1))
+            title = f"{one.head}: {names}" if names else one.head
+            rows, remarks = choices.rows, "\n".join(choices.remarks)
+            if remarks:
+                with_remarks = [*((*row, "") for row in rows[:-1]), (*rows[-1], remarks)]
+                tables.append(Table(title, _HEAD, with_remarks, "><<", is_last_below=True))
+            else:
+                tables.append(Table(title, _HEAD[:-1], rows, "><"))
         if one.rest:
-            lines.append(f"{_INDENT}{one.rest}")
-    return lines
+            tables[-1] = replace(tables[-1], notes=[one.rest])
+    return tables
 
 
 def what_ran_between_pairs(
@@ -71,7 +73,7 @@ def what_ran_between_pairs(
 ) -> list[PairsRan]:
     """Returns what ran for each operation of the results with an explanation.
 
-    ``name_of``: as for ``explained_pair_lines``.
+    ``name_of``: as for ``tables_of_pairs``.
     """
     sections: dict[tuple[object, ...], dict[str, Entries]] = {}
     for result in results:

@@ -34,4 +34,6 @@ def exporter_of(kind: Kind, format: str, view: View = _WHILE_RUNNING) -> Exporte
         return CsvExporter(own.csv)
     if format in own.formats or own.document is None:
         return own.formats[format](view)
-    return _OF_DOCUMENTS[format](own.document, view, own.part, in_order=own.in_order, kept=own.kept)
+    return _OF_DOCUMENTS[format](
+        own.document, view, own.part, in_order=own.in_order, keeps_samples=own.needs_samples
+    )

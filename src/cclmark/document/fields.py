@@ -26,7 +26,7 @@ class Field:
     None if it is unknown. ``gauge``: its help for Prometheus, empty if it is no gauge.
     ``gauge_name``: the end of the gauge's name if it does not follow from the key of a time.
     ``on_page``: whether the table of a page has this column. ``name``: of its column on pages and
-    of its label, if not the key.
+    of its label, if not the key. ``in_tables``: whether machine-readable tables have it.
     """
 
     key: str
@@ -36,6 +36,7 @@ class Field:
     on_page: bool = True
     gauge_name: str = ""
     name: str = ""
+    in_tables: bool = True
 
     def cell(self, result: Any) -> Cell:
         """The value in the unit of the key."""
@@ -53,6 +54,10 @@ def _itself(header: Header, result: Any) -> Iterable[Any]:
     return [result]
 
 
+def _header(header: Header) -> Any:
+    return header
+
+
 @dataclass(frozen=True)
 class Fields:
     """The fields of a kind, in the order of the columns.
@@ -60,7 +65,8 @@ class Fields:
     ``gauges``: the beginning of the names of gauges; ``labels``: the keys of the fields that
     distinguish their series; ``by_method``: whether the method of the run does too; ``noun``: a
     result of the kind, with its article, empty for results that cannot fail. ``rows``: what has the
-    fields, one for each row of a table; pages have the first, or ``page_row``. ``common``: the last
+    fields, one for each row of a table; pages have the first, or ``page_row``. ``known``: what
+    ``rows`` gets in place of the header, computed once for a table. ``common``: the last
     columns of tables, equal in all rows, the fields of what ``common_of`` returns for the profile
     of a program.
     """
@@ -69,7 +75,8 @@ class Fields:
     gauges: str = ""
     labels: Sequence[str] = ()
     noun: str = ""
-    rows: Callable[[Header, Any], Iterable[Any]] = _itself
+    rows: Callable[[Any, Any], Iterable[Any]] = _itself
+    known: Callable[[Header], Any] = _header
     page_row: Callable[[Any], Any] | None = None
     common: Sequence[Field] = ()
     common_of: Callable[[Profile | None], Any] | None = None
@@ -78,14 +85,16 @@ class Fields:
     def layout(self) -> Layout:
         """The columns of machine-readable tables."""
         return Layout(
-            [Column(one.key, one.kind) for one in (*self.all, *self.common)],
-            lambda header: (
-                lambda result: [
-                    [one.cell(row) for one in self.all] for row in self.rows(header, result)
-                ]
-            ),
+            [Column(one.key, one.kind) for one in (*self.all, *self.common) if one.in_tables],
+            self._rows_in,
             common=None if self.common_of is None else self._common_cells,
         )
+
+    def _rows_in(self, header: Header) -> Callable[[Any], list[list[Cell]]]:
+        known = self.known(header)
+        return lambda result: [
+            [one.cell(row) for one in self.all if one.in_tables] for row in self.rows(known, result)
+        ]
 
     def _common_cells(self, profile: Profile | None) -> list[Cell]:
         assert self.common_of is not None
@@ -101,7 +110,7 @@ class Fields:
         if self.page_row is not None:
             row = self.page_row(result)
         else:
-            row = next(iter(self.rows(run.journal.header, result)))
+            row = next(iter(self.rows(self.known(run.journal.header), result)))
         return {one.name or one.key: one.cell(row) for one in self.all}
 
     def metrics(self) -> list[Metric]:

@@ -1,15 +1,26 @@
-"""A matrix as lines of text: named rows and columns, wrapped to a width."""
+"""Matrices and curves as lines of text: named rows and columns, wrapped to a width; drawings."""
 
 from __future__ import annotations
 
+import math
 import shutil
-from collections.abc import Sequence
+import string
+from collections.abc import Mapping, Sequence
 
-from cclmark.document.chart_model import Heat
+from cclmark.document.blocks import Table
+from cclmark.document.chart_model import Heat, Lines
 from cclmark.document.paint import HEAT_STEPS, Paint
+from cclmark.document.text import figure
+from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
 
 _LEAST_CELL = 9
+_BETWEEN = " " * 4  # maps side by side
+_HEIGHT = 14
+_AXIS = 11  # characters of the value axis
+_LEAST_STEP, _MOST_STEP = 4, 9
+_MOST_CURVES = 12  # more would not be distinguishable
+MARKS = string.ascii_lowercase + string.ascii_uppercase
 _WIDEST = 200  # characters of a line without a terminal
 
 
@@ -35,12 +46,27 @@ def grid_lines(
         lines.append(paint(" " * lead + heads, "dim"))
         for name, row in zip(rows, cells, strict=True):
             padded = "".join(" " + _right(row[number], cell_width) for number in part)
-            lines.append(f"{name:>{lead}}" + padded)
+            lines.append(f"{name:>{lead}}{padded}".rstrip())
     return lines
 
 
-def heat_lines(heat: Heat, paint: Paint, width: int) -> list[str]:
-    """Returns the lines of a heat map, whose cells have the colours of their values."""
+def heat_lines(heats: Sequence[Heat], paint: Paint, width: int, most_devices: int) -> list[str]:
+    """Returns the lines of a group of heat maps: side by side where they fit, else stacked."""
+    found: list[str] = []
+    if heats and heats[0].group:
+        found += ["", paint(f"  {plain(heats[0].group)}", "bold")]
+        found += [paint(f"  {plain(text)}", "dim") for text in heats[0].meaning]
+    maps = [_map_lines(heat, paint, width, most_devices) for heat in heats]
+    found += _side_by_side(maps, width)
+    hidden = {len(heat.columns) for heat in heats if heat.of_devices}
+    for devices in hidden:
+        found += hidden_line(devices, most_devices, paint)
+    reasons = [text for heat in heats for text in heat.reasons]
+    return found + [paint(f"  {plain(text)}", "yellow") for text in reasons]
+
+
+def _map_lines(heat: Heat, paint: Paint, width: int, most_devices: int) -> list[str]:
+    """The title and the cells, which have the colours of their values."""
     low, high = heat.scale
 
     def style(row: int, column: int) -> str:
@@ -52,15 +78,123 @@ def heat_lines(heat: Heat, paint: Paint, width: int) -> list[str]:
         share = (value - low) / (high - low)
         return f"heat{round((share if heat.higher_is_better else 1 - share) * (HEAT_STEPS - 1))}"
 
+    columns = len(heat.columns) if not heat.of_devices else most_devices
+    rows = columns if list(heat.rows) == list(heat.columns) else len(heat.rows)
     cells = [
         [
             paint(text, own) if (own := style(row, column)) else text
-            for column, text in enumerate(plain(one).rjust(_LEAST_CELL) for one in texts)
+            for column, text in enumerate(plain(one).rjust(_LEAST_CELL) for one in texts[:columns])
         ]
-        for row, texts in enumerate(heat.texts)
+        for row, texts in enumerate(heat.texts[:rows])
     ]
-    names = [plain(name) for name in heat.rows]
-    return grid_lines(names, [plain(one) for one in heat.columns], cells, paint=paint, width=width)
+    rows_shown, columns_shown = map(plain, heat.rows[:rows]), map(plain, heat.columns[:columns])
+    lines = [paint(f"  {plain(heat.caption if heat.group else heat.title)}", "bold")]
+    if not heat.group:
+        lines = ["", *lines, *(paint(f"  {plain(text)}", "dim") for text in heat.meaning)]
+    return lines + grid_lines([*rows_shown], [*columns_shown], cells, paint=paint, width=width)
+
+
+def _side_by_side(blocks: Sequence[list[str]], width: int) -> list[str]:
+    lines: list[str] = []
+    row: list[str] = []
+    for block in blocks:
+        taken = max(map(visible_width, row), default=0) + len(_BETWEEN)
+        if row and len(row) == len(block) and taken + max(map(visible_width, block)) <= width:
+            pads = [" " * (taken - visible_width(line)) for line in row]
+            row = [left + pad + right for left, pad, right in zip(row, pads, block, strict=True)]
+        else:
+            lines += row
+            row = block
+    return lines + row
+
+
+def curve_table(chart: Lines, marks: Sequence[str] = ()) -> Table:
+    """Returns the figures of curves, a column for each. ``marks``: before their names."""
+    values = [dict(zip(one.x, one.y, strict=True)) for one in chart.series]
+    places = sorted({x for own in values for x in own})
+    rows = [
+        [_place(x, chart), *(figure(own[x]) if x in own else "-" for own in values)] for x in places
+    ]
+    names = [
+        f"{marks[number] if marks else ''} {one.name}".strip()
+        for number, one in enumerate(chart.series)
+    ]
+    return Table(chart.title, ("", *names), rows, ">" * (len(names) + 1))
+
+
+def _place(x: float, chart: Lines) -> str:
+    return format_size(round(x)) if chart.x_kind == "bytes" else f"{x:g}"
+
+
+def curve_lines(chart: Lines, paint: Paint, width: int) -> list[str]:
+    """Returns the figures of curves, and the curves as a drawing unless they are too many."""
+    is_drawn = len(chart.series) <= _MOST_CURVES
+    table = curve_table(chart, MARKS if is_drawn else ())
+    names, columns = [row[0] for row in table.rows], [*table.head[1:]]
+    cells = [row[1:] for row in table.rows]
+    lines = grid_lines(names, columns, cells, paint=paint, width=width)
+    if not is_drawn:
+        return lines
+    labels = {
+        x: _short(_place(x, chart)) for x in sorted({x for one in chart.series for x in one.x})
+    }
+    drawn = curves([dict(zip(one.x, one.y, strict=True)) for one in chart.series], labels, width)
+    return [*lines, "", *drawn] if drawn else lines
+
+
+def _short(size: str) -> str:
+    """Shortens a size for the axis of a chart: 8, 128K, 4M."""
+    return size.replace(" ", "").replace("iB", "").replace("B", "")
+
+
+def curves(
+    series: Sequence[Mapping[float, float]], names: Mapping[float, str], width: int
+) -> list[str]:
+    """Returns the lines of a chart.
+
+    Each of ``series`` maps places on the axis to positive values and is drawn with its letter of
+    MARKS. Curves that meet share a cell; ``+`` stands for the letters that do not fit into it.
+    ``names``: the labels of the axis, in order.
+
+    Places that do not fit into ``width`` characters are left out at even intervals; the last one is
+    kept.
+    """
+    values = [value for one in series for value in one.values() if value > 0]
+    if not values or len(names) < 2:
+        return []
+    places = list(names)
+    room = max(2, (width - _AXIS - 1) // _LEAST_STEP)
+    stride = math.ceil(len(places) / room)
+    places = places[::-stride][::-1]
+    step = min(_MOST_STEP, max(_LEAST_STEP, (width - _AXIS - 1) // len(places)))
+    low, high = math.log(min(values)), math.log(max(values))
+    span = max(high - low, 1e-9)
+
+    def row_of(value: float) -> int:
+        return round((math.log(value) - low) / span * (_HEIGHT - 1))
+
+    cells: dict[tuple[int, float], str] = {}
+    for mark, one in zip(MARKS, series, strict=False):
+        for place, value in one.items():
+            if value > 0:
+                key = row_of(value), place
+                cells[key] = cells.get(key, "") + mark
+    lines = []
+    for row in reversed(range(_HEIGHT)):
+        level = math.exp(low + span * row / (_HEIGHT - 1))
+        texts = "".join(f"{_fit(cells.get((row, place), ''), step):>{step}}" for place in places)
+        lines.append(f"{_level(level):>{_AXIS - 2}} │{texts}".rstrip())
+    lines.append(" " * (_AXIS - 1) + "└" + "─" * (step * len(places)))
+    labels = "".join(f"{names[place][: step - 1]:>{step}}" for place in places)
+    return [*lines, " " * _AXIS + labels]
+
+
+def _fit(text: str, step: int) -> str:
+    return text if len(text) < step else text[: step - 2] + "+"
+
+
+def _level(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def hidden_line(devices: int, most: int, paint: Paint) -> list[str]:

@@ -10,7 +10,7 @@ import msgspec
 
 from cclmark.analysis.transfer_results import LinkLimits, figures, utilisation, wrong_flows
 from cclmark.document.device_labels import labels, of_several_kinds
-from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, figure
 from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import LATENCY_BYTES, MESSAGE_LATENCY, Transfer
 from cclmark.printable import plain
@@ -40,6 +40,7 @@ _ABOVE_MEMORY = (
     "processors are copied faster: increase the size (-b)"
 )
 _ABOVE_LINKS = "the limit is that of the links that the driver reports, too few for these pairs"
+WRONG = "WRONG"
 NOT_MEASURED = "-"  # because another pair hung
 CALL_MEANING = "time of the host in the call that starts one copy"
 
@@ -110,6 +111,14 @@ class Matrix:
         if series.offset_bytes:
             words.append(f"offset {format_size(series.offset_bytes)}")
         return ", ".join(words)
+
+    @property
+    def above_limit(self) -> str:
+        """The reason for shares of the link limit above 100 %; empty for none."""
+        if self.figure != "utilisation":
+            return ""
+        percents = [one.value for one in self.cells.values() if one.value is not None]
+        return above_limit_text(percents, on_host=self.on_host)
 
     @property
     def meaning(self) -> str:
@@ -189,18 +198,6 @@ class MatrixCollector:
         self._on_host = is_on_host(header)
         self._is_across_hosts = len({device.host for device in header.devices}) > 1
         self._results: list[TransferResult] = []
-        self._percents: list[float] = []
-
-    def above_limit(self) -> str:
-        """Returns the reason for shares above 100 % in the finished matrices; empty for none."""
-        above = [one for one in self._percents if one > 100]
-        if not above:
-            return ""
-        text = (
-            f"{len(above)} of {counted(len(self._percents), 'share')} of the link limit exceed "
-            f"100 %, up to {figure(max(above))} %: "
-        )
-        return text + (_ABOVE_MEMORY if self._on_host else _ABOVE_LINKS)
 
     def add(self, result: TransferResult) -> list[Matrix]:
         """Adds a result; returns the previous matrices if it belongs to another one."""
@@ -275,8 +272,6 @@ class MatrixCollector:
                     matrix.cells[place] = MatrixCell(
                         value, pair, result, note_of_flow(result, pair)
                     )
-                    if matrix.figure == "utilisation" and value is not None:
-                        self._percents.append(value)
         return matrices
 
     def _axes(
@@ -351,6 +346,18 @@ class MatrixCollector:
         return None if share is None else share * 100
 
 
+def above_limit_text(percents: Sequence[float], *, on_host: bool) -> str:
+    """Returns the reason for shares above 100 %; empty for none. ``on_host``: of processors."""
+    above = [one for one in percents if one > 100]
+    if not above:
+        return ""
+    text = (
+        f"{len(above)} of {counted(len(percents), 'share')} of the link limit exceed 100 %, up to "
+        f"{figure(max(above))} %: "
+    )
+    return text + (_ABOVE_MEMORY if on_host else _ABOVE_LINKS)
+
+
 def is_on_host(header: Header) -> bool:
     """Whether all devices are processors."""
     return bool(header.devices) and all(one.runtime == "host" for one in header.devices)
@@ -362,11 +369,6 @@ def series_of(result: TransferResult) -> Transfer:
     if series.scope == "host":
         return msgspec.structs.replace(series, host_memory="", to_host=False, numa="")
     return series
-
-
-def figure(value: float) -> str:
-    """Formats two decimals, or three significant digits for values below 1."""
-    return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:#.3g}"
 
 
 def missing_figures(results: Sequence[TransferResult]) -> list[str]:
@@ -392,4 +394,4 @@ def note(result: TransferResult) -> str:
     """Returns the text of a cell for a result that is not ok."""
     if result.status == "ok":
         return ""
-    return {"skipped": "n/a", "timeout": "hung", "wrong": "WRONG"}.get(result.status, result.status)
+    return {"skipped": "n/a", "timeout": "hung", "wrong": WRONG}.get(result.status, result.status)

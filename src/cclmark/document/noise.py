@@ -74,7 +74,6 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
             f"{amount(len(noisy_cases), 'case')} of {len(measured)} {verb} by more than 10 % from "
             f"sample to sample, most {described(first)} ({first.summary.cv:.0%})"
             f"{_yet_known(noisy_cases)}.",
-            "" if unsure else "Use the median.",
         )
     settings = journal.header.settings
     fixed = journal.header.imported is not None or settings.iterations is not None

@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 class View:
     """How results are written. ``columns``: the width of the terminal, None without one.
 
-    ``journal``: the journal of the results, None during the run.
+    ``journal``: the journal of the results, None during the run. ``most_devices``: of a matrix of
+    devices. ``details``: whether texts have the blocks that are details.
     """
 
     journal: Journal | None = None
     paint: Paint = unpainted
     columns: int | None = None
     references: ReferenceNotes = field(default_factory=ReferenceNotes)
+    most_devices: int = 32
+    details: bool = False
 
     @property
     def hosts(self) -> bool:
@@ -78,9 +81,9 @@ class ReportKind:
     run says; from it the terminal, Markdown and pages are rendered. ``part``: the key of a result's
     part of the document, and how many results the part has: texts write the blocks of a part as
     soon as it is complete; None if they write all at the end. ``in_order``: whether the results of
-    a part follow each other, so that it is complete when another one begins. ``kept``: what texts
-    keep of a result until the end; None for all of it. ``formats``: those of other tools by name;
-    for a kind without a document also the table and Markdown.
+    a part follow each other, so that it is complete when another one begins. ``needs_samples``:
+    whether the document is composed from raw samples too. ``formats``: those of other tools by
+    name; for a kind without a document also the table and Markdown.
 
     ``metrics``: the gauges for Prometheus, which ``measure`` sets for one result. ``counted``: the
     number of results, in words. ``headline``: the main figure, empty for none. ``insights``: the
@@ -109,7 +112,7 @@ class ReportKind:
     document: Callable[[RunContent], Document] | None = None
     part: Callable[[Any], tuple[Hashable, int]] | None = None
     in_order: bool = False
-    kept: Callable[[Any], Any] | None = None
+    needs_samples: bool = True
     formats: Mapping[str, Callable[[View], Exporter[Any]]] = field(default_factory=dict)
     insights: Callable[[NamedRun], list[Insight]] = _no_insights
     samples: Layout | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from cclmark.document.case_columns import method_cell, pair_cells, what_cells
+from cclmark.document.case_fields import CaseRow, case_fields
 from cclmark.document.columns import Cell, Layout, columns
 from cclmark.document.device_labels import device_labels
 from cclmark.results.item_results import CaseResult, TransferResult
@@ -18,6 +18,7 @@ _CASE = columns(
     texts="operation ccl dtype reduction placement method first second",
     whole="index cycle ranks root size_bytes count sample rank operations_per_sample",
 )
+_OF_CASE = case_fields("result.case")
 _TRANSFER = columns(
     (
         "index measure scope direction engine kernel size_bytes sample flow from to "
@@ -42,12 +43,11 @@ def _case_samples(result: CaseResult, names: Sequence[str], header: Header) -> I
     case, samples = result.case, result.samples
     if samples is None:
         return
+    row = CaseRow(header, names, result)
     lead: list[Cell] = [
-        result.index,
-        result.cycle,
-        *what_cells(case),
-        method_cell(case, header),
-        *pair_cells(result, names),
+        *(result.index, result.cycle),
+        *(one.cell(row) for one in _OF_CASE),
+        *(row.method, row.device(0), row.device(1)),
     ]
     clocks: tuple[Sequence[Sequence[float | None]], ...]
     clocks = (samples.host_s, samples.device_s, samples.enqueue_s)

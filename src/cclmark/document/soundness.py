@@ -23,30 +23,32 @@ from cclmark.document.remarks import ending, left_out, planned_results, problems
 from cclmark.errors import EXIT_INTERRUPTED
 from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.journal import Journal
+from cclmark.results.schema import Header
 
 
 def of_data(
-    journal: Journal, timed: Sequence[CaseResult | TransferResult], unverifiable: str = ""
+    journal: Journal,
+    timed: Sequence[CaseResult | TransferResult],
+    unverifiable: str = "",
+    *,
+    with_elements: bool = True,
 ) -> Iterator[Insight]:
     """Reports whether the outputs of the results with times were correct.
 
-    ``unverifiable``: the results without an output, in words.
+    ``unverifiable``: the results without an output, in words. ``with_elements``: also the first
+    wrong element of each.
     """
     results = [one for one in timed if one.is_checkable]
     measured = [one for one in results if one.summary is not None]
     checked = [one for one in measured if one.verification is not None]
     wrong = [one for one in results if one.status == "wrong"]
     if wrong:
-        names = [_wrong_words(one) for one in wrong[:MOST_NAMED]]
-        on_purpose = bool(journal.header.settings.inject)
+        words = _wrong_words if with_elements else described
+        names = [words(one) for one in wrong[:MOST_NAMED]]
         yield Insight(
             "bad",
             f"Wrong data in {amount(len(wrong), 'case')}: {listed(names, len(wrong))}.",
-            "The fault was injected by --inject."
-            if on_purpose
-            else "Do not use this library and hardware for anything until the cause is known. Run "
-            "the case again alone; if the error persists, find the device with `cclmark p2p` and "
-            "`cclmark pairs`, and look for memory errors (on NVIDIA: nvidia-smi -q -d ECC).",
+            advice_on_wrong_data(journal.header),
         )
     elif checked:
         share = f"{len(checked)} of {len(measured)} outputs were"
@@ -65,10 +67,35 @@ def of_data(
         )
 
 
+def advice_on_wrong_data(header: Header) -> str:
+    """Returns what to do about wrong data."""
+    if header.settings.inject:
+        return "The fault was injected by --inject."
+    return (
+        "Do not use this library and hardware for anything until the cause is known. Run the case "
+        "again alone; if the error persists, find the device with `cclmark p2p` and `cclmark "
+        "pairs`, and look for memory errors (on NVIDIA: nvidia-smi -q -d ECC)."
+    )
+
+
 def _wrong_words(result: CaseResult | TransferResult) -> str:
     """Describes the case and its first wrong element."""
     found = problems(result) if isinstance(result, CaseResult) else []
     return f"{described(result)} ({found[0]})" if found else described(result)
+
+
+def of_completeness(
+    journal: Journal, results: Sequence[CaseResult | TransferResult], *, with_end: bool = True
+) -> Iterator[Insight]:
+    """Reports missing results and the run's own notices.
+
+    ``with_end``: also why the run ended early.
+    """
+    yield from of_statuses(results)
+    if with_end:
+        yield from _ending(journal, len(journal.results))
+    yield from (Insight("look", sentence(text)) for text in left_out(journal))
+    yield from (Insight("note", sentence(text)) for text in journal.header.notices)
 
 
 def of_statuses(results: Sequence[CaseResult | TransferResult]) -> Iterator[Insight]:
@@ -90,20 +117,6 @@ def of_statuses(results: Sequence[CaseResult | TransferResult]) -> Iterator[Insi
             else "The journal contains a report of the state of every rank: see the case in the "
             "table.",
         )
-
-
-def of_completeness(
-    journal: Journal, results: Sequence[CaseResult | TransferResult], *, with_end: bool = True
-) -> Iterator[Insight]:
-    """Reports missing results and the run's own notices.
-
-    ``with_end``: also why the run ended early.
-    """
-    yield from of_statuses(results)
-    if with_end:
-        yield from _ending(journal, len(journal.results))
-    yield from (Insight("look", sentence(text)) for text in left_out(journal))
-    yield from (Insight("note", sentence(text)) for text in journal.header.notices)
 
 
 def _ending(journal: Journal, done: int) -> Iterator[Insight]:

@@ -39,6 +39,11 @@ def format_time_us(time_s: float) -> str:
     return f"{time_us:.1f}" if time_us < 1e6 else f"{time_us:.0f}"
 
 
+def figure(value: float) -> str:
+    """Formats two decimals, or three significant digits for values below 1."""
+    return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:#.3g}"
+
+
 def half_width_text(share: float | None) -> str:
     """Half of an interval as a percentage without its sign, of at most five characters."""
     if share is None:

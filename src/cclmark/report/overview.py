@@ -25,7 +25,7 @@ from cclmark.document.insight_words import (
     sentence,
 )
 from cclmark.document.naming import NamedRun
-from cclmark.document.soundness import of_completeness
+from cclmark.document.soundness import nothing_wrong, of_completeness
 from cclmark.kinds.registry import report_kind
 from cclmark.results.imported import told_by_both
 from cclmark.results.journal import Journal
@@ -147,7 +147,11 @@ _ORDER: dict[InsightKind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
 def insights(run: NamedRun) -> list[Insight]:
     """Returns the findings, the most severe first, then positive ones, then notes."""
     kind = report_kind(run.journal.kind)
-    found = kind.insights(run) if kind.document is None else _of_document(kind.document, run)
+    if kind.document is None:
+        found = kind.insights(run)
+    else:
+        found = [*_of_document(kind.document, run)]
+        found += nothing_wrong(run, found) if kind.has_times else []
     return sorted(found, key=lambda one: _ORDER[one.kind])
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from cclmark.document.cells import device_names
 from cclmark.document.columns import Cell
 from cclmark.document.connection_words import connections_of, ring_text, transport_groups, tree_text
-from cclmark.document.device_labels import way_between
-from cclmark.document.explained import Choices, what_ran
-from cclmark.document.explained_pairs import what_ran_between_pairs
+from cclmark.document.explained import RAN_NOTE, what_ran
 from cclmark.document.head import binding_lines, buffer_lines, device_lines, link_lines, origin_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.diagram import Diagram, DiagramLayout, DiagramLine
@@ -241,16 +238,11 @@ def ran_sections(runs: Sequence[NamedRun]) -> list[Section]:
         ]
         facts, diagrams = _connections(run.journal)
         if tables or facts:
-            words = [
-                "From a separate pass with new ranks after measuring: timed operations were not "
-                "observed. Choices made by a setting are marked; those of a library that "
-                "reports nothing are unknown."
-            ]
             sections.append(
                 Section(
                     f"what-ran{mark}",
                     f"What ran{name}",
-                    words,
+                    [RAN_NOTE],
                     tables=tables,
                     facts=facts,
                     diagrams=diagrams,
@@ -260,26 +252,10 @@ def ran_sections(runs: Sequence[NamedRun]) -> list[Section]:
 
 
 def _choice_tables(journal: Journal) -> list[PageTable]:
-    cases = journal.cases
-    tables = [
+    return [
         PageTable(one.head, _SIZES, one.choices.rows, notes=one.choices.remarks)
-        for one in what_ran(case for case in cases if case.case.pair is None)
+        for one in what_ran(case for case in journal.cases if case.case.pair is None)
     ]
-    names = device_names(journal.header)
-    pairs = what_ran_between_pairs(
-        (case for case in cases if case.case.pair is not None),
-        lambda case: way_between(case, names),
-    )
-    for one in pairs:
-        rows = [row for names, choices in one.groups for row in _rows_of_pairs(names, choices)]
-        remarks = [
-            f"{names}: {remark}" if names else remark
-            for names, choices in one.groups
-            for remark in choices.remarks
-        ]
-        notes = [*remarks, one.rest] if one.rest else remarks
-        tables.append(PageTable(one.head, ("pairs", *_SIZES), rows, notes=notes))
-    return tables
 
 
 def _variant_tables(journal: Journal) -> list[PageTable]:
@@ -303,10 +279,6 @@ def _variant_tables(journal: Journal) -> list[PageTable]:
 
 def _ran(explanation: Explanation | None) -> str:
     return "" if explanation is None else explanation.choice_with_channels or _UNKNOWN
-
-
-def _rows_of_pairs(names: str, choices: Choices) -> list[tuple[str, str, str]]:
-    return [(names or "all pairs", *row) for row in choices.rows]
 
 
 def _prediction_tables(journal: Journal) -> list[PageTable]:

@@ -12,6 +12,7 @@ from functools import cache
 from cclmark.document.chart_model import Chart
 
 _DIGITS = 6
+_EMPTY: Sequence[object] = ((), [], "", None)
 _LONG = 24  # characters of a cell
 
 PageValue = Mapping[str, "PageValue"] | Sequence["PageValue"] | str | int | float | bool | None
@@ -58,7 +59,7 @@ class Encoder:
             return {
                 field.name: self._numbers(own) if field.name == "hover" else self._spelled(own)
                 for field in fields(value)
-                if (own := getattr(value, field.name)) not in ((), [], "", None)
+                if not field.metadata and (own := getattr(value, field.name)) not in _EMPTY
             }
         if isinstance(value, float):
             return shortened(value)

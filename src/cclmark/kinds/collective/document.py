@@ -23,13 +23,19 @@ from cclmark.document.blocks import (
     Severity,
     Table,
 )
-from cclmark.document.case_columns import CASES, COLUMNS, EXPORTED_CASES, case_cells
-from cclmark.document.case_fields import case_labels
+from cclmark.document.case_fields import (
+    CASE_FIELDS,
+    EXPORTED_CASES,
+    case_labels,
+    case_rows,
+    known_of_cases,
+)
 from cclmark.document.columns import Cell
 from cclmark.document.connection_words import connection_lines
 from cclmark.document.document_text import DocumentText
 from cclmark.document.explained import what_ran
 from cclmark.document.exporter import Exporter
+from cclmark.document.fields import Fields
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, listed
 from cclmark.document.naming import NamedRun
@@ -62,6 +68,8 @@ from cclmark.results.schema import Header, Summary
 
 if TYPE_CHECKING:
     from cclmark.document.page.page import Section
+
+FIELDS = Fields(CASE_FIELDS, rows=case_rows, known=known_of_cases)
 
 PLACEMENTS = ("out-of-place", "in-place")
 _SHORT_PLACEMENTS = {"out-of-place": "out", "in-place": "in"}
@@ -428,11 +436,6 @@ def part_of_case(result: CaseResult, placements: int = len(PLACEMENTS)) -> tuple
     return (result.cycle, case), placements if moves_data(case.operation) else 1
 
 
-def without_samples(result: CaseResult) -> CaseResult:
-    """What texts keep of a result: the memory of a run that repeats for hours stays bounded."""
-    return msgspec.structs.replace(result, samples=None)
-
-
 CASE_METRICS = (
     Metric("cclmark_time_seconds", "seconds", "Median time of one operation."),
     Metric(
@@ -500,14 +503,10 @@ def measure_case(series: Series, result: CaseResult, run: RunLabels) -> None:
 
 def cells_of_case(run: NamedRun, result: CaseResult) -> Mapping[str, Cell]:
     """Returns the figures of a case, and their shares of the link limit and of references."""
-    cells = dict(zip(COLUMNS, case_cells(result, run.journal.header), strict=True))
-    cells |= _shares(run, result)
-    if result.case.pair is not None:
-        cells["pair"] = f"{result.case.pair[0]}-{result.case.pair[1]}"
-    return cells
+    return {**FIELDS.page_cells(run, result), **shares_of_case(run, result)}
 
 
-def _shares(run: NamedRun, result: CaseResult) -> dict[str, Cell]:
+def shares_of_case(run: NamedRun, result: CaseResult) -> dict[str, Cell]:
     """Returns the shares of the link limit and of references."""
     header, cells = run.journal.header, dict[str, Cell]()
     limit = link_limit(header.links, header.hosts)
@@ -534,7 +533,6 @@ def title_of_cases(runs: Sequence[NamedRun]) -> str:
     return ", ".join(operations[:3]) + more
 
 
-PAGE_COLUMNS = (*COLUMNS[:3], "pair", *COLUMNS[3:])
 METHOD_OF_CASES = (
     "A sample is a batch of operations between a barrier and the last rank's end. Curves show "
     "the median over samples; bands reach from the fastest sample to the 95th percentile. Bus "
@@ -553,7 +551,7 @@ def _sections(runs: Sequence[NamedRun]) -> list[Section]:
 def _table(view: View) -> Exporter[CaseResult]:
     def table() -> DocumentText:
         return DocumentText(
-            document_of_cases, view, part_of_case, in_order=True, kept=without_samples
+            document_of_cases, view, part_of_case, in_order=True, keeps_samples=False
         )
 
     assert view.journal is not None
@@ -579,13 +577,13 @@ REPORT = ReportKind(
     noun="cases",
     title="collectives",
     has_times=True,
-    csv=CASES,
+    csv=FIELDS.layout(),
     exported=EXPORTED_CASES,
     samples=CASE_SAMPLES,
     document=document_of_cases,
     part=part_of_case,
     in_order=True,
-    kept=without_samples,
+    needs_samples=False,
     formats={
         "table": _table,
         **{name: _without_view(create) for name, create in CASE_FORMATS.items()},
@@ -598,7 +596,7 @@ REPORT = ReportKind(
     method=method_of,
     method_words=METHOD_OF_CASES,
     sections=_sections,
-    page_columns=PAGE_COLUMNS,
+    page_columns=FIELDS.page_columns(),
     page_cells=cells_of_case,
     page_notes=notes_on_cases,
 )

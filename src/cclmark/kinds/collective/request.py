@@ -18,7 +18,6 @@ from cclmark.kinds.collective.document import (
     CaseView,
     document_of_cases,
     part_of_case,
-    without_samples,
 )
 from cclmark.kinds.collective.kind import KIND
 from cclmark.kinds.pieces.request import piece_exporter, pieces_request
@@ -177,12 +176,12 @@ def _exporter(
     part = partial(part_of_case, placements=len(names))
     if flags.format == "markdown":
         view = View(references=references)
-        return DocumentMarkdown(compose, view, part, in_order=True, kept=without_samples)
+        return DocumentMarkdown(compose, view, part, in_order=True, keeps_samples=False)
     paint = ansi if output.takes_colours else unpainted
 
     def table() -> DocumentText:
         view = View(paint=paint, columns=output.terminal_columns, references=references)
-        return DocumentText(compose, view, part, in_order=True, kept=without_samples)
+        return DocumentText(compose, view, part, in_order=True, keeps_samples=False)
 
     if not flags.duration:
         return table()

@@ -6,8 +6,7 @@ times copies behind a gate until the median converges and verifies them, with en
 between hosts a library moves the messages. ``run.py`` is the rank, ``trace.py`` records one
 transfer for ``cclmark trace p2p``.
 
-``table.py`` writes matrices, ``formats.py`` CSV, Markdown and PCCL's text, ``charts.py`` the page's
-charts, ``findings.py`` what stands out.
+``document.py``: matrices and what stands out; ``formats.py``: PCCL's text.
 
 Rooms imported: collective (the choice of the library between hosts), pairs (messages are measured
 as cases of pairs). Start with ``request.py``, which makes the plan, and ``run.py``.

@@ -1,336 +1,701 @@
-"""Reports of copies between devices."""
+"""What a run of copies says, and the fields of its results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import cast
 
-from cclmark.analysis.copies import checks_of
+import msgspec
+
+from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.statistics import median
-from cclmark.analysis.transfer_results import LinkLimits, utilisation
-from cclmark.document.cells import device_names
-from cclmark.document.chart_model import marked
-from cclmark.document.columns import Cell, Layout, Row, columns
-from cclmark.document.device_labels import device_labels
+from cclmark.analysis.transfer_results import Deviation, LinkLimits, figures, utilisation
+from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
+from cclmark.document.cells import device_names, extremes, least_span
+from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
+from cclmark.document.columns import Cell
+from cclmark.document.deviations import (
+    checks_text,
+    deviation_text,
+    link_advice,
+    relative,
+    series_title,
+)
 from cclmark.document.exporter import Exporter
-from cclmark.document.insight_words import amount, listed
-from cclmark.document.matrix import Matrix, MatrixCell, MatrixCollector, figure
+from cclmark.document.fields import Field, Fields
+from cclmark.document.insight_words import amount, finding_of, listed
+from cclmark.document.matrix import (
+    WRONG,
+    Matrix,
+    MatrixCell,
+    MatrixCollector,
+    is_on_host,
+    note,
+    series_of,
+)
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
-from cclmark.document.page.page import PageTable, Section
-from cclmark.document.reference_notes import share_text
+from cclmark.document.reference_notes import share_text, verdict_of, verdict_text
+from cclmark.document.remarks import planned_results
 from cclmark.document.report_kind import ReportKind, RunLabels, View
 from cclmark.document.sample_columns import TRANSFER_SAMPLES
-from cclmark.document.text import BYTES_PER_GB, US_PER_S
-from cclmark.kinds.p2p.charts import transfer_charts
-from cclmark.kinds.p2p.findings import headline_of_copies, insights_on_copies
-from cclmark.kinds.p2p.table import method_of_transfers
+from cclmark.document.soundness import of_data, of_statuses
+from cclmark.document.text import BYTES_PER_GB, figure
+from cclmark.plan.pair_cases import Pair
+from cclmark.plan.sizes import format_size
 from cclmark.plan.transfers import Transfer
 from cclmark.references.copy_matching import slowest_matches
+from cclmark.references.match import Match
 from cclmark.results.item_results import TransferResult
 from cclmark.results.journal import Journal
-from cclmark.results.schema import Header
+from cclmark.results.schema import Header, Relation, TransferSummary
 from cclmark.results.topology import LEGEND, UNKNOWN_LINK
 
-TRANSFER_COLUMNS = (
-    *("measure", "scope", "direction", "engine", "kernel", "from", "to"),
-    *("host_memory", "to_host", "numa", "size_bytes", "offset_bytes", "blocks", "threads"),
-    *("peer_access", "method", "status", "reason", "time_us", "min_us", "max_us", "call_us"),
-    *("samples", "half_width", "gbps", "total_gbps", "share", "wrong"),
+_MOST_NAMED = 10
+_MOST_REASONS = 20  # below a matrix
+_MOST_FLOWS = 8  # named in a cell
+_MOST_APART = 2.0  # ratio of the rates of links of one kind, for a range
+_WITHOUT_END = 1 << 62  # results of a matrix: how many is unknown
+_UP, _DOWN = "▲", "▼"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A flow of a result. ``names``, ``limits``: of devices and links; unknown on pages."""
+
+    result: TransferResult
+    flow: int = 0
+    names: Sequence[str] = ()
+    limits: LinkLimits | None = None
+
+    @property
+    def transfer(self) -> Transfer:
+        return self.result.transfer
+
+    @property
+    def kernel(self) -> str:
+        """The kernel that copies, or the messages of a library between hosts."""
+        return self.transfer.means if self.transfer.ccl else self.transfer.kernel
+
+    def end(self, place: int) -> str | None:
+        return self.names[self.transfer.flows[self.flow][place]] if self.names else None
+
+    @property
+    def rate_bytes_per_s(self) -> float | None:
+        summary = self.result.summary
+        rates = [] if summary is None else summary.flow_bytes_per_s
+        return rates[self.flow] if rates else None
+
+    @property
+    def share(self) -> float | None:
+        return None if self.limits is None else utilisation(self.result, self.limits)
+
+    @property
+    def flows(self) -> str:
+        transfer = self.transfer
+        if transfer.host_memory:
+            way = "→" if transfer.to_host else "←"
+            return f"{transfer.flows[0][0]} {way} {transfer.host_memory} host"
+        more = " …" if len(transfer.flows) > _MOST_FLOWS else ""
+        return ", ".join(f"{one}→{other}" for one, other in transfer.flows[:_MOST_FLOWS]) + more
+
+
+def _of_transfer(name: str) -> Callable[[_Row], Cell]:
+    return attrgetter(f"transfer.{name}")
+
+
+def _of_summary(name: str) -> Callable[[_Row], Cell]:
+    of = attrgetter(name)
+    return lambda row: None if row.result.summary is None else of(row.result.summary)
+
+
+def _gbps(bytes_per_s: float | None) -> float | None:
+    return bytes_per_s / BYTES_PER_GB if bytes_per_s else None
+
+
+def _total_gbps(row: _Row) -> float | None:
+    return None if row.result.summary is None else _gbps(row.result.summary.bytes_per_s)
+
+
+def _rate_gbps(row: _Row) -> float | None:
+    rate = row.rate_bytes_per_s
+    return None if rate is None else rate / BYTES_PER_GB
+
+
+def _wrong(row: _Row) -> int | None:
+    return None if row.result.verification is None else row.result.verification.wrong
+
+
+# A row for each flow; on pages for each transfer.
+FIELDS = Fields(
+    [
+        Field("measure", _of_transfer("measure"), "text"),
+        Field("scope", _of_transfer("scope"), "text"),
+        Field("means", _of_transfer("means"), "text", in_tables=False),
+        Field("direction", _of_transfer("direction"), "text"),
+        Field("engine", _of_transfer("engine"), "text", on_page=False),
+        Field("kernel", attrgetter("kernel"), "text", on_page=False),
+        Field("flows", attrgetter("flows"), "text", in_tables=False),
+        Field("from", lambda row: row.end(0), "text", on_page=False),
+        Field("to", lambda row: row.end(1), "text", on_page=False),
+        Field("host_memory", _of_transfer("host_memory"), "text", on_page=False),
+        Field("to_host", lambda row: int(row.transfer.to_host), "bool", on_page=False),
+        Field("numa", _of_transfer("numa"), "text", on_page=False),
+        Field("size_bytes", _of_transfer("size_bytes"), "int"),
+        Field("offset_bytes", _of_transfer("offset_bytes"), "int", on_page=False),
+        Field("blocks", lambda row: row.transfer.blocks or None, "int", on_page=False),
+        Field("threads", lambda row: row.transfer.threads or None, "int", on_page=False),
+        Field("peer_access", lambda row: int(row.transfer.peer_access), "bool", on_page=False),
+        Field("method", _of_transfer("method"), "text", on_page=False),
+        Field("status", attrgetter("result.status"), "text"),
+        Field("reason", attrgetter("result.reason"), "text"),
+        Field("time_us", _of_summary("time_s")),
+        Field("min_us", _of_summary("min_s")),
+        Field("max_us", _of_summary("max_s")),
+        Field("call_us", _of_summary("call_s"), on_page=False),
+        Field("samples", _of_summary("samples"), "int"),
+        Field("half_width", _of_summary("half_width"), on_page=False),
+        Field("gbps", _rate_gbps, on_page=False),
+        Field("total_gbps", _total_gbps, name="bandwidth_gbps"),
+        Field("share", attrgetter("share"), on_page=False),
+        Field("wrong", _wrong, "int"),
+    ],
+    rows=lambda known, result: [
+        _Row(result, flow, *known) for flow in range(len(result.transfer.flows))
+    ],
+    known=lambda header: (device_names(header), LinkLimits(header.relations)),
+    page_row=_Row,
 )
-
-
-def kernel_of(transfer: Transfer) -> str:
-    """Returns the kernel that copies, or the messages of a library between hosts."""
-    return transfer.means if transfer.ccl else transfer.kernel
-
-
-def transfer_cells(
-    result: TransferResult, names: Sequence[str], limits: LinkLimits
-) -> list[list[Cell]]:
-    """Returns a cell for each of TRANSFER_COLUMNS, for each flow.
-
-    ``names``: the devices' labels; ``limits``: of the connections.
-    """
-    transfer, summary = result.transfer, result.summary
-    share = utilisation(result, limits)
-    checked = result.verification
-    rows: list[list[Cell]] = []
-    for number, (start, end) in enumerate(transfer.flows):
-        cells: list[Cell] = [
-            transfer.measure,
-            transfer.scope,
-            transfer.direction,
-            transfer.engine,
-            kernel_of(transfer),
-            names[start],
-            names[end],
-            transfer.host_memory,
-            int(transfer.to_host),
-            transfer.numa,
-            transfer.size_bytes,
-            transfer.offset_bytes,
-            transfer.blocks or None,
-            transfer.threads or None,
-            int(transfer.peer_access),
-            transfer.method,
-            result.status,
-            result.reason,
-        ]
-        if summary is None:
-            cells += [None] * 9
-        else:
-            rates = summary.flow_bytes_per_s
-            cells += [
-                summary.time_s * US_PER_S,
-                summary.min_s * US_PER_S,
-                summary.max_s * US_PER_S,
-                None if summary.call_s is None else summary.call_s * US_PER_S,
-                summary.samples,
-                summary.half_width,
-                rates[number] / BYTES_PER_GB if rates else None,
-                summary.bytes_per_s / BYTES_PER_GB if summary.bytes_per_s else None,
-                share,
-            ]
-        cells.append(None if checked is None else checked.wrong)
-        rows.append(cells)
-    return rows
-
-
-_COLUMNS = columns(
-    TRANSFER_COLUMNS,
-    texts="measure scope direction engine kernel from to host_memory numa method status reason",
-    whole="size_bytes offset_bytes blocks threads samples wrong",
-    flags="to_host peer_access",
+_LABELS = (
+    *("measure", "scope", "direction", "engine", "kernel", "method", "size_bytes"),
+    *("offset_bytes", "blocks", "threads", "peer_access", "host_memory", "to_host", "numa"),
+    *("from", "to"),
 )
-
-
-def _rows_in(header: Header) -> Callable[[TransferResult], Iterable[Row]]:
-    names, limits = device_labels(header), LinkLimits(header.relations)
-    return lambda result: transfer_cells(result, names, limits)
-
-
-TRANSFERS = Layout(_COLUMNS, _rows_in)
-
-
-TRANSFER_METRICS = (
-    Metric("cclmark_transfer_time_seconds", "seconds", "Median time of a copy, or latency."),
-    Metric("cclmark_transfer_bytes_per_second", "bytes_per_second", "Median bandwidth of a flow."),
-    Metric("cclmark_transfer_ok", "", "1 for a transfer that was measured and not wrong."),
-    Metric("cclmark_transfer_wrong_elements", "elements", "Wrong elements of 4 bytes."),
+_TIME = Metric("cclmark_transfer_time_seconds", "seconds", "Median time of a copy, or latency.")
+_RATE = Metric(
+    "cclmark_transfer_bytes_per_second", "bytes_per_second", "Median bandwidth of a flow."
 )
+_OK = Metric("cclmark_transfer_ok", "", "1 for a transfer that was measured and not wrong.")
+_WRONG = Metric("cclmark_transfer_wrong_elements", "elements", "Wrong elements of 4 bytes.")
 
 
-def measure_transfer(series: Series, result: TransferResult, run: RunLabels) -> None:
-    """Sets the gauges of one transfer."""
-    transfer, summary = result.transfer, result.summary
-    common = [
-        ("measure", transfer.measure),
-        ("scope", transfer.scope),
-        ("direction", transfer.direction),
-        ("engine", transfer.engine),
-        ("kernel", kernel_of(transfer)),
-        ("method", transfer.method),
-        ("size_bytes", str(transfer.size_bytes)),
-        ("offset_bytes", str(transfer.offset_bytes)),
-        ("blocks", str(transfer.blocks or "")),
-        ("threads", str(transfer.threads or "")),
-        ("peer_access", str(int(transfer.peer_access))),
-        ("host_memory", transfer.host_memory),
-        ("to_host", str(int(transfer.to_host))),
-        ("numa", transfer.numa),
-    ]
-    flows = [
-        [("from", run.devices[start]), ("to", run.devices[end])] for start, end in transfer.flows
-    ]
-    # A transfer with several simultaneous flows has the labels of its first flow.
-    whole = labels_of([*common, *flows[0], ("flows", str(len(flows))), *run.where])
+def _measure(series: Series, result: TransferResult, run: RunLabels) -> None:
+    """Sets the gauges of one transfer, which has the labels of its first flow."""
     if result.status == "skipped":
         return
-    by_flow = [
-        labels_of([*common, *flow, ("flows", str(len(flows))), *run.where]) for flow in flows
-    ]
-    for labels in (whole, *by_flow):
+    fields = {one.key: one for one in FIELDS.all}
+    rows = [_Row(result, flow, run.devices) for flow in range(len(result.transfer.flows))]
+    by_flow = []
+    for row in rows:
+        cells = [(key, fields[key].cell(row)) for key in _LABELS]
+        own = [(key, "" if cell is None else str(cell)) for key, cell in cells]
+        by_flow.append(labels_of([*own, ("flows", str(len(rows))), *run.where]))
+    whole = by_flow[0]
+    for labels in by_flow:
         series.begin(labels)
-    series.worst("cclmark_transfer_ok", whole, float(result.status == "ok"), min)
+    series.worst(_OK.name, whole, float(result.status == "ok"), min)
     if result.verification is not None:
-        series.worst("cclmark_transfer_wrong_elements", whole, result.verification.wrong, max)
-    if summary is None:
+        series.worst(_WRONG.name, whole, result.verification.wrong, max)
+    if result.summary is not None:
+        series.set(_TIME.name, whole, result.summary.time_s)
+        for labels, row in zip(by_flow, rows, strict=True):
+            series.set(_RATE.name, labels, row.rate_bytes_per_s)
+
+
+def document_of_transfers(run: RunContent) -> Document:
+    """Composes everything that a run says.
+
+    Hosts measure at the same time: there matrices are complete at the end only.
+    """
+    results = cast("Sequence[TransferResult]", run.results)
+    matrices = _matrices(run.header, results)
+    journal = Journal(run.header, results=[*results], footer=run.footer)
+    matches = {}
+    if run.is_whole:
+        matches = slowest_matches(results, run.header, run.references.match_transfer)
+    return Document(
+        "Copies between devices",
+        method_of_transfers(run.header),
+        [*_heats(matrices, run.header, results)],
+        [*_findings(journal, matches)] if run.is_whole else [],
+        _outcome(run.header, results),
+        any(one.status in ("wrong", "timeout") for one in results),
+        noun="device",
+        opening=[*_connections(run.header)],
+        closing=[*_closing(matrices, results, matches)] if run.is_whole else [],
+        in_parts=len({device.host for device in run.header.devices}) == 1,
+    )
+
+
+def method_of_transfers(header: Header) -> str:
+    """Describes in a line how copies were measured."""
+    if header.imported is not None:
+        return "one figure for each transfer"
+    settings = header.settings
+    clock = "host clock after a barrier" if is_on_host(header) else "device events behind a gate"
+    copies = f"samples of {settings.iterations} copies, " if settings.iterations else ""
+    length = f"until the median is known to ±{settings.precision * 100:g} % (95 %)"
+    check = "every last sample checked" if settings.check else "copies not checked"
+    text = f"{clock}, {copies}{length}, {check}"
+    if len({device.host for device in header.devices}) == 1:
+        return text
+    return f"{text}; messages between hosts are measured and checked as by cclmark pairs"
+
+
+def _connections(header: Header) -> Iterator[Heat]:
+    """The kind of link of each pair, and the length of its path."""
+    if not header.relations:
         return
-    series.set("cclmark_transfer_time_seconds", whole, summary.time_s)
-    for labels, rate in zip(by_flow, summary.flow_bytes_per_s, strict=False):
-        series.set("cclmark_transfer_bytes_per_second", labels, rate)
+    kinds = {one.kind for one in header.relations}
+    shown = {"X", *("NV#" if kind.startswith("NV") else kind for kind in kinds)}
+    limits = [*_limits(header.relations)]
+    if kinds != {UNKNOWN_LINK}:
+        legend = [f"{sign}: {text}" for sign, text in LEGEND.items() if sign in shown]
+        own = {(one.first, one.second): one.kind for one in header.relations}
+        yield _of_links("Connections", header, own, "X", [*legend, *limits])
+        limits = []
+    steps = {
+        (one.first, one.second): "?" if one.hops is None else str(one.hops)
+        for one in header.relations
+    }
+    meaning = ["0 no path, 1 direct, n over n - 1 other devices", *limits]
+    yield _of_links("P2P connectivity and min path", header, steps, "0", meaning)
 
 
-_MOST_CONNECTED = 32
+def _limits(relations: Sequence[Relation]) -> Iterator[str]:
+    memory = max((one.limit_bytes_per_s for one in relations if one.kind == "MEM"), default=0)
+    if memory:
+        limit = f"{figure(memory / BYTES_PER_GB)} GB/s"
+        yield f"limit of host devices: {limit}, copies in memory by all of a host at once"
+    limits = {one.limit_bytes_per_s for one in relations if one.kind != "MEM"} - {0.0}
+    if limits:
+        ends = sorted({min(limits), max(limits)})
+        each = " to ".join(f"{limit / BYTES_PER_GB:.0f}" for limit in ends)
+        yield f"link limit of a pair, one direction: {each} GB/s"
 
 
-def cells_of_transfer(run: NamedRun, result: TransferResult) -> Mapping[str, Cell]:
-    """Returns the figures of a transfer, and its share of a reference."""
-    cells = _of_transfer(result)
+def _of_links(
+    title: str, header: Header, by_pair: Mapping[Pair, str], own: str, meaning: Sequence[str]
+) -> Heat:
+    """A matrix of texts. ``own``: of a device with itself."""
+    names = device_names(header)
+    numbers = range(len(names))
+    texts = [
+        [own if row == column else by_pair.get((row, column), "") for column in numbers]
+        for row in numbers
+    ]
+    return Heat(
+        *(key_of(title, set()), title, title, "", "", names, names),
+        values=[[None] * len(names)] * len(names),
+        texts=texts,
+        hover=texts,
+        meaning=meaning,
+        of_devices=True,
+    )
+
+
+def _matrices(header: Header, results: Sequence[TransferResult]) -> list[Matrix]:
+    collector = MatrixCollector(header, shares=True)
+    found = [matrix for result in results for matrix in collector.add(result)]
+    return [*found, *collector.finish()]
+
+
+def _heats(
+    matrices: Sequence[Matrix], header: Header, results: Sequence[TransferResult]
+) -> Iterator[Block]:
+    kinds = {(one.first, one.second): one.kind for one in header.relations}
+    far = {(one.transfer.series(), one.pair): one for one in outliers_of(results, header).far}
+    names = device_names(header)
+    keys: set[str] = set()
+    for matrix in matrices:
+        yield _heat(matrix, key_of(f"p2p {matrix.title}", keys), kinds, far, names)
+
+
+def _heat(
+    matrix: Matrix,
+    key: str,
+    kinds: Mapping[Pair, str],
+    far: Mapping[tuple[Transfer, Pair], Deviation],
+    names: Sequence[str],
+) -> Heat:
+    """A matrix; without rows and columns if it has no figure."""
+    rows = matrix.rows or list(dict.fromkeys(row for row, _ in matrix.cells))
+    columns = matrix.columns
+    if all(cell.result.summary is None for cell in matrix.cells.values()):
+        rows, columns = [], []
+    cells = [[matrix.cells.get((row, column)) for column in columns] for row in rows]
+    values = [[None if cell is None else _value(cell) for cell in line] for line in cells]
+    found = [[_far(matrix, cell, far) for cell in line] for line in cells]
+    marks = ["" if one is None else _DOWN if one.worse else _UP for line in found for one in line]
+    width = 2 if any(marks) else 0
+    title = f"{matrix.title[0].upper()}{matrix.title[1:]} [{matrix.unit}]"
+    return Heat(
+        key=key,
+        title=title,
+        says=f"{title}. {extremes(values, matrix.unit, rows, columns)}",
+        column_title="",
+        unit=matrix.unit,
+        rows=rows,
+        columns=columns,
+        values=values,
+        texts=[
+            [
+                _text(cells[row][column], values[row][column], found[row][column], width)
+                if cells[row][column] is not None or rows[row] != columns[column]
+                else "x"
+                for column in range(len(columns))
+            ]
+            for row in range(len(rows))
+        ],
+        hover=[
+            [
+                _details(matrix, cells[row][column], values[row][column], found[row][column], kinds)
+                for column in range(len(columns))
+            ]
+            for row in range(len(rows))
+        ],
+        higher_is_better=matrix.figure in ("bandwidth", "utilisation"),
+        least_span=least_span(values),
+        wrong=[
+            (row, column)
+            for row, line in enumerate(cells)
+            for column, cell in enumerate(line)
+            if cell is not None and _value(cell) is None and cell.result.status != "skipped"
+        ],
+        meaning=[part for part in matrix.meaning.split("; ") if part],
+        reasons=_reasons(matrix, names),
+        of_devices=True,
+        is_detail=matrix.figure == "utilisation",
+    )
+
+
+def _value(cell: MatrixCell) -> float | None:
+    return None if cell.note == WRONG else cell.value
+
+
+def _far(
+    matrix: Matrix, cell: MatrixCell | None, far: Mapping[tuple[Transfer, Pair], Deviation]
+) -> Deviation | None:
+    """The deviation of a cell; None for one that is as usual, or is no measured figure."""
+    if cell is None or _value(cell) is None or matrix.figure not in ("bandwidth", "latency"):
+        return None
+    return far.get((cell.result.transfer.series(), cell.judged_pair))
+
+
+def _text(cell: MatrixCell | None, value: float | None, found: Deviation | None, width: int) -> str:
+    """A figure with a mark of ``width`` characters if it stands out, or why there is none."""
+    if cell is None:
+        return ""
+    if value is None:
+        return cell.note or "?"
+    mark = "" if found is None else f" {_DOWN}" if found.worse else f" {_UP}"
+    return f"{figure(value)}{mark:<{width}}"
+
+
+def _details(
+    matrix: Matrix,
+    cell: MatrixCell | None,
+    value: float | None,
+    found: Deviation | None,
+    kinds: Mapping[Pair, str],
+) -> str:
+    if cell is None:
+        return ""
+    if value is None:
+        return cell.note or "?"
+    words = [f"{figure(value)} {matrix.unit}"]
+    words += [kinds[cell.pair]] if cell.pair in kinds else []
+    if found is not None:
+        latency = found.transfer.measure == "latency"
+        share = relative(found.value, found.usual, lower_is_better=latency)
+        words.append(f"{share} than usual for {found.kind}")
+    return ", ".join(words)
+
+
+def _reasons(matrix: Matrix, names: Sequence[str]) -> list[str]:
+    """Why cells have no figure, which elements are wrong, and shares above the limit."""
+    results = list({id(cell.result): cell.result for cell in matrix.cells.values()}.values())
+    lines = dict.fromkeys(f"{note(one)}: {one.reason}" for one in results if one.summary is None)
+    for result in results:
+        for one in result.verification.findings if result.verification is not None else ():
+            start, end = result.transfer.flows[one.rank]
+            lines[
+                f"{names[start]} → {names[end]}: {one.wrong} wrong, first element "
+                f"{one.first_element} is {one.actual}, not {one.expected}"
+            ] = None
+    more = len(lines) - _MOST_REASONS
+    cut = [f"{more} more: see the journal"] if more > 0 else []
+    above = [matrix.above_limit] if matrix.above_limit else []
+    return [*[*lines][:_MOST_REASONS], *cut, *above]
+
+
+def _closing(
+    matrices: Sequence[Matrix],
+    results: Sequence[TransferResult],
+    matches: Mapping[Transfer, Match],
+) -> Iterator[Block]:
+    """The medians by the swept parameters, and a line for each other matrix."""
+    courses = (
+        _course(results, "size_bytes", "message size", lambda transfer: transfer.size_bytes),
+        _course(results, "blocks", "thread blocks", lambda transfer: transfer.blocks),
+    )
+    yield from (course for course in courses if course is not None)
+    rows = []
+    swept = _swept(results)
+    for matrix in matrices:
+        if matrix.figure in ("call", "utilisation") or _without_sweep(matrix.series) in swept:
+            continue
+        title = f"{matrix.title[0].upper()}{matrix.title[1:]}"
+        match = matches.get(matrix.series)
+        share = "" if match is None else f"{share_text(match.share)} of {match.figure}"
+        own = [cell for cell in matrix.cells.items() if cell[1].ccl == matrix.series.ccl]
+        rows += _range(matrix, title, own, share)
+        between = [cell for cell in matrix.cells.items() if cell[1].ccl != matrix.series.ccl]
+        rows += _range(matrix, f"{title}, between hosts by {matrix.between_hosts}", between, "")
+    if rows:
+        head = ["copies", "median", "lowest (row, column)", "highest (row, column)"]
+        head.append("slowest pair, of reference")
+        if not any(row[-1] for row in rows):
+            head, rows = head[:-1], [row[:-1] for row in rows]
+        sides = "<" + ">" * (len(head) - 1)
+        yield Table("all matrices in a line each", head, rows, sides)
+
+
+def _without_sweep(series: Transfer) -> Transfer:
+    return msgspec.structs.replace(series, size_bytes=0, blocks=0)
+
+
+def _swept(results: Sequence[TransferResult]) -> set[Transfer]:
+    """What was copied with several sizes or numbers of blocks: curves have its medians."""
+    found: dict[Transfer, set[Transfer]] = {}
+    for one in results:
+        if one.transfer.measure != "latency" and not one.transfer.host_memory:
+            series = series_of(one)
+            found.setdefault(_without_sweep(series), set()).add(series)
+    return {alike for alike, series in found.items() if len(series) > 1}
+
+
+def _range(
+    matrix: Matrix, title: str, cells: Sequence[tuple[tuple[str, str], MatrixCell]], share: str
+) -> list[list[str]]:
+    """A row of the table for some cells of a matrix, none without values."""
+    values = sorted((value, place) for place, one in cells if (value := _value(one)) is not None)
+    if not values:
+        return []
+    middle = median([value for value, _ in values])
+    ends = [
+        f"{figure(value)} ({row}, {column})" for value, (row, column) in (values[0], values[-1])
+    ]
+    return [[title, f"{figure(middle)} {matrix.unit}", *ends, share]]
+
+
+def _course(
+    results: Sequence[TransferResult], key: str, x_title: str, of: Callable[[Transfer], int]
+) -> Lines | None:
+    """The median over the pairs by the swept parameter; None if nothing was swept."""
+    found: dict[Transfer, dict[int, list[float]]] = {}
+    for result in results:
+        transfer = result.transfer
+        if transfer.measure == "latency" or transfer.host_memory:
+            continue
+        alike = msgspec.structs.replace(transfer.series(), **{key: 0})
+        values = [value / BYTES_PER_GB for _, value in figures(result)]
+        found.setdefault(alike, {}).setdefault(of(transfer), []).extend(values)
+    series: list[ChartCurve] = []
+    for alike, by_value in found.items():
+        known = {value: rates for value, rates in sorted(by_value.items()) if rates and value}
+        if len(known) < 2:
+            continue
+        words = [alike.measure, "" if alike.scope == "pairs" else alike.scope]
+        words += [alike.direction, alike.means]
+        words.append(f"{alike.blocks} blocks" if alike.blocks else "")
+        words.append(format_size(alike.size_bytes) if alike.size_bytes else "")
+        series.append(
+            ChartCurve(
+                name=" ".join(filter(None, words)),
+                x=list(known),
+                y=[median(rates) for rates in known.values()],
+                low=[min(rates) for rates in known.values()],
+                high=[max(rates) for rates in known.values()],
+                colour=len(series),
+            )
+        )
+    if not series:
+        return None
+    return Lines(
+        key=f"p2p-by-{key.replace('_', '-')}",
+        title=f"Copies against {x_title}: median over the pairs [GB/s]",
+        says=f"Bandwidth of copies between devices against {x_title}, the median over the pairs "
+        "with the slowest and the fastest pair as a band.",
+        x_title=x_title,
+        y_title="bandwidth [GB/s]",
+        series=series,
+        x_kind="bytes" if key == "size_bytes" else "number",
+        in_texts=True,
+    )
+
+
+def _findings(journal: Journal, matches: Mapping[Transfer, Match]) -> Iterator[Finding]:
+    results = journal.transfers
+    checks = checks_of(results)
+    unverifiable = f" ({checks_text(checks)})" if checks.unverifiable else ""
+    # Texts have the elements and reasons below matrices.
+    for one in of_data(journal, results, unverifiable):
+        yield finding_of(one, is_outcome=one.kind != "bad")
+    yield from (finding_of(one, is_outcome=True) for one in of_statuses(results))
+    yield from _standing_out(journal)
+    yield from _against_references(journal, matches)
+    yield from (Finding("note", text) for text in _contention(results))
+
+
+def _standing_out(journal: Journal) -> Iterator[Finding]:
+    """The pairs that stand out among those with the same kind of link, the slowest first."""
+    names = device_names(journal.header)
+    found = outliers_of(journal.transfers, journal.header)
+    if not found.far and found.compared:
+        yield Finding("good", "no pair stands out among those linked in the same way")
+    advice = link_advice(journal)
+    for one in found.far[:_MOST_NAMED]:
+        own, advice = (advice, "") if one.worse else ("", advice)
+        yield Finding("look" if one.worse else "note", deviation_text(one, names), advice=own)
+    if len(found.far) > _MOST_NAMED:
+        yield Finding("note", f"{len(found.far) - _MOST_NAMED} more pairs stand out")
+
+
+def _against_references(journal: Journal, matches: Mapping[Transfer, Match]) -> Iterator[Finding]:
+    """Whether the slowest pairs are normal."""
+    normal: dict[str, list[float]] = {}
+    for series, match in matches.items():
+        verdict = verdict_of(match)
+        if verdict == "normal":
+            normal.setdefault(match.name_and_differences, []).append(match.share)
+        elif text := verdict_text(match):
+            yield Finding(
+                "look" if verdict else "note",
+                f"{series_title(series)}: the slowest pair, {text}",
+                advice=link_advice(journal) if verdict == "low" else "",
+            )
+    for name, shares in normal.items():
+        ends = " to ".join(dict.fromkeys((share_text(min(shares)), share_text(max(shares)))))
+        matrices = amount(len(shares), "matrix", "matrices")
+        reaches = f"in {matrices} the slowest pair reaches {ends} of the reference ({name})"
+        yield Finding("good", f"copies are normal: {reaches}")
+
+
+def _contention(results: Sequence[TransferResult]) -> Iterator[str]:
+    """Compares all pairs at once with the pairs alone, if both were measured."""
+    values: dict[Transfer, dict[str, list[float]]] = {}
+    for result in results:
+        scope = result.transfer.scope
+        if result.transfer.measure == "unidirectional" and scope in ("pairs", "all-pairs"):
+            alike = msgspec.structs.replace(result.transfer.series(), scope="")
+            own = [value for (start, end), value in figures(result) if start != end]
+            values.setdefault(alike, {}).setdefault(scope, []).extend(own)
+    for alike, by_scope in values.items():
+        if len(by_scope) > 1 and all(by_scope.values()):
+            share = median(by_scope["all-pairs"]) / median(by_scope["pairs"])
+            yield (
+                f"all pairs at once reach {share:.1%} of a pair alone: {alike.direction} "
+                f"{alike.means}, {format_size(alike.size_bytes)}"
+            )
+
+
+def _outcome(header: Header, results: Sequence[TransferResult]) -> str:
+    """Counts the measured and the checked transfers."""
+    if not results:
+        return ""
+    checks, planned = checks_of(results), planned_results(header)
+    text = checks_text(checks)
+    if len(results) < planned:
+        measured = sum(one.summary is not None for one in results)
+        text = (
+            f"{measured} of {planned} transfers measured, {checks.checked} checked, "
+            f"{checks.wrong} wrong"
+        )
+    for status, word in (("skipped", "skipped"), ("timeout", "hung")):
+        number = sum(one.status == status for one in results)
+        text += f", {number} {word}" if number else ""
+    return text
+
+
+def _headline(run: NamedRun) -> str:
+    """The fastest copies in one direction between two devices, by kind of link."""
+    by_series: dict[Transfer, list[tuple[Pair, float]]] = {}
+    for one in run.journal.transfers:
+        summary, transfer = one.summary, one.transfer
+        if one.status == "ok" and _is_headline(transfer, summary):
+            assert summary is not None
+            rate = transfer.flows[0], summary.flow_bytes_per_s[0]
+            by_series.setdefault(transfer.series(), []).append(rate)
+    if not by_series:
+        return ""
+    series = max(by_series, key=lambda one: max(rate for _, rate in by_series[one]))
+    what = f"{series.means}, {series.direction}, {format_size(series.size_bytes)}"
+    kinds = _by_kind(by_series[series], run.journal.header.relations)
+    texts = []
+    for kind, rates in kinds.items():
+        over = f" over {(kind or 'unknown links')}" if len(kinds) > 1 else ""
+        texts.append(f"{_span([rate for rate, _ in rates])}{over}{_of_limit(rates)}")
+    return f"The fastest copies between two devices ({what}) run at {'; '.join(texts)}."
+
+
+def _is_headline(transfer: Transfer, summary: TransferSummary | None) -> bool:
+    if summary is None or not summary.flow_bytes_per_s:
+        return False
+    start, end = transfer.flows[0]
+    return (transfer.scope, transfer.measure) == ("pairs", "unidirectional") and start != end
+
+
+def _by_kind(
+    rates: Sequence[tuple[Pair, float]], relations: Sequence[Relation]
+) -> dict[str, list[tuple[float, float]]]:
+    """Returns rates, each with the limit of its link, by kind of link, the fastest kind first.
+
+    Pairs with an unknown kind of link share one entry; an unknown limit is 0.
+    """
+    known = {(one.first, one.second): one for one in relations}
+    found: dict[str, list[tuple[float, float]]] = {}
+    for pair, rate in rates:
+        one = known.get(pair)
+        kind, limit = ("", 0.0) if one is None else (one.kind, one.limit_bytes_per_s)
+        found.setdefault(kind, []).append((rate, limit))
+    return dict(sorted(found.items(), key=lambda entry: -max(entry[1])[0]))
+
+
+def _span(rates: Sequence[float]) -> str:
+    """Formats rates as a range, or as the median if they differ too much."""
+    low, high = min(rates) / BYTES_PER_GB, max(rates) / BYTES_PER_GB
+    if high > _MOST_APART * low:
+        middle = median(rates) / BYTES_PER_GB
+        return f"{middle:.1f} GB/s (the median of {amount(len(rates), 'pair')})"
+    ends = dict.fromkeys((f"{low:.1f}", f"{high:.1f}"))
+    return f"{' to '.join(ends)} GB/s"
+
+
+def _of_limit(rates: Sequence[tuple[float, float]]) -> str:
+    """The share of the fastest rate in its own limit; the limit too if all have the same."""
+    rate, limit = max(rates)
+    if not limit:
+        return ""
+    if len({own for _, own in rates}) > 1:
+        return f", the fastest {rate / limit:.0%} of its limit"
+    return f", {rate / limit:.0%} of the {limit / 1e9:.0f} GB/s limit"
+
+
+def _page_cells(run: NamedRun, result: TransferResult) -> Mapping[str, Cell]:
+    """The fields, and the share of a reference."""
+    cells = dict(FIELDS.page_cells(run, result))
     if (match := run.notes.match_transfer(result, run.journal.header)) is not None:
         cells |= {"of_reference_percent": match.share * 100, "reference": match.words}
     return cells
 
 
-def _of_transfer(result: TransferResult) -> dict[str, Cell]:
-    transfer, summary = result.transfer, result.summary
-    flows = ", ".join(f"{start}→{end}" for start, end in transfer.flows[:8])
-    if transfer.host_memory:
-        way = "→" if transfer.to_host else "←"
-        flows = f"{transfer.flows[0][0]} {way} {transfer.host_memory} host"
-    cells: dict[str, Cell] = {
-        "measure": transfer.measure,
-        "scope": transfer.scope,
-        "means": transfer.means,
-        "direction": transfer.direction,
-        "flows": flows + (" …" if len(transfer.flows) > 8 else ""),
-        "size_bytes": transfer.size_bytes,
-        "status": result.status,
-        "reason": result.reason,
-        "wrong": None if result.verification is None else result.verification.wrong,
-    }
-    if summary is not None:
-        cells |= {
-            "time_us": summary.time_s * 1e6,
-            "min_us": summary.min_s * 1e6,
-            "max_us": summary.max_s * 1e6,
-            "samples": summary.samples,
-            "bandwidth_gbps": summary.bytes_per_s / 1e9 or None,
-        }
-    return cells
-
-
-def transfer_sections(runs: Sequence[NamedRun]) -> list[Section]:
-    """Returns a section for each run: its matrices as charts, and the links between devices."""
-    sections = []
-    for number, run in enumerate(runs):
-        name = f" ({run.name})" if len(runs) > 1 else ""
-        mark = f"-{number}" if len(runs) > 1 else ""
-        if charts := transfer_charts(run.journal):
-            tables = [one for one in (_connections(run), _copies(run)) if one is not None]
-            sections.append(
-                Section(f"p2p{mark}", f"Copies{name}", charts=marked(charts, mark), tables=tables)
-            )
-    return sections
-
-
-def _connections(run: NamedRun) -> PageTable | None:
-    """Returns the connection of each pair of devices; None if unknown, or with too many devices."""
-    header = run.journal.header
-    names = device_names(header)
-    if len(names) > _MOST_CONNECTED or {one.kind for one in header.relations} <= {UNKNOWN_LINK}:
-        return None
-    by_pair = {(one.first, one.second): one for one in header.relations}
-    numbers = range(len(names))
-    rows = [
-        [names[row]]
-        + [
-            ("x" if row == column else "")
-            if (one := by_pair.get((row, column))) is None
-            else one.kind
-            for column in numbers
-        ]
-        for row in numbers
-    ]
-    limits = sorted(
-        {one.limit_bytes_per_s for one in header.relations if one.kind != "MEM"} - {0.0}
-    )
-    memory = max(
-        (one.limit_bytes_per_s for one in header.relations if one.kind == "MEM"), default=0
-    )
-    notes = [
-        f"A pair's links carry {' to '.join(f'{one / BYTES_PER_GB:.0f}' for one in ends)} GB/s in "
-        "one direction."
-        for ends in ([limits[:1] + limits[-1:] if len(limits) > 1 else limits] if limits else [])
-    ]
-    if memory:
-        notes.append(
-            f"The memory of a host carries {figure(memory / BYTES_PER_GB)} GB/s: copies by all of "
-            "its devices at once."
-        )
-    kinds = {one.kind for one in header.relations}
-    shown = {"NV#" if kind.startswith("NV") else kind for kind in kinds}
-    notes += [f"{sign}: {text}" for sign, text in LEGEND.items() if sign in shown]
-    return PageTable("How devices are connected", ["", *names], rows, notes=notes)
-
-
-def _copies(run: NamedRun) -> PageTable | None:
-    """Returns a table with a line for each matrix of copies."""
-    collector = MatrixCollector(run.journal.header, shares=False)
-    matrices = []
-    for result in run.journal.transfers:
-        matrices += collector.add(result)
-    matrices += collector.finish()
-    header = run.journal.header
-    matches = slowest_matches(run.journal.transfers, header, run.notes.match_transfer)
-    rows = []
-    for matrix in matrices:
-        if matrix.figure == "call":
-            continue
-        title = matrix.title[0].upper() + matrix.title[1:]
-        match = matches.get(matrix.series)
-        share = "" if match is None else share_text(match.share)
-        own = matrix.series.ccl
-        rows += _row(matrix, title, [c for c in matrix.cells.items() if c[1].ccl == own], share)
-        between = [c for c in matrix.cells.items() if c[1].ccl != own]
-        rows += _row(matrix, f"{title}, between hosts by {matrix.between_hosts}", between, "")
-    if not rows:
-        return None
-    head = ["copies", "median", "lowest (row, column)", "highest (row, column)"]
-    head.append("slowest pair, of reference")
-    if not any(row[-1] for row in rows):
-        head, rows = head[:-1], [row[:-1] for row in rows]
-    return PageTable("All matrices in a line each", head, rows, len(head) - 1)
-
-
-def _row(
-    matrix: Matrix, title: str, cells: Sequence[tuple[tuple[str, str], MatrixCell]], share: str
-) -> list[list[str]]:
-    """Returns a line of the table for some cells of a matrix, none without values."""
-    values = sorted((cell.value, place) for place, cell in cells if cell.value is not None)
-    if not values:
-        return []
-    middle = median([value for value, _ in values])
-    (low, slow), (high, fast) = values[0], values[-1]
-    return [
-        [
-            title,
-            f"{figure(middle)} {matrix.unit}",
-            f"{figure(low)} ({slow[0]}, {slow[1]})",
-            f"{figure(high)} ({fast[0]}, {fast[1]})",
-            share,
-        ]
-    ]
-
-
-PAGE_COLUMNS = (
-    *("measure", "scope", "means", "direction", "flows", "size_bytes", "status", "reason"),
-    *("time_us", "min_us", "max_us", "samples", "bandwidth_gbps", "wrong"),
-)
-METHOD_OF_COPIES = (
-    "A copy's bandwidth is its bytes over the median of its samples; several at once have all of "
-    "their bytes over the time of the slowest."
-)
-
-
-def _table(view: View) -> Exporter[TransferResult]:
-    from cclmark.kinds.p2p.table import TransferTable
-
-    return TransferTable(
-        paint=view.paint, hosts=view.hosts, width=view.columns, references=view.references
-    )
-
-
-def _markdown(view: View) -> Exporter[TransferResult]:
-    from cclmark.kinds.p2p.formats import TransferMarkdown
-
-    return TransferMarkdown(shares=False, hosts=view.hosts, references=view.references)
-
-
 def _pccl(view: View) -> Exporter[TransferResult]:
     from cclmark.kinds.p2p.formats import TransferPccl
 
-    return TransferPccl(shares=False, hosts=view.hosts)
+    return TransferPccl(shares=view.details, hosts=view.hosts, most_devices=view.most_devices)
 
 
 def _counted(journal: Journal) -> str:
@@ -345,21 +710,24 @@ REPORT = ReportKind(
     noun="transfers",
     title="copies between devices (p2p)",
     has_times=True,
-    csv=TRANSFERS,
-    exported=TRANSFERS,
+    csv=FIELDS.layout(),
+    exported=FIELDS.layout(),
     samples=TRANSFER_SAMPLES,
-    formats={"table": _table, "markdown": _markdown, "pccl": _pccl},
-    metrics=TRANSFER_METRICS,
-    measure=measure_transfer,
+    document=document_of_transfers,
+    part=lambda result: (series_of(result), _WITHOUT_END),
+    in_order=True,
+    needs_samples=False,
+    formats={"pccl": _pccl},
+    metrics=(_TIME, _RATE, _OK, _WRONG),
+    measure=_measure,
     counted=_counted,
-    headline=headline_of_copies,
-    insights=insights_on_copies,
+    headline=_headline,
     titled=lambda runs: "copies between devices",
     method=method_of_transfers,
-    method_words=METHOD_OF_COPIES,
+    method_words="A copy's bandwidth is its bytes over the median of its samples; several at once "
+    "have all of their bytes over the time of the slowest.",
     by_session=False,
     traced="device",
-    sections=transfer_sections,
-    page_columns=PAGE_COLUMNS,
-    page_cells=cells_of_transfer,
+    page_columns=FIELDS.page_columns(),
+    page_cells=_page_cells,
 )

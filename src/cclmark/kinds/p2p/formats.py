@@ -1,140 +1,48 @@
-"""Transfers in other formats than the table: CSV, Markdown and PCCL's own text."""
+"""The text of PCCL's p2pBandwidthLatencyTest."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
-from cclmark.analysis.copies import checks_of, outliers_of
-from cclmark.document.deviations import checks_text, deviation_text, series_title
 from cclmark.document.device_labels import labels
 from cclmark.document.grid import hidden_line
-from cclmark.document.head import origin_of
-from cclmark.document.markdown import escape, notice_paragraph
 from cclmark.document.matrix import (
     LATENCY_OF_HOST_COPIES,
     Matrix,
     MatrixCollector,
-    figure,
+    above_limit_text,
     is_on_host,
     missing_figures,
 )
 from cclmark.document.paint import unpainted
-from cclmark.document.reference_notes import ReferenceNotes, verdict_text
 from cclmark.document.remarks import comment_lines
-from cclmark.document.text import counted
+from cclmark.document.text import counted, figure
 from cclmark.plan.transfers import DEFAULT_KERNEL, Transfer
-from cclmark.references.copy_matching import slowest_matches
 from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Footer, Header
 
-_PCCL_WIDTH = 10
+_WIDTH = 10
 
 
-class _ByMatrix:
-    """The base of formats that print matrix by matrix."""
+class TransferPccl:
+    """Matrix by matrix, for programs that parse it."""
 
-    def __init__(self, *, shares: bool, hosts: bool = False) -> None:
+    def __init__(self, *, shares: bool, hosts: bool = False, most_devices: int = 32) -> None:
+        """``shares`` adds the share of the link limit; ``hosts`` names the host of a device also if
+        there is only one. Matrices show at most ``most_devices`` devices.
+        """
         self._shares = shares
         self._hosts = hosts
+        self._most = most_devices
+        self._kernel = (DEFAULT_KERNEL, 0)
         self._results: list[TransferResult] = []
+        self._percents: list[float] = []
 
     def begin(self, header: Header) -> str:
-        """Prepares the collection of matrices."""
+        """Returns the notices as comments, and the matrix of shortest paths."""
         self._header = header
         self._names = labels(header.devices, hosts=self._hosts)
         self._collector = MatrixCollector(header, shares=self._shares, hosts=self._hosts)
-        return self.opening()
-
-    def add(self, result: TransferResult) -> str:
-        """Returns the previous matrix if this result begins another."""
-        self._results.append(result)
-        return self._texts(self._collector.add(result))
-
-    def end(self, footer: Footer | None) -> str:
-        """Returns the last matrix and the closing text."""
-        return self._texts(self._collector.finish()) + self.closing(footer)
-
-    def _texts(self, matrices: Iterable[Matrix]) -> str:
-        return "".join(self.matrix(matrix) for matrix in matrices)
-
-    def opening(self) -> str:
-        """Returns the text before the first matrix."""
-        raise NotImplementedError
-
-    def matrix(self, matrix: Matrix) -> str:
-        """Returns one matrix."""
-        raise NotImplementedError
-
-    def closing(self, footer: Footer | None) -> str:
-        """Returns the text after the last matrix."""
-        raise NotImplementedError
-
-
-class TransferMarkdown(_ByMatrix):
-    """A table for each matrix, for issues and wikis."""
-
-    def __init__(
-        self, *, shares: bool, hosts: bool = False, references: ReferenceNotes | None = None
-    ) -> None:
-        """``references`` are compared with the slowest pairs."""
-        super().__init__(shares=shares, hosts=hosts)
-        self._references = references or ReferenceNotes()
-
-    def opening(self) -> str:
-        """Describes the machine in a sentence."""
-        header = self._header
-        groups = Counter((device.host, device.name) for device in header.devices)
-        found = []
-        for (host, name), number in groups.items():
-            what = f"{number} x {name}" if name else counted(number, "device")
-            found.append(f"{what} on {host}" if host else what)
-        text = escape(", ".join(found))
-        if header.imported is not None:
-            text += f", imported {escape(origin_of(header.imported))}"
-        return f"## Transfers between devices\n\n{text}.\n{notice_paragraph(header)}"
-
-    def matrix(self, matrix: Matrix) -> str:
-        """Returns heading, meaning and table."""
-        rows = matrix.rows or list(dict.fromkeys(row for row, _ in matrix.cells))
-        lines = ["", f"### {escape(matrix.title)} ({matrix.unit})", ""]
-        lines += [escape(matrix.meaning), ""] if matrix.meaning else []
-        lines.append("| | " + " | ".join(map(escape, matrix.columns)) + " |")
-        lines.append("|---" + "|---:" * len(matrix.columns) + "|")
-        for row in rows:
-            cells = [_text(matrix, (row, column)) for column in matrix.columns]
-            lines.append(f"| **{escape(row)}** | " + " | ".join(map(escape, cells)) + " |")
-        return "\n".join(lines) + "\n"
-
-    def closing(self, footer: Footer | None) -> str:
-        """Returns the pairs that stand out, the references, and the counts of checks."""
-        results, header = self._results, self._header
-        far = outliers_of(results, header).far
-        lines = [f"- stands out: {escape(deviation_text(one, self._names))}" for one in far]
-        matches = slowest_matches(results, header, self._references.match_transfer)
-        lines += [
-            f"- {escape(series_title(series))}: the slowest pair, {escape(text)}"
-            for series, match in matches.items()
-            if (text := verdict_text(match))
-        ]
-        lines += [f"- {escape(text)}" for text in missing_figures(results)]
-        if above := self._collector.above_limit():
-            lines.append(f"- {escape(above)}")
-        checks = checks_text(checks_of(results))
-        return "\n" + "\n".join([*lines, f"\n{len(results)} transfers; {checks}.", ""])
-
-
-class TransferPccl(_ByMatrix):
-    """The text of PCCL's p2pBandwidthLatencyTest, for programs that parse it."""
-
-    def __init__(self, *, shares: bool, hosts: bool = False, most_devices: int = 32) -> None:
-        """``most_devices``: matrices show at most that many devices."""
-        super().__init__(shares=shares, hosts=hosts)
-        self._most = most_devices
-        self._kernel = (DEFAULT_KERNEL, 0)
-
-    def opening(self) -> str:
-        """Returns the notices as comments, and the matrix of shortest paths."""
         steps = {(one.first, one.second): one.hops for one in self._header.relations}
         numbers = range(len(self._names))
         rows = [
@@ -146,9 +54,28 @@ class TransferPccl(_ByMatrix):
             + f"P2P Connectivity & minPath Matrix\n{self._lines(rows, self._names)}\n"
         )
 
-    def matrix(self, matrix: Matrix) -> str:
-        """Returns the head in PCCL's words and the values with two decimals."""
+    def add(self, result: TransferResult) -> str:
+        """Returns the previous matrix if this result begins another."""
+        self._results.append(result)
+        return self._texts(self._collector.add(result))
+
+    def end(self, footer: Footer | None) -> str:
+        """Returns the last matrix, the number of devices that are not shown, and the duration."""
+        text = self._texts(self._collector.finish())
+        hidden = hidden_line(len(self._names), self._most, unpainted)
+        lines = [line.strip() for line in hidden]
+        lines += [f"Total: {footer.duration_s:6.2f} s"] if footer is not None else []
+        return text + "".join(f"{line}\n" for line in lines)
+
+    def _texts(self, matrices: Iterable[Matrix]) -> str:
+        return "".join(self._matrix(matrix) for matrix in matrices)
+
+    def _matrix(self, matrix: Matrix) -> str:
+        """The head in PCCL's words and the values with two decimals."""
         series = matrix.series
+        if matrix.figure == "utilisation":
+            shares = (cell.value for cell in matrix.cells.values())
+            self._percents += [share for share in shares if share is not None]
         if series.scope not in ("pairs", "all-pairs"):
             return ""
         access = "EnabledP2P" if series.peer_access else "DisabledP2P"
@@ -176,13 +103,6 @@ class TransferPccl(_ByMatrix):
         chosen = self._kernel_line(series) + self._method_line(matrix)
         return chosen + head + self._lines(rows, matrix.columns)
 
-    def closing(self, footer: Footer | None) -> str:
-        """Returns the number of devices that are not shown, and the duration."""
-        hidden = hidden_line(len(self._names), self._most, unpainted)
-        lines = [line.strip() for line in hidden]
-        lines += [f"Total: {footer.duration_s:6.2f} s"] if footer is not None else []
-        return "".join(f"{line}\n" for line in lines)
-
     def _kernel_line(self, series: Transfer) -> str:
         """Returns a line with kernel and blocks where they change: PCCL's tool has one of them."""
         kernel = (series.kernel, series.blocks)
@@ -206,13 +126,13 @@ class TransferPccl(_ByMatrix):
         methods = {one.transfer.method for one in self._results if one.summary is not None}
         if "copy" in methods and is_on_host(self._header):
             found.append(f"latency: {LATENCY_OF_HOST_COPIES}")
-        if above := self._collector.above_limit():
+        if above := above_limit_text(self._percents, on_host=is_on_host(self._header)):
             found.append(above)
         return found
 
     def _lines(self, rows: list[list[str]], names: list[str]) -> str:
         names = names[: self._most]
-        width = max(_PCCL_WIDTH, *(len(name) + 2 for name in names))
+        width = max(_WIDTH, *(len(name) + 2 for name in names))
         lines = [" " * width + "".join(f"{name:<{width}}" for name in names)]
         lines += [
             f"{name:<{width}}" + "".join(f"{cell:<{width - 1}} " for cell in row[: self._most])

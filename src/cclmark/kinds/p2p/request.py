@@ -12,15 +12,12 @@ from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
 from cclmark.kinds.collective.request import instead_of_mpi, libraries_of_pairs, on_each_host
 from cclmark.kinds.p2p.command import PcclFlags, TransferFlags
-from cclmark.kinds.p2p.formats import (
-    TransferMarkdown,
-    TransferPccl,
-)
+from cclmark.kinds.p2p.formats import TransferPccl
 from cclmark.kinds.p2p.kind import KIND
-from cclmark.kinds.p2p.table import TransferTable
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.placement import Placement, find_placement
@@ -479,19 +476,13 @@ def settings_of(flags: TransferFlags, runtime: str) -> Settings:
 
 
 def _exporter(flags: TransferFlags, output: Output, *, hosts: bool) -> Exporter[TransferResult]:
-    shares = bool(flags.shares)
-    if flags.format in ("json", "csv"):
-        return exporter_of(KIND, flags.format)
-    if flags.format == "markdown":
-        return TransferMarkdown(
-            shares=shares, hosts=hosts, references=ReferenceNotes(usual_references)
-        )
     if flags.format == "pccl":
-        return TransferPccl(shares=shares, hosts=hosts, most_devices=flags.most_shown)
-    return TransferTable(
+        return TransferPccl(shares=bool(flags.shares), hosts=hosts, most_devices=flags.most_shown)
+    view = View(
         paint=ansi if output.takes_colours else unpainted,
-        shares=shares,
-        most_devices=flags.most_shown,
-        hosts=hosts,
+        columns=output.terminal_columns,
         references=ReferenceNotes(usual_references),
+        most_devices=flags.most_shown,
+        details=bool(flags.shares),
     )
+    return exporter_of(KIND, flags.format, view)

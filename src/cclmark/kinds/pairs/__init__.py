@@ -4,8 +4,7 @@ Items and results are those of collectives, with a pair (``plan/pair_cases.py``)
 measures in rounds in which no device appears twice, see "Pairs at once" in docs/methodology.md. A
 library that fails for one pair may work for another, so new ranks continue after failures.
 
-``table.py`` writes heat maps, ``charts.py`` those of the page, ``summary.py`` and ``findings.py``
-what stands out.
+``document.py``: heat maps of each operation, and what stands out.
 
 Rooms imported: collective (what documents of cases share, the choice of libraries). Start with
 ``run.py``.

@@ -1,54 +1,417 @@
-"""Reports of collectives between each pair of ranks."""
+"""What a run of pairs says, and the fields of its results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
 
-from cclmark.document.case_columns import CASES_OF_PAIRS, EXPORTED_CASES
-from cclmark.document.chart_model import marked
-from cclmark.document.exporter import Exporter
+from cclmark.analysis.outliers import LEAST_VALUES, times_mean_little
+from cclmark.analysis.pair_results import (
+    PairDeviation,
+    PairPoint,
+    PairSweep,
+    at_once,
+    pair_outliers,
+    sweeps,
+)
+from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
+from cclmark.document.case_fields import (
+    BESIDE_FIELDS,
+    CASE_FIELDS,
+    EXPORTED_CASES,
+    PAIR_FIELDS,
+    case_rows,
+    known_of_cases,
+)
+from cclmark.document.cells import device_names, extremes, least_span
+from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
+from cclmark.document.columns import Cell
+from cclmark.document.deviations import link_advice, relative
+from cclmark.document.device_labels import pair_name, way_between
+from cclmark.document.explained import RAN_NOTE
+from cclmark.document.explained_pairs import tables_of_pairs
+from cclmark.document.fields import Fields
 from cclmark.document.head import method_of
-from cclmark.document.insight_words import amount
+from cclmark.document.insight_words import amount, finding_of
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import Section
-from cclmark.document.report_kind import ReportKind, View
+from cclmark.document.noise import of_noise, of_what_ran
+from cclmark.document.remarks import planned_results
+from cclmark.document.report_kind import ReportKind
 from cclmark.document.sample_columns import CASE_SAMPLES
+from cclmark.document.soundness import of_data, of_statuses
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.kinds.collective.document import (
     CASE_METRICS,
     METHOD_OF_CASES,
-    PAGE_COLUMNS,
-    cells_of_case,
     measure_case,
     notes_on_cases,
+    shares_of_case,
     title_of_cases,
 )
-from cclmark.kinds.pairs.charts import pair_charts
-from cclmark.kinds.pairs.findings import headline_of_pairs, insights_on_pairs
+from cclmark.plan.cases import Case
+from cclmark.plan.pair_cases import Pair
+from cclmark.plan.sizes import format_size
+from cclmark.printable import plain
 from cclmark.results.item_results import CaseResult
 from cclmark.results.journal import Journal
+from cclmark.results.schema import Header, Summary
+
+_ROOTED = {
+    "broadcast": "the row's device is the root and sends to the column's",
+    "send": "the row's device sends to the column's",
+    "reduce": "the row's device is the root and gets the reduction of both",
+}
+_BETWEEN = {
+    "ping_pong": "half of a round trip between the two devices",
+    "sendrecv": "both devices send to each other at once",
+}
+_SIGNS = {"skipped": "n/a", "wrong": "WRONG", "timeout": "hung"}
+_GIVEN_UP = ("timeout", "died")
+_MOST_NAMED = 10
+_MOST_REASONS = 20  # below the matrices of an operation
+_LEAST_AT_ONCE = 4  # devices: with fewer, a round has only one pair
+_LATENCY_BYTES = 64 << 10
+_LATENCY_ADVICE = (
+    "with messages this small the time depends more on the processors that launch operations than "
+    "on links: it does not indicate a slow link"
+)
+FIELDS = Fields([*PAIR_FIELDS, *CASE_FIELDS, *BESIDE_FIELDS], rows=case_rows, known=known_of_cases)
 
 
-def pair_sections(runs: Sequence[NamedRun]) -> list[Section]:
-    """Returns a section for each run."""
-    sections = []
-    for number, run in enumerate(runs):
-        name = f" ({run.name})" if len(runs) > 1 else ""
-        mark = f"-{number}" if len(runs) > 1 else ""
-        if charts := pair_charts(run.journal):
-            sections.append(Section(f"pairs{mark}", f"Pairs{name}", charts=marked(charts, mark)))
-    return sections
+def document_of_pairs(run: RunContent) -> Document:
+    """Composes everything that a run says. Only the last pair completes a matrix."""
+    results = cast("Sequence[CaseResult]", run.results)
+    found = sweeps(results)
+    names = names_of([sweep.series for sweep in found])
+    named = [*zip(found, names, strict=True)]
+    return Document(
+        "Collectives of pairs",
+        method_of(run.header),
+        [*_blocks(run, named)],
+        [*_findings(run, named)],
+        _outcome(run.header, results),
+        any(one.status == "wrong" for one in results),
+        noun="device",
+    )
 
 
-def _table(view: View) -> Exporter[CaseResult]:
-    from cclmark.kinds.pairs.table import PairTable
+def names_of(series: Sequence[Case]) -> list[str]:
+    """Names each of ``series`` by its operation and the properties that distinguish it.
 
-    return PairTable(paint=view.paint, width=view.columns)
+    In-place is always named.
+    """
+    shared = {
+        name: len({getattr(one, name) for one in series}) == 1
+        for name in ("ccl", "dtype", "placement")
+    }
+    reductions = {one.reduction for one in series if one.reduction is not None}
+    # Out-of-place is the default, so one placement for all is named only if it is the other one.
+    shared["placement"] = shared["placement"] and not any(one.in_place for one in series)
+    names = []
+    for one in series:
+        words = [one.operation]
+        words += [getattr(one, name) for name, same in shared.items() if not same]
+        words += [one.reduction] if one.reduction is not None and len(reductions) > 1 else []
+        names.append(" ".join(words))
+    return names
 
 
-def _markdown(view: View) -> Exporter[CaseResult]:
-    from cclmark.kinds.pairs.table import PairMarkdown
+def _blocks(run: RunContent, named: Sequence[tuple[PairSweep, str]]) -> Iterator[Block]:
+    devices = device_names(run.header)
+    keys: set[str] = set()
+    for sweep, name in named:
+        yield from _heats(sweep, name, run.header, devices, keys)
+    if (chart := _against_size(named)) is not None:
+        yield chart
+    if named:
+        yield _medians(named, devices)
+    results = cast("Sequence[CaseResult]", run.results)
+    tables = tables_of_pairs(results, lambda case: way_between(case, devices))
+    for table in tables:
+        notes = [*table.notes, RAN_NOTE] if table is tables[-1] else table.notes
+        yield replace(table, notes=notes)
 
-    return PairMarkdown()
+
+def _heats(
+    sweep: PairSweep, name: str, header: Header, devices: Sequence[str], keys: set[str]
+) -> Iterator[Heat]:
+    """Bandwidth and time of the largest size, and the time of the smallest."""
+    ends = sweep.ends()
+    maps = [(ends[-1], "GB/s"), (ends[-1], "µs"), *([(ends[0], "µs")] if len(ends) > 1 else [])]
+    heats = [_heat(sweep, name, point, unit, header, devices, keys) for point, unit in maps]
+    yield from heats[:-1]
+    yield replace(heats[-1], reasons=_reasons(sweep, devices))
+
+
+def _heat(
+    sweep: PairSweep,
+    name: str,
+    point: PairPoint,
+    unit: str,
+    header: Header,
+    devices: Sequence[str],
+    keys: set[str],
+) -> Heat:
+    """The bandwidth or the time of each pair."""
+    what, of = ("algbw", _rate) if unit == "GB/s" else ("time", _time_us)
+    figure_name = "bandwidth" if unit == "GB/s" else "time"
+    size, numbers = format_size(point.size_bytes), range(len(devices))
+    group = f"{name} · {plain(sweep.series.ccl)}"
+    title = f"{group}: {what} [{unit}] at {size}"
+    known = {place: of(summary) for place, summary in point.figures.items()}
+    values = [[known.get((row, column)) for column in numbers] for row in numbers]
+    texts = [[_text(known, point, (row, column)) for column in numbers] for row in numbers]
+    kinds = {(one.first, one.second): one.kind for one in header.relations}
+    return Heat(
+        key=key_of(f"pairs {name} {figure_name} {size}", keys),
+        title=title,
+        says=f"{title}. {extremes(values, unit, devices, devices)}",
+        column_title="",
+        unit=unit,
+        rows=devices,
+        columns=devices,
+        values=values,
+        texts=texts,
+        hover=[
+            [
+                f"{text} {unit}, {kinds.get((row, column), '?')}"
+                if (row, column) in known
+                else text
+                for column, text in enumerate(shown)
+            ]
+            for row, shown in enumerate(texts)
+        ],
+        higher_is_better=unit == "GB/s",
+        least_span=least_span(values),
+        wrong=[
+            place
+            for place, result in point.results.items()
+            if place not in known and result.status != "skipped"
+        ],
+        meaning=[_meaning_of(sweep.series.operation)],
+        group=group,
+        of_devices=True,
+    )
+
+
+def _rate(summary: Summary) -> float:
+    return summary.algbw_bytes_per_s / BYTES_PER_GB
+
+
+def _time_us(summary: Summary) -> float:
+    return summary.time_s * US_PER_S
+
+
+def _text(known: Mapping[Pair, float], point: PairPoint, place: Pair) -> str:
+    """A figure, or why there is none: x on the diagonal, - if nothing was measured (yet)."""
+    if place in known:
+        return figure(known[place])
+    if place[0] == place[1]:
+        return "x"
+    result = point.results.get(place)
+    return "-" if result is None else _sign_of(result)
+
+
+def _sign_of(result: CaseResult) -> str:
+    return _SIGNS.get(result.status, result.status)
+
+
+def _meaning_of(operation: str) -> str:
+    """The meaning of rows and columns."""
+    if operation in _ROOTED:
+        return _ROOTED[operation]
+    return _BETWEEN.get(operation, "one figure for each pair, in both of its cells")
+
+
+def _reasons(sweep: PairSweep, devices: Sequence[str]) -> list[str]:
+    """Why cases have no figures: the sign in the cells, the size or pair; then wrong elements."""
+    groups: dict[tuple[str, str, str], list[Case]] = {}
+    wrong: dict[str, None] = {}
+    for point in sweep.points:
+        for case, result in {one.case: one for one in point.results.values()}.items():
+            if result.summary is None and case.pair is not None:
+                about = format_size(case.size_bytes)
+                if result.status in _GIVEN_UP:
+                    about = pair_name(case.pair, case.operation, devices)
+                groups.setdefault((_sign_of(result), about, result.reason), []).append(case)
+        for result in point.results.values():
+            beside = f" (with {amount(result.beside, 'other pair')} at work)" * bool(result.beside)
+            for one in result.verification.findings if result.verification is not None else ():
+                wrong[
+                    f"{_case_text(result.case, devices)}: {devices[one.rank]} got {one.wrong} "
+                    f"wrong, first at index {one.first_element}: expected {one.expected}, got "
+                    f"{one.actual}{beside}"
+                ] = None
+    lines = [
+        f"{sign}  {_case_text(cases[0], devices) if len(cases) == 1 else about}: {reason}"
+        for (sign, about, reason), cases in groups.items()
+    ]
+    lines += wrong
+    more = len(lines) - _MOST_REASONS
+    return [*lines[:_MOST_REASONS], *([f"{more} more: see the journal"] if more > 0 else [])]
+
+
+def _case_text(case: Case, devices: Sequence[str]) -> str:
+    return f"{format_size(case.size_bytes)} {way_between(case, devices)}"
+
+
+def _against_size(named: Sequence[tuple[PairSweep, str]]) -> Lines | None:
+    """The bandwidths of all operations by size; None for one size."""
+    series = [
+        ChartCurve(
+            name=name,
+            x=[point.size_bytes for point in points],
+            y=[(point.bytes_per_s or 0.0) / BYTES_PER_GB for point in points],
+            colour=number,
+        )
+        for number, (sweep, name) in enumerate(named)
+        if (points := [one for one in sweep.measured if one.bytes_per_s])
+    ]
+    if len({size for one in series for size in one.x}) < 2:
+        return None
+    title = "Algorithm bandwidth against size, of the median time over the pairs [GB/s]"
+    return Lines(
+        key="pairs-bandwidth",
+        title=title,
+        says=f"{title}: a curve for each operation.",
+        x_title="message size",
+        y_title="algorithm bandwidth [GB/s]",
+        series=series,
+        in_texts=True,
+    )
+
+
+def _medians(named: Sequence[tuple[PairSweep, str]], devices: Sequence[str]) -> Table:
+    """The bandwidth of each operation at the largest size, and its time at the smallest."""
+    rows = []
+    for sweep, name in named:
+        if not (points := sweep.measured):
+            statuses = {result.status for result in sweep.points[-1].results.values()}
+            what = "every pair was wrong" if "wrong" in statuses else "nothing was measured"
+            rows.append([name, what, *[""] * 5])
+            continue
+        largest, smallest = points[-1], points[0]
+        rates = {place: _rate(summary) for place, summary in largest.once.items()}
+        ends = [min(rates, key=rates.__getitem__), max(rates, key=rates.__getitem__)]
+        texts = [
+            f"{figure(rates[place])} ({pair_name(place, sweep.series.operation, devices)})"
+            for place in ends
+        ]
+        rows.append(
+            [
+                *(name, figure((largest.bytes_per_s or 0.0) / BYTES_PER_GB)),
+                *(format_size(largest.size_bytes), *(texts if len(rates) > 1 else ("", ""))),
+                *(figure((smallest.time_s or 0.0) * US_PER_S), format_size(smallest.size_bytes)),
+            ]
+        )
+    head = ("operation", "algbw GB/s", "at", "lowest", "highest", "time µs", "at")
+    return Table(
+        "median over the pairs, at the largest and the smallest size", head, rows, "<>>>>>>"
+    )
+
+
+def _findings(run: RunContent, named: Sequence[tuple[PairSweep, str]]) -> Iterator[Finding]:
+    results = cast("list[CaseResult]", [*run.results])
+    journal = Journal(run.header, results=[*results], paths=[*run.paths], footer=run.footer)
+    # Texts have the cases and their elements below matrices.
+    for one in of_data(journal, results, with_elements=False):
+        yield finding_of(one, is_outcome=one.kind != "bad")
+    yield from (finding_of(one, is_outcome=True) for one in of_statuses(results))
+    yield from _standing_out(journal, named)
+    for one in of_what_ran(journal):  # tables have what ran, and its reasons
+        yield finding_of(one, is_outcome=one.kind == "note")
+    yield from map(finding_of, of_noise(journal))
+    if (text := _at_once(run.header, results)) is not None:
+        yield Finding("note", text)
+
+
+def _standing_out(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> Iterator[Finding]:
+    """The pairs that stand out among those with the same kind of link, the slowest first."""
+    found = [sweep for sweep, _ in named]
+    names = {sweep.series: name for sweep, name in named}
+    devices = device_names(journal.header)
+    outliers = pair_outliers(found, journal.header)
+    points = [point for sweep in found for point in sweep.measured]
+    compared = any(len(point.once) >= LEAST_VALUES for point in points)
+    if not outliers and compared and not times_mean_little(journal.header):
+        yield Finding("good", "no pair of devices stands out among those linked in the same way")
+    advised: set[str] = set()
+    for one in outliers[:_MOST_NAMED]:
+        pair = pair_name(one.pair, one.series.operation, devices)
+        what = f"{names[one.series]}, {format_size(one.size_bytes)}"
+        slow = one.time_s > one.usual_s
+        large = one.size_bytes >= _LATENCY_BYTES
+        advice = (link_advice(journal) if large else _LATENCY_ADVICE) if slow else ""
+        own = "" if advice in advised else advice
+        advised.add(advice)
+        yield Finding(
+            "look" if slow and large else "note", f"{pair}: {_deviation(one)}: {what}", advice=own
+        )
+    if len(outliers) > _MOST_NAMED:
+        yield Finding("note", f"{len(outliers) - _MOST_NAMED} more pairs and sizes stand out")
+
+
+def _deviation(one: PairDeviation) -> str:
+    return (
+        f"{figure(one.time_s * US_PER_S)} µs, usual for {one.kind} "
+        f"{figure(one.usual_s * US_PER_S)} µs "
+        f"({relative(one.time_s, one.usual_s, lower_is_better=True)})"
+    )
+
+
+def _at_once(header: Header, results: Sequence[CaseResult]) -> str | None:
+    """How many cases were measured beside other pairs, and the effect on times."""
+    found = at_once(results)
+    if found is not None:
+        return (
+            f"{found.kept} of {len(results)} cases were measured with other pairs at work, because "
+            "a message of another size took the same pairs "
+            f"{found.median_ratio - 1:+.1%} (median), {found.worst_ratio - 1:+.1%} (worst) longer "
+            "so than alone"
+        )
+    if len(header.devices) < _LEAST_AT_ONCE or header.settings.one_by_one or not results:
+        return None
+    return "every pair was measured alone"
+
+
+def _outcome(header: Header, results: Sequence[CaseResult]) -> str:
+    """Counts the measured and the checked cases."""
+    planned = max(planned_results(header), len(results))
+    checked = sum(result.verification is not None for result in results)
+    numbers = {
+        "skipped": sum(result.status == "skipped" for result in results),
+        "given up": sum(result.status in _GIVEN_UP for result in results),
+    }
+    wrong = sum(result.status == "wrong" for result in results)
+    text = f"{checked} of {planned} cases checked, {wrong} wrong"
+    if results and not header.settings.check and not checked + wrong:
+        text = f"{planned} cases, not checked (-c 0)"
+    return text + "".join(f", {number} {word}" for word, number in numbers.items() if number)
+
+
+def _headline(run: NamedRun) -> str:
+    """The bandwidth between two devices."""
+    found = sweeps([one for one in run.journal.cases if one.case.pair is not None])
+    usual = [one for one in found if one.series.operation == "all_reduce"] or found
+    for sweep in usual:
+        if not sweep.measured:
+            continue
+        point = sweep.measured[-1]
+        rates = sorted(map(_rate, point.once.values()))
+        if rates and point.bytes_per_s:
+            return (
+                f"{sweep.series.operation} between two devices: "
+                f"{point.bytes_per_s / BYTES_PER_GB:.1f} GB/s at {format_size(point.size_bytes)}, "
+                f"the median of {amount(len(rates), 'pair')}, from {rates[0]:.1f} to "
+                f"{rates[-1]:.1f}."
+            )
+    return ""
+
+
+def _page_cells(run: NamedRun, result: CaseResult) -> Mapping[str, Cell]:
+    """The fields, and the shares of the link limit and of references."""
+    return {**FIELDS.page_cells(run, result), **shares_of_case(run, result)}
 
 
 def _counted(journal: Journal) -> str:
@@ -59,20 +422,21 @@ REPORT = ReportKind(
     noun="pairs",
     title="pairs of ranks",
     has_times=True,
-    csv=CASES_OF_PAIRS,
+    csv=FIELDS.layout(),
     exported=EXPORTED_CASES,
     samples=CASE_SAMPLES,
-    formats={"table": _table, "markdown": _markdown},
+    document=document_of_pairs,
+    needs_samples=False,
     metrics=CASE_METRICS,
     measure=measure_case,
-    counted=_counted,
-    headline=headline_of_pairs,
-    insights=insights_on_pairs,
+    counted=lambda journal: (
+        f"{amount(len(journal.results), 'case')} between single pairs of devices"
+    ),
+    headline=_headline,
     titled=title_of_cases,
     method=method_of,
     method_words=METHOD_OF_CASES,
-    sections=pair_sections,
-    page_columns=PAGE_COLUMNS,
-    page_cells=cells_of_case,
+    page_columns=FIELDS.page_columns(),
+    page_cells=_page_cells,
     page_notes=notes_on_cases,
 )

@@ -10,11 +10,11 @@ import msgspec
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
+from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
 from cclmark.kinds.collective.request import instead_of_mpi, libraries_of_pairs
 from cclmark.kinds.pairs.command import PairFlags
 from cclmark.kinds.pairs.kind import KIND
-from cclmark.kinds.pairs.table import PairTable
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.options.case_request import check_faults, rounding_of, settings_of, sweep_of
@@ -129,10 +129,9 @@ def _chosen(only: str, group: int) -> list[str]:
 
 
 def _exporter(flags: PairFlags, output: Output) -> Exporter[CaseResult]:
-    if flags.format != "table":
-        return exporter_of(KIND, flags.format)
-    return PairTable(
+    view = View(
         paint=ansi if output.takes_colours else unpainted,
+        columns=output.terminal_columns,
         most_devices=flags.most_shown,
-        width=output.terminal_columns,
     )
+    return exporter_of(KIND, flags.format, view)

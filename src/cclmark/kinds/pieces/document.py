@@ -7,8 +7,12 @@ from operator import attrgetter
 from typing import NamedTuple, cast
 
 from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
-from cclmark.document.case_columns import method_cell
-from cclmark.document.case_fields import case_fields, case_labels, summary_fields
+from cclmark.document.case_fields import (
+    case_fields,
+    case_labels,
+    method_of_case,
+    summary_fields,
+)
 from cclmark.document.chart_model import ChartCurve, Lines, key_of
 from cclmark.document.columns import Cell
 from cclmark.document.fields import Field, Fields
@@ -51,7 +55,7 @@ def _rows(header: Header, result: PieceResult) -> Iterator[_Row]:
         PieceRow(division, result.status, result.reason) for division in pieces.divisions
     ]
     for row in listed:
-        yield _Row(result, row, method_cell(pieces.case, header))
+        yield _Row(result, row, method_of_case(header, pieces.case))
 
 
 def _ratio(name: str) -> Field:
