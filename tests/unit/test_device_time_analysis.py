@@ -22,8 +22,8 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import convergence_text, unsettled_text
 from cclmark.kinds.collective.document import FIELDS
 from cclmark.plan.cases import Case
-from cclmark.results.journal import Journal
 from cclmark.results.item_results import CaseResult
+from cclmark.results.journal import Journal
 from cclmark.results.schema import DeviceTime, Samples, Settings
 from samples import header_of
 
