@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from cclmark import __version__
 from cclmark import _engine as engine
 from cclmark.plan.islands import Island
-from cclmark.plan.items import Item
 from cclmark.plan.libraries import BRIDGE, memory_of, torch_backend_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.schema import LibraryDescription, Settings
 from cclmark.run.all_or_none import in_step
-from cclmark.run.context import RankContext
 from cclmark.run.descriptions import open_ccl
 from cclmark.run.measured_libraries import NativeLibrary, OpenLibrary, join_with_id
 from cclmark.run.rank import Rank
@@ -120,7 +118,7 @@ def open_libraries(
 def _described(library: OpenLibrary, name: str, settings: Settings) -> OpenLibrary:
     """The library, with the kind of memory of its buffers in its description.
 
-    Not a part of open_libraries, whose variables outlive it: see measure_each.
+    Not a part of open_libraries, whose variables outlive it: see item_loop.measure_each.
     """
     own = library.descriptions[0]
     if settings.memory:
@@ -160,53 +158,3 @@ def _open_mpi(job: Job, measured: Sequence[str]) -> NativeLibrary:
 def _open_native(name: str, job: Job) -> NativeLibrary:
     path = "" if name == "shm" else job.ccl_path
     return NativeLibrary(open_ccl(name, path, job.ccl_wheels.get(name, [])))
-
-
-def measure_each(
-    context: RankContext,
-    cases: Sequence[Item],
-    measure: Callable[[str, OpenLibrary], None],
-    *,
-    all_needed: bool = False,
-    starts_threads: bool = False,
-) -> None:
-    """Loads the libraries of ``cases``, introduces the rank and calls ``measure`` with each.
-
-    ``all_needed``: see open_libraries. ``starts_threads``: whether ``measure`` works with several
-    threads. Raises the errors of open_libraries and ``measure``.
-    """
-    rank, job = context.rank, context.job
-    rank.enter("loading the library")
-    names = list(dict.fromkeys(case.ccl for case in cases))
-    # Torch first: it would use a libnccl that is already loaded instead of its own.
-    order = sorted(names, key=lambda name: torch_backend_of(name) is None)
-    opened = open_libraries(order, job, all_needed=all_needed)
-    libraries = {name: opened[name] for name in names}
-    _share_processors_for(names[0], context, starts_threads)
-    used = [it for library in libraries.values() for it in library.descriptions]
-    context.introduce(list({it.name: it for it in used}.values()))
-    for name, library in libraries.items():
-        _share_processors_for(name, context, starts_threads)
-        measure(name, library)
-    if context.measured is not None:
-        context.measured.send()
-    rank.case_index = -1
-    rank.enter("finished")
-    # MPI must be finalized, which the destruction of its library does. Errors that torch keeps from
-    # its own import hold a reference to this frame and its variables.
-    opened.clear()
-    libraries.clear()
-    used.clear()
-
-
-def _share_processors_for(name: str, context: RankContext, starts_threads: bool) -> None:
-    """Binds a rank of the host to a separate processor, unless it works with several threads.
-
-    Torch and the transport between hosts start threads, which may run on any inherited processor.
-    """
-    threads = (
-        starts_threads
-        or torch_backend_of(name) is not None
-        or (name == BRIDGE and bool(context.job.hosts))
-    )
-    context.share_processors(alone=not threads)

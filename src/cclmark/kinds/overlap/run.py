@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from cclmark import _engine as engine
@@ -26,8 +26,9 @@ from cclmark.run.all_or_none import in_step
 from cclmark.run.compute import open_compute
 from cclmark.run.context import RankContext
 from cclmark.run.engine_operation import operation_of
+from cclmark.run.item_loop import CaseLoop, Measure
+from cclmark.run.measure import verification_of
 from cclmark.run.rank import Rank
-from cclmark.run.variant_runner import Measure, run_variants
 
 _DURATION_S = 0.04  # of a phase, if operations are short
 _PROBE_S = 0.004
@@ -175,27 +176,14 @@ class OverlapRunner:
         """Checks the output of a collective that runs beside products, and of the last product."""
         self._rank.enter("verification")
         begin_s = time.monotonic()
-        findings: list[WrongOutput] = []
-        compare_s = 0.0
-        for _ in range(self._settings.check):
-            checked = self._session.verify_beside(_spans((1, _CHECKED_BESIDE)), self._compute, None)
-            findings = [
-                WrongOutput(
-                    rank=rank,
-                    wrong=entry.wrong,
-                    first_element=entry.first_element,
-                    expected=engine.format_value(dtype, entry.expected_bits),
-                    actual=engine.format_value(dtype, entry.actual_bits),
-                )
-                for rank, entry in enumerate(checked.findings)
-                if entry.wrong
-            ]
-            compare_s = max(compare_s, checked.compare_s)
-            if findings:
-                break
-        wrong = sum(one.wrong for one in findings)
-        where = "host" if self._session.checked_on_host else "device"
-        verification = Verification(wrong, findings, where, time.monotonic() - begin_s, compare_s)
+        spans, compute = _spans((1, _CHECKED_BESIDE)), self._compute
+        verification = verification_of(
+            lambda: self._session.verify_beside(spans, compute, None),
+            self._settings.check,
+            dtype,
+            "host" if self._session.checked_on_host else "device",
+            begin_s,
+        )
         return verification, self._check_compute()
 
     def _check_compute(self) -> list[WrongOutput]:
@@ -220,20 +208,32 @@ def _rounded(rows: list[list[float]]) -> list[list[float]]:
     return [[round(one, _DIGITS) for one in row] for row in rows]
 
 
-def run(context: RankContext) -> None:
-    """Loads the libraries, introduces the rank and measures the overlaps; rank 0 reports."""
-    rank = context.rank
-    overlaps = items_of(rank.planned, Overlap)
-    is_host = context.devices[0].info.runtime == "host"
-    opened: list[engine.Compute] = []
+class _OverlapLoop(CaseLoop):
+    starts_threads = True
 
-    def measurer(session: engine.Session) -> Measure:
-        runner = OverlapRunner(session, rank, context.job.settings, opened[0], is_host=is_host)
+    def __init__(self, context: RankContext, overlaps: Sequence[Overlap]) -> None:
+        cases, variants = [one.case for one in overlaps], [one.variant for one in overlaps]
+        super().__init__(context, overlaps, cases, variants)
+        self._overlaps = overlaps
+        self._compute: engine.Compute | None = None
+
+    def prepare(self) -> None:
+        """Opens the compute of all overlaps, unless they are only observed."""
+        if self.context.instruments is None:
+            self.rank.enter("preparing")
+            self._compute = open_compute(self.context, self._overlaps[0].compute)
+
+    def measurer(self, session: engine.Session) -> Measure:
+        """See CaseLoop."""
+        assert self._compute is not None
+        is_host = self.device.info.runtime == "host"
+        runner = OverlapRunner(
+            session, self.rank, self.job.settings, self._compute, is_host=is_host
+        )
+        overlaps = self._overlaps
         return lambda index: runner.run(index, overlaps[index])
 
-    def prepare() -> None:
-        rank.enter("preparing")
-        opened.append(open_compute(context, overlaps[0].compute))
 
-    explains = context.instruments is not None
-    run_variants(context, overlaps, measurer, None if explains else prepare, starts_threads=True)
+def run(context: RankContext) -> None:
+    """Loads the libraries, introduces the rank and measures the overlaps; rank 0 reports."""
+    _OverlapLoop(context, items_of(context.rank.planned, Overlap)).run()
