@@ -4,8 +4,9 @@ Imports: explain, plan, results.
 
 - Times: ``statistics.py`` (order statistics), ``summary.py`` (the figures of a case),
   ``stopping.py`` (end of warm-up and sampling), ``device_time.py`` (which figure is judged).
-- Comparison: ``ratio.py`` and ``paired.py`` (ratios with intervals), ``run_noise.py`` (noise from
-  run to run), ``change.py`` (changes over time), ``library_comparison.py``.
+- Comparison: ``ratio.py`` and ``paired.py`` (ratios with intervals), ``rounds.py`` (the rounds of
+  a variant: status, interval, ratio to the default), ``run_noise.py`` (noise from run to run),
+  ``change.py`` (changes over time), ``library_comparison.py``.
 - Findings: ``findings.py`` begins a run's list; ``irregularities.py`` (times between
   neighbouring sizes), ``outliers.py``, ``hosts.py``, ``choice_changes.py``, ``path_warnings.py``
   (paths of the library against the topology), ``limits.py`` (limits of links).
