@@ -12,8 +12,9 @@ named. ``rank_binding.py`` binds it to processors.
   region), so all decide alike. ``all_or_none.py``: steps that all ranks complete or none.
 - Libraries: ``measured_libraries.py`` and ``opening.py`` open what is measured (and join
   islands), ``locate.py`` finds it, ``torch_ccl.py`` is torch.distributed as one.
-- Items: ``item_loop.py`` has what all kinds do on a rank: libraries and communicators (torch's
-  process group), buffers (``reserved_buffers.py``), one item after the other, results.
+- Items: ``item_loop.py`` has what all kinds do on a rank: libraries and communicators, buffers
+  (``reserved_buffers.py``), one item after the other, results; ``torch_backend.py`` the same for
+  kinds that use torch.
 - Observation: ``explaining.py``, ``instruments.py`` (NCCL's plug-in and log, in files in memory),
   ``library_log.py``, ``open_mpi_log.py``, ``mpi_variables.py``, ``connections.py``;
   ``measured_cases.py`` where no second process for a rank is possible.

@@ -29,11 +29,14 @@ from cclmark.analysis.paired import (
     CONTROL,
     DEFAULT,
     LARGEST_CHANCE,
+    Batch,
     Cell,
     Times,
+    deviation_of,
     improves,
     log_ratio,
     paired_ratio,
+    typical,
 )
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.kinds.tune.environment_space import (
@@ -43,7 +46,6 @@ from cclmark.kinds.tune.environment_space import (
     difference,
 )
 from cclmark.kinds.tune.rules import LARGEST_LOSS, LEAST_COST, is_loss
-from cclmark.kinds.tune.search import Batch, deviation_of, typical
 
 # The rounds of each step of a race, and how many values of a setting stay candidates after it.
 _STEPS = ((2, 2), (4, 1), (8, 1), (16, 1), (24, 1))

@@ -19,28 +19,15 @@ import math
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from cclmark.analysis.paired import CONTROL, DEFAULT, Cell, Times
-from cclmark.analysis.statistics import median
+from cclmark.analysis.paired import CONTROL, DEFAULT, Batch, Cell, Times, deviation_of, typical
 from cclmark.kinds.tune.space import Space
 
 FINALISTS = 3  # of each size, beside the best of the sizes next to it
 LEADERS = 2  # of each size: neighbours of the best two are tried
 _ROUNDS_PER_RUNG = 2  # one only, if that would be more than half of the budget
 _ROUNDS_OF_FINALISTS = 8
-_MAD_TO_SIGMA = 1.4826  # for normally distributed values
 
 Pools = list[set[int]]  # the candidates of each size
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The cells of one round, in the order in which to measure them, sizes of a variant together.
-
-    The default comes first and its repetition (CONTROL) last, or the reverse.
-    """
-
-    number: int
-    cells: tuple[Cell, ...]
 
 
 @dataclass(frozen=True)
@@ -178,8 +165,11 @@ class _Search:
             self._record(cells, times)
 
     def _cells(self, pools: Pools) -> tuple[Cell, ...]:
-        """The cells of a round: the first variant changes from round to round, as does the
-        direction, so that what happens at the end of a round is not always the same variant's.
+        """The cells of a round, the sizes of a variant together.
+
+        The first variant changes from round to round, as does the direction, so that what happens
+        at the end of a round is not always the same variant's. The default comes first and its
+        repetition (CONTROL) last, or the reverse.
         """
         alive = [
             {one for one in pool if (one, size) not in self.failed}
@@ -255,14 +245,3 @@ def _faster_default(times: Times, size: int) -> float | None:
     """The faster one of the default and its repetition: an outlier is slow."""
     both = (times.get((DEFAULT, size)), times.get((CONTROL, size)))
     return min((time_s for time_s in both if time_s is not None), default=None)
-
-
-def typical(logs: Sequence[float]) -> float:
-    """The mean of the values between the first quartile and the median."""
-    kept = sorted(logs)[len(logs) // 4 : (len(logs) + 1) // 2]
-    return math.fsum(kept) / len(kept)
-
-
-def deviation_of(logs: Sequence[float]) -> float | None:
-    """The standard deviation of ratios without a difference, not moved by outliers."""
-    return _MAD_TO_SIGMA * median([abs(one) for one in logs]) if len(logs) > 1 else None
