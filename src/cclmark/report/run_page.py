@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cclmark import __version__
-from cclmark.analysis.limits import link_limit
+from cclmark.analysis.links import link_limit
 from cclmark.document.chart_model import key_of
 from cclmark.document.definitions import definitions_of
 from cclmark.document.document_page import sections_of

@@ -21,8 +21,7 @@ from cclmark.plan.variants import COMMUNICATOR, DEFAULT, REGISTRATION, Variant
 from cclmark.results.item_results import Result
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
-from cclmark.run.measured_libraries import OpenLibrary
-from cclmark.run.opening import open_libraries, require_present
+from cclmark.run.opening import OpenLibrary, open_libraries, require_present
 from cclmark.run.rank import Rank
 from cclmark.run.reserved_buffers import buffer_kind_of, free_on_all, reserve_for
 

@@ -13,7 +13,6 @@ from typing import NoReturn
 import msgspec
 
 from cclmark import _engine as engine
-from cclmark.analysis.device_time import SHARE_OF_COMPARED_LAUNCHES, launches_determine
 from cclmark.analysis.stopping import (
     LEAST_BATCH_BETWEEN_HOSTS_S,
     LEAST_BATCH_S,
@@ -22,7 +21,14 @@ from cclmark.analysis.stopping import (
     operations_per_batch,
     operations_per_graph,
 )
-from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
+from cclmark.analysis.summary import (
+    SHARE_OF_COMPARED_LAUNCHES,
+    chosen_times,
+    clock_of,
+    combine,
+    launches_determine,
+    summarise,
+)
 from cclmark.plan.cases import Case
 from cclmark.plan.inject import RankFaults
 from cclmark.plan.operations import info_of
@@ -30,7 +36,7 @@ from cclmark.rendezvous.messages import Job
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import DeviceTime, Samples, Settings, Verification, WrongOutput
 from cclmark.run.all_or_none import in_step
-from cclmark.run.engine_operation import operation_of
+from cclmark.run.engine_values import operation_of
 
 _TIMINGS = {
     "auto": engine.Timing.throughput,

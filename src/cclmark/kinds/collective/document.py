@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from cclmark.analysis.limits import link_limit
+from cclmark.analysis.links import link_limit
 from cclmark.document.case_columns import CASES, COLUMNS, EXPORTED_CASES, case_cells
 from cclmark.document.case_fields import case_labels
 from cclmark.document.columns import Cell

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from cclmark.analysis.findings import OperationFindings, findings
-from cclmark.analysis.limits import link_limit
+from cclmark.analysis.links import link_limit
 from cclmark.analysis.summary import wanted_clock
 from cclmark.document.connection_words import connection_lines
 from cclmark.document.explained import explained_lines

@@ -26,10 +26,10 @@ from cclmark.plan.items import items_of
 from cclmark.results.schema import Verification
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
-from cclmark.run.engine_operation import operation_of
+from cclmark.run.engine_values import operation_of
 from cclmark.run.item_loop import measure_each
 from cclmark.run.measure import verification_of
-from cclmark.run.measured_libraries import OpenLibrary
+from cclmark.run.opening import OpenLibrary
 from cclmark.run.reserved_buffers import buffer_kind_of, free_on_all, reserve_for
 
 _LINE = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)

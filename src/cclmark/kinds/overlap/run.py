@@ -23,12 +23,12 @@ from cclmark.kinds.overlap.result import OverlapResult, OverlapTimes
 from cclmark.plan.items import items_of
 from cclmark.results.schema import Settings, Verification, WrongOutput
 from cclmark.run.all_or_none import in_step
-from cclmark.run.compute import open_compute
 from cclmark.run.context import RankContext
-from cclmark.run.engine_operation import operation_of
+from cclmark.run.engine_values import operation_of
 from cclmark.run.item_loop import CaseLoop, Measure
 from cclmark.run.measure import verification_of
 from cclmark.run.rank import Rank
+from cclmark.run.reserved_buffers import open_compute
 
 _DURATION_S = 0.04  # of a phase, if operations are short
 _PROBE_S = 0.004

@@ -28,8 +28,7 @@ from cclmark.results.schema import Settings, TransferSamples, WrongOutput
 from cclmark.run.context import RankContext
 from cclmark.run.item_loop import measure_items
 from cclmark.run.measure import Batches
-from cclmark.run.measured_libraries import NativeLibrary
-from cclmark.run.opening import open_libraries
+from cclmark.run.opening import NativeLibrary, open_libraries
 
 _SAMPLES = 5
 _TIMES_THE_CACHE = 4  # as STREAM requires, so that copies go to memory

@@ -17,11 +17,10 @@ from cclmark.plan.pair_cases import Pair, PairCases, pair_rounds, probe_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.item_results import CaseResult, Result
 from cclmark.results.schema import Settings
-from cclmark.run.context import RankContext
+from cclmark.run.context import MeasuredCases, RankContext
 from cclmark.run.item_loop import measure_each
 from cclmark.run.measure import Batches, CaseRunner, least_batch_s
-from cclmark.run.measured_cases import MeasuredCases
-from cclmark.run.measured_libraries import NativeLibrary, OpenLibrary, join_with_id
+from cclmark.run.opening import NativeLibrary, OpenLibrary, join_with_id
 from cclmark.run.rank import Rank
 from cclmark.run.reserved_buffers import buffer_kind, free_on_all, reserve_for
 

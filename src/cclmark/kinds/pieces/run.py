@@ -18,7 +18,7 @@ from cclmark.plan.items import items_of
 from cclmark.results.schema import Samples, Verification
 from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
-from cclmark.run.engine_operation import operation_of
+from cclmark.run.engine_values import operation_of
 from cclmark.run.item_loop import CaseLoop, Measure
 from cclmark.run.measure import hang, least_batch_s, samples_of, verification_of, warm_up
 from cclmark.run.rank import Rank

@@ -23,11 +23,11 @@ from cclmark.plan.items import items_of
 from cclmark.profile.intervals import length_of, union_of
 from cclmark.results.schema import Verification, WrongOutput
 from cclmark.run.all_or_none import in_step
-from cclmark.run.compute import open_compute
 from cclmark.run.context import RankContext
 from cclmark.run.item_loop import measure_each, measure_items
-from cclmark.run.measured_libraries import NativeLibrary, OpenLibrary, join_with_id
+from cclmark.run.opening import NativeLibrary, OpenLibrary, join_with_id
 from cclmark.run.rank import Rank
+from cclmark.run.reserved_buffers import open_compute
 
 _GRACE_S = 10.0  # a call unsupported on one rank must fail on the others within this time
 _MOST_STEPS = 1000
