@@ -14,7 +14,7 @@ section 8.1).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cclmark.analysis.ratio import RatioEstimate
@@ -44,6 +44,19 @@ class Batch:
 
     number: int
     cells: tuple[Cell, ...]
+
+
+def order_of_round(variants: Iterable[int], number: int) -> list[int]:
+    """The variants of a round in the order in which to measure them.
+
+    The first one changes from round to round, as does the direction, so that what happens at the
+    end of a round is not always the same variant's. The default comes first and its repetition
+    (CONTROL) last, or the reverse.
+    """
+    ordered = sorted(variants)
+    turn = number % max(1, len(ordered))
+    order = [DEFAULT, *ordered[turn:], *ordered[:turn], CONTROL]
+    return order[::-1] if number % 2 else order
 
 
 def log_ratio(times: Times, cell: Cell, reference: Cell) -> float | None:

@@ -13,7 +13,7 @@ from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
 from cclmark.analysis.statistics import median, median_interval
 
-LEAST_ROUNDS = 2  # for a ratio
+LEAST_COMPARED_ROUNDS = 2  # for a ratio
 
 
 class OfRound(Protocol):
@@ -106,4 +106,4 @@ def ratio_of_rounds(
         for number, time_s in times_s.items()
         if time_s > 0 and others_s.get(number, 0.0) > 0
     ]
-    return paired_ratio([logs]) if len(logs) >= LEAST_ROUNDS else None
+    return paired_ratio([logs]) if len(logs) >= LEAST_COMPARED_ROUNDS else None

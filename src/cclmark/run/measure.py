@@ -35,7 +35,7 @@ from cclmark.plan.operations import info_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import DeviceTime, Samples, Settings, Verification, WrongOutput
-from cclmark.run.all_or_none import in_step
+from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.engine_values import operation_of
 
 _TIMINGS = {
@@ -47,7 +47,6 @@ _TIMINGS = {
 }
 _SINGLY = ("blocking", "per-op")  # each operation of a batch is a separate sample
 _MOST_SINGLE_OPERATIONS = 50
-_GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
 # Timed launches of a graph for device times. One launch before them keeps the devices busy while
 # the host enqueues the timed ones.
 _REPLAYS = 3
@@ -57,6 +56,8 @@ _LEAD_REPLAYS = 1  # launches before the timed ones
 # interval of the median contains the places. More samples are of the same graphs.
 _MOST_GRAPHS = 32
 _LEAST_CAPTURED = 20  # operations in a graph
+_LEAST_ROUNDS, _MOST_ROUNDS = 7, 200  # of several ways to transfer the same
+_DIGITS = 9  # of a time in seconds: nanoseconds
 _MOST_OF_DEADLINE = 0.25  # for the repeated operations that the user requests in a batch
 
 
@@ -186,7 +187,7 @@ class CaseRunner:
 
     def _batch(self, iterations: int) -> Samples:
         if not self._tried:
-            samples = in_step(self._agreement, partial(self._run, iterations), _GRACE_S)
+            samples = in_step(self._agreement, partial(self._run, iterations), GRACE_S)
             self._tried = True
             return samples
         return self._run(iterations)
@@ -389,6 +390,31 @@ def warm_up(
         times_s.append(time_s)
         elapsed_s += batch_s
     return time_s, len(times_s)
+
+
+def measure_rounds(
+    precision: float,
+    max_time_s: float,
+    measure: Callable[[int], float],
+    series: Callable[[], Iterable[Sequence[float]]],
+) -> bool:
+    """Measures rounds, and returns whether the medians have the requested ``precision``.
+
+    ``measure``: measures the round with this number and returns its time in seconds. ``series``:
+    the times whose medians count, so far.
+    """
+    rule = Precision(precision, max_time_s, _LEAST_ROUNDS, _MOST_ROUNDS)
+    elapsed_s = 0.0
+    number = 0
+    while number < _LEAST_ROUNDS or not all(rule.done(one, elapsed_s) for one in series()):
+        elapsed_s += measure(number)
+        number += 1
+    return all(rule.reached(one) for one in series())
+
+
+def rounded_s(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Times in seconds, in full nanoseconds."""
+    return [[round(one, _DIGITS) for one in row] for row in rows]
 
 
 def verification_of(

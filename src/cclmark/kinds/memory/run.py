@@ -24,7 +24,7 @@ from cclmark.kinds.memory.result import (
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
 from cclmark.results.schema import Verification
-from cclmark.run.all_or_none import in_step
+from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.context import RankContext
 from cclmark.run.engine_values import operation_of
 from cclmark.run.item_loop import measure_each
@@ -111,7 +111,6 @@ def channels_in(text: str) -> LibraryChannels | None:
 
 
 _USUAL_OPERATIONS = 5
-_GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
 
 
 def run(context: RankContext) -> None:
@@ -249,7 +248,7 @@ class _Runner:
         batch = engine.Batch(
             timing=engine.Timing.throughput, iterations=settings.iterations or _USUAL_OPERATIONS
         )
-        in_step(rank.agreement, partial(session.run, batch), _GRACE_S)
+        in_step(rank.agreement, partial(session.run, batch), GRACE_S)
         after = self._read(communicator)
         result.stages.append(MemoryStage("first operations", "library", before, after))
         if settings.check:

@@ -11,16 +11,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from cclmark import _engine as engine
-from cclmark.analysis.stopping import Precision, operations_per_batch
+from cclmark.analysis.stopping import operations_per_batch
 from cclmark.kinds.objects.figures import figures_of
 from cclmark.kinds.objects.plan import FLAG_CALL, ObjectCall, object_of
 from cclmark.kinds.objects.result import ObjectFinding, ObjectResult, ObjectTimes
 from cclmark.plan.inject import RankFaults
 from cclmark.plan.items import items_of
 from cclmark.plan.sizes import format_size
-from cclmark.run.all_or_none import in_step
+from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.context import RankContext
-from cclmark.run.measure import hang, least_batch_s, warm_up
+from cclmark.run.measure import hang, least_batch_s, measure_rounds, rounded_s, warm_up
 from cclmark.run.rank import Rank
 from cclmark.run.reserved_buffers import free_on_all
 from cclmark.run.torch_backend import ProcessGroup, TorchLoop, cannot, one_line
@@ -247,9 +247,6 @@ def _difference(got: object, wanted: object) -> str:
     return f"expected {wanted!r:.{_MOST_SHOWN}}, got {got!r:.{_MOST_SHOWN}}"
 
 
-_GRACE_S = 10.0  # a call unsupported on one rank must fail on the others within this time
-_LEAST_ROUNDS, _MOST_ROUNDS = 7, 200
-_DIGITS = 9  # of a time in seconds: nanoseconds
 _OBJECTS, _TENSORS = 0, 1  # places in _Rows
 
 
@@ -303,7 +300,7 @@ class ObjectRunner:
         try:
             for run in runs[:2]:
                 # Connects, allocates, and is refused by a backend that does not support it.
-                in_step(rank.agreement, partial(self._first, run), _GRACE_S)
+                in_step(rank.agreement, partial(self._first, run), GRACE_S)
         except engine.UnsupportedError as error:
             return ObjectResult(index, call, "skipped", str(error))
         counts = [self._warm_up(run) for run in runs]
@@ -312,10 +309,10 @@ class ObjectRunner:
         rounds, converged = self._rounds(runs, counts)
         findings = self._verify(binding) if self._settings.check else []
         times = ObjectTimes(
-            objects_s=_rounded([row.objects for row in rounds]),
-            tensors_s=_rounded([row.tensors for row in rounds]),
-            pickling_s=_rounded([row.pickling for row in rounds]),
-            unpickling_s=_rounded([row.unpickling for row in rounds]),
+            objects_s=rounded_s([row.objects for row in rounds]),
+            tensors_s=rounded_s([row.tensors for row in rounds]),
+            pickling_s=rounded_s([row.pickling for row in rounds]),
+            unpickling_s=rounded_s([row.unpickling for row in rounds]),
             calls=counts[_OBJECTS],
             tensor_calls=counts[_TENSORS],
         )
@@ -372,30 +369,26 @@ class ObjectRunner:
 
         Each round begins with another of the four.
         """
-        settings = self._settings
-        rule = Precision(settings.precision, settings.max_time_s, _LEAST_ROUNDS, _MOST_ROUNDS)
         rounds: list[_Rows] = []
-        elapsed_s = 0.0
 
-        def slowest(place: int) -> list[float]:
-            return [max(row[place]) for row in rounds]
-
-        def every(decide: Callable[[Sequence[float]], bool]) -> bool:
-            return decide(slowest(_OBJECTS)) and decide(slowest(_TENSORS))
-
-        def is_over() -> bool:
-            enough = len(rounds) >= _LEAST_ROUNDS
-            return enough and every(lambda times_s: rule.done(times_s, elapsed_s))
-
-        while not is_over():
-            self._rank.enter("timing", len(rounds))
+        def measure(number: int) -> float:
+            self._rank.enter("timing", number)
             found: dict[int, list[float]] = {}
+            elapsed_s = 0.0
             for step in range(len(runs)):
-                place = (step + len(rounds)) % len(runs)
+                place = (step + number) % len(runs)
                 found[place] = self._batch(runs[place], counts[place])
                 elapsed_s += max(found[place]) * counts[place]
             rounds.append(_Rows(*(found[place] for place in range(len(runs)))))
-        return rounds, every(rule.reached)
+            return elapsed_s
+
+        converged = measure_rounds(
+            self._settings.precision,
+            self._settings.max_time_s,
+            measure,
+            lambda: ([max(row[place]) for row in rounds] for place in (_OBJECTS, _TENSORS)),
+        )
+        return rounds, converged
 
     def _verify(self, binding: ObjectBinding) -> list[ObjectFinding]:
         """One more call of each kind whose outputs are overwritten before and compared after."""
@@ -447,10 +440,6 @@ def _torch_errors(*, unsupported: bool = False) -> Iterator[None]:
             raise engine.UnsupportedError(one_line(error)) from None
         name = "" if isinstance(error, RuntimeError) else f"{type(error).__name__}: "
         raise engine.EngineError(f"torch.distributed: {name}{one_line(error)}") from None
-
-
-def _rounded(rows: Sequence[Sequence[float]]) -> list[list[float]]:
-    return [[round(one, _DIGITS) for one in row] for row in rows]
 
 
 #: Backends that send from host memory, also in processes with accelerators.

@@ -22,23 +22,21 @@ from cclmark.kinds.overlap.plan import Overlap
 from cclmark.kinds.overlap.result import OverlapResult, OverlapTimes
 from cclmark.plan.items import items_of
 from cclmark.results.schema import Settings, Verification, WrongOutput
-from cclmark.run.all_or_none import in_step
+from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.context import RankContext
 from cclmark.run.engine_values import operation_of
 from cclmark.run.item_loop import CaseLoop, Measure
-from cclmark.run.measure import verification_of
+from cclmark.run.measure import rounded_s, verification_of
 from cclmark.run.rank import Rank
 from cclmark.run.reserved_buffers import open_compute
 
 _DURATION_S = 0.04  # of a phase, if operations are short
 _PROBE_S = 0.004
 _MOST_PROBED = 4096
-_GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
 _NOTHING = (0, 1)
 _MOST_ATTEMPTS = 4  # if no operation ran entirely beside the other work
 _LONGEST_REPEATED_S = 1.0  # a longer phase is not repeated with more operations
 _WARM_UP = WarmUp(agreement=0.05, most_batches=4, most_time_s=0.3)
-_DIGITS = 9  # of a time in seconds: nanoseconds
 _CHECKED_BESIDE = 4  # products that run beside the collective that is checked
 
 _NO_OVERLAP = (
@@ -82,7 +80,7 @@ class OverlapRunner:
             in_step(rank.agreement, prepare)
             rank.enter("warm-up")
             first = partial(self._run, Lengths((1, 1), _NOTHING))
-            in_step(rank.agreement, first, _GRACE_S)
+            in_step(rank.agreement, first, GRACE_S)
         except engine.UnsupportedError as error:
             return OverlapResult(index, overlap, "skipped", str(error))
         lengths = self._lengths()
@@ -123,9 +121,9 @@ class OverlapRunner:
             _spans(lengths.communication), _spans(lengths.compute), self._compute
         )
         return OverlapTimes(
-            communication_s=_rounded(measured.communication_s),
-            compute_s=_rounded(measured.compute_s),
-            enqueue_s=[] if self._is_host else [round(one, _DIGITS) for one in measured.enqueue_s],
+            communication_s=rounded_s(measured.communication_s),
+            compute_s=rounded_s(measured.compute_s),
+            enqueue_s=[] if self._is_host else rounded_s([measured.enqueue_s])[0],
             communication_operations=lengths.communication[1],
             compute_operations=lengths.compute[1],
         )
@@ -202,10 +200,6 @@ class OverlapRunner:
 
 def _spans(length: tuple[int, int]) -> engine.Spans:
     return engine.Spans(count=length[0], operations=length[1])
-
-
-def _rounded(rows: list[list[float]]) -> list[list[float]]:
-    return [[round(one, _DIGITS) for one in row] for row in rows]
 
 
 class _OverlapLoop(CaseLoop):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from cclmark import _engine as engine
-from cclmark.analysis.stopping import LEAST_BATCH_S, Precision, operations_per_batch
+from cclmark.analysis.stopping import LEAST_BATCH_S, operations_per_batch
 from cclmark.analysis.summary import chosen_times, clock_of, combine
 from cclmark.kinds.pieces.figures import row_of
 from cclmark.kinds.pieces.plan import GROUPED, Division, PieceCase, piece_counts
@@ -16,15 +16,19 @@ from cclmark.kinds.pieces.result import PieceResult, PieceRow
 from cclmark.plan.inject import RankFaults
 from cclmark.plan.items import items_of
 from cclmark.results.schema import Samples, Verification
-from cclmark.run.all_or_none import in_step
+from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.context import RankContext
 from cclmark.run.engine_values import operation_of
 from cclmark.run.item_loop import CaseLoop, Measure
-from cclmark.run.measure import hang, least_batch_s, samples_of, verification_of, warm_up
+from cclmark.run.measure import (
+    hang,
+    least_batch_s,
+    measure_rounds,
+    samples_of,
+    verification_of,
+    warm_up,
+)
 from cclmark.run.rank import Rank
-
-_GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
-_LEAST_ROUNDS, _MOST_ROUNDS = 7, 200
 
 
 @dataclass
@@ -158,7 +162,7 @@ class PieceRunner:
         in_step(self._rank.agreement, partial(self._prepare, item, way))
         self._rank.enter("warm-up", 0)
         # Connects, compiles and maps memory, and is where a library refuses.
-        in_step(self._rank.agreement, partial(self._batch, way, 1), _GRACE_S)
+        in_step(self._rank.agreement, partial(self._batch, way, 1), GRACE_S)
         time_s = self._time_s(self._batch(way, 1))
         length = partial(operations_per_batch, least_s=self._least_s)
 
@@ -173,25 +177,26 @@ class PieceRunner:
 
         Each round begins with another division. ``--max-time`` is the time for each of them.
         """
-        settings = self._settings
-        rule = Precision(
-            settings.precision, settings.max_time_s * len(ways), _LEAST_ROUNDS, _MOST_ROUNDS
-        )
-        elapsed_s = 0.0
-        rounds = 0
-        while rounds < _LEAST_ROUNDS or not all(
-            rule.done(self._times(way.samples), elapsed_s) for way in ways
-        ):
+
+        def measure(number: int) -> float:
+            elapsed_s = 0.0
             for step in range(len(ways)):
-                way = ways[(step + rounds) % len(ways)]
-                self._rank.enter("timing", rounds)
+                way = ways[(step + number) % len(ways)]
+                self._rank.enter("timing", number)
                 self._prepare(item, way)
                 self._batch(way, 1)  # the operations before were others
                 more = self._batch(way, way.operations)
                 elapsed_s += self._time_s(more) * (way.operations + 1)
                 _append(way.samples, more)
-            rounds += 1
-        return all(rule.reached(self._times(way.samples)) for way in ways)
+            return elapsed_s
+
+        settings = self._settings
+        return measure_rounds(
+            settings.precision,
+            settings.max_time_s * len(ways),
+            measure,
+            lambda: (self._times(way.samples) for way in ways),
+        )
 
     def _verify(self, item: PieceCase, way: _Way) -> Verification:
         self._rank.enter("verification")

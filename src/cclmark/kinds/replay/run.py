@@ -22,14 +22,13 @@ from cclmark.plan.inject import RankFaults
 from cclmark.plan.items import items_of
 from cclmark.profile.intervals import length_of, union_of
 from cclmark.results.schema import Verification, WrongOutput
-from cclmark.run.all_or_none import in_step
+from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.context import RankContext
 from cclmark.run.item_loop import measure_each, measure_items
 from cclmark.run.opening import NativeLibrary, OpenLibrary, join_with_id
 from cclmark.run.rank import Rank
 from cclmark.run.reserved_buffers import open_compute
 
-_GRACE_S = 10.0  # a call unsupported on one rank must fail on the others within this time
 _MOST_STEPS = 1000
 _NS = 1e9
 # What ranks wait is corrected by a part of its error, within limits: it varies from step to step.
@@ -96,7 +95,7 @@ class StepRunner:
         started_at_s, began_s = time.time(), time.monotonic()
         self._enter("warm-up", 0)
         # Connects, and is where a library refuses.
-        in_step(self._rank.agreement, partial(self._replay.run, 0.0), _GRACE_S)
+        in_step(self._rank.agreement, partial(self._replay.run, 0.0), GRACE_S)
         verification = self._verify() if self._settings.check else None
         if item.traffic:
             self._move_memory()

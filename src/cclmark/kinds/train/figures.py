@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
-from cclmark.analysis.rounds import LEAST_ROUNDS, Rounds
+from cclmark.analysis.rounds import LEAST_COMPARED_ROUNDS, Rounds
 from cclmark.analysis.statistics import median
 from cclmark.analysis.steps import StepFigures, limiting_rank, slowest_of
 from cclmark.kinds.train.choices import PRODUCT_BYTES
@@ -204,7 +204,7 @@ class TrainingSummary:
     def lacks_rounds(self) -> bool:
         """Whether an interval is unknown because there are two rounds."""
         known = self.ratio is None or self.has_interval_of_ratio
-        return not known or (LEAST_ROUNDS <= self.rounds < LEAST_RUNS)
+        return not known or (LEAST_COMPARED_ROUNDS <= self.rounds < LEAST_RUNS)
 
     @property
     def idle_share(self) -> float | None:

@@ -18,10 +18,9 @@ from cclmark.errors import EXIT_OK, UsageError
 from cclmark.kinds.experiment.measured_trials import EndedError, Measuring, TrialTimes
 from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
 from cclmark.kinds.tune.choices import Candidates, Choice, OperationPlan
-from cclmark.kinds.tune.environment_proof import Place, prove_environment
-from cclmark.kinds.tune.environment_result import EnvironmentResult
+from cclmark.kinds.tune.environment_candidates import EnvironmentTarget
+from cclmark.kinds.tune.environment_proof import EnvironmentResult, Place, prove_environment
 from cclmark.kinds.tune.environment_search import EnvironmentFound, EnvironmentSearch, in_words
-from cclmark.kinds.tune.environment_target import EnvironmentTarget
 from cclmark.kinds.tune.rules import LARGEST_LOSS, Rule, joined_rules, rules_of
 from cclmark.kinds.tune.search import Found, search
 from cclmark.kinds.tune.target import Target
