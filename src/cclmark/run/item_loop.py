@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from cclmark import _engine as engine
 from cclmark.plan.cases import Case
@@ -103,33 +103,38 @@ def _share_processors_for(name: str, context: RankContext, starts_threads: bool)
 class CaseLoop:
     """The cases of a rank, in step with the same object on the other ranks.
 
-    Each variant of a library has its own communicator and buffers. A kind defines ``measurer``, and
-    what differs from the other members.
+    Each variant of a library has its own communicator and buffers. A kind with more than
+    ``measurer`` overrides other members.
     """
-
-    #: Whether every library has to be present. Otherwise items of a missing one are skipped.
-    all_needed = True
-    #: Whether what fails while a communicator is created or destroyed belongs to its items.
-    has_variants = True
-    #: Whether the measurement works with several threads.
-    starts_threads = False
 
     def __init__(
         self,
         context: RankContext,
         items: Sequence[Item],
-        cases: Sequence[Case],
-        variants: Sequence[Variant] = (),
+        measurer: Callable[[engine.Session], Measure],
+        *,
+        has_variants: bool = True,
+        starts_threads: bool = False,
+        prepare: Callable[[], None] | None = None,
     ) -> None:
-        """``cases``, ``variants``: of the items; without variants all have the default."""
+        """``items``: cases, or items with a case. ``measurer``: how a session measures an item.
+
+        ``has_variants``: what fails while a communicator is created or destroyed belongs to the
+        items of the variant, and all libraries are needed. Otherwise items of a missing library are
+        skipped. ``prepare``: called once, before the first communicator is created.
+        ``starts_threads``: whether the measurement works with several threads.
+        """
         self.context = context
         self.rank = context.rank
         self.job = context.job
         self.device = context.devices[0]
         self.items = items
-        self.cases = cases
-        self._variants = variants or [DEFAULT] * len(cases)
-        self._prepared = False
+        self.cases = [cast("Case", getattr(one, "case", one)) for one in items]
+        self._variants: list[Variant] = [getattr(one, "variant", DEFAULT) for one in items]
+        self._measurer = measurer
+        self._has_variants = has_variants
+        self._starts_threads = starts_threads
+        self._prepare = prepare
         #: With buffers that fit the items of the current communicator.
         self.session: engine.Session | None = None
 
@@ -139,16 +144,9 @@ class CaseLoop:
             self.context,
             self.cases,
             self._measure_library,
-            all_needed=self.all_needed,
-            starts_threads=self.starts_threads,
+            all_needed=self._has_variants,
+            starts_threads=self._starts_threads,
         )
-
-    def prepare(self) -> None:
-        """Prepares the rank, once before the first communicator is created."""
-
-    def measurer(self, session: engine.Session) -> Measure:
-        """How an item is measured with ``session``."""
-        raise NotImplementedError
 
     def pending(self, name: str) -> list[int]:
         """The indices of the items of a library that are still to be measured."""
@@ -185,7 +183,7 @@ class CaseLoop:
         for index in indices:
             if self.cases[index] not in left_out:
                 explainer.run(index, self.cases[index])
-        if not self.has_variants:
+        if not self._has_variants:
             self.rank.case_index = -1
         if variant.is_default:
             explainer.finish(self.cases[indices[0]].ccl, communicator)
@@ -201,13 +199,13 @@ class CaseLoop:
 
     def _measure_library(self, name: str, library: OpenLibrary) -> None:
         """Measures the items of one library, a collective call. Raises EngineError."""
-        if not self._prepared:
-            self._prepared = True
-            self.prepare()
+        if self._prepare is not None:
+            self._prepare()
+            self._prepare = None
         indices = self.pending(name)
         for variant in dict.fromkeys(self._variants[index] for index in indices):
             own = [index for index in indices if self._variants[index] == variant]
-            if self.has_variants:
+            if self._has_variants:
                 self.rank.case_index = own[0]
             self.rank.enter("communicator creation")
             with _variables(variant):
@@ -231,7 +229,7 @@ class CaseLoop:
         """
         agreement = self.rank.agreement
         join = partial(library.join, self.rank, self.device, variant.options)
-        if self.all_needed:
+        if self._has_variants:
             return in_step(agreement, join)
         try:
             in_step(agreement, partial(require_present, library))
@@ -264,20 +262,20 @@ class CaseLoop:
             self.observe(communicator, indices, left_out)
         else:
             self._measure_with(self.session, indices, left_out)
-            if not self.has_variants:
+            if not self._has_variants:
                 rank.case_index = -1
             self.used(communicator, indices)
         rank.enter("shutdown")
         self.session = None
         communicator.leave()
-        if self.has_variants:
+        if self._has_variants:
             rank.case_index = -1
         self.left()
 
     def _measure_with(
         self, session: engine.Session, indices: list[int], left_out: Mapping[Case, str]
     ) -> None:
-        measure = self.measurer(session)
+        measure = self._measurer(session)
 
         def result_of(index: int) -> Result:
             reason = left_out.get(self.cases[index])

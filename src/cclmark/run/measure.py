@@ -56,7 +56,6 @@ _LEAD_REPLAYS = 1  # launches before the timed ones
 # interval of the median contains the places. More samples are of the same graphs.
 _MOST_GRAPHS = 32
 _LEAST_CAPTURED = 20  # operations in a graph
-_LEAST_ROUNDS, _MOST_ROUNDS = 7, 200  # of several ways to transfer the same
 _DIGITS = 9  # of a time in seconds: nanoseconds
 _MOST_OF_DEADLINE = 0.25  # for the repeated operations that the user requests in a batch
 
@@ -393,20 +392,18 @@ def warm_up(
 
 
 def measure_rounds(
-    precision: float,
-    max_time_s: float,
+    rule: Precision,
     measure: Callable[[int], float],
     series: Callable[[], Iterable[Sequence[float]]],
 ) -> bool:
-    """Measures rounds, and returns whether the medians have the requested ``precision``.
+    """Measures the least number of rounds or more, and returns whether the medians are precise.
 
     ``measure``: measures the round with this number and returns its time in seconds. ``series``:
     the times whose medians count, so far.
     """
-    rule = Precision(precision, max_time_s, _LEAST_ROUNDS, _MOST_ROUNDS)
     elapsed_s = 0.0
     number = 0
-    while number < _LEAST_ROUNDS or not all(rule.done(one, elapsed_s) for one in series()):
+    while number < rule.least_samples or not all(rule.done(one, elapsed_s) for one in series()):
         elapsed_s += measure(number)
         number += 1
     return all(rule.reached(one) for one in series())

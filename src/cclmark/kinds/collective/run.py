@@ -184,10 +184,8 @@ def run(context: RankContext) -> None:
 class _CollectiveLoop(CaseLoop):
     """Cycles of cases. The places of a job count the cases of all cycles."""
 
-    all_needed = has_variants = False
-
     def __init__(self, context: RankContext, cases: Sequence[Case]) -> None:
-        super().__init__(context, cases, cases)
+        super().__init__(context, cases, self._measurer_with, has_variants=False)
         self._places = set(self.job.pending)
         self._cycle = 0
         self._soak: Soak | None = None
@@ -231,8 +229,7 @@ class _CollectiveLoop(CaseLoop):
             self._soak.given_up.add(index)
         return CaseResult(index, self.cases[index], "skipped", reason, cycle=self._cycle)
 
-    def measurer(self, session: engine.Session) -> Measure:
-        """See CaseLoop."""
+    def _measurer_with(self, session: engine.Session) -> Measure:
         rank, job = self.rank, self.job
         runner = CaseRunner(
             session,

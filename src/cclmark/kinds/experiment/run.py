@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cclmark import _engine as engine
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
@@ -15,15 +13,12 @@ from cclmark.run.item_loop import CaseLoop, Measure
 from cclmark.run.measure import CaseRunner, batches_of
 
 
-class _TrialLoop(CaseLoop):
-    def __init__(self, context: RankContext, trials: Sequence[Trial]) -> None:
-        cases, variants = [one.case for one in trials], [one.variant for one in trials]
-        super().__init__(context, trials, cases, variants)
-        self._trials = trials
+def run(context: RankContext) -> None:
+    """Loads the libraries, introduces the rank and measures the trials; rank 0 reports."""
+    rank, job = context.rank, context.job
+    trials = items_of(rank.planned, Trial)
 
-    def measurer(self, session: engine.Session) -> Measure:
-        """See CaseLoop."""
-        rank, job, trials = self.rank, self.job, self._trials
+    def measurer(session: engine.Session) -> Measure:
         runner = CaseRunner(
             session,
             rank.agreement,
@@ -35,10 +30,7 @@ class _TrialLoop(CaseLoop):
         )
         return lambda index: _trial_result(trials[index], runner.run(index, trials[index].case, 0))
 
-
-def run(context: RankContext) -> None:
-    """Loads the libraries, introduces the rank and measures the trials; rank 0 reports."""
-    _TrialLoop(context, items_of(context.rank.planned, Trial)).run()
+    CaseLoop(context, trials, measurer).run()
 
 
 def _trial_result(trial: Trial, measured: CaseResult) -> TrialResult:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from cclmark import _engine as engine
-from cclmark.analysis.stopping import operations_per_batch
+from cclmark.analysis.stopping import operations_per_batch, precision_of_rounds
 from cclmark.kinds.objects.figures import figures_of
 from cclmark.kinds.objects.plan import FLAG_CALL, ObjectCall, object_of
 from cclmark.kinds.objects.result import ObjectFinding, ObjectResult, ObjectTimes
@@ -383,8 +383,7 @@ class ObjectRunner:
             return elapsed_s
 
         converged = measure_rounds(
-            self._settings.precision,
-            self._settings.max_time_s,
+            precision_of_rounds(self._settings.precision, self._settings.max_time_s),
             measure,
             lambda: ([max(row[place]) for row in rounds] for place in (_OBJECTS, _TENSORS)),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from cclmark import _engine as engine
@@ -202,32 +202,23 @@ def _spans(length: tuple[int, int]) -> engine.Spans:
     return engine.Spans(count=length[0], operations=length[1])
 
 
-class _OverlapLoop(CaseLoop):
-    starts_threads = True
-
-    def __init__(self, context: RankContext, overlaps: Sequence[Overlap]) -> None:
-        cases, variants = [one.case for one in overlaps], [one.variant for one in overlaps]
-        super().__init__(context, overlaps, cases, variants)
-        self._overlaps = overlaps
-        self._compute: engine.Compute | None = None
-
-    def prepare(self) -> None:
-        """Opens the compute of all overlaps, unless they are only observed."""
-        if self.context.instruments is None:
-            self.rank.enter("preparing")
-            self._compute = open_compute(self.context, self._overlaps[0].compute)
-
-    def measurer(self, session: engine.Session) -> Measure:
-        """See CaseLoop."""
-        assert self._compute is not None
-        is_host = self.device.info.runtime == "host"
-        runner = OverlapRunner(
-            session, self.rank, self.job.settings, self._compute, is_host=is_host
-        )
-        overlaps = self._overlaps
-        return lambda index: runner.run(index, overlaps[index])
-
-
 def run(context: RankContext) -> None:
     """Loads the libraries, introduces the rank and measures the overlaps; rank 0 reports."""
-    _OverlapLoop(context, items_of(context.rank.planned, Overlap)).run()
+    rank = context.rank
+    overlaps = items_of(rank.planned, Overlap)
+    is_host = context.devices[0].info.runtime == "host"
+    opened: list[engine.Compute] = []
+
+    def measurer(session: engine.Session) -> Measure:
+        runner = OverlapRunner(session, rank, context.job.settings, opened[0], is_host=is_host)
+        return lambda index: runner.run(index, overlaps[index])
+
+    def prepare() -> None:
+        rank.enter("preparing")
+        opened.append(open_compute(context, overlaps[0].compute))
+
+    explains = context.instruments is not None
+    loop = CaseLoop(
+        context, overlaps, measurer, prepare=None if explains else prepare, starts_threads=True
+    )
+    loop.run()

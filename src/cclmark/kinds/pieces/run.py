@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from cclmark import _engine as engine
-from cclmark.analysis.stopping import LEAST_BATCH_S, operations_per_batch
+from cclmark.analysis.stopping import LEAST_BATCH_S, operations_per_batch, precision_of_rounds
 from cclmark.analysis.summary import chosen_times, clock_of, combine
 from cclmark.kinds.pieces.figures import row_of
 from cclmark.kinds.pieces.plan import GROUPED, Division, PieceCase, piece_counts
@@ -192,8 +192,7 @@ class PieceRunner:
 
         settings = self._settings
         return measure_rounds(
-            settings.precision,
-            settings.max_time_s * len(ways),
+            precision_of_rounds(settings.precision, settings.max_time_s * len(ways)),
             measure,
             lambda: (self._times(way.samples) for way in ways),
         )
@@ -220,26 +219,17 @@ def _means(rows: Sequence[Sequence[float]]) -> list[float]:
     return [sum(column) / len(rows) for column in zip(*rows, strict=True)]
 
 
-class _PieceLoop(CaseLoop):
-    all_needed = has_variants = False
-
-    def __init__(self, context: RankContext, items: Sequence[PieceCase]) -> None:
-        super().__init__(context, items, [one.case for one in items])
-        self._pieces = items
-
-    def measurer(self, session: engine.Session) -> Measure:
-        """See CaseLoop."""
-        runner = PieceRunner(session, self.rank, launches=self._launches)
-        if session.checked_on_host:
-            self.rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
-        pieces = self._pieces
-        return lambda index: runner.run(index, pieces[index])
-
-    @property
-    def _launches(self) -> bool:
-        return self.device.info.runtime != "host" and self.job.settings.timing != "blocking"
-
-
 def run(context: RankContext) -> None:
     """Loads the libraries, introduces the rank and measures the cases; rank 0 reports."""
-    _PieceLoop(context, items_of(context.rank.planned, PieceCase)).run()
+    rank = context.rank
+    items = items_of(rank.planned, PieceCase)
+    is_host = context.devices[0].info.runtime == "host"
+
+    def measurer(session: engine.Session) -> Measure:
+        launches = not is_host and context.job.settings.timing != "blocking"
+        runner = PieceRunner(session, rank, launches=launches)
+        if session.checked_on_host:
+            rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
+        return lambda index: runner.run(index, items[index])
+
+    CaseLoop(context, items, measurer, has_variants=False).run()

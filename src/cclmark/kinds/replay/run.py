@@ -25,6 +25,7 @@ from cclmark.results.schema import Verification, WrongOutput
 from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.context import RankContext
 from cclmark.run.item_loop import measure_each, measure_items
+from cclmark.run.measure import measure_rounds
 from cclmark.run.opening import NativeLibrary, OpenLibrary, join_with_id
 from cclmark.run.rank import Rank
 from cclmark.run.reserved_buffers import open_compute
@@ -234,20 +235,21 @@ class StepRunner:
 
     def _time(self, times: _Times) -> bool:
         """Times steps, and returns whether their median has the requested precision."""
-        settings = self._settings
-        rule = Precision(settings.precision, settings.max_time_s, LEAST_STEPS, _MOST_STEPS)
-        elapsed_s = 0.0
-        fixed = settings.iterations
+        settings, fixed = self._settings, self._settings.iterations
         slowest_s: list[float] = []
-        while (
-            len(slowest_s) < fixed
-            if fixed is not None
-            else len(slowest_s) < LEAST_STEPS or not rule.done(slowest_s, elapsed_s)
-        ):
-            self._enter("timing", len(slowest_s))
-            elapsed_s += times.add(self._replay.run(self._faults.delay_s))
+
+        def measure(number: int) -> float:
+            self._enter("timing", number)
+            elapsed_s = times.add(self._replay.run(self._faults.delay_s))
             slowest_s.append(max(times.spans_s[-1]))
-        return fixed is not None or rule.reached(slowest_s)
+            return elapsed_s
+
+        if fixed is not None:
+            for number in range(fixed):
+                measure(number)
+            return True
+        rule = Precision(settings.precision, settings.max_time_s, LEAST_STEPS, _MOST_STEPS)
+        return measure_rounds(rule, measure, lambda: [slowest_s])
 
     def _verify(self) -> Verification:
         self._enter("verification")
