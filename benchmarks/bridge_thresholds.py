@@ -24,7 +24,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cclmark.kinds.tune.environment_file import read_shell
+from cclmark.options.environment_file import read_shell
 
 KIB, MIB = 1 << 10, 1 << 20
 WHOLE = "CCLMARK_BRIDGE_WHOLE_BYTES"

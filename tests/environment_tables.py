@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
 from cclmark.kinds.tune.environment_proof import prove_environment
-from cclmark.kinds.tune.environment_search import EnvironmentSearch
-from cclmark.kinds.tune.environment_space import Axis, EnvironmentSpace
+from cclmark.kinds.tune.environment_search import Axis, EnvironmentSearch, EnvironmentSpace
 from cclmark.kinds.tune.prove import Trio
 
 CELLS = 12  # sizes of all operations

@@ -11,8 +11,7 @@ from cclmark.explain.steps.planned import planned
 from cclmark.explain.steps.step import Step
 from cclmark.kinds.collective.trace import planned_steps
 from cclmark.plan.cases import Case
-from cclmark.run.descriptions import open_ccl
-from cclmark.run.engine_operation import operation_of
+from cclmark.run.engine_values import open_ccl, operation_of
 
 _PATIENCE_S = 20.0
 

@@ -25,7 +25,7 @@ def swapped(tmp_path):
 
 
 def listed(processors):
-    from cclmark.plan.processors import format_processors
+    from cclmark.plan.binding import format_processors
 
     return format_processors(processors)
 

@@ -42,7 +42,7 @@ def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(cclmark, no_l
     report = journal.results[[one.index for one in journal.results].index(3)].report
     assert report.startswith("rank 2 (host:2, pid ")
     assert re.search(r"rank 2 has not entered call \d+; the others wait in it", report)
-    assert "python: _hang" in report
+    assert "python: hang (" in report
     assert report.splitlines()[0] in run.err
     assert "new ranks continue with the next case" in run.err
     assert journal.footer.exit_code == 4

@@ -18,8 +18,8 @@ import pytest
 
 from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
-from cclmark.kinds.tune.environment_file import read_shell, shell_text
 from cclmark.kinds.tune.mpich_tree import builtin_trees
+from cclmark.options.environment_file import read_shell, shell_text
 from patience import scaled
 
 MPIS = Path(__file__).parents[2] / "build" / "mpi"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.findings import findings
 from cclmark.analysis.library_comparison import comparisons
-from cclmark.analysis.limits import link_limit
+from cclmark.analysis.links import link_limit
 from cclmark.analysis.statistics import (
     coefficient_of_variation,
     median,

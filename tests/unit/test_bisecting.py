@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
+from cclmark.kinds.experiment.bisection import LEAST_ROUNDS_TO_DECIDE, bisection_lines
 from cclmark.kinds.experiment.measured_trials import EndedError
 from cclmark.kinds.experiment.request import parse_bisect, run_bisection
-from cclmark.kinds.tune.bisection import LEAST_ROUNDS_TO_DECIDE, bisection_lines
 from cclmark.launch.request import Outcome
 from cclmark.plan.cases import Case
 from cclmark.plan.variants import PROCESS

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.device_time import (
+from cclmark.analysis.findings import findings
+from cclmark.analysis.summary import (
     SHARE_OF_COMPARED_LAUNCHES,
     converged,
     is_launch_bound,
     judged_summary,
     largest_launch_bound,
     launches_determine,
+    summarise,
 )
-from cclmark.analysis.findings import findings
-from cclmark.analysis.summary import summarise
 from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import convergence_text, unsettled_text
 from cclmark.kinds.collective.document import FIELDS

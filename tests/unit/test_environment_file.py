@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
-from cclmark.kinds.tune.environment_file import read_shell, shell_text
+from cclmark.options.environment_file import read_shell, shell_text
 from examples import examples
 
 COMMENTS = ["library: NCCL 2.28.9", "device: NVIDIA H200", "ranks: 2", "nodes: 1"]

@@ -9,8 +9,12 @@ import pytest
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
 from cclmark.kinds.tune.environment_proof import prove_environment
-from cclmark.kinds.tune.environment_search import EnvironmentSearch
-from cclmark.kinds.tune.environment_space import Axis, EnvironmentSpace, difference
+from cclmark.kinds.tune.environment_search import (
+    Axis,
+    EnvironmentSearch,
+    EnvironmentSpace,
+    difference,
+)
 from cclmark.kinds.tune.prove import Trio
 
 LADDER = Axis("LADDER", ("1", "2", "4", "8", "16"), (0, 4), usual=2, ordered=True)

@@ -14,9 +14,8 @@ from cclmark.errors import UsageError
 from cclmark.kinds.experiment.measured_trials import EndedError, TrialCosts, TrialTimes
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.kinds.tune.environment_candidates import candidates_of
+from cclmark.kinds.tune.environment_candidates import EnvironmentTarget, candidates_of
 from cclmark.kinds.tune.environment_lines import environment_lines
-from cclmark.kinds.tune.environment_target import EnvironmentTarget
 from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, EnvironmentRequest, EnvironmentTuning
 from cclmark.launch.experiment_launch import Starts, starts_of
 from cclmark.launch.request import Outcome

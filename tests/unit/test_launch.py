@@ -7,14 +7,12 @@ import pytest
 
 from cclmark.errors import MissingError, UnreadError, UsageError
 from cclmark.kinds.registry import KINDS
-from cclmark.launch.coordinator import Coordinator, name_apart
+from cclmark.launch.coordinator import Coordinator, RankLayout, name_apart
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind, verdict
 from cclmark.launch.process_watch import ProcessWatch
-from cclmark.launch.rank_layout import RankLayout
 from cclmark.launch.rank_watch import RankWatch
-from cclmark.launch.request import Request
-from cclmark.launch.result_delivery import ResultDelivery
+from cclmark.launch.request import Request, ResultDelivery
 from cclmark.plan.cases import Case
 from cclmark.plan.items import COLLECTIVE
 from cclmark.plan.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES

@@ -23,7 +23,7 @@ from cclmark.plan.library_files import (
     read_library,
 )
 from cclmark.plan.operations import DTYPE_BYTES, REDUCTIONS
-from cclmark.run.descriptions import _description_of, open_ccl
+from cclmark.run.engine_values import _description_of, open_ccl
 
 GOOD = """
 name = "mine"

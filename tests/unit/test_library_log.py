@@ -7,7 +7,7 @@ import pytest
 
 from cclmark.plan.libraries import log_of, shipped
 from cclmark.plan.library_files import Log
-from cclmark.run.library_log import operations_in
+from cclmark.run.instruments import operations_of_log
 
 ONECCL = (
     "2026:11:24-04:22:55:16342:[1] |CCL_DEBUG| selector_impl.hpp:355 get: selected algo: coll "
@@ -23,7 +23,7 @@ HCCL = (
 
 
 def test_oneccls_line():
-    (found,) = operations_in(f"noise\n{ONECCL}more noise\n", log_of("oneccl"))
+    (found,) = operations_of_log(f"noise\n{ONECCL}more noise\n", log_of("oneccl"))
     assert (found.function, found.kernel, found.algorithm, found.channels) == (
         *("allreduce", "recursive doubling"),
         *("recursive_doubling", 0),
@@ -36,11 +36,11 @@ def test_oneccls_line():
 )
 def test_oneccls_other_selections(kind, algorithm):
     line = f"|CCL_DEBUG| selector_impl.hpp:278 get: {kind}: coll reduce, count 4, algo {algorithm}"
-    assert [one.algorithm for one in operations_in(line, log_of("oneccl"))] == [algorithm]
+    assert [one.algorithm for one in operations_of_log(line, log_of("oneccl"))] == [algorithm]
 
 
 def test_hccls_line():
-    (found,) = operations_in(HCCL, log_of("hccl"))
+    (found,) = operations_of_log(HCCL, log_of("hccl"))
     assert (found.kernel, found.algorithm) == (
         "AllReduceMeshExecutor",
         "level0:fullmesh,level1:ring,level2:null",
@@ -57,12 +57,12 @@ def test_hccls_line():
     ],
 )
 def test_other_lines_and_parts_of_lines_are_no_operation(name, line):
-    assert operations_in(line, log_of(name)) == []
+    assert operations_of_log(line, log_of(name)) == []
 
 
 def test_all_groups():
     log = Log(pattern=r"(?P<algorithm>\w+) (?P<protocol>\w+) on (?P<channels>\w+)")
-    found = operations_in("TREE LL on 3\nTREE LL on many\n", log)
+    found = operations_of_log("TREE LL on 3\nTREE LL on many\n", log)
     assert [(one.algorithm, one.protocol, one.channels) for one in found] == [
         ("TREE", "LL", 3),
         ("TREE", "LL", 0),
@@ -82,7 +82,7 @@ def test_standard_output_of_c_is_read_by_case():
     run = run_program("""
 import ctypes, os, sys
 from cclmark.plan.libraries import log_of
-from cclmark.run.library_log import LibraryLog
+from cclmark.run.instruments import LibraryLog
 c = ctypes.CDLL(None)
 print("before")
 c.printf(b"before in C\\n")
@@ -100,7 +100,7 @@ for name in ("ring", "tree"):
 
 def test_standard_output_stays_without_a_library_that_logs():
     run = run_program("""
-from cclmark.run.library_log import LibraryLog
+from cclmark.run.instruments import LibraryLog
 log = LibraryLog(["nccl", "unknown"])
 log.begin()
 print("after")

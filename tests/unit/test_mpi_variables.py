@@ -2,8 +2,8 @@
 
 import pytest
 
+from cclmark.run.instruments import components_in
 from cclmark.run.mpi_variables import selected_for
-from cclmark.run.open_mpi_log import components_in
 
 TUNED = "coll_tuned_allreduce_algorithm"
 DYNAMIC = "coll_tuned_use_dynamic_rules"

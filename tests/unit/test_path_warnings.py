@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.analysis.path_warnings import path_warnings
+from cclmark.analysis.links import path_warnings
 from cclmark.document.connection_words import connection_lines
 from cclmark.explain.paths import FLAGCX_SINGLE, INFINIBAND, PEER_ACCESS, RankPaths, Route
 from cclmark.kinds.registry import read_journal

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.plan.processors import MOST_PROCESSORS, format_processors, parse_processors
+from cclmark.plan.binding import MOST_PROCESSORS, format_processors, parse_processors
 from cclmark.results.host_processors import (
     device_numa_node,
     far_processors,

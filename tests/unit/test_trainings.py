@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.analysis.step_timeline import length, merged, outside
+from cclmark.analysis.steps import length, merged, outside
 from cclmark.document.document_page import sections_of
 from cclmark.document.naming import NamedRun
 from cclmark.errors import UsageError

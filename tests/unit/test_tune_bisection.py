@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from cclmark.kinds.tune.bisection import NEIGHBOURS, bisect, round_spread
+from cclmark.kinds.experiment.bisection import NEIGHBOURS, bisect, round_spread
 from examples import examples
 
 

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
-from cclmark.kinds.tune.search import Found, search
-from cclmark.kinds.tune.space import Space
+from cclmark.kinds.tune.search import Found, Space, search
 
 LINE = Space({value: (value,) for value in range(1, 65)}, (True,))
 

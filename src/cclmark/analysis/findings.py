@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.device_time import largest_launch_bound
+from cclmark.analysis.summary import largest_launch_bound
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import info_of
 from cclmark.results.item_results import CaseResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cclmark.plan.ranges import in_ranges
+from cclmark.plan.sizes import in_ranges
 from cclmark.results.schema import DeviceDescription, HostDescription
 
 _MOST_SKEW_S = 2.0

@@ -1,17 +1,21 @@
-"""Finds irregularities of a sweep: dips of the bandwidth, noisy cases, costly placements."""
+"""Finds irregularities of a sweep: dips of the bandwidth, noisy cases, costly placements.
+
+Also the sizes at which the library's choice changes, which often explain them.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import info_of
 from cclmark.results.item_results import CaseResult
-from cclmark.results.schema import Summary
+from cclmark.results.schema import Explanation, Summary
 
 _LEAST_DIP = 0.15  # of the bandwidth of a smaller message
 LEAST_DIP_BYTES = 256 << 10  # below, latency dominates and launches change their level
@@ -212,3 +216,50 @@ def alternatives(at: CaseResult, results: Sequence[CaseResult]) -> list[Alternat
     )
     larger = next((one for one in found if one.number < 1), None)
     return [one for one in (smaller, larger) if one is not None]
+
+
+@dataclass(frozen=True)
+class ChoiceChange:
+    """Two consecutive sizes of which the library chose a different kernel or protocol."""
+
+    before: CaseResult
+    after: CaseResult
+
+    @property
+    def size_bytes(self) -> int:
+        """The first size with the new choice."""
+        return self.after.case.size_bytes
+
+    @property
+    def words(self) -> str:
+        """Both choices: ``ring LL → ring LL128``."""
+        return f"{_explained(self.before).choice} → {_explained(self.after).choice}"
+
+    @property
+    def short(self) -> str:
+        """Only what differs: ``LL → LL128``, or both choices if the kernel differs."""
+        first, second = _explained(self.before), _explained(self.after)
+        if first.kernel == second.kernel and first.protocol and second.protocol:
+            return f"{first.protocol} → {second.protocol}"
+        return self.words
+
+
+def _explained(result: CaseResult) -> Explanation:
+    assert result.explanation is not None
+    return result.explanation
+
+
+def choice_changes(results: Iterable[CaseResult]) -> list[ChoiceChange]:
+    """Returns the changes between consecutive sizes; results that are not explained are left out.
+
+    ``results``: of one operation, library, type, root and placement.
+    """
+    explained = sorted(
+        (one for one in results if one.explanation is not None and one.explanation.choice),
+        key=lambda one: one.case.size_bytes,
+    )
+    return [
+        ChoiceChange(before, after)
+        for before, after in pairwise(explained)
+        if _explained(before).choice != _explained(after).choice
+    ]

@@ -14,16 +14,17 @@ section 8.1).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.analysis.statistics import student_975
+from cclmark.analysis.statistics import median, student_975
 
 LEAST_ROUNDS = 7  # of a proof
 LARGEST_CHANCE = 0.05  # an improvement has a probability of 95 % or more
 _TRIMMED_SHARE = 0.2  # of the values, at each end
 _LEAST_VALUES = 2
+_MAD_TO_SIGMA = 1.4826  # for normally distributed values
 
 DEFAULT = 0  # the variant without any setting
 CONTROL = -1  # the default once more in the same round: its ratio to the default is noise
@@ -32,6 +33,30 @@ CONTROL = -1  # the default once more in the same round: its ratio to the defaul
 Cell = tuple[int, int]
 # Seconds by cell; None if the variant failed there.
 Times = Mapping[Cell, float | None]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The cells of one round of a search, in the order in which to measure them.
+
+    A search is a generator: it yields batches and receives their times. It measures nothing.
+    """
+
+    number: int
+    cells: tuple[Cell, ...]
+
+
+def order_of_round(variants: Iterable[int], number: int) -> list[int]:
+    """The variants of a round in the order in which to measure them.
+
+    The first one changes from round to round, as does the direction, so that what happens at the
+    end of a round is not always the same variant's. The default comes first and its repetition
+    (CONTROL) last, or the reverse.
+    """
+    ordered = sorted(variants)
+    turn = number % max(1, len(ordered))
+    order = [DEFAULT, *ordered[turn:], *ordered[:turn], CONTROL]
+    return order[::-1] if number % 2 else order
 
 
 def log_ratio(times: Times, cell: Cell, reference: Cell) -> float | None:
@@ -109,3 +134,14 @@ def improves(
     """
     certain = at_least_as_uncertain(estimate, control)
     return chance_of_gain(certain) <= largest_chance and -estimate.difference > noise_floor(control)
+
+
+def typical(logs: Sequence[float]) -> float:
+    """The mean of the values between the first quartile and the median."""
+    kept = sorted(logs)[len(logs) // 4 : (len(logs) + 1) // 2]
+    return math.fsum(kept) / len(kept)
+
+
+def deviation_of(logs: Sequence[float]) -> float | None:
+    """The standard deviation of ratios without a difference, not moved by outliers."""
+    return _MAD_TO_SIGMA * median([abs(one) for one in logs]) if len(logs) > 1 else None

@@ -80,3 +80,8 @@ class Precision:
         if elapsed_s >= self.most_time_s or len(times_s) >= self.most_samples:
             return True
         return len(times_s) >= self.least_samples and self.reached(times_s)
+
+
+def precision_of_rounds(half_width: float, most_time_s: float) -> Precision:
+    """The rule for rounds that compare several ways to transfer the same data."""
+    return Precision(half_width, most_time_s, least_samples=7, most_samples=200)

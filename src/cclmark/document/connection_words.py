@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cclmark.analysis.path_warnings import path_warnings
+from cclmark.analysis.links import path_warnings
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import counted
 from cclmark.explain.paths import CHUNK_BYTES, FLAGCX_SINGLE, Route

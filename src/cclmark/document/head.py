@@ -8,8 +8,7 @@ from cclmark.document.paint import Paint
 from cclmark.document.text import counted
 from cclmark.plan.binding import RANKS, mode_of
 from cclmark.plan.libraries import AUTO_MEMORY
-from cclmark.plan.ranges import in_ranges
-from cclmark.plan.sizes import format_size
+from cclmark.plan.sizes import format_size, in_ranges
 from cclmark.results.schema import DeviceDescription, Header, Imported, Link, Settings
 
 _MOST_HOSTS = 4

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cclmark.analysis.device_time import converged
 from cclmark.analysis.irregularities import noisy
-from cclmark.analysis.path_warnings import path_warnings
+from cclmark.analysis.links import path_warnings
+from cclmark.analysis.summary import converged
 from cclmark.document.insight_words import MOST_NAMED, Insight, amount, described, listed, sentence
 from cclmark.document.remarks import unsettled_text
 from cclmark.results.item_results import CaseResult

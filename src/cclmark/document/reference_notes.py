@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from cclmark.analysis.device_time import judged_summary
+from cclmark.analysis.summary import judged_summary
 from cclmark.document.text import format_time_us
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size

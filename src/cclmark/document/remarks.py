@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cclmark.analysis.device_time import converged
 from cclmark.analysis.findings import OperationFindings, is_staged
+from cclmark.analysis.summary import converged
 from cclmark.document.placement_rows import PlacementRow
 from cclmark.document.text import counted, format_time_us, half_width_text
 from cclmark.plan.operations import moves_data

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from cclmark.analysis.limits import link_limit
+from cclmark.analysis.links import link_limit
 from cclmark.document.insight_words import (
     MOST_NAMED,
     Insight,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from cclmark.plan.ranges import in_ranges
+from cclmark.plan.sizes import in_ranges
 
 US_PER_S = 1e6
 #: A remark where a command measured in two rounds.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.choice_changes import choice_changes
+from cclmark.analysis.irregularities import choice_changes
 from cclmark.document.text import format_time_us
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from cclmark.analysis.step_timeline import ON_DEVICE, is_communication, is_host_compute
+from cclmark.analysis.steps import ON_DEVICE, is_communication, is_host_compute
 from cclmark.errors import UsageError
 from cclmark.importing.torch_calls import (
     COLLECTIVES,

@@ -20,20 +20,17 @@ from cclmark.errors import (
     RankError,
     UnreadError,
 )
-from cclmark.launch.coordinator import Coordinator, coordinator_of_one
-from cclmark.launch.diagnosis import RankState, culprit_of, diagnose, exit_kind, hangs
+from cclmark.launch.coordinator import Coordinator, RankLayout, coordinator_of_one, lay_out
+from cclmark.launch.diagnosis import RankState, StallWatch, culprit_of, diagnose, exit_kind, hangs
 from cclmark.launch.introduction import Introduction
-from cclmark.launch.mpi_watch import MpiWatch
+from cclmark.launch.mpi import MpiWatch
 from cclmark.launch.process_watch import ProcessWatch
-from cclmark.launch.rank_layout import RankLayout, lay_out
 from cclmark.launch.rank_messages import RankMessages
 from cclmark.launch.rank_start import processors_of_ranks, start_ranks
 from cclmark.launch.rank_watch import RankWatch
 from cclmark.launch.ranks import kill_ranks
 from cclmark.launch.ras import RasQuery
-from cclmark.launch.request import Listener, Outcome, Request
-from cclmark.launch.result_delivery import ResultDelivery
-from cclmark.launch.supervisor_stall import StallWatch
+from cclmark.launch.request import Listener, Outcome, Request, ResultDelivery
 from cclmark.rendezvous.messages import Failed
 from cclmark.signals import noted, raise_if_ended
 

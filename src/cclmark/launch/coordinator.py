@@ -25,7 +25,7 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.follower import CUT_S, SILENCE_S, follow
 from cclmark.launch.meeting import SECRET_VARIABLE, Meeting, open_meeting
 from cclmark.launch.placement import Placement
-from cclmark.plan.ranges import in_ranges
+from cclmark.plan.sizes import in_ranges
 from cclmark.rendezvous.messages import (
     OF_PROCESSES,
     Abort,
@@ -513,3 +513,17 @@ def _all_devices(joins: Sequence[Join]) -> DeviceChoice:
         notice="; ".join(notices),
         mixed=runtimes if len(set(runtimes)) > 1 else (),
     )
+
+
+@dataclass(frozen=True)
+class RankLayout:
+    """The process of each rank and a number for its host, by rank."""
+
+    process_of: list[int]
+    host_of: list[int]
+
+
+def lay_out(coordinator: Coordinator, ranks: int) -> RankLayout:
+    """The layout of the ranks. A single process may hold all devices as one rank."""
+    process_of = coordinator.process_of_rank if len(coordinator.joins) > 1 else [0] * ranks
+    return RankLayout(process_of, [coordinator.host_of[process] for process in process_of])

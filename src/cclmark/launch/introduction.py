@@ -11,12 +11,10 @@ import msgspec
 from cclmark.analysis.hosts import unlike_devices
 from cclmark.errors import MissingError
 from cclmark.launch.agent import describe_devices
-from cclmark.launch.coordinator import Coordinator
-from cclmark.launch.rank_layout import RankLayout
+from cclmark.launch.coordinator import Coordinator, RankLayout
 from cclmark.launch.rank_messages import RankMessages
-from cclmark.launch.request import Request, Surroundings
-from cclmark.launch.result_delivery import ResultDelivery
-from cclmark.plan.ranges import in_ranges
+from cclmark.launch.request import Request, ResultDelivery, Surroundings
+from cclmark.plan.sizes import in_ranges
 from cclmark.rendezvous.messages import Describe, Described, Hello
 from cclmark.results.schema import DeviceDescription, LibraryDescription, Link, Relation
 from cclmark.results.topology import relations_across, relations_between

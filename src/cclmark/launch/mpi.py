@@ -1,4 +1,4 @@
-"""Ranks started by an mpirun, for runs that measure MPI.
+"""Ranks started and supervised by an mpirun, for runs that measure MPI.
 
 The mpirun receives only the command line of a rank. Each rank opens its job and the shared memory
 through the open files of this process, so that no secret appears in an environment or an argument,
@@ -18,11 +18,16 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from cclmark.launch.ranks import RankProcess, environment
-from cclmark.rendezvous.messages import Job
+from cclmark.rendezvous.messages import Hello, Job, RankStatus
+
+if TYPE_CHECKING:  # which import this module
+    from cclmark.launch.agent import LocalAgent
+    from cclmark.launch.request import Request
 
 _MOST_TEXT = 65536
 _BATCH_SYSTEMS = ("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "COBALT_", "LOADL_")
@@ -234,3 +239,44 @@ def _environment_of(inherited: Mapping[str, str]) -> dict[str, str]:
         if name.startswith(_SETTINGS) or not name.startswith(foreign)
     }
     return {**allowed, **here}
+
+
+class MpiWatch:
+    """Supervises the mpirun of the ranks. Without an mpirun, no method has an effect."""
+
+    def __init__(self, request: Request, agent: LocalAgent) -> None:
+        self._request = request
+        self._agent = agent
+        self._noted = False
+
+    def found(self, hello: Hello) -> None:
+        """Records the pid of a rank, which its mpirun does not report."""
+        if self._agent.mpi is not None:
+            self._agent.mpi.ranks[hello.rank].found(hello.devices[0].pid)
+
+    def watch(self) -> None:
+        """Watches from now on which rank exits first. Requires the pids of all ranks."""
+        if self._agent.mpi is not None:
+            self._agent.mpi.watch()
+
+    def note_segments(self, rank_status: RankStatus) -> None:
+        """Records the shared-memory segments of the ranks when they begin to measure with MPI.
+
+        ``look``: the state of rank 0.
+        """
+        mpi = self._agent.mpi
+        if mpi is None or self._noted or rank_status.phase != "warm-up":
+            return
+        items = self._request.items
+        case = items[rank_status.case_index] if 0 <= rank_status.case_index < len(items) else None
+        if case is not None and case.ccl == "mpi":
+            mpi.note_segments()
+            self._noted = True
+
+    def began_nothing(self) -> str:
+        """A report on the mpirun if no rank has begun, empty if one has or without an mpirun."""
+        return self._agent.mpi.began_nothing() if self._agent.mpi is not None else ""
+
+    def said(self) -> str:
+        """The output of the mpirun, empty without one."""
+        return self._agent.mpi.said() if self._agent.mpi is not None else ""

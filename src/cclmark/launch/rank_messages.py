@@ -11,10 +11,9 @@ from cclmark.explain.operation import MESSAGES, Operation
 from cclmark.explain.paths import Route
 from cclmark.explain.shapes import rings_by_channel, trees_by_channel
 from cclmark.launch.coordinator import Coordinator
-from cclmark.launch.mpi_watch import MpiWatch
-from cclmark.launch.request import Listener, Request
-from cclmark.launch.result_delivery import ResultDelivery
-from cclmark.launch.supervisor_stall import StallWatch
+from cclmark.launch.diagnosis import StallWatch
+from cclmark.launch.mpi import MpiWatch
+from cclmark.launch.request import Listener, Request, ResultDelivery
 from cclmark.rendezvous.messages import (
     Connected,
     Described,

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.errors import MissingError
-from cclmark.launch.coordinator import Coordinator
-from cclmark.launch.rank_layout import RankLayout
+from cclmark.launch.coordinator import Coordinator, RankLayout
 from cclmark.launch.request import Request
-from cclmark.plan.binding import Binding
+from cclmark.plan.binding import Binding, format_processors
 from cclmark.plan.libraries import added_libraries
-from cclmark.plan.processors import format_processors
-from cclmark.plan.ranges import in_ranges
+from cclmark.plan.sizes import in_ranges
 from cclmark.rendezvous.messages import Job, encoded_plan
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 
-from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.coordinator import Coordinator, RankLayout
 from cclmark.launch.diagnosis import RankState
-from cclmark.launch.rank_layout import RankLayout
 from cclmark.launch.rank_messages import RankMessages
 from cclmark.launch.request import Request
 from cclmark.rendezvous.board import Operations, Status

@@ -1,7 +1,8 @@
-"""The request for a run, the listener to its events, and its outcome."""
+"""The request for a run, the listener to its events with the delivery to it, and its outcome."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -163,3 +164,41 @@ class Outcome:
     case_index: int = -1
     problems: Sequence[str] = ()
     conclusion: Sequence[str] = ()
+
+
+class ResultDelivery:
+    """Delivers each result and condition to a listener exactly once, none before the start.
+
+    ``has_begun``: whether the listener has received the surroundings.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._held_back: deque[Result | Condition | Explanation | Paths] = deque()
+        self.has_begun = False
+
+    def add(self, entry: Result | Condition | Explanation | Paths) -> None:
+        """Holds an entry until the next call of ``pass_on``."""
+        self._held_back.append(entry)
+
+    def begin(self, surroundings: Surroundings) -> None:
+        """Passes the surroundings on, then the entries held so far."""
+        self.has_begun = True
+        self._listener.started(surroundings)
+        self.pass_on()
+
+    def pass_on(self) -> None:
+        """Passes each entry on exactly once, even if the listener raises UnreadError.
+
+        Does nothing before ``begin``.
+        """
+        while self.has_begun and self._held_back:
+            entry = self._held_back.popleft()
+            if isinstance(entry, Condition):
+                self._listener.condition(entry)
+            elif isinstance(entry, Explanation):
+                self._listener.explanation(entry)
+            elif isinstance(entry, Paths):
+                self._listener.paths(entry)
+            else:
+                self._listener.result(entry)

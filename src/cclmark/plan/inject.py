@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cclmark.errors import UsageError
@@ -57,6 +58,40 @@ class Injection:
         if start not in range(devices) or end not in range(devices):
             raise UsageError(f"{text!r}: devices are numbered 0 to {devices - 1}")
         return cls(kind, -1, value, (start, end))
+
+
+@dataclass(frozen=True)
+class RankFaults:
+    """The faults of one rank.
+
+    ``delay_s``: the wait before each batch. ``corrupted``: the elements of the output that are
+    changed before the check. ``hangs``: the indices of the cases that the rank never times.
+    """
+
+    delay_s: float = 0.0
+    corrupted: tuple[int, ...] = ()
+    hangs: frozenset[int] = frozenset()
+
+    @classmethod
+    def among(cls, injections: Iterable[Injection]) -> RankFaults:
+        """The faults that the injections of a rank cause."""
+        values: dict[str, list[float]] = {kind: [] for kind in _NAMES}
+        for one in injections:
+            values[one.kind].append(one.value)
+        corrupted = tuple(int(value) for value in values["corrupt"])
+        hangs = frozenset(int(value) for value in values["hang"])
+        return cls(sum(values["delay"]) * 1e-3, corrupted, hangs)
+
+    @classmethod
+    def of_rank(cls, texts: Iterable[str], rank: int, ranks: int) -> RankFaults:
+        """Those of ``--inject`` that affect ``rank``. Raises UsageError."""
+        parsed = (Injection.parse(text, ranks) for text in texts)
+        return cls.among(one for one in parsed if one.rank == rank)
+
+    @property
+    def corrupt(self) -> int | None:
+        """The first corrupted element, None without any."""
+        return self.corrupted[0] if self.corrupted else None
 
 
 def _split(text: str, target: str, forms: str) -> tuple[str, str, float]:

@@ -1,8 +1,9 @@
-"""Message sizes: parsing, formatting and sweeps."""
+"""Sizes, durations and ranges of numbers as users write and read them; sweeps of sizes."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from cclmark.errors import UsageError
 
@@ -86,3 +87,14 @@ def format_size(size_bytes: int) -> str:
             return f"{value:.4g} {unit}"
         value /= 1024
     return f"{value:.4g} TiB"
+
+
+def in_ranges(numbers: Sequence[int]) -> str:
+    """Formats ascending numbers as ranges, for example ``0-3,7``."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ",".join("-".join(map(str, part)) for part in parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.device_time import judged_summary
+from cclmark.analysis.summary import judged_summary
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cclmark.errors import UsageError
-from cclmark.plan.processors import parse_processors
+from cclmark.plan.binding import parse_processors
 from cclmark.plan.sizes import parse_size
 
 _SYSTEM = Path("/sys")

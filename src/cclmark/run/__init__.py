@@ -7,16 +7,19 @@ Imports: analysis, explain, plan, rendezvous, results, trace.
 connections; every phase is entered (``Rank.enter``), so that a rank that hangs there is found and
 named. ``rank_binding.py`` binds it to processors.
 
+- Items: ``item_loop.py`` has what all kinds do on a rank: libraries and communicators, buffers
+  (``reserved_buffers.py``), one item after the other, results; ``torch_backend.py`` the same for
+  kinds that use torch.
 - Measurement of a case: ``measure.py`` (warm-up, sampling, verification). The times of all ranks
   are gathered on all ranks (between hosts by ``Rank._exchange_values``, never within a timed
   region), so all decide alike. ``all_or_none.py``: steps that all ranks complete or none.
-- Libraries: ``measured_libraries.py`` and ``opening.py`` open what is measured (and join
-  islands), ``locate.py`` finds it, ``torch_ccl.py`` is torch.distributed as one.
-- Variants of one process: ``variant_runner.py``. Buffers: ``reserved_buffers.py``.
-- Observation: ``explaining.py``, ``instruments.py`` (NCCL's plug-in and log, in files in memory),
-  ``library_log.py``, ``open_mpi_log.py``, ``mpi_variables.py``, ``connections.py``;
-  ``measured_cases.py`` where no second process for a rank is possible.
+- Libraries: ``opening.py`` opens what is measured (and joins islands), ``locate.py`` finds it,
+  ``torch_ccl.py`` is torch.distributed as one. ``engine_values.py``: cases and libraries as values
+  of the engine.
+- Observation: ``explaining.py`` (operations and connections), ``instruments.py`` (plug-in and logs,
+  in files in memory), ``mpi_variables.py``; ``context.py`` notes measured cases where no second
+  process for a rank is possible. ``tracing.py``: the clock of a device for traces.
 - Without a measurement: ``probe.py``, ``ccl_capabilities.py``, ``effective_settings.py``.
 
-Start with ``worker.py`` and ``measure.py``.
+Start with ``worker.py``, ``item_loop.py`` and ``measure.py``.
 """

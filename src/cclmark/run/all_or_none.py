@@ -9,6 +9,8 @@ from cclmark import _engine as engine
 
 T = TypeVar("T")
 
+#: An operation unsupported on one rank must fail on the others within this time.
+GRACE_S = 10.0
 _MOST_BYTES = 2000  # of a rank's reason
 
 

@@ -1,28 +1,29 @@
-"""Observes what the library does for each case, without measuring it."""
+"""Observes what the library does for each case and how it connects this rank, without measuring."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
 from cclmark import _engine as engine
 from cclmark.explain.nccl_log import BY_CALL, BY_GRAPH, NOT_REGISTERED
 from cclmark.explain.operation import Operation
+from cclmark.explain.paths import RankPaths, Route
+from cclmark.explain.second_process import without_second_process
 from cclmark.plan.cases import Case
 from cclmark.plan.libraries import MPI, log_of, plug_ins_of
 from cclmark.plan.library_settings import algorithm_settings
 from cclmark.printable import plain
-from cclmark.rendezvous.messages import Connected, Explained
+from cclmark.rendezvous.messages import Connected, Explained, Job
 from cclmark.run.all_or_none import in_step
-from cclmark.run.connections import connections_of, network_devices
-from cclmark.run.engine_operation import operation_of
-from cclmark.run.instruments import Instruments, Observation
+from cclmark.run.engine_values import operation_of
+from cclmark.run.instruments import Instruments, Observation, OpenMpiLog
 from cclmark.run.mpi_variables import MpiVariables, selected_for
-from cclmark.run.open_mpi_log import OpenMpiLog
 from cclmark.run.rank import Rank
 
 
@@ -183,3 +184,64 @@ def _plain(texts: Mapping[str, str]) -> dict[str, str]:
 
 def _built_in(case: Case, kernel: str) -> Operation:
     return Operation(case.operation, case.dtype, case.count, -1, kernel, "", "", 0)
+
+
+_LISTED = Path("/sys/class/infiniband")
+
+
+def network_devices(listed: Path = _LISTED) -> list[str]:
+    """Returns the names of InfiniBand and RoCE devices that Linux lists; empty if it cannot."""
+    try:
+        return sorted(entry.name for entry in listed.iterdir())
+    except OSError:
+        return []
+
+
+_SINGLE = "a single rank has no connection"
+
+
+def connections_of(
+    ccl: str, communicator: engine.Communicator, instruments: Instruments, job: Job
+) -> tuple[str, str, RankPaths]:
+    """Returns the source (log, engine or unknown), the reason if it is unknown, and the paths.
+
+    ``communicator``: of the library ``ccl`` and of all ranks of the run. The library may connect
+    ranks when it is first used.
+    """
+    if not plug_ins_of(ccl):
+        return connections_without_log(ccl, communicator.connections, job)
+    source, reason, paths = "log", "", instruments.paths()
+    paths.others = {
+        plain(name): plain(value)
+        for name, value in communicator.parameters
+        if name not in paths.parameters
+    }
+    sizes = sorted({*paths.communicators, job.ranks})
+    if len(sizes) > 1:
+        # Their lines name ranks by their numbers in each of them.
+        paths.routes, paths.ring_next, paths.tree_parent = [], {}, {}
+    if paths.is_empty:
+        source, reason = "unknown", "the library's log contains no connection"
+        if job.ranks == 1:
+            reason = _SINGLE
+        elif len(sizes) > 1:
+            reason = (
+                f"the library created communicators of {' and '.join(map(str, sizes))} ranks, "
+                "and its log does not show which communicator a connection belongs to"
+            )
+    return source, reason, paths
+
+
+def connections_without_log(
+    ccl: str, connections: Iterable[engine.Connection], job: Job
+) -> tuple[str, str, RankPaths]:
+    """As ``connections_of``, for the ``connections`` of a communicator that the engine reports."""
+    routes = [Route(job.rank, one.to, one.transport) for one in connections]
+    if routes:
+        return "engine", "", RankPaths(routes=routes)
+    reason = f"{ccl} has no interface that reports its connections"
+    if job.ranks == 1:
+        reason = _SINGLE
+    elif plug_ins_of(ccl):
+        reason = without_second_process(ccl)
+    return "unknown", reason, RankPaths()

@@ -1,4 +1,4 @@
-"""Makes the libraries of this process report what they do: NCCL's plug-ins and log.
+"""Makes the libraries of this process report what they do: NCCL's plug-ins, and logs.
 
 The reports go to files in memory, which leave nothing behind when the process is killed.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from cclmark.errors import MissingError, UsageError
@@ -32,10 +33,106 @@ from cclmark.explain.plugin_log import (
     plugin_path,
     read_open_log,
 )
-from cclmark.plan.libraries import MPI
+from cclmark.plan.libraries import MPI, log_of
+from cclmark.plan.library_files import Log
 from cclmark.printable import plain
-from cclmark.run.library_log import LibraryLog
-from cclmark.run.open_mpi_log import OpenMpiLog
+
+_MOST_BYTES = 1 << 22  # of the log of one case
+_STANDARD_OUTPUT = 1
+
+
+class LibraryLog:
+    """Standard output of this process, where libraries log; created before a library is loaded.
+
+    See plan.library_files.Log. A library that logs each operation also logs much when it is loaded
+    and when ranks join, so standard output goes to a file in memory for the rest of the process.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Sets the environment variables that make the libraries ``names`` log.
+
+        If one of them logs, standard output goes to a file in memory from now on.
+        """
+        self._c = ctypes.CDLL(None)
+        self._file = os.memfd_create("standard output")
+        logs = [log for log in map(log_of, names) if log.pattern]
+        for log in logs:
+            os.environ.update(log.environment)
+        if logs:
+            self._flush()
+            os.dup2(self._file, _STANDARD_OUTPUT)
+
+    def begin(self) -> None:
+        """Discards what was logged so far."""
+        self._flush()
+        os.ftruncate(self._file, 0)
+        os.lseek(self._file, 0, os.SEEK_SET)
+
+    def operations(self, log: Log) -> list[Operation]:
+        """The operations that were logged since ``begin``."""
+        self._flush()
+        text = os.pread(self._file, _MOST_BYTES, 0).decode(errors="replace")
+        return operations_of_log(text, log)
+
+    def _flush(self) -> None:
+        sys.stdout.flush()
+        self._c.fflush(None)
+
+
+def operations_of_log(text: str, log: Log) -> list[Operation]:
+    """The operations in lines that match the pattern of ``log``, in their order."""
+    pattern = re.compile(log.pattern)
+    return [_operation(found) for line in text.splitlines() if (found := pattern.search(line))]
+
+
+def _operation(found: re.Match[str]) -> Operation:
+    groups = {name: text or "" for name, text in found.groupdict().items()}
+    algorithm = groups["algorithm"]
+    channels = groups.get("channels", "")
+    return Operation(
+        function=groups.get("function", ""),
+        datatype="",
+        count=0,
+        peer=-1,
+        kernel=groups.get("kernel") or algorithm.replace("_", " "),
+        algorithm=algorithm,
+        protocol=groups.get("protocol", ""),
+        channels=int(channels) if channels.isdecimal() else 0,
+    )
+
+
+_DESTINATION = "OPAL_OUTPUT_STDERR_FD"
+_VERBOSITY = "OMPI_MCA_coll_base_verbose"
+_MOST_REPORTED_BYTES = 1 << 20
+_COMMUNICATOR = re.compile(r"comm_select: new communicator: (\S+)")
+_SELECTED = re.compile(r"comm_select: selecting +(\w+), priority +(\d+), Enabled")
+
+
+class OpenMpiLog:
+    """The messages of Open MPI in this process; created before it starts."""
+
+    def __init__(self) -> None:
+        """Sets the environment variables that Open MPI reads when it starts."""
+        self._file = os.memfd_create("Open MPI's messages")
+        os.environ[_DESTINATION] = str(self._file)
+        os.environ[_VERBOSITY] = "10"
+
+    def components(self) -> list[str]:
+        """The components of MPI_COMM_WORLD, the highest priority first; empty for another MPI."""
+        text = os.pread(self._file, _MOST_REPORTED_BYTES, 0).decode(errors="replace")
+        return components_in(text)
+
+
+def components_in(text: str) -> list[str]:
+    """As OpenMpiLog.components, from the lines of the messages."""
+    found: list[tuple[int, str]] = []
+    of_world = False
+    for line in text.splitlines():
+        if began := _COMMUNICATOR.search(line):
+            of_world = began[1] == "MPI_COMM_WORLD"
+        elif of_world and (selected := _SELECTED.search(line)):
+            found.append((int(selected[2]), selected[1]))
+    return [name for _, name in sorted(found, key=lambda one: -one[0])]
 
 
 def log_failure() -> str:

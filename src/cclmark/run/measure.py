@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NoReturn
 
 import msgspec
 
 from cclmark import _engine as engine
-from cclmark.analysis.device_time import SHARE_OF_COMPARED_LAUNCHES, launches_determine
 from cclmark.analysis.stopping import (
     LEAST_BATCH_BETWEEN_HOSTS_S,
     LEAST_BATCH_S,
@@ -21,15 +21,22 @@ from cclmark.analysis.stopping import (
     operations_per_batch,
     operations_per_graph,
 )
-from cclmark.analysis.summary import chosen_times, clock_of, combine, summarise
+from cclmark.analysis.summary import (
+    SHARE_OF_COMPARED_LAUNCHES,
+    chosen_times,
+    clock_of,
+    combine,
+    launches_determine,
+    summarise,
+)
 from cclmark.plan.cases import Case
-from cclmark.plan.inject import Injection
+from cclmark.plan.inject import RankFaults
 from cclmark.plan.operations import info_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import DeviceTime, Samples, Settings, Verification, WrongOutput
-from cclmark.run.all_or_none import in_step
-from cclmark.run.engine_operation import operation_of
+from cclmark.run.all_or_none import GRACE_S, in_step
+from cclmark.run.engine_values import operation_of
 
 _TIMINGS = {
     "auto": engine.Timing.throughput,
@@ -40,7 +47,6 @@ _TIMINGS = {
 }
 _SINGLY = ("blocking", "per-op")  # each operation of a batch is a separate sample
 _MOST_SINGLE_OPERATIONS = 50
-_GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
 # Timed launches of a graph for device times. One launch before them keeps the devices busy while
 # the host enqueues the timed ones.
 _REPLAYS = 3
@@ -50,6 +56,7 @@ _LEAD_REPLAYS = 1  # launches before the timed ones
 # interval of the median contains the places. More samples are of the same graphs.
 _MOST_GRAPHS = 32
 _LEAST_CAPTURED = 20  # operations in a graph
+_DIGITS = 9  # of a time in seconds: nanoseconds
 _MOST_OF_DEADLINE = 0.25  # for the repeated operations that the user requests in a batch
 
 
@@ -92,7 +99,7 @@ class CaseRunner:
         session: engine.Session,
         agreement: engine.RankGroup,
         settings: Settings,
-        injections: Sequence[Injection],
+        faults: RankFaults,
         enter: Callable[[str, int], None],
         *,
         compares: bool = False,
@@ -123,11 +130,8 @@ class CaseRunner:
             else launches_determine
         )
         self._enter = enter
-        delays_ms = [entry.value for entry in injections if entry.kind == "delay"]
-        self._delay_s = self._case_delay_s = sum(delays_ms) * 1e-3
-        corrupt = [int(entry.value) for entry in injections if entry.kind == "corrupt"]
-        self._corrupt = corrupt[0] if corrupt else None
-        self._hangs = {int(entry.value) for entry in injections if entry.kind == "hang"}
+        self._faults = faults
+        self._case_delay_s = faults.delay_s
 
     def run(
         self,
@@ -144,7 +148,7 @@ class CaseRunner:
         enough samples. Sampling ends when it returns true. ``is_delayed``: whether delays that are
         injected concern this case.
         """
-        self._case_delay_s = self._delay_s if is_delayed else 0.0
+        self._case_delay_s = self._faults.delay_s if is_delayed else 0.0
         begin_s = time.monotonic()
         started_at_s = time.time()
         self._enter("preparing", 0)
@@ -152,8 +156,8 @@ class CaseRunner:
             in_step(self._agreement, partial(self._prepare, case))
             self._tried = False
             iterations, warmup_batches = self._warm_up()
-            if index in self._hangs:
-                self._hang()
+            if index in self._faults.hangs:
+                hang(self._enter, self._settings.timeout_s)
             samples, converged = self._sample(partial(self._batch, iterations), all_done)
         except engine.UnsupportedError as error:
             return CaseResult(index, case, "skipped", str(error), cycle=cycle)
@@ -180,15 +184,9 @@ class CaseRunner:
     def _prepare(self, case: Case) -> None:
         self._session.prepare(operation_of(case), case.in_place, self._settings.seed)
 
-    def _hang(self) -> None:
-        """Never returns, so that the supervisor of this rank must detect the hang."""
-        self._enter("timing", 0)
-        while True:
-            time.sleep(self._settings.timeout_s)
-
     def _batch(self, iterations: int) -> Samples:
         if not self._tried:
-            samples = in_step(self._agreement, partial(self._run, iterations), _GRACE_S)
+            samples = in_step(self._agreement, partial(self._run, iterations), GRACE_S)
             self._tried = True
             return samples
         return self._run(iterations)
@@ -305,17 +303,13 @@ class CaseRunner:
             return self._iterations(time_s), 1
         self._batch(1)  # connects, compiles and maps memory, so its time is not representative
         time_s = _middle(self._times(self._batch(1)))
-        rule = WarmUp()
-        times_s: list[float] = []
-        elapsed_s = 0.0
-        while not rule.done(times_s, elapsed_s):
-            iterations = self._batch_size(time_s)
-            self._enter("warm-up", len(times_s) + 1)
+
+        def batch(iterations: int) -> tuple[float, float]:
             samples = self._batch(iterations)
-            time_s = _middle(self._times(samples))
-            times_s.append(time_s)
-            elapsed_s += _elapsed(samples)
-        return self._iterations(time_s), len(times_s) + 2
+            return _middle(self._times(samples)), _elapsed(samples)
+
+        time_s, batches = warm_up(self._enter, time_s, self._batch_size, batch)
+        return self._iterations(time_s), batches + 2
 
     def _sample(
         self,
@@ -356,18 +350,87 @@ class CaseRunner:
     def _verify(self, case: Case) -> Verification:
         self._enter("verification", 0)
         begin_s = time.monotonic()
-        findings: list[WrongOutput] = []
-        wrong = 0
-        compare_s = 0.0
-        for _ in range(self._settings.check):
-            checked = self._session.verify(self._corrupt)
-            wrong = sum(entry.wrong for entry in checked.findings)
-            findings = findings_of(checked, case.dtype)
-            compare_s = max(compare_s, checked.compare_s)
-            if wrong:
-                break
-        where = "host" if self.checking_host is not None else "device"
-        return Verification(wrong, findings, where, time.monotonic() - begin_s, compare_s)
+        return verification_of(
+            partial(self._session.verify, self._faults.corrupt),
+            self._settings.check,
+            case.dtype,
+            "host" if self.checking_host is not None else "device",
+            begin_s,
+        )
+
+
+def hang(enter: Callable[[str, int], None], timeout_s: float) -> NoReturn:
+    """Never returns, so that the supervisor of this rank must detect the hang."""
+    enter("timing", 0)
+    while True:
+        time.sleep(timeout_s)
+
+
+def warm_up(
+    enter: Callable[[str, int], None],
+    time_s: float,
+    length: Callable[[float], int],
+    batch: Callable[[int], tuple[float, float]],
+) -> tuple[float, int]:
+    """Repeats batches until the times of two agree.
+
+    Returns the time of an operation and the number of batches.
+
+    ``time_s``: of an operation before. ``length``: the operations of a batch by the time of one.
+    ``batch``: the time of an operation and of the batch, from the number of operations.
+    """
+    rule = WarmUp()
+    times_s: list[float] = []
+    elapsed_s = 0.0
+    while not rule.done(times_s, elapsed_s):
+        operations = length(time_s)
+        enter("warm-up", len(times_s) + 1)
+        time_s, batch_s = batch(operations)
+        times_s.append(time_s)
+        elapsed_s += batch_s
+    return time_s, len(times_s)
+
+
+def measure_rounds(
+    rule: Precision,
+    measure: Callable[[int], float],
+    series: Callable[[], Iterable[Sequence[float]]],
+) -> bool:
+    """Measures the least number of rounds or more, and returns whether the medians are precise.
+
+    ``measure``: measures the round with this number and returns its time in seconds. ``series``:
+    the times whose medians count, so far.
+    """
+    elapsed_s = 0.0
+    number = 0
+    while number < rule.least_samples or not all(rule.done(one, elapsed_s) for one in series()):
+        elapsed_s += measure(number)
+        number += 1
+    return all(rule.reached(one) for one in series())
+
+
+def rounded_s(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Times in seconds, in full nanoseconds."""
+    return [[round(one, _DIGITS) for one in row] for row in rows]
+
+
+def verification_of(
+    verify: Callable[[], engine.VerificationResult],
+    times: int,
+    dtype: str,
+    where: str,
+    begin_s: float,
+) -> Verification:
+    """Checks outputs so many ``times``, or until one is wrong. ``begin_s``: of the whole check."""
+    findings: list[WrongOutput] = []
+    compare_s = 0.0
+    for _ in range(times):
+        checked = verify()
+        compare_s = max(compare_s, checked.compare_s)
+        if findings := findings_of(checked, dtype):
+            break
+    wrong = sum(one.wrong for one in findings)
+    return Verification(wrong, findings, where, time.monotonic() - begin_s, compare_s)
 
 
 def findings_of(checked: engine.VerificationResult, dtype: str) -> list[WrongOutput]:

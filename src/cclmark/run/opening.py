@@ -1,22 +1,103 @@
-"""Opens the library of a case: one of the engine, a torch backend, or the bridge of islands."""
+"""The libraries that a run measures, on one rank: how they are opened and joined.
+
+A library is one of the engine, a backend of torch, or the bridge of islands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Protocol
+
+import msgspec
 
 from cclmark import __version__
 from cclmark import _engine as engine
 from cclmark.plan.islands import Island
-from cclmark.plan.items import Item
 from cclmark.plan.libraries import BRIDGE, memory_of, torch_backend_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.schema import LibraryDescription, Settings
 from cclmark.run.all_or_none import in_step
-from cclmark.run.context import RankContext
-from cclmark.run.descriptions import open_ccl
-from cclmark.run.measured_libraries import NativeLibrary, OpenLibrary, join_with_id
+from cclmark.run.engine_values import open_ccl
 from cclmark.run.rank import Rank
+
+
+class OpenLibrary(Protocol):
+    """An open library."""
+
+    @property
+    def descriptions(self) -> list[LibraryDescription]:
+        """The description of the library, followed by those of the libraries it consists of."""
+
+    def join(
+        self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
+    ) -> engine.Communicator:
+        """Creates the communicator of all ranks, a collective call. Raises EngineError.
+
+        ``options``: of this communicator, beside those of the job, by the library's names. Only
+        libraries with options of a communicator receive any (see plan.library_settings.options_of).
+        """
+
+
+class NativeLibrary:
+    """A library that the engine loads."""
+
+    def __init__(self, ccl: engine.Ccl) -> None:
+        self.ccl = ccl
+        self._joined = 0
+        info = ccl.info
+        self.descriptions = [
+            LibraryDescription(info.name, info.version, info.path, info.capabilities, info.missing)
+        ]
+
+    def join(
+        self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
+    ) -> engine.Communicator:
+        """Creates the communicator of all ranks. See OpenLibrary."""
+        self._joined += 1
+        key = f"communicator id {self._joined} of {self.ccl.info.name}"
+        return join_with_id(self.ccl, rank, device, rank.rank_group, key, options)
+
+
+class _Offer(msgspec.Struct):
+    """The message with a communicator's ID from the rank that creates it."""
+
+    rank: int
+    version: str
+    path: str
+    identity: bytes
+
+
+def join_with_id(
+    ccl: engine.Ccl,
+    rank: Rank,
+    device: engine.Device,
+    rank_group: engine.RankGroup,
+    key: str,
+    options: Mapping[str, str] | None = None,
+) -> engine.Communicator:
+    """Joins the ranks of ``rank_group`` with an ID of its first rank, which the launcher forwards.
+
+    ``options``: of this communicator, beside those of the job.
+
+    Raises MissingError if that rank has another version of the library, because the call may then
+    hang without any error from the library.
+    """
+    own = ccl.info
+    if rank_group.rank == 0:
+        offer = _Offer(rank.job.rank, own.version, own.path, ccl.make_id(rank_group.size))
+        rank.client.put(key, msgspec.msgpack.encode(offer))
+    else:
+        sent = rank.client.get(key, rank.job.settings.timeout_s)
+        offer = msgspec.msgpack.decode(sent, type=_Offer)
+    if offer.version != own.version:
+        raise engine.MissingError(
+            f"rank {rank.job.rank} loaded {own.name} {own.version} from {own.path}, rank "
+            f"{offer.rank} {offer.version} from {offer.path}: mixed versions can hang or crash. "
+            "Use one file for all ranks with --ccl-path"
+        )
+    given = {**rank.job.settings.config, **(options or {})}
+    return ccl.join(device, offer.identity, rank_group, list(given.items()))
 
 
 class BridgeLibrary:
@@ -120,7 +201,7 @@ def open_libraries(
 def _described(library: OpenLibrary, name: str, settings: Settings) -> OpenLibrary:
     """The library, with the kind of memory of its buffers in its description.
 
-    Not a part of open_libraries, whose variables outlive it: see measure_each.
+    Not a part of open_libraries, whose variables outlive it: see item_loop.measure_each.
     """
     own = library.descriptions[0]
     if settings.memory:
@@ -160,53 +241,3 @@ def _open_mpi(job: Job, measured: Sequence[str]) -> NativeLibrary:
 def _open_native(name: str, job: Job) -> NativeLibrary:
     path = "" if name == "shm" else job.ccl_path
     return NativeLibrary(open_ccl(name, path, job.ccl_wheels.get(name, [])))
-
-
-def measure_each(
-    context: RankContext,
-    cases: Sequence[Item],
-    measure: Callable[[str, OpenLibrary], None],
-    *,
-    all_needed: bool = False,
-    starts_threads: bool = False,
-) -> None:
-    """Loads the libraries of ``cases``, introduces the rank and calls ``measure`` with each.
-
-    ``all_needed``: see open_libraries. ``starts_threads``: whether ``measure`` works with several
-    threads. Raises the errors of open_libraries and ``measure``.
-    """
-    rank, job = context.rank, context.job
-    rank.enter("loading the library")
-    names = list(dict.fromkeys(case.ccl for case in cases))
-    # Torch first: it would use a libnccl that is already loaded instead of its own.
-    order = sorted(names, key=lambda name: torch_backend_of(name) is None)
-    opened = open_libraries(order, job, all_needed=all_needed)
-    libraries = {name: opened[name] for name in names}
-    _share_processors_for(names[0], context, starts_threads)
-    used = [it for library in libraries.values() for it in library.descriptions]
-    context.introduce(list({it.name: it for it in used}.values()))
-    for name, library in libraries.items():
-        _share_processors_for(name, context, starts_threads)
-        measure(name, library)
-    if context.measured is not None:
-        context.measured.send()
-    rank.case_index = -1
-    rank.enter("finished")
-    # MPI must be finalized, which the destruction of its library does. Errors that torch keeps from
-    # its own import hold a reference to this frame and its variables.
-    opened.clear()
-    libraries.clear()
-    used.clear()
-
-
-def _share_processors_for(name: str, context: RankContext, starts_threads: bool) -> None:
-    """Binds a rank of the host to a separate processor, unless it works with several threads.
-
-    Torch and the transport between hosts start threads, which may run on any inherited processor.
-    """
-    threads = (
-        starts_threads
-        or torch_backend_of(name) is not None
-        or (name == BRIDGE and bool(context.job.hosts))
-    )
-    context.share_processors(alone=not threads)

@@ -11,7 +11,7 @@ from cclmark.errors import MissingError
 from cclmark.plan.libraries import engine_libraries, library_called
 from cclmark.plan.library_files import Library
 from cclmark.results.schema import DeviceDescription, LibraryDescription
-from cclmark.run.descriptions import open_ccl
+from cclmark.run.engine_values import open_ccl
 from cclmark.run.locate import find_mpirun, wheel_files
 
 

@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cclmark import _engine as engine
-from cclmark.plan.binding import NUMA, RANKS, mode_of
-from cclmark.plan.processors import format_processors
+from cclmark.plan.binding import NUMA, RANKS, format_processors, mode_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.host_processors import numa_nodes, processors_of_node_of, share_of_nodes
 

@@ -1,19 +1,23 @@
-"""Buffers for a whole run, allocated once for the largest case that fits."""
+"""Memory for a whole run, allocated once: buffers for the largest case, inputs of a compute."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from cclmark import _engine as engine
 from cclmark.plan.cases import Case
+from cclmark.plan.computations import Compute
 from cclmark.plan.libraries import memory_of
 from cclmark.plan.sizes import format_size
 from cclmark.plan.variants import DEFAULT, MEMORY, REGISTRATION, Variant
+from cclmark.plan.work_beside import MATMUL
 from cclmark.results.schema import Settings
+from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
-from cclmark.run.engine_operation import operation_of
-from cclmark.run.measured_libraries import OpenLibrary
+from cclmark.run.engine_values import operation_of
+from cclmark.run.opening import OpenLibrary
 
 _MEMORY_KINDS = {
     "plain": engine.MemoryKind.plain,
@@ -136,3 +140,26 @@ def reserve_for(
             }
         refused = f", but {failed or 'the allocation of another rank failed'}"
     raise engine.OutOfMemoryError(f"even the smallest buffers could not be allocated: {failed}")
+
+
+_ARRAYS = 3  # of the triad
+
+
+def open_compute(context: RankContext, compute: Compute) -> engine.Compute:
+    """Allocates and fills the inputs. All ranks succeed, or all raise.
+
+    Raises MissingError if the memory or the library is missing, UnsupportedError.
+    """
+    rank, device = context.rank, context.devices[0]
+    free_bytes = free_on_all(device, rank.rank_group, len(context.job.ranks_here))
+    if compute.name == MATMUL:
+        needed, option = engine.product_bytes(device, compute.extent), "--matrix"
+    else:
+        needed, option = _ARRAYS * compute.extent, "--array"
+    if needed > free_bytes:
+        raise engine.MissingError(
+            f"{compute.describe()} requires {format_size(needed)} of memory per rank; "
+            f"{format_size(free_bytes)} are free: use a smaller {option}"
+        )
+    make = engine.make_product if compute.name == MATMUL else engine.make_triad
+    return in_step(rank.agreement, partial(make, device, compute.extent))

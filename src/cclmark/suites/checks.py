@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from cclmark.analysis.device_time import judged_summary
-from cclmark.analysis.limits import link_limit
+from cclmark.analysis.links import link_limit
 from cclmark.analysis.pair_results import places_of
 from cclmark.analysis.statistics import median
+from cclmark.analysis.summary import judged_summary
 from cclmark.analysis.transfer_results import LinkLimits, allowed_bytes_per_s, figures
 from cclmark.errors import (
     EXIT_DIED,

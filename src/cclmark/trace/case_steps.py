@@ -23,7 +23,7 @@ from cclmark.explain.steps.planned import planned
 from cclmark.explain.steps.step import Step, shares
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES
-from cclmark.plan.ranges import in_ranges
+from cclmark.plan.sizes import in_ranges
 from cclmark.trace.log_events import Task
 from cclmark.trace.rank_trace import RankTrace
 

@@ -8,93 +8,79 @@ from typing import Any
 
 import msgspec
 
-from cclmark import _engine as engine
 from cclmark.kinds.check.plan import Check
 from cclmark.kinds.check.result import CheckedValue, CheckResult
 from cclmark.kinds.check.torch_checks import FUNCTIONS, NotThereError, ValueRecorder, World
-from cclmark.plan.inject import Injection
+from cclmark.plan.inject import RankFaults
 from cclmark.plan.items import items_of
 from cclmark.run.context import RankContext
-from cclmark.run.rank import Rank
-from cclmark.run.torch_backend import (
-    ProcessGroup,
-    cannot,
-    describe_backend,
-    load_torch,
-    one_line,
-    tensor_device,
-)
+from cclmark.run.torch_backend import ProcessGroup, TorchLoop, cannot, one_line
 
 _PASS, _UNSUPPORTED, _FAILED = 0.0, 1.0, 2.0
 
 
-class TorchChecker:
+def run(context: RankContext) -> None:
+    """Loads torch, introduces the rank and runs the checks; rank 0 reports."""
+    TorchChecker(context, items_of(context.rank.planned, Check)).run()
+
+
+class TorchChecker(TorchLoop):
     """Runs the checks of a job on one rank, in step with the others."""
 
-    def __init__(
-        self, rank: Rank, checks: Sequence[Check], torch: Any, runtime: str, index: int
-    ) -> None:
-        job = rank.job
-        self._rank = rank
+    def __init__(self, context: RankContext, checks: Sequence[Check]) -> None:
+        super().__init__(context, checks, checks[0].backend)
         self._checks = checks
-        backend = checks[0].backend
-        device = tensor_device(torch, runtime, index)
-        # A check that hangs counts as failed: torch times out before the deadline of the rank.
-        timeout_s = rank.job.settings.timeout_s / 2
-        self._group = ProcessGroup(rank, torch, backend, device, timeout_s)
-        faults = [Injection.parse(text, job.ranks) for text in job.settings.inject]
-        corrupt = [
-            int(fault.value)
-            for fault in faults
-            if fault.kind == "corrupt" and fault.rank == job.rank
-        ]
-        self._delay_s = sum(
-            fault.value * 1e-3
-            for fault in faults
-            if fault.kind == "delay" and fault.rank == job.rank
-        )
-        self._corrupt = corrupt[0] if corrupt else None
+        job = self.job
+        self._faults = RankFaults.of_rank(job.settings.inject, job.rank, job.ranks)
+
+    @property
+    def timeout_s(self) -> float:
+        """The timeout of torch's operations.
+
+        A check that hangs counts as failed: torch times out before the deadline of the rank.
+        """
+        return self.job.settings.timeout_s / 2
+
+    def words(self, error: Exception) -> str:
+        """The whole message, for the author of a backend."""
+        return str(error)
+
+    def open(self, torch: Any, device: Any, group: ProcessGroup) -> None:
+        """See TorchLoop."""
+        job = self.job
+        self._group = group
         self._recorder = ValueRecorder(torch, job.rank) if job.settings.values else None
         self._world = World(
-            torch, backend, job.rank, job.ranks, device, self._corrupt, self._recorder
+            torch,
+            self.backend,
+            job.rank,
+            job.ranks,
+            device,
+            self._faults.corrupt,
+            self._recorder,
         )
 
-    def run(self) -> None:
-        """Runs all checks; rank 0 reports the results."""
-        rank = self._rank
-        rank.enter("communicator creation")
-        try:
-            self._group.make()
-        except Exception as error:  # any exception means that the backend is unavailable
-            raise engine.MissingError(
-                f"torch cannot create a process group with backend {self._checks[0].backend}: "
-                f"{error}"
-            ) from None
-        for index, check in enumerate(self._checks):
-            rank.case_index = index
-            result = self._try(index, check)
-            if rank.job.rank == 0:
-                rank.report(result)
-        rank.case_index = -1
-        if self._corrupt is not None and not self._world.falsified:
-            rank.notice(
-                f"no output of rank {rank.job.rank} was corrupted: no compared output has an "
-                f"element {self._corrupt}"
+    def finish(self) -> None:
+        """Reports an element to corrupt that no output has."""
+        if self._faults.corrupt is not None and not self._world.falsified:
+            self.rank.notice(
+                f"no output of rank {self.job.rank} was corrupted: no compared output has an "
+                f"element {self._faults.corrupt}"
             )
-        rank.enter("shutdown")
-        self._group.close()
 
-    def _try(self, index: int, check: Check) -> CheckResult:
-        self._rank.enter("timing")
+    def measure(self, index: int) -> CheckResult:
+        """See TorchLoop."""
+        check = self._checks[index]
+        self.rank.enter("timing")
         started_at_s, begin_s = time.time(), time.monotonic()
-        if self._delay_s:
-            time.sleep(self._delay_s)
+        if self._faults.delay_s:
+            time.sleep(self._faults.delay_s)
         verdict, reason = self._call(check)
         duration_s = time.monotonic() - begin_s
         # Other ranks may still wait for an operation to time out.
-        self._rank.enter("verification", others_s=self._group.timeout_s)
+        self.rank.enter("verification", others_s=self._group.timeout_s)
         # Durations instead of times, because the clocks of several hosts are not comparable.
-        gathered = self._rank.rank_group.gather([verdict, duration_s])
+        gathered = self.rank.rank_group.gather([verdict, duration_s])
         verdicts, durations_s = gathered[::2], gathered[1::2]
         result = CheckResult(index, check, "ok", "", started_at_s, duration_s)
         if self._recorder is not None:
@@ -113,7 +99,7 @@ class TorchChecker:
 
         On other ranks the result is empty.
         """
-        job, client = self._rank.job, self._rank.client
+        job, client = self.rank.job, self.rank.client
         if job.rank:
             client.put(f"values {index} of rank {job.rank}", msgspec.msgpack.encode(own))
             return []
@@ -150,7 +136,7 @@ class TorchChecker:
         alike: bool,
     ) -> str:
         """The reason of the rank that failed first, since others may only have waited for it."""
-        job, client = self._rank.job, self._rank.client
+        job, client = self.rank.job, self.rank.client
         worst = max(verdicts)
         speaker = min(
             (number for number, verdict in enumerate(verdicts) if verdict == worst),
@@ -167,16 +153,3 @@ class TorchChecker:
         others = sum(verdict != _PASS for verdict in verdicts) - 1
         more = f" ({others} more rank{'s' * (others > 1)} failed)" if others else ""
         return f"rank {speaker}: {text}{more}"
-
-
-def run(context: RankContext) -> None:
-    """Loads torch, introduces the rank and runs the checks; rank 0 reports."""
-    rank, job = context.rank, context.job
-    checks = items_of(rank.planned, Check)
-    backend = checks[0].backend
-    context.share_processors(alone=False)
-    rank.enter("loading the library")
-    torch = load_torch(backend, job.modules)
-    context.introduce([describe_backend(torch, backend)])
-    TorchChecker(rank, checks, torch, job.runtime, context.devices[0].info.index).run()
-    rank.enter("finished")

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from cclmark.analysis.choice_changes import choice_changes
-from cclmark.analysis.limits import link_limit
+from cclmark.analysis.irregularities import choice_changes
+from cclmark.analysis.links import link_limit
 from cclmark.analysis.statistics import median, quantile
 from cclmark.analysis.summary import ACROSS_RANKS, chosen_times, combine
 from cclmark.document.chart_model import (

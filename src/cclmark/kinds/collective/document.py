@@ -12,7 +12,7 @@ import msgspec
 
 from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.library_comparison import LibraryComparison, comparisons
-from cclmark.analysis.limits import link_limit
+from cclmark.analysis.links import link_limit
 from cclmark.analysis.summary import wanted_clock
 from cclmark.document.blocks import (
     Block,

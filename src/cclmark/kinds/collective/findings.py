@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.irregularities import alternatives, dips, kinks, placement_gaps
 from cclmark.analysis.library_comparison import LibraryComparison, comparisons
-from cclmark.analysis.limits import link_limit
+from cclmark.analysis.links import link_limit
 from cclmark.document.blocks import Finding
 from cclmark.document.insight_words import (
     MOST_NAMED,

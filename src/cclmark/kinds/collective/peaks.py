@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cclmark.analysis.limits import link_limit
+from cclmark.analysis.links import link_limit
 from cclmark.document.blocks import Table
 from cclmark.document.definitions import definitions_of
 from cclmark.document.naming import NamedRun

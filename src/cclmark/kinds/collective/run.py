@@ -5,26 +5,23 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cclmark import _engine as engine
 from cclmark.errors import MissingError
 from cclmark.plan.cases import Case
-from cclmark.plan.inject import Injection
+from cclmark.plan.inject import RankFaults
 from cclmark.plan.items import items_of
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Condition
-from cclmark.run.all_or_none import in_step
 from cclmark.run.context import RankContext
+from cclmark.run.item_loop import CaseLoop, Measure
 from cclmark.run.measure import CaseRunner, batches_of
-from cclmark.run.measured_libraries import OpenLibrary
-from cclmark.run.opening import measure_each, require_present
 from cclmark.run.rank import Rank
-from cclmark.run.reserved_buffers import buffer_kind_of, free_on_all, reserve_for, room_for
+from cclmark.run.reserved_buffers import room_for
 
 if TYPE_CHECKING:
     from cclmark.kinds.collective.trace import CaseTracer
@@ -181,200 +178,124 @@ class Soak:
 
 def run(context: RankContext) -> None:
     """Loads the libraries, introduces the rank and measures the cases; rank 0 reports."""
-    runner = _Runner(context)
-    measure_each(context, runner.cases, runner.measure)
+    _CollectiveLoop(context, items_of(context.rank.planned, Case)).run()
 
 
-class _Runner:
-    def __init__(self, context: RankContext) -> None:
-        self._context = context
-        self._rank = context.rank
-        self._job = context.job
-        self._device = context.devices[0]
-        self.cases = items_of(context.rank.planned, Case)
+class _CollectiveLoop(CaseLoop):
+    """Cycles of cases. The places of a job count the cases of all cycles."""
+
+    def __init__(self, context: RankContext, cases: Sequence[Case]) -> None:
+        super().__init__(context, cases, self._measurer_with, has_variants=False)
+        self._places = set(self.job.pending)
+        self._cycle = 0
         self._soak: Soak | None = None
+        self._tracer: CaseTracer | None = None
 
-    def measure(self, name: str, library: OpenLibrary) -> None:
-        """Measures the cases of one library, a collective call. Raises EngineError."""
-        job = self._job
+    def pending(self, name: str) -> list[int]:
+        """See CaseLoop: the cases of any cycle."""
         number = len(self.cases)
-        pending = {place for place in job.pending if self.cases[place % number].ccl == name}
-        if job.pending and not pending:
-            return
-        indices = [index for index, case in enumerate(self.cases) if case.ccl == name]
-        if pending:
-            left = {place % number for place in pending}
-            indices = [index for index in indices if index in left]
-        self._rank.enter("communicator creation")
-        try:
-            in_step(self._rank.agreement, partial(require_present, library))
-            communicator = in_step(
-                self._rank.agreement, partial(library.join, self._rank, self._device)
-            )
-        except engine.UnsupportedError as error:
-            self._leave_out(name, indices, pending, str(error))
-            return
-        try:
-            self._measure_on(communicator, library, indices, pending)
-        except engine.AbortedError:
-            communicator.check()  # may raise the error that made the other ranks stop
-            raise
-        del communicator
-        self._rank.leave_subgroup()
+        left = {place % number for place in self._places} or set(range(number))
+        return [index for index in sorted(left) if self.cases[index].ccl == name]
 
-    def _measure_on(
-        self,
-        communicator: engine.Communicator,
-        library: OpenLibrary,
-        indices: list[int],
-        pending: set[int],
-    ) -> None:
-        job, device = self._job, self._device
-        session = engine.Session(device, self._rank.rank_group, communicator, self._rank.counter)
-        self._rank.enter("allocating buffers")
-        kind = buffer_kind_of(self._context, library)
-        cases = [self.cases[index] for index in indices]
-        free_bytes = free_on_all(device, self._rank.rank_group, len(job.ranks_here))
-        buffer_bytes = max(sum(room_for(case)) for case in cases)
-        if job.traced_operations:
-            self._rank.stage_bytes = buffer_bytes
-        too_large = reserve_for(cases, session, self._rank.rank_group, kind, free_bytes)
-        if self._context.instruments is not None and job.traced_operations:
-            tracer = self._trace(session, communicator, indices[0], too_large)
-            self._rank.enter("releasing buffers")
-            self._rank.stage_bytes = buffer_bytes
-            tracer.release()
-            del session
-            self._rank.enter("shutdown")
-            communicator.leave()
-            self._rank.enter("finished")
-            tracer.send()
-            return
-        if self._context.instruments is not None:
-            self._explain(session, communicator, indices, too_large)
-            del session
-            communicator.leave()
-            return
-        runner = CaseRunner(
-            session,
-            self._rank.agreement,
-            job.settings,
-            self._injections(),
-            self._rank.enter,
-            batches=batches_of(job),
-        )
-        if runner.checking_host == job.rank:
-            self._rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
-        gc.collect()
-        gc.disable()
-        soak, known = self._soak_on(device), self._context.measured
-        for index, cycle in self._rounds(indices, pending, soak):
-            self._rank.case_index = index
-            case = self.cases[index]
-            if case in too_large:
-                result = CaseResult(index, case, "skipped", too_large[case], cycle=cycle)
-            else:
-                result = runner.run(index, case, cycle)
-            if job.rank == 0:
-                self._rank.report(result)
-            if known is not None and result.status != "skipped":
-                known.add(index, case, session)
-            if soak is not None and result.status == "skipped":
-                soak.given_up.add(index)
-        self._rank.case_index = -1
-        if known is not None and indices:
-            known.connect(self.cases[indices[0]].ccl, communicator)
-        self._rank.enter("shutdown")
-        del runner, session
-        communicator.leave()
-
-    def _trace(
-        self,
-        session: engine.Session,
-        communicator: engine.Communicator,
-        index: int,
-        left_out: Mapping[Case, str],
-    ) -> CaseTracer:
-        """Traces a case instead of measuring it. Raises MissingError without enough memory."""
-        from cclmark.kinds.collective.trace import CaseTracer  # not imported by ranks that measure
-
-        case, instruments = self.cases[index], self._context.instruments
-        assert instruments is not None
-        if case in left_out:
-            raise engine.MissingError(left_out[case])
-        tracer = CaseTracer(
-            self._rank, session, communicator, self._device, instruments, self._rank.enter
-        )
-        self._rank.case_index = index
-        try:
-            tracer.run(case, communicator)
-        except engine.UnsupportedError as error:
-            raise engine.MissingError(str(error)) from None
-        self._rank.case_index = -1
-        return tracer
-
-    def _explain(
-        self,
-        session: engine.Session,
-        communicator: engine.Communicator,
-        indices: list[int],
-        left_out: Mapping[Case, str],
-    ) -> None:
-        """Observes cases instead of measuring them."""
-        from cclmark.run.explaining import CaseExplainer  # not imported by ranks that measure
-
-        instruments = self._context.instruments
-        assert instruments is not None
-        explainer = CaseExplainer(self._rank, session, self._rank.agreement, instruments)
-        for index in indices:
-            if self.cases[index] not in left_out:
-                explainer.run(index, self.cases[index])
-        self._rank.case_index = -1
-        if indices:
-            explainer.finish(self.cases[indices[0]].ccl, communicator)
-        self._rank.enter("shutdown")
-
-    def _leave_out(self, name: str, indices: list[int], pending: set[int], reason: str) -> None:
-        """Skips the cases of a library that does not support these devices.
-
-        Raises MissingError if the run measures no other library.
-        """
-        job = self._job
-        if all(case.ccl == name for case in self.cases):
-            raise engine.MissingError(reason)
-        if job.rank > 0:
-            return
-        for cycle in range(job.settings.cycles or 1):
+    def order(self, indices: list[int], *, skipped: bool = False) -> Iterator[int]:
+        """Each case in every cycle, until all are measured or the soak's time is over."""
+        number, cycles = len(self.cases), self.job.settings.cycles
+        soak = None if skipped else self._begun_soak()
+        if skipped:
+            cycles = cycles or 1
+        self._cycle = 0
+        while indices and (cycles == 0 or self._cycle < cycles):
             for index in indices:
-                if not pending or index + cycle * len(self.cases) in pending:
-                    case = self.cases[index]
-                    self._rank.report(CaseResult(index, case, "skipped", reason, cycle=cycle))
-
-    def _soak_on(self, device: engine.Device) -> Soak | None:
-        """The soak of this run with the time of the next library started, None for other runs."""
-        if self._job.settings.duration_s and self._soak is None:
-            self._soak = Soak(self._rank, device)
-        if self._soak is not None:
-            self._soak.begin()
-        return self._soak
-
-    def _rounds(
-        self, indices: list[int], pending: set[int], soak: Soak | None
-    ) -> Iterator[tuple[int, int]]:
-        """Yields each case with its cycle until all are measured or the soak's time is over."""
-        number, cycles = len(self.cases), self._job.settings.cycles
-        cycle = 0
-        while indices and (cycles == 0 or cycle < cycles):
-            for index in indices:
-                if not pending or index + cycle * number in pending:
-                    yield index, cycle
-                    if soak is not None and soak.over_after(index, cycle):
+                if not self._places or index + self._cycle * number in self._places:
+                    yield index
+                    if soak is not None and soak.over_after(index, self._cycle):
                         return
-            cycle += 1
+            self._cycle += 1
             if soak is not None:
                 indices = [index for index in indices if index not in soak.given_up]
                 gc.collect()
 
-    def _injections(self) -> list[Injection]:
-        parsed = [Injection.parse(text, self._job.ranks) for text in self._job.settings.inject]
-        return [injection for injection in parsed if injection.rank == self._job.rank]
+    def _begun_soak(self) -> Soak | None:
+        """The soak of this run with the time of the next library started, None for other runs."""
+        if self.job.settings.duration_s and self._soak is None:
+            self._soak = Soak(self.rank, self.device)
+        if self._soak is not None:
+            self._soak.begin()
+        return self._soak
+
+    def skip(self, index: int, reason: str) -> CaseResult:
+        """See CaseLoop. Such a case is left out of the next cycles of a soak."""
+        if self._soak is not None:
+            self._soak.given_up.add(index)
+        return CaseResult(index, self.cases[index], "skipped", reason, cycle=self._cycle)
+
+    def _measurer_with(self, session: engine.Session) -> Measure:
+        rank, job = self.rank, self.job
+        runner = CaseRunner(
+            session,
+            rank.agreement,
+            job.settings,
+            RankFaults.of_rank(job.settings.inject, job.rank, job.ranks),
+            rank.enter,
+            batches=batches_of(job),
+        )
+        if runner.checking_host == job.rank:
+            rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
+
+        def measure(index: int) -> CaseResult:
+            result = runner.run(index, self.cases[index], self._cycle)
+            if result.status == "skipped" and self._soak is not None:
+                self._soak.given_up.add(index)
+            return result
+
+        return measure
+
+    def measured(self, index: int, session: engine.Session) -> None:
+        """Notes what is explained at the end of the run."""
+        if self.context.measured is not None:
+            self.context.measured.add(index, self.cases[index], session)
+
+    def used(self, communicator: engine.Communicator, indices: list[int]) -> None:
+        """Notes the connections for the same."""
+        if self.context.measured is not None:
+            self.context.measured.connect(self.cases[indices[0]].ccl, communicator)
+
+    def observe(
+        self,
+        communicator: engine.Communicator,
+        indices: list[int],
+        left_out: Mapping[Case, str],
+    ) -> None:
+        """Explains the cases, or traces one. Raises MissingError without memory for that."""
+        if not self.job.traced_operations:
+            super().observe(communicator, indices, left_out)
+            return
+        from cclmark.kinds.collective.trace import CaseTracer  # not imported by ranks that measure
+
+        rank, instruments = self.rank, self.context.instruments
+        assert instruments is not None and self.session is not None
+        buffer_bytes = max(sum(room_for(self.cases[index])) for index in indices)
+        rank.stage_bytes = buffer_bytes
+        case = self.cases[indices[0]]
+        if case in left_out:
+            raise engine.MissingError(left_out[case])
+        self._tracer = CaseTracer(
+            rank, self.session, communicator, self.device, instruments, rank.enter
+        )
+        rank.case_index = indices[0]
+        try:
+            self._tracer.run(case, communicator)
+        except engine.UnsupportedError as error:
+            raise engine.MissingError(str(error)) from None
+        rank.case_index = -1
+        rank.enter("releasing buffers")
+        rank.stage_bytes = buffer_bytes
+        self._tracer.release()
+        self.session = None
+
+    def left(self) -> None:
+        """Sends the trace."""
+        if self._tracer is not None:
+            self.rank.enter("finished")
+            self._tracer.send()
+            self._tracer = None

@@ -14,9 +14,8 @@ from cclmark.plan.cases import Case
 from cclmark.plan.libraries import MPI, plug_ins_of
 from cclmark.rendezvous.messages import Job, Traced
 from cclmark.run.all_or_none import in_step
-from cclmark.run.connections import connections_of
-from cclmark.run.engine_operation import operation_of
-from cclmark.run.explaining import selected_in_mpi
+from cclmark.run.engine_values import operation_of
+from cclmark.run.explaining import connections_of, selected_in_mpi
 from cclmark.run.instruments import Instruments
 from cclmark.run.rank import Rank
 from cclmark.run.reserved_buffers import room_for

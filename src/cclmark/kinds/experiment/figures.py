@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import msgspec
 
-from cclmark.analysis.paired import (
-    at_least_as_uncertain,
-    noise_floor,
-    paired_ratio,
-)
+from cclmark.analysis.paired import at_least_as_uncertain, noise_floor
 from cclmark.analysis.ratio import RatioEstimate, geometric_mean
+from cclmark.analysis.rounds import Rounds
 from cclmark.analysis.statistics import median
 from cclmark.kinds.experiment.plan import PROOF
 from cclmark.kinds.experiment.result import TrialResult
@@ -28,7 +26,6 @@ MARGIN = 0.02  # a smaller difference does not matter
 MOST_NOISE = 0.25  # above: settings that are worth using would not be found
 
 _UNRANKED = ("within noise", "no effect", "failed", "wrong", "skipped")
-_LEAST_ROUNDS = 2
 
 Effect = Literal[
     "faster",
@@ -171,9 +168,9 @@ def experiment_of(results: Iterable[TrialResult], timing: str) -> Experiment:
     shown = {case: next(iter(by_place[default, case].values())).trial.case for case in cases}
     for case in cases:
         usual = by_place[default, case]
-        times_s = [time for one in usual.values() if (time := _time(one, device=False)) is not None]
-        if times_s:
-            defaults_s[shown[case]] = median(times_s)
+        default_s = Rounds(usual.values(), partial(_time, device=False)).time_s
+        if default_s is not None:
+            defaults_s[shown[case]] = default_s
         floor = None
         if control is not None:
             pair = _Pair(by_place.get((control, case), {}), usual, timing)
@@ -227,36 +224,26 @@ class _Pair:
     ) -> None:
         self._own = own
         self._usual = usual
-        measured = [
-            (own[number], usual[number])
+        common = [
+            number
             for number in sorted(own)
             if number in usual and own[number].is_measured and usual[number].is_measured
         ]
+        sides = [[side[number] for number in common] for side in (own, usual)]
         #: Device times, if all are known: where only some are, a replayed time would be compared
         #: with the cost of a call.
         self.by_device = (
             timing == AUTO
-            and bool(measured)
-            and all(one.device is not None for pair in measured for one in pair)
+            and bool(common)
+            and all(one.device is not None for side in sides for one in side)
         )
-        times = [
-            (first, second)
-            for one, other in measured
-            if (first := _time(one, device=self.by_device)) is not None
-            and (second := _time(other, device=self.by_device)) is not None
-        ]
-        self.times_s = tuple(first for first, _ in times)
-        self.default_times_s = tuple(second for _, second in times)
+        self._rounds, self._usual_rounds = (
+            Rounds(side, partial(_time, device=self.by_device)) for side in sides
+        )
 
     def estimate(self) -> RatioEstimate | None:
         """The time over the default's; None without two rounds of both."""
-        if len(self.times_s) < _LEAST_ROUNDS:
-            return None
-        logs = [
-            math.log(first / second)
-            for first, second in zip(self.times_s, self.default_times_s, strict=True)
-        ]
-        return paired_ratio([logs])
+        return self._rounds.ratio_to(self._usual_rounds)
 
     def compared(self, variant: Variant, case: Case, floor: RatioEstimate | None) -> VariantResult:
         """The comparison and its verdict."""
@@ -270,8 +257,8 @@ class _Pair:
             case,
             effect,
             reason,
-            self.times_s,
-            self.default_times_s,
+            tuple(self._rounds.times_s.values()),
+            tuple(self._usual_rounds.times_s.values()),
             self.by_device,
             estimate,
             floor,

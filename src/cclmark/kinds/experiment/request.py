@@ -13,12 +13,18 @@ from pathlib import Path
 
 import msgspec
 
-from cclmark.analysis.paired import Times
+from cclmark.analysis.paired import Batch, Times
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
 from cclmark.errors import EXIT_OK, UsageError
+from cclmark.kinds.experiment.bisection import (
+    LEAST_ROUNDS_TO_DECIDE,
+    Bisected,
+    bisect,
+    bisection_lines,
+)
 from cclmark.kinds.experiment.command import ExperimentFlags
 from cclmark.kinds.experiment.document import SearchTable
 from cclmark.kinds.experiment.earlier_trials import EarlierTrials
@@ -28,8 +34,6 @@ from cclmark.kinds.experiment.library_version import version_for
 from cclmark.kinds.experiment.measured_trials import EndedError, TrialMeasuring
 from cclmark.kinds.experiment.plan import Trial, trials_of
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.kinds.tune.bisection import LEAST_ROUNDS_TO_DECIDE, Bisected, bisect, bisection_lines
-from cclmark.kinds.tune.search import Batch
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.experiment_launch import worst_of
 from cclmark.launch.request import Outcome, Request

@@ -5,31 +5,32 @@ from __future__ import annotations
 from cclmark import _engine as engine
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
+from cclmark.plan.inject import RankFaults
 from cclmark.plan.items import items_of
 from cclmark.results.item_results import CaseResult
 from cclmark.run.context import RankContext
+from cclmark.run.item_loop import CaseLoop, Measure
 from cclmark.run.measure import CaseRunner, batches_of
-from cclmark.run.variant_runner import Measure, run_variants
 
 
 def run(context: RankContext) -> None:
     """Loads the libraries, introduces the rank and measures the trials; rank 0 reports."""
-    rank = context.rank
+    rank, job = context.rank, context.job
     trials = items_of(rank.planned, Trial)
 
     def measurer(session: engine.Session) -> Measure:
         runner = CaseRunner(
             session,
             rank.agreement,
-            context.job.settings,
-            [],
+            job.settings,
+            RankFaults(),
             rank.enter,
             compares=True,
-            batches=batches_of(context.job),
+            batches=batches_of(job),
         )
         return lambda index: _trial_result(trials[index], runner.run(index, trials[index].case, 0))
 
-    run_variants(context, trials, measurer)
+    CaseLoop(context, trials, measurer).run()
 
 
 def _trial_result(trial: Trial, measured: CaseResult) -> TrialResult:

@@ -37,8 +37,7 @@ from cclmark.kinds.memory.figures import (
 from cclmark.kinds.memory.result import MemoryBuffer, MemoryResult, MemoryStage
 from cclmark.plan.cases import Case
 from cclmark.plan.operations import DTYPE_BYTES
-from cclmark.plan.ranges import in_ranges
-from cclmark.plan.sizes import format_size
+from cclmark.plan.sizes import format_size, in_ranges
 from cclmark.printable import plain
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Header

@@ -23,12 +23,13 @@ from cclmark.kinds.memory.result import (
 )
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
-from cclmark.results.schema import Verification, WrongOutput
-from cclmark.run.all_or_none import in_step
+from cclmark.results.schema import Verification
+from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.context import RankContext
-from cclmark.run.engine_operation import operation_of
-from cclmark.run.measured_libraries import OpenLibrary
-from cclmark.run.opening import measure_each
+from cclmark.run.engine_values import operation_of
+from cclmark.run.item_loop import measure_each
+from cclmark.run.measure import verification_of
+from cclmark.run.opening import OpenLibrary
 from cclmark.run.reserved_buffers import buffer_kind_of, free_on_all, reserve_for
 
 _LINE = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
@@ -110,7 +111,6 @@ def channels_in(text: str) -> LibraryChannels | None:
 
 
 _USUAL_OPERATIONS = 5
-_GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
 
 
 def run(context: RankContext) -> None:
@@ -248,7 +248,7 @@ class _Runner:
         batch = engine.Batch(
             timing=engine.Timing.throughput, iterations=settings.iterations or _USUAL_OPERATIONS
         )
-        in_step(rank.agreement, partial(session.run, batch), _GRACE_S)
+        in_step(rank.agreement, partial(session.run, batch), GRACE_S)
         after = self._read(communicator)
         result.stages.append(MemoryStage("first operations", "library", before, after))
         if settings.check:
@@ -263,29 +263,16 @@ class _Runner:
 
     def _verify(self, case: Case, session: engine.Session) -> Verification:
         """Checks the output of this rank, as often as ``-c`` requests."""
-        begin_s = time.monotonic()
-        own = None
-        compare_s = 0.0
-        for _ in range(self._job.settings.check):
-            checked = session.verify(None)
-            own = checked.findings[self._job.rank]
-            compare_s = max(compare_s, checked.compare_s)
-            if any(entry.wrong for entry in checked.findings):
-                break
-        assert own is not None
-        findings = []
-        if own.wrong:
-            findings.append(
-                WrongOutput(
-                    rank=self._job.rank,
-                    wrong=own.wrong,
-                    first_element=own.first_element,
-                    expected=engine.format_value(case.dtype, own.expected_bits),
-                    actual=engine.format_value(case.dtype, own.actual_bits),
-                )
-            )
-        where = "host" if session.checked_on_host else "device"
-        return Verification(own.wrong, findings, where, time.monotonic() - begin_s, compare_s)
+        found = verification_of(
+            partial(session.verify, None),
+            self._job.settings.check,
+            case.dtype,
+            "host" if session.checked_on_host else "device",
+            time.monotonic(),
+        )
+        found.findings = [one for one in found.findings if one.rank == self._job.rank]
+        found.wrong = sum(one.wrong for one in found.findings)
+        return found
 
     def _buffers(self, session: engine.Session) -> list[MemoryBuffer]:
         """The memory registered in the engine, and the status board."""

@@ -11,26 +11,19 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from cclmark import _engine as engine
-from cclmark.analysis.stopping import Precision, WarmUp, operations_per_batch
+from cclmark.analysis.stopping import operations_per_batch, precision_of_rounds
 from cclmark.kinds.objects.figures import figures_of
 from cclmark.kinds.objects.plan import FLAG_CALL, ObjectCall, object_of
 from cclmark.kinds.objects.result import ObjectFinding, ObjectResult, ObjectTimes
-from cclmark.plan.inject import Injection
+from cclmark.plan.inject import RankFaults
 from cclmark.plan.items import items_of
 from cclmark.plan.sizes import format_size
-from cclmark.run.all_or_none import in_step
+from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.context import RankContext
-from cclmark.run.measure import least_batch_s
+from cclmark.run.measure import hang, least_batch_s, measure_rounds, rounded_s, warm_up
 from cclmark.run.rank import Rank
 from cclmark.run.reserved_buffers import free_on_all
-from cclmark.run.torch_backend import (
-    ProcessGroup,
-    cannot,
-    describe_backend,
-    load_torch,
-    one_line,
-    tensor_device,
-)
+from cclmark.run.torch_backend import ProcessGroup, TorchLoop, cannot, one_line
 
 RunOnce = Callable[[], None]
 
@@ -254,9 +247,6 @@ def _difference(got: object, wanted: object) -> str:
     return f"expected {wanted!r:.{_MOST_SHOWN}}, got {got!r:.{_MOST_SHOWN}}"
 
 
-_GRACE_S = 10.0  # a call unsupported on one rank must fail on the others within this time
-_LEAST_ROUNDS, _MOST_ROUNDS = 7, 200
-_DIGITS = 9  # of a time in seconds: nanoseconds
 _OBJECTS, _TENSORS = 0, 1  # places in _Rows
 
 
@@ -283,18 +273,15 @@ class ObjectRunner:
         self._place = place
         self._settings = rank.job.settings
         self._least_s = least_batch_s(rank.job, range(rank.job.ranks))
-        faults = [Injection.parse(text, rank.job.ranks) for text in self._settings.inject]
-        own = [one for one in faults if one.rank == rank.job.rank]
-        self._delay_s = sum(one.value * 1e-3 for one in own if one.kind == "delay")
-        corrupt = [int(one.value) for one in own if one.kind == "corrupt"]
-        self._corrupt = corrupt[0] if corrupt else None
-        self._hangs = {int(one.value) for one in own if one.kind == "hang"}
+        job = rank.job
+        self._faults = RankFaults.of_rank(self._settings.inject, job.rank, job.ranks)
+        self._delay_s = self._faults.delay_s
         self.was_corrupted = False  # whether an output had the element to corrupt
 
     @property
     def corrupts(self) -> bool:
         """Whether this rank has an element to corrupt."""
-        return self._corrupt is not None
+        return self._faults.corrupt is not None
 
     def run(self, index: int, call: ObjectCall) -> ObjectResult:
         """Measures and checks one call. A call that the backend does not support is skipped."""
@@ -313,19 +300,19 @@ class ObjectRunner:
         try:
             for run in runs[:2]:
                 # Connects, allocates, and is refused by a backend that does not support it.
-                in_step(rank.agreement, partial(self._first, run), _GRACE_S)
+                in_step(rank.agreement, partial(self._first, run), GRACE_S)
         except engine.UnsupportedError as error:
             return ObjectResult(index, call, "skipped", str(error))
         counts = [self._warm_up(run) for run in runs]
-        if index in self._hangs:
-            self._hang()
+        if index in self._faults.hangs:
+            hang(rank.enter, self._settings.timeout_s)
         rounds, converged = self._rounds(runs, counts)
         findings = self._verify(binding) if self._settings.check else []
         times = ObjectTimes(
-            objects_s=_rounded([row.objects for row in rounds]),
-            tensors_s=_rounded([row.tensors for row in rounds]),
-            pickling_s=_rounded([row.pickling for row in rounds]),
-            unpickling_s=_rounded([row.unpickling for row in rounds]),
+            objects_s=rounded_s([row.objects for row in rounds]),
+            tensors_s=rounded_s([row.tensors for row in rounds]),
+            pickling_s=rounded_s([row.pickling for row in rounds]),
+            unpickling_s=rounded_s([row.unpickling for row in rounds]),
             calls=counts[_OBJECTS],
             tensor_calls=counts[_TENSORS],
         )
@@ -369,52 +356,38 @@ class ObjectRunner:
         """Calls until the times of two batches agree, and returns the length of a batch."""
         self._rank.enter("warm-up", 0)
         time_s = max(self._batch(run, 1))
-        rule = WarmUp()
-        times_s: list[float] = []
-        elapsed_s = 0.0
-        while not rule.done(times_s, elapsed_s):
-            self._rank.enter("warm-up", len(times_s) + 1)
-            count = operations_per_batch(time_s, self._least_s)
-            time_s = max(self._batch(run, count))
-            times_s.append(time_s)
-            elapsed_s += time_s * count
-        return operations_per_batch(time_s, self._least_s)
+        length = partial(operations_per_batch, least_s=self._least_s)
 
-    def _hang(self) -> None:
-        """Never returns, so that the supervisor of this rank must detect the hang."""
-        self._rank.enter("timing", 0)
-        while True:
-            time.sleep(self._settings.timeout_s)
+        def batch(count: int) -> tuple[float, float]:
+            found_s = max(self._batch(run, count))
+            return found_s, found_s * count
+
+        return length(warm_up(self._rank.enter, time_s, length, batch)[0])
 
     def _rounds(self, runs: Sequence[RunOnce], counts: Sequence[int]) -> tuple[list[_Rows], bool]:
         """The rounds, and whether both medians have the requested precision.
 
         Each round begins with another of the four.
         """
-        settings = self._settings
-        rule = Precision(settings.precision, settings.max_time_s, _LEAST_ROUNDS, _MOST_ROUNDS)
         rounds: list[_Rows] = []
-        elapsed_s = 0.0
 
-        def slowest(place: int) -> list[float]:
-            return [max(row[place]) for row in rounds]
-
-        def every(decide: Callable[[Sequence[float]], bool]) -> bool:
-            return decide(slowest(_OBJECTS)) and decide(slowest(_TENSORS))
-
-        def is_over() -> bool:
-            enough = len(rounds) >= _LEAST_ROUNDS
-            return enough and every(lambda times_s: rule.done(times_s, elapsed_s))
-
-        while not is_over():
-            self._rank.enter("timing", len(rounds))
+        def measure(number: int) -> float:
+            self._rank.enter("timing", number)
             found: dict[int, list[float]] = {}
+            elapsed_s = 0.0
             for step in range(len(runs)):
-                place = (step + len(rounds)) % len(runs)
+                place = (step + number) % len(runs)
                 found[place] = self._batch(runs[place], counts[place])
                 elapsed_s += max(found[place]) * counts[place]
             rounds.append(_Rows(*(found[place] for place in range(len(runs)))))
-        return rounds, every(rule.reached)
+            return elapsed_s
+
+        converged = measure_rounds(
+            precision_of_rounds(self._settings.precision, self._settings.max_time_s),
+            measure,
+            lambda: ([max(row[place]) for row in rounds] for place in (_OBJECTS, _TENSORS)),
+        )
+        return rounds, converged
 
     def _verify(self, binding: ObjectBinding) -> list[ObjectFinding]:
         """One more call of each kind whose outputs are overwritten before and compared after."""
@@ -429,7 +402,7 @@ class ObjectRunner:
             self._synchronize()
         texts: list[str] = []
         for check in (binding.wrong_object, binding.wrong_tensor):
-            text, was_corrupted = check(self._corrupt)
+            text, was_corrupted = check(self._faults.corrupt)
             self.was_corrupted |= was_corrupted
             texts.append(text)
         wrong = rank.rank_group.gather([float(bool(text)) for text in texts])
@@ -468,11 +441,6 @@ def _torch_errors(*, unsupported: bool = False) -> Iterator[None]:
         raise engine.EngineError(f"torch.distributed: {name}{one_line(error)}") from None
 
 
-def _rounded(rows: Sequence[Sequence[float]]) -> list[list[float]]:
-    return [[round(one, _DIGITS) for one in row] for row in rows]
-
-
-_PATIENCE_S = 60.0  # torch's timeout exceeds the deadline of a phase by this time
 #: Backends that send from host memory, also in processes with accelerators.
 _OF_HOST = ("gloo", "mpi")
 # Copies of an object on a rank: the object, its pickle, torch's tensor, the tensor to compare with.
@@ -484,56 +452,49 @@ _RECEIVED_COPIES = 8
 
 def run(context: RankContext) -> None:
     """Loads torch, introduces the rank and measures the calls; rank 0 reports."""
-    rank, job = context.rank, context.job
-    calls = items_of(rank.planned, ObjectCall)
-    backend = calls[0].backend
-    context.share_processors(alone=False)
-    rank.enter("loading the library")
-    torch = load_torch(backend, job.modules)
-    _require_numpy(torch)
-    context.introduce([describe_backend(torch, backend)])
-    device = tensor_device(torch, job.runtime, context.devices[0].info.index)
-    rank.enter("communicator creation")
-    # Longer than the deadline, so that the launcher finds waiting ranks still in the call.
-    group = ProcessGroup(rank, torch, backend, device, job.settings.timeout_s + _PATIENCE_S)
-    try:
-        group.make()
-    except Exception as error:  # any exception means that the backend is unavailable
-        raise engine.MissingError(
-            f"torch cannot create a process group with backend {backend}: {one_line(error)}"
-        ) from None
-    place = torch.device("cpu") if backend in _OF_HOST else device
-    runner = ObjectRunner(rank, torch, device, place)
-    free_bytes = free_on_all(context.devices[0], rank.rank_group, len(job.ranks_here))
-    gc.collect()
-    gc.disable()
-    for index in job.pending or range(len(calls)):
-        rank.case_index = index
-        needed_bytes = calls[index].size_bytes * (_OWN_COPIES + _RECEIVED_COPIES * job.ranks)
-        if needed_bytes > free_bytes:
-            reason = f"requires {format_size(needed_bytes)} of memory per rank; "
-            reason += f"{format_size(free_bytes)} are free"
-            result = ObjectResult(index, calls[index], "skipped", reason)
-        else:
-            result = runner.run(index, calls[index])
-        if job.rank == 0:
-            rank.report(result)
+    _ObjectLoop(context, items_of(context.rank.planned, ObjectCall)).run()
+
+
+class _ObjectLoop(TorchLoop):
+    def __init__(self, context: RankContext, calls: Sequence[ObjectCall]) -> None:
+        super().__init__(context, calls, calls[0].backend)
+        self._calls = calls
+
+    def require(self, torch: Any) -> None:
+        """Raises MissingError without numpy, which torch requires to convert Python objects."""
+        try:
+            torch.zeros(1).numpy()
+        except RuntimeError as error:
+            raise engine.MissingError(
+                f"torch requires numpy for Python objects: pip install numpy ({one_line(error)})"
+            ) from None
+
+    def open(self, torch: Any, device: Any, group: ProcessGroup) -> None:
+        """See TorchLoop."""
+        rank = self.rank
+        place = torch.device("cpu") if self.backend in _OF_HOST else device
+        self._runner = ObjectRunner(rank, torch, device, place)
+        here = len(self.job.ranks_here)
+        self._free_bytes = free_on_all(self.context.devices[0], rank.rank_group, here)
         gc.collect()
-    rank.case_index = -1
-    if runner.corrupts and not runner.was_corrupted:
-        rank.notice(
-            f"no output of rank {job.rank} was corrupted: no received object contains the element"
-        )
-    rank.enter("shutdown")
-    group.close()
-    rank.enter("finished")
+        gc.disable()
 
+    def measure(self, index: int) -> ObjectResult:
+        """See TorchLoop. A call that does not fit into the memory is skipped."""
+        call = self._calls[index]
+        needed_bytes = call.size_bytes * (_OWN_COPIES + _RECEIVED_COPIES * self.job.ranks)
+        if needed_bytes > self._free_bytes:
+            reason = f"requires {format_size(needed_bytes)} of memory per rank; "
+            reason += f"{format_size(self._free_bytes)} are free"
+            return ObjectResult(index, call, "skipped", reason)
+        result = self._runner.run(index, call)
+        gc.collect()
+        return result
 
-def _require_numpy(torch: object) -> None:
-    """Raises MissingError without numpy, which torch requires to convert Python objects."""
-    try:
-        torch.zeros(1).numpy()  # type: ignore[attr-defined]
-    except RuntimeError as error:
-        raise engine.MissingError(
-            f"torch requires numpy for Python objects: pip install numpy ({one_line(error)})"
-        ) from None
+    def finish(self) -> None:
+        """Reports an element to corrupt that no object has."""
+        if self._runner.corrupts and not self._runner.was_corrupted:
+            self.rank.notice(
+                f"no output of rank {self.job.rank} was corrupted: no received object contains the "
+                "element"
+            )

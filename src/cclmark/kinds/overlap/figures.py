@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.rounds import Rounds, ratio_of_rounds
 from cclmark.analysis.statistics import median
 from cclmark.analysis.summary import algorithm_bandwidth, bus_factor
 from cclmark.kinds.overlap.result import OverlapFigures, OverlapResult, OverlapTimes
@@ -24,8 +24,6 @@ from cclmark.plan.cases import Case
 from cclmark.plan.computations import Compute
 from cclmark.plan.variants import DEFAULT, Variant
 from cclmark.results.schema import Explanation
-
-_LEAST_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -188,9 +186,9 @@ def _summary(
     by_round = _figures_by_round(results)
     measured = list(by_round.values())
     left_out = [one for one in results if measured and one.status == "skipped"]
-    bad = next((one for one in results if one.status != "ok" and one not in left_out), None)
+    own = Rounds((one for one in results if one not in left_out), _beside_s)
     explanation = next((one.explanation for one in results if one.explanation is not None), None)
-    status, reason = ("ok", "") if bad is None else (bad.status, bad.reason)
+    status, reason = own.status, own.failed.reason if own.failed is not None else ""
     if not measured:
         return OverlapSummary(
             variant, case, work, status, reason, None, None, explanation=explanation
@@ -226,6 +224,10 @@ def _summary(
     )
 
 
+def _beside_s(result: OverlapResult) -> float | None:
+    return None if result.figures is None else result.figures.communication_s
+
+
 def _alone_operations(result: OverlapResult) -> int:
     times = result.communication_alone
     if times is None or not times.communication_s:
@@ -245,22 +247,17 @@ def _slow_down(
     beside: Callable[[OverlapFigures], float],
 ) -> SlowDown:
     """``compared``: the rounds of the variant to compare with, if any."""
-    figures = list(rounds.values())
-    beside_s = median([beside(one) for one in figures])
+    alone_s = {number: alone(one) for number, one in rounds.items()}
+    beside_s = {number: beside(one) for number, one in rounds.items()}
+    usual_s = {number: beside(one) for number, one in compared.items()}
+    median_s = median(list(beside_s.values()))
     return SlowDown(
-        median([alone(one) for one in figures]),
-        beside_s,
-        _ratio([beside(one) / alone(one) for one in figures]),
-        _ratio([beside(one) / beside_s for one in figures]),
-        _ratio(
-            [beside(one) / beside(compared[at]) for at, one in rounds.items() if at in compared]
-        ),
+        median(list(alone_s.values())),
+        median_s,
+        ratio_of_rounds(beside_s, alone_s),
+        ratio_of_rounds(beside_s, dict.fromkeys(beside_s, median_s)),
+        ratio_of_rounds(beside_s, usual_s),
     )
-
-
-def _ratio(ratios: Sequence[float]) -> RatioEstimate | None:
-    logs = [math.log(one) for one in ratios]
-    return paired_ratio([logs]) if len(logs) >= _LEAST_ROUNDS else None
 
 
 # Operations that wait for the host follow each other as fast as the host enqueues them.

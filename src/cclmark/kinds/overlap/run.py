@@ -22,22 +22,21 @@ from cclmark.kinds.overlap.plan import Overlap
 from cclmark.kinds.overlap.result import OverlapResult, OverlapTimes
 from cclmark.plan.items import items_of
 from cclmark.results.schema import Settings, Verification, WrongOutput
-from cclmark.run.all_or_none import in_step
-from cclmark.run.compute import open_compute
+from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.context import RankContext
-from cclmark.run.engine_operation import operation_of
+from cclmark.run.engine_values import operation_of
+from cclmark.run.item_loop import CaseLoop, Measure
+from cclmark.run.measure import rounded_s, verification_of
 from cclmark.run.rank import Rank
-from cclmark.run.variant_runner import Measure, run_variants
+from cclmark.run.reserved_buffers import open_compute
 
 _DURATION_S = 0.04  # of a phase, if operations are short
 _PROBE_S = 0.004
 _MOST_PROBED = 4096
-_GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
 _NOTHING = (0, 1)
 _MOST_ATTEMPTS = 4  # if no operation ran entirely beside the other work
 _LONGEST_REPEATED_S = 1.0  # a longer phase is not repeated with more operations
 _WARM_UP = WarmUp(agreement=0.05, most_batches=4, most_time_s=0.3)
-_DIGITS = 9  # of a time in seconds: nanoseconds
 _CHECKED_BESIDE = 4  # products that run beside the collective that is checked
 
 _NO_OVERLAP = (
@@ -81,7 +80,7 @@ class OverlapRunner:
             in_step(rank.agreement, prepare)
             rank.enter("warm-up")
             first = partial(self._run, Lengths((1, 1), _NOTHING))
-            in_step(rank.agreement, first, _GRACE_S)
+            in_step(rank.agreement, first, GRACE_S)
         except engine.UnsupportedError as error:
             return OverlapResult(index, overlap, "skipped", str(error))
         lengths = self._lengths()
@@ -122,9 +121,9 @@ class OverlapRunner:
             _spans(lengths.communication), _spans(lengths.compute), self._compute
         )
         return OverlapTimes(
-            communication_s=_rounded(measured.communication_s),
-            compute_s=_rounded(measured.compute_s),
-            enqueue_s=[] if self._is_host else [round(one, _DIGITS) for one in measured.enqueue_s],
+            communication_s=rounded_s(measured.communication_s),
+            compute_s=rounded_s(measured.compute_s),
+            enqueue_s=[] if self._is_host else rounded_s([measured.enqueue_s])[0],
             communication_operations=lengths.communication[1],
             compute_operations=lengths.compute[1],
         )
@@ -175,27 +174,14 @@ class OverlapRunner:
         """Checks the output of a collective that runs beside products, and of the last product."""
         self._rank.enter("verification")
         begin_s = time.monotonic()
-        findings: list[WrongOutput] = []
-        compare_s = 0.0
-        for _ in range(self._settings.check):
-            checked = self._session.verify_beside(_spans((1, _CHECKED_BESIDE)), self._compute, None)
-            findings = [
-                WrongOutput(
-                    rank=rank,
-                    wrong=entry.wrong,
-                    first_element=entry.first_element,
-                    expected=engine.format_value(dtype, entry.expected_bits),
-                    actual=engine.format_value(dtype, entry.actual_bits),
-                )
-                for rank, entry in enumerate(checked.findings)
-                if entry.wrong
-            ]
-            compare_s = max(compare_s, checked.compare_s)
-            if findings:
-                break
-        wrong = sum(one.wrong for one in findings)
-        where = "host" if self._session.checked_on_host else "device"
-        verification = Verification(wrong, findings, where, time.monotonic() - begin_s, compare_s)
+        spans, compute = _spans((1, _CHECKED_BESIDE)), self._compute
+        verification = verification_of(
+            lambda: self._session.verify_beside(spans, compute, None),
+            self._settings.check,
+            dtype,
+            "host" if self._session.checked_on_host else "device",
+            begin_s,
+        )
         return verification, self._check_compute()
 
     def _check_compute(self) -> list[WrongOutput]:
@@ -216,10 +202,6 @@ def _spans(length: tuple[int, int]) -> engine.Spans:
     return engine.Spans(count=length[0], operations=length[1])
 
 
-def _rounded(rows: list[list[float]]) -> list[list[float]]:
-    return [[round(one, _DIGITS) for one in row] for row in rows]
-
-
 def run(context: RankContext) -> None:
     """Loads the libraries, introduces the rank and measures the overlaps; rank 0 reports."""
     rank = context.rank
@@ -236,4 +218,7 @@ def run(context: RankContext) -> None:
         opened.append(open_compute(context, overlaps[0].compute))
 
     explains = context.instruments is not None
-    run_variants(context, overlaps, measurer, None if explains else prepare, starts_threads=True)
+    loop = CaseLoop(
+        context, overlaps, measurer, prepare=None if explains else prepare, starts_threads=True
+    )
+    loop.run()

@@ -26,9 +26,9 @@ from cclmark.results.host_processors import largest_cache_bytes
 from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.schema import Settings, TransferSamples, WrongOutput
 from cclmark.run.context import RankContext
+from cclmark.run.item_loop import measure_items
 from cclmark.run.measure import Batches
-from cclmark.run.measured_libraries import NativeLibrary
-from cclmark.run.opening import open_libraries
+from cclmark.run.opening import NativeLibrary, open_libraries
 
 _SAMPLES = 5
 _TIMES_THE_CACHE = 4  # as STREAM requires, so that copies go to memory
@@ -124,24 +124,26 @@ def measure_transfers(
     context: RankContext,
     runner: TransferRunner,
     transfers: Mapping[int, Transfer],
-    report: Callable[[TransferResult], None],
+    report: Callable[[TransferResult], None] | None = None,
 ) -> set[int]:
-    """Measures transfers by their index in the run, and passes each result on.
+    """Measures transfers by their index in the run. ``report``: see measure_items.
 
     Returns the devices of the copies that hung. Raises MissingError.
     """
     too_large = reserve(runner, list(transfers.values()))
+    hung: set[int] = set()
+
+    def measure(index: int) -> TransferResult:
+        transfer = transfers[index]
+        if transfer in too_large:
+            return TransferResult(index, transfer, "skipped", too_large[transfer])
+        result = runner.run(index, transfer)
+        hung.update(device for number in result.hung for device in transfer.flows[number])
+        return result
+
     gc.collect()
     gc.disable()
-    hung: set[int] = set()
-    for index, transfer in transfers.items():
-        context.rank.case_index = index
-        if transfer in too_large:
-            result = TransferResult(index, transfer, "skipped", too_large[transfer])
-        else:
-            result = runner.run(index, transfer)
-        hung.update(device for number in result.hung for device in transfer.flows[number])
-        report(result)
+    measure_items(context.rank, transfers, measure, report)
     context.rank.case_index = -1
     return hung
 
@@ -410,11 +412,7 @@ def run(context: RankContext) -> None:
         _trace(context, runner, transfers, reserve(runner, list(pending.values())))
         return
 
-    def report(result: TransferResult) -> None:
-        if job.rank == 0:
-            rank.report(result)
-
-    measure_transfers(context, runner, pending, report)
+    measure_transfers(context, runner, pending)
     rank.enter("finished")
 
 

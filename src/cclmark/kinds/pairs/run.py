@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Protocol
 from cclmark import _engine as engine
 from cclmark.analysis.pair_results import disturbance
 from cclmark.plan.cases import Case
-from cclmark.plan.inject import Injection
+from cclmark.plan.inject import Injection, RankFaults
 from cclmark.plan.items import items_of
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.pair_cases import Pair, PairCases, pair_rounds, probe_of
 from cclmark.rendezvous.messages import Job
 from cclmark.results.item_results import CaseResult, Result
 from cclmark.results.schema import Settings
-from cclmark.run.context import RankContext
+from cclmark.run.context import MeasuredCases, RankContext
+from cclmark.run.item_loop import measure_each
 from cclmark.run.measure import Batches, CaseRunner, least_batch_s
-from cclmark.run.measured_cases import MeasuredCases
-from cclmark.run.measured_libraries import NativeLibrary, OpenLibrary, join_with_id
-from cclmark.run.opening import measure_each
+from cclmark.run.opening import NativeLibrary, OpenLibrary, join_with_id
 from cclmark.run.rank import Rank
 from cclmark.run.reserved_buffers import buffer_kind, free_on_all, reserve_for
 
@@ -215,7 +214,7 @@ class PairsRunner:
             session,
             rank.subgroup_agreement,
             self._settings,
-            self._injections(pair),
+            RankFaults.among(self._injections(pair)),
             rank.enter,
             batches=self._cases.batches_of(job, pair),
         )

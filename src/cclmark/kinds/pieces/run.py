@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from cclmark import _engine as engine
-from cclmark.analysis.stopping import LEAST_BATCH_S, Precision, WarmUp, operations_per_batch
+from cclmark.analysis.stopping import LEAST_BATCH_S, operations_per_batch, precision_of_rounds
 from cclmark.analysis.summary import chosen_times, clock_of, combine
 from cclmark.kinds.pieces.figures import row_of
 from cclmark.kinds.pieces.plan import GROUPED, Division, PieceCase, piece_counts
 from cclmark.kinds.pieces.result import PieceResult, PieceRow
-from cclmark.plan.inject import Injection
+from cclmark.plan.inject import RankFaults
 from cclmark.plan.items import items_of
-from cclmark.results.schema import Samples, Verification, WrongOutput
-from cclmark.run.all_or_none import in_step
+from cclmark.results.schema import Samples, Verification
+from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.context import RankContext
-from cclmark.run.engine_operation import operation_of
-from cclmark.run.measure import findings_of, least_batch_s, samples_of
-from cclmark.run.measured_libraries import OpenLibrary
-from cclmark.run.opening import measure_each, require_present
+from cclmark.run.engine_values import operation_of
+from cclmark.run.item_loop import CaseLoop, Measure
+from cclmark.run.measure import (
+    hang,
+    least_batch_s,
+    measure_rounds,
+    samples_of,
+    verification_of,
+    warm_up,
+)
 from cclmark.run.rank import Rank
-from cclmark.run.reserved_buffers import buffer_kind_of, free_on_all, reserve_for
-
-_GRACE_S = 10.0  # an operation unsupported on one rank must fail on the others within this time
-_LEAST_ROUNDS, _MOST_ROUNDS = 7, 200
 
 
 @dataclass
@@ -51,11 +52,10 @@ class PieceRunner:
         self,
         session: engine.Session,
         rank: Rank,
-        injections: Sequence[Injection],
         *,
         launches: bool,
     ) -> None:
-        """``injections``: the faults of this rank. ``launches``: see row_of."""
+        """``launches``: see row_of."""
         self._launches = launches
         self._session = session
         self._rank = rank
@@ -65,10 +65,8 @@ class PieceRunner:
             if self._settings.timing == "blocking"
             else least_batch_s(rank.job, range(rank.job.ranks))
         )
-        self._delay_s = sum(one.value * 1e-3 for one in injections if one.kind == "delay")
-        corrupt = [int(one.value) for one in injections if one.kind == "corrupt"]
-        self._corrupt = corrupt[0] if corrupt else None
-        self._hangs = {int(one.value) for one in injections if one.kind == "hang"}
+        job = rank.job
+        self._faults = RankFaults.of_rank(self._settings.inject, job.rank, job.ranks)
         without = rank.agreement.gather([1.0 if session.checked_on_host else 0.0])
         self._where = "host" if 1.0 in without else "device"
 
@@ -95,8 +93,8 @@ class PieceRunner:
                 skipped[division] = str(error)
             else:
                 ways.append(way)
-        if index in self._hangs:
-            self._hang()
+        if index in self._faults.hangs:
+            hang(self._rank.enter, self._settings.timeout_s)
         converged = self._rounds(item, ways)
         if self._settings.check:
             for way in ways:
@@ -139,7 +137,7 @@ class PieceRunner:
             engine.Batch(
                 timing=engine.Timing.blocking if is_blocking else engine.Timing.throughput,
                 iterations=operations,
-                delay_s=self._delay_s,
+                delay_s=self._faults.delay_s,
                 warm=settings.cache == "warm",
                 library_barrier=settings.barrier == "library",
                 events=is_blocking and settings.clock == "device",
@@ -164,64 +162,47 @@ class PieceRunner:
         in_step(self._rank.agreement, partial(self._prepare, item, way))
         self._rank.enter("warm-up", 0)
         # Connects, compiles and maps memory, and is where a library refuses.
-        in_step(self._rank.agreement, partial(self._batch, way, 1), _GRACE_S)
+        in_step(self._rank.agreement, partial(self._batch, way, 1), GRACE_S)
         time_s = self._time_s(self._batch(way, 1))
-        rule = WarmUp()
-        times_s: list[float] = []
-        elapsed_s = 0.0
-        while not rule.done(times_s, elapsed_s):
-            way.operations = operations_per_batch(time_s, self._least_s)
-            self._rank.enter("warm-up", len(times_s) + 1)
-            time_s = self._time_s(self._batch(way, way.operations))
-            times_s.append(time_s)
-            elapsed_s += time_s * way.operations
-        way.operations = operations_per_batch(time_s, self._least_s)
+        length = partial(operations_per_batch, least_s=self._least_s)
 
-    def _hang(self) -> None:
-        """Never returns, so that the supervisor of this rank must detect the hang."""
-        self._rank.enter("timing", 0)
-        while True:
-            time.sleep(self._settings.timeout_s)
+        def batch(operations: int) -> tuple[float, float]:
+            found_s = self._time_s(self._batch(way, operations))
+            return found_s, found_s * operations
+
+        way.operations = length(warm_up(self._rank.enter, time_s, length, batch)[0])
 
     def _rounds(self, item: PieceCase, ways: Sequence[_Way]) -> bool:
         """Measures rounds, and returns whether all medians have the requested precision.
 
         Each round begins with another division. ``--max-time`` is the time for each of them.
         """
-        settings = self._settings
-        rule = Precision(
-            settings.precision, settings.max_time_s * len(ways), _LEAST_ROUNDS, _MOST_ROUNDS
-        )
-        elapsed_s = 0.0
-        rounds = 0
-        while rounds < _LEAST_ROUNDS or not all(
-            rule.done(self._times(way.samples), elapsed_s) for way in ways
-        ):
+
+        def measure(number: int) -> float:
+            elapsed_s = 0.0
             for step in range(len(ways)):
-                way = ways[(step + rounds) % len(ways)]
-                self._rank.enter("timing", rounds)
+                way = ways[(step + number) % len(ways)]
+                self._rank.enter("timing", number)
                 self._prepare(item, way)
                 self._batch(way, 1)  # the operations before were others
                 more = self._batch(way, way.operations)
                 elapsed_s += self._time_s(more) * (way.operations + 1)
                 _append(way.samples, more)
-            rounds += 1
-        return all(rule.reached(self._times(way.samples)) for way in ways)
+            return elapsed_s
+
+        settings = self._settings
+        return measure_rounds(
+            precision_of_rounds(settings.precision, settings.max_time_s * len(ways)),
+            measure,
+            lambda: (self._times(way.samples) for way in ways),
+        )
 
     def _verify(self, item: PieceCase, way: _Way) -> Verification:
         self._rank.enter("verification")
         begin_s = time.monotonic()
         self._prepare(item, way)
-        findings: list[WrongOutput] = []
-        compare_s = 0.0
-        for _ in range(self._settings.check):
-            checked = self._session.verify(self._corrupt)
-            compare_s = max(compare_s, checked.compare_s)
-            if findings := findings_of(checked, item.case.dtype):
-                break
-        wrong = sum(one.wrong for one in findings)
-        duration_s = time.monotonic() - begin_s
-        return Verification(wrong, findings, self._where, duration_s, compare_s)
+        verify = partial(self._session.verify, self._faults.corrupt)
+        return verification_of(verify, self._settings.check, item.case.dtype, self._where, begin_s)
 
 
 def _append(samples: Samples, more: Samples) -> None:
@@ -240,71 +221,15 @@ def _means(rows: Sequence[Sequence[float]]) -> list[float]:
 
 def run(context: RankContext) -> None:
     """Loads the libraries, introduces the rank and measures the cases; rank 0 reports."""
-    items = items_of(context.rank.planned, PieceCase)
-    measure_each(context, [one.case for one in items], partial(_measure, context, items))
+    rank = context.rank
+    items = items_of(rank.planned, PieceCase)
+    is_host = context.devices[0].info.runtime == "host"
 
+    def measurer(session: engine.Session) -> Measure:
+        launches = not is_host and context.job.settings.timing != "blocking"
+        runner = PieceRunner(session, rank, launches=launches)
+        if session.checked_on_host:
+            rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
+        return lambda index: runner.run(index, items[index])
 
-def _measure(context: RankContext, items: list[PieceCase], name: str, library: OpenLibrary) -> None:
-    """Measures the cases of one library, a collective call. Raises EngineError."""
-    rank, job = context.rank, context.job
-    pending = job.pending or range(len(items))
-    indices = [index for index in pending if items[index].ccl == name]
-    if not indices:
-        return
-    rank.enter("communicator creation")
-    device = context.devices[0]
-    try:
-        in_step(rank.agreement, partial(require_present, library))
-        communicator = in_step(rank.agreement, partial(library.join, rank, device))
-    except engine.UnsupportedError as error:
-        if all(one.ccl == name for one in items):
-            raise engine.MissingError(str(error)) from None
-        for index in indices if job.rank == 0 else []:
-            rank.report(PieceResult(index, items[index], "skipped", str(error)))
-        return
-    try:
-        _measure_on(context, items, indices, library, communicator)
-    except engine.AbortedError:
-        communicator.check()  # may raise the error that made the other ranks stop
-        raise
-    del communicator
-
-
-def _measure_on(
-    context: RankContext,
-    items: list[PieceCase],
-    indices: list[int],
-    library: OpenLibrary,
-    communicator: engine.Communicator,
-) -> None:
-    rank, job, device = context.rank, context.job, context.devices[0]
-    session = engine.Session(device, rank.rank_group, communicator, rank.counter)
-    rank.enter("allocating buffers")
-    kind = buffer_kind_of(context, library)
-    cases = [items[index].case for index in indices]
-    free_bytes = free_on_all(device, rank.rank_group, len(job.ranks_here))
-    too_large = reserve_for(cases, session, rank.rank_group, kind, free_bytes)
-    parsed = [Injection.parse(text, job.ranks) for text in job.settings.inject]
-    runner = PieceRunner(
-        session,
-        rank,
-        [one for one in parsed if one.rank == job.rank],
-        launches=device.info.runtime != "host" and job.settings.timing != "blocking",
-    )
-    if session.checked_on_host:
-        rank.notice(f"outputs are checked on the host: {session.checked_on_host}")
-    gc.collect()
-    gc.disable()
-    for index in indices:
-        rank.case_index = index
-        item = items[index]
-        if item.case in too_large:
-            result = PieceResult(index, item, "skipped", too_large[item.case])
-        else:
-            result = runner.run(index, item)
-        if job.rank == 0:
-            rank.report(result)
-    rank.case_index = -1
-    rank.enter("shutdown")
-    del runner, session
-    communicator.leave()
+    CaseLoop(context, items, measurer, has_variants=False).run()

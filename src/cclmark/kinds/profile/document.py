@@ -43,8 +43,7 @@ from cclmark.kinds.profile.figures import (
     sums_of,
     waits_of_processes,
 )
-from cclmark.plan.ranges import in_ranges
-from cclmark.plan.sizes import format_size
+from cclmark.plan.sizes import format_size, in_ranges
 from cclmark.printable import plain
 from cclmark.results.item_results import ProfileResult
 from cclmark.results.journal import Journal

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, median
 
-from cclmark.analysis.paired import paired_ratio
-from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
-from cclmark.analysis.statistics import median_interval
+from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.rounds import Rounds
 from cclmark.analysis.steps import slowest_of
 from cclmark.kinds.replay.choices import DROP
 from cclmark.kinds.replay.plan import Replay
@@ -17,7 +15,6 @@ from cclmark.kinds.replay.result import ReplayedOperation, ReplayResult
 from cclmark.plan.computations import Compute
 from cclmark.plan.variants import Variant
 
-_LEAST_ROUNDS = 2
 # Of a step, in which the host enqueues calls. A device begins up to 20 ms after the host.
 _HOST_BOUND, _HOST_AHEAD_S = 0.5, 0.02
 
@@ -108,11 +105,10 @@ def _summary(
     results: Sequence[ReplayResult], default: Sequence[ReplayResult], *, is_default: bool
 ) -> ReplaySummary:
     replay = results[0].replay
-    bad = next((one for one in results if one.status != "ok"), None)
-    status, reason = ("ok", "") if bad is None else (bad.status, _reason_of(bad))
-    measured = [one for one in results if one.is_measured]
-    if not measured:
-        return ReplaySummary(replay.variant, replay, status, reason)
+    own = Rounds(results, lambda one: span_of(one) if one.is_measured else None)
+    measured, span_s = own.measured, own.time_s
+    if span_s is None:
+        return ReplaySummary(replay.variant, replay, own.status, own.reason)
     spans_s = [span_of(one) for one in measured]
     middle = measured[
         sorted((span, place) for place, span in enumerate(spans_s))[_middle(spans_s)][1]
@@ -126,12 +122,12 @@ def _summary(
     return ReplaySummary(
         replay.variant,
         replay,
-        status,
-        reason,
+        own.status,
+        own.reason,
         rounds=len(measured),
         steps=sum(len(one.span_s[0]) for one in measured),
-        span_s=median(spans_s),
-        interval_s=_interval(measured, spans_s),
+        span_s=span_s,
+        interval_s=own.interval_s(lambda one: slowest_of(one.span_s)),
         step_s=step_s,
         communication_s=communication_s,
         program_communication_s=program_s,
@@ -140,12 +136,14 @@ def _summary(
         step_error=step_s / program_step_s - 1
         if is_default and step_s is not None and program_step_s
         else None,
-        ratio=None if is_default else _ratio(measured, default),
+        ratio=None
+        if is_default
+        else Rounds(results, _compared).ratio_to(Rounds(default, _compared)),
         operations=middle.operations,
         traffic=middle.traffic,
         is_checked=all(one.is_checked for one in measured),
         is_host_bound=median(one.enqueue_s for one in measured)
-        > max(_HOST_AHEAD_S, _HOST_BOUND * median(spans_s)),
+        > max(_HOST_AHEAD_S, _HOST_BOUND * span_s),
         converged=all(one.converged for one in measured),
     )
 
@@ -154,35 +152,8 @@ def _middle(values: Sequence[float]) -> int:
     return (len(values) - 1) // 2
 
 
-def _reason_of(result: ReplayResult) -> str:
-    """The reason; of a rank that failed its own words, the second line of the report."""
-    lines = result.report.splitlines()
-    return lines[1].strip() if len(lines) > 1 else result.reason
-
-
-def _interval(
-    measured: Sequence[ReplayResult], spans_s: Sequence[float]
-) -> tuple[float, float] | None:
-    if len(measured) == 1:
-        return median_interval(slowest_of(measured[0].span_s))
-    if len(measured) < LEAST_RUNS or min(spans_s) <= 0:
+def _compared(result: ReplayResult) -> float | None:
+    if not result.is_measured:
         return None
-    rounds = paired_ratio([[math.log(one) for one in spans_s]])
-    return rounds.low, rounds.high
-
-
-def _ratio(
-    measured: Sequence[ReplayResult], default: Sequence[ReplayResult]
-) -> RatioEstimate | None:
-    usual_s = {one.replay.round: _compared(one) for one in default if one.is_measured}
-    logs = [
-        math.log(_compared(one) / usual_s[one.replay.round])
-        for one in measured
-        if usual_s.get(one.replay.round, 0.0) > 0 and _compared(one) > 0
-    ]
-    return paired_ratio([logs]) if len(logs) >= _LEAST_ROUNDS else None
-
-
-def _compared(result: ReplayResult) -> float:
     step_s = step_of_result(result)
     return span_of(result) if step_s is None else step_s

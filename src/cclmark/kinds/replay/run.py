@@ -18,18 +18,18 @@ from cclmark.kinds.replay.choices import DROP, FIXED, LEAST_STEPS, WAIT_ROUNDS, 
 from cclmark.kinds.replay.plan import RankStep, Replay, ReplayedCall, ReplayWay
 from cclmark.kinds.replay.result import ReplayedOperation, ReplayResult
 from cclmark.kinds.replay.traffic_fit import ROUNDS, TrafficFit
-from cclmark.plan.inject import Injection
+from cclmark.plan.inject import RankFaults
 from cclmark.plan.items import items_of
 from cclmark.profile.intervals import length_of, union_of
 from cclmark.results.schema import Verification, WrongOutput
-from cclmark.run.all_or_none import in_step
-from cclmark.run.compute import open_compute
+from cclmark.run.all_or_none import GRACE_S, in_step
 from cclmark.run.context import RankContext
-from cclmark.run.measured_libraries import NativeLibrary, OpenLibrary, join_with_id
-from cclmark.run.opening import measure_each
+from cclmark.run.item_loop import measure_each, measure_items
+from cclmark.run.measure import measure_rounds
+from cclmark.run.opening import NativeLibrary, OpenLibrary, join_with_id
 from cclmark.run.rank import Rank
+from cclmark.run.reserved_buffers import open_compute
 
-_GRACE_S = 10.0  # a call unsupported on one rank must fail on the others within this time
 _MOST_STEPS = 1000
 _NS = 1e9
 # What ranks wait is corrected by a part of its error, within limits: it varies from step to step.
@@ -81,11 +81,8 @@ class StepRunner:
         )
         if self._replay.checked_on_host:
             rank.notice(f"outputs are checked on the host: {self._replay.checked_on_host}")
-        faults = [Injection.parse(text, rank.job.ranks) for text in self._settings.inject]
-        faults = [one for one in faults if one.rank == rank.job.rank]
-        self._delay_s = sum(one.value * 1e-3 for one in faults if one.kind == "delay")
-        corrupt = [int(one.value) for one in faults if one.kind == "corrupt"]
-        self._corrupt = corrupt[0] if corrupt else None
+        job = rank.job
+        self._faults = RankFaults.of_rank(self._settings.inject, job.rank, job.ranks)
         self._traffic = step.traffic
         self._gaps = gaps
         self._later_s = {} if later_s is None else later_s
@@ -99,7 +96,7 @@ class StepRunner:
         started_at_s, began_s = time.time(), time.monotonic()
         self._enter("warm-up", 0)
         # Connects, and is where a library refuses.
-        in_step(self._rank.agreement, partial(self._replay.run, 0.0), _GRACE_S)
+        in_step(self._rank.agreement, partial(self._replay.run, 0.0), GRACE_S)
         verification = self._verify() if self._settings.check else None
         if item.traffic:
             self._move_memory()
@@ -232,31 +229,32 @@ class StepRunner:
         fixed = self._settings.warmup
         while len(times_s) < fixed if fixed is not None else not rule.done(times_s, elapsed_s):
             self._enter("warm-up", len(times_s) + 1)
-            own = self._replay.run(self._delay_s)
+            own = self._replay.run(self._faults.delay_s)
             times_s.append(max(self._rank.rank_group.gather([own.host_s])))
             elapsed_s += times_s[-1]
 
     def _time(self, times: _Times) -> bool:
         """Times steps, and returns whether their median has the requested precision."""
-        settings = self._settings
-        rule = Precision(settings.precision, settings.max_time_s, LEAST_STEPS, _MOST_STEPS)
-        elapsed_s = 0.0
-        fixed = settings.iterations
+        settings, fixed = self._settings, self._settings.iterations
         slowest_s: list[float] = []
-        while (
-            len(slowest_s) < fixed
-            if fixed is not None
-            else len(slowest_s) < LEAST_STEPS or not rule.done(slowest_s, elapsed_s)
-        ):
-            self._enter("timing", len(slowest_s))
-            elapsed_s += times.add(self._replay.run(self._delay_s))
+
+        def measure(number: int) -> float:
+            self._enter("timing", number)
+            elapsed_s = times.add(self._replay.run(self._faults.delay_s))
             slowest_s.append(max(times.spans_s[-1]))
-        return fixed is not None or rule.reached(slowest_s)
+            return elapsed_s
+
+        if fixed is not None:
+            for number in range(fixed):
+                measure(number)
+            return True
+        rule = Precision(settings.precision, settings.max_time_s, LEAST_STEPS, _MOST_STEPS)
+        return measure_rounds(rule, measure, lambda: [slowest_s])
 
     def _verify(self) -> Verification:
         self._enter("verification")
         begin_s = time.monotonic()
-        counts = self._replay.verify(self._corrupt)
+        counts = self._replay.verify(self._faults.corrupt)
         wrong = sum(count for count, _ in counts)
         place = next((number for number, (count, _) in enumerate(counts) if count), -1)
         first = counts[place][1] if place >= 0 else 0
@@ -430,51 +428,72 @@ def _measure(
     # Each variant has its own processes.
     options = items[indices[0]].variant.options
     communicators = _join_groups(rank, device, step, library, options)
-    runner, compute = None, None
-    way: ReplayWay | None = None
-    later_s: dict[str, list[float]] = {}
-    ways = {items[index].way for index in indices}
+    ways = _Ways(context, {index: items[index] for index in indices}, step, communicators)
     try:
-        for index in indices:
-            item = items[index]
-            rank.case_index = index
-            if runner is None or way != item.way:
-                rank.enter("allocating buffers")
-                runner, compute = None, None  # their memory is free before more is taken
-                way = item.way
-                try:
-                    if item.compute is not None:
-                        compute = open_compute(context, item.compute)
-                    runner = in_step(
-                        rank.agreement,
-                        partial(
-                            StepRunner,
-                            *(rank, device, step, item.gaps, communicators, compute, later_s),
-                        ),
-                    )
-                except (engine.MissingError, engine.UnsupportedError) as error:
-                    # Raised on all ranks. What all replays require ends the run.
-                    if item.compute is None or len(ways) == 1:
-                        raise
-                    if rank.job.rank == 0:
-                        rank.report(ReplayResult(index, item, "skipped", str(error)))
-                    continue
-            result = runner.run(index, item)
-            if rank.job.rank == 0:
-                rank.report(result)
+        measure_items(rank, indices, ways.measure)
     except engine.AbortedError:
         for communicator in communicators:
             if communicator is not None:
                 communicator.check()  # may raise the error that made the other ranks stop
         raise
     rank.enter("shutdown")
-    del runner, compute
+    ways.release()
+    del ways
     for communicator in communicators:
         if communicator is not None:
             communicator.leave()
     del communicator, communicators
     rank.groups.clear()
     rank.case_index = -1
+
+
+class _Ways:
+    """Measures replays on open communicators: each way with its own compute and runner."""
+
+    def __init__(
+        self,
+        context: RankContext,
+        items: Mapping[int, Replay],
+        step: RankStep,
+        communicators: Sequence[engine.Communicator | None],
+    ) -> None:
+        self._context = context
+        self._step = step
+        self._communicators = communicators
+        self._items = items
+        self._is_single = len({item.way for item in items.values()}) == 1
+        self._later_s: dict[str, list[float]] = {}
+        self._way: ReplayWay | None = None
+        self.release()
+
+    def release(self) -> None:
+        """Destroys the runner and the compute."""
+        self._runner: StepRunner | None = None
+        self._compute: engine.Compute | None = None
+
+    def measure(self, index: int) -> ReplayResult:
+        """Measures a replay, a collective call. One whose compute is not supported is skipped."""
+        item = self._items[index]
+        if self._runner is None or self._way != item.way:
+            self._context.rank.enter("allocating buffers")
+            self.release()  # their memory is free before more is taken
+            self._way = item.way
+            try:
+                self._runner = self._opened(item)
+            except (engine.MissingError, engine.UnsupportedError) as error:
+                # Raised on all ranks. What all replays require ends the run.
+                if item.compute is None or self._is_single:
+                    raise
+                return ReplayResult(index, item, "skipped", str(error))
+        return self._runner.run(index, item)
+
+    def _opened(self, item: Replay) -> StepRunner:
+        rank, device = self._context.rank, self._context.devices[0]
+        if item.compute is not None:
+            self._compute = open_compute(self._context, item.compute)
+        arguments = (item.gaps, self._communicators, self._compute, self._later_s)
+        open_runner = partial(StepRunner, rank, device, self._step, *arguments)
+        return in_step(rank.agreement, open_runner)
 
 
 def _join_groups(

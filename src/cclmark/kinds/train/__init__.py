@@ -12,6 +12,5 @@ with which it would.
 the same columns as in profiles (``analysis/steps.py``). ``document.py`` composes everything that a
 run says. ``choices.py`` has names that help texts list, without what is slow to import.
 
-Rooms imported: tune (reads files of variables that tune wrote). Start with ``document.py`` and
-``run.py``.
+Rooms imported: none. Start with ``document.py`` and ``run.py``.
 """

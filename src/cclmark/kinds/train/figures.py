@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cclmark.analysis.paired import paired_ratio
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
-from cclmark.analysis.statistics import median, median_interval
+from cclmark.analysis.rounds import LEAST_COMPARED_ROUNDS, Rounds
+from cclmark.analysis.statistics import median
 from cclmark.analysis.steps import StepFigures, limiting_rank, slowest_of
 from cclmark.kinds.train.choices import PRODUCT_BYTES
 from cclmark.kinds.train.plan import Training
@@ -80,7 +79,6 @@ def total_peak(names: Iterable[str]) -> tuple[float | None, str]:
     return total, ", ".join(sources)
 
 
-_LEAST_ROUNDS = 2
 _PEAK_DTYPE = "bfloat16"
 
 
@@ -120,9 +118,9 @@ class RoundFigures:
 
 def figures_of(result: TrainingResult) -> RoundFigures | None:
     """The figures of a result, None if it was not measured."""
-    if not result.step_s:
+    step_s = _step_of(result)
+    if step_s is None:
         return None
-    step_s = median(slowest_of(result.step_s))
     alone = [median(one) for one in result.alone_s if one]
     timeline = result.timeline
     rank = 0
@@ -206,7 +204,7 @@ class TrainingSummary:
     def lacks_rounds(self) -> bool:
         """Whether an interval is unknown because there are two rounds."""
         known = self.ratio is None or self.has_interval_of_ratio
-        return not known or (_LEAST_ROUNDS <= self.rounds < LEAST_RUNS)
+        return not known or (LEAST_COMPARED_ROUNDS <= self.rounds < LEAST_RUNS)
 
     @property
     def idle_share(self) -> float | None:
@@ -225,11 +223,12 @@ def summaries_of(
     results: Iterable[TrainingResult], devices: Sequence[DeviceDescription]
 ) -> list[TrainingSummary]:
     """A summary for each variant, in the order of the plan; the first is the default."""
-    by_variant: dict[Variant, list[TrainingResult]] = {}
+    listed: dict[Variant, list[TrainingResult]] = {}
     for result in results:
-        by_variant.setdefault(result.training.variant, []).append(result)
-    if not by_variant:
+        listed.setdefault(result.training.variant, []).append(result)
+    if not listed:
         return []
+    by_variant = {variant: Rounds(own, _step_of) for variant, own in listed.items()}
     default = next((one for one in by_variant if one.is_default), next(iter(by_variant)))
     return [
         _summary(own, by_variant[default], devices, is_default=variant == default)
@@ -237,28 +236,29 @@ def summaries_of(
     ]
 
 
+def _step_of(result: TrainingResult) -> float | None:
+    return median(slowest_of(result.step_s)) if result.step_s else None
+
+
 def _summary(
-    results: Sequence[TrainingResult],
-    default: Sequence[TrainingResult],
+    own: Rounds[TrainingResult],
+    default: Rounds[TrainingResult],
     devices: Sequence[DeviceDescription],
     *,
     is_default: bool,
 ) -> TrainingSummary:
-    training = results[0].training
-    bad = next((one for one in results if one.status != "ok"), None)
-    status, reason = ("ok", "") if bad is None else (bad.status, _reason_of(bad))
-    measured = [(one, found) for one in results if (found := figures_of(one)) is not None]
-    if not measured:
-        figures = StepFigures(reason=reason)
-        return TrainingSummary(training.variant, training, status, reason, figures)
-    runs, rounds = [one for one, _ in measured], [found for _, found in measured]
-    step_s, parts = median([one.step_s for one in rounds]), _median_round(rounds)
+    training, runs, step_s = own.results[0].training, own.measured, own.time_s
+    if step_s is None:
+        figures = StepFigures(reason=own.reason)
+        return TrainingSummary(training.variant, training, own.status, own.reason, figures)
+    rounds = [found for one in runs if (found := figures_of(one)) is not None]
+    parts = _median_round(rounds)
     share, peak_reason = _share_of_peak(training, step_s, devices)
     unknown = next((one.timeline_reason for one in runs if one.timeline is None), "")
     figures = StepFigures(
         steps=sum(len(one.step_s[0]) for one in runs),
         step_s=step_s,
-        interval_s=_interval(runs, rounds),
+        interval_s=own.interval_s(lambda one: slowest_of(one.step_s)),
         profiled_s=parts.profiled_s,
         compute_s=parts.compute_s,
         exposed_s=parts.exposed_s,
@@ -270,31 +270,25 @@ def _summary(
     return TrainingSummary(
         training.variant,
         training,
-        status,
-        reason,
+        own.status,
+        own.reason,
         figures,
-        rounds=len(measured),
+        rounds=len(runs),
         alone_s=_median_of([one.alone_s for one in rounds]),
         cost_s=_median_of([one.cost_s for one in rounds]),
         on_host=any(device.runtime == "host" for device in devices),
         share_of_peak=share,
         peak_reason=peak_reason,
         timeline_reason=unknown,
-        ratio=None if is_default else _ratio(runs, default),
+        ratio=None if is_default else own.ratio_to(default),
         losses=runs[0].losses,
         repetition=_repetition(runs),
-        beside_default=None if is_default else _beside(runs, default),
+        beside_default=None if is_default else _beside(runs, default.results),
         allocated_bytes=max(
             (peak for one in runs for peak in one.peak_allocated_bytes), default=None
         ),
         converged=all(one.converged for one in runs),
     )
-
-
-def _reason_of(result: TrainingResult) -> str:
-    """The reason; of a rank that failed its own words, the second line of the report."""
-    lines = result.report.splitlines()
-    return lines[1].strip() if len(lines) > 1 else result.reason
 
 
 def _median_round(figures: Sequence[RoundFigures]) -> RoundFigures:
@@ -306,29 +300,6 @@ def _median_round(figures: Sequence[RoundFigures]) -> RoundFigures:
 def _median_of(values: Sequence[float | None]) -> float | None:
     known = [one for one in values if one is not None]
     return median(known) if known else None
-
-
-def _interval(
-    runs: Sequence[TrainingResult], figures: Sequence[RoundFigures]
-) -> tuple[float, float] | None:
-    if len(runs) == 1:
-        return median_interval(slowest_of(runs[0].step_s))
-    if len(runs) < LEAST_RUNS:
-        return None
-    rounds = paired_ratio([[math.log(one.step_s) for one in figures]])
-    return rounds.low, rounds.high
-
-
-def _ratio(
-    runs: Sequence[TrainingResult], default: Sequence[TrainingResult]
-) -> RatioEstimate | None:
-    usual_s = {one.training.round: found.step_s for one in default if (found := figures_of(one))}
-    logs = [
-        math.log(found.step_s / usual_s[one.training.round])
-        for one in runs
-        if one.training.round in usual_s and (found := figures_of(one)) is not None
-    ]
-    return paired_ratio([logs]) if len(logs) >= _LEAST_ROUNDS else None
 
 
 def _share_of_peak(

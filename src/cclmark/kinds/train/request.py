@@ -17,10 +17,10 @@ from cclmark.kinds.train.command import USUAL_BALANCE_WEIGHT, USUAL_SEQUENCE, Tr
 from cclmark.kinds.train.kind import KIND
 from cclmark.kinds.train.plan import Training, check_training, dtype_called, trainings_of
 from cclmark.kinds.train.result import TrainingResult
-from cclmark.kinds.tune.environment_file import read_shell
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
+from cclmark.options.environment_file import read_shell
 from cclmark.options.option_values import check_limits
 from cclmark.options.step_runs import faults_of, rounds_of, step_settings, step_variants
 from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime

@@ -16,8 +16,7 @@ others are measured again without it. Libraries whose variables hold for a proce
 
 Search and proof measure trials with a stage (``kinds/experiment/measured_trials.py``): the journal
 contains them, and a resumed run repeats none. There is no record: the kind of a tuning run is
-experiment. ``bisection.py`` serves ``experiment --bisect``; ``sm_cost.py`` measures the slow-down
-of a compute beside the tuned collectives.
+experiment. ``sm_cost.py`` measures the slow-down of a compute beside the tuned collectives.
 
 Rooms imported: experiment, overlap. Start with ``tuning.py`` and ``target.py``.
 """

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cclmark.kinds.tune.rules import Rule
-from cclmark.kinds.tune.space import Space
+from cclmark.kinds.tune.search import Space
 from cclmark.plan.variants import COMMUNICATOR, MEMORY, REGISTRATION, Assignment
 
 

@@ -1,7 +1,8 @@
 """The settings of a library that an environment can be tuned with, and their values.
 
 What is tried follows from the library's file alone: the values of choices, and ladders of numbers
-around their defaults. A setting that is not tried is listed with the reason.
+around their defaults. A setting that is not tried is listed with the reason. Libraries whose
+settings hold for a whole process have an ``EnvironmentTarget``: one environment.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.kinds.tune.environment_space import Axis, EnvironmentSpace
+from cclmark.kinds.tune.environment_search import Axis, EnvironmentSpace
 from cclmark.plan.libraries import library_called, listed_settings
 from cclmark.plan.library_settings import (
     LibrarySetting,
@@ -213,3 +214,32 @@ def _is_possible(
         except UsageError:
             return False
     return True
+
+
+@dataclass(frozen=True)
+class EnvironmentTarget:
+    """``words``: what the environment is for: library, version, ranks, devices.
+
+    ``kept``: variables of the library that the user has set: all measurements have them.
+    ``replaced``: those of them whose other values are tried: what is tried is compared with them,
+    not with the library's defaults.
+    """
+
+    words: str
+    candidates: EnvironmentCandidates
+    kept: Mapping[str, str]
+    replaced: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def comments(self) -> list[str]:
+        """The conditions of the result, as lines of a comment."""
+        found = [self.words]
+        if self.kept:
+            values = " ".join(f"{name}={value}" for name, value in self.kept.items())
+            found.append(f"measured with {values}, which this file does not set")
+        if self.replaced:
+            values = " ".join(f"{name}={value}" for name, value in self.replaced.items())
+            found.append(
+                f"compared with {values} in the environment, not with the defaults of the library"
+            )
+        return found

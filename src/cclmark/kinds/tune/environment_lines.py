@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.text import aligned, counted
-from cclmark.kinds.tune.environment_proof import EnvironmentProof, Place
-from cclmark.kinds.tune.environment_result import EnvironmentResult
+from cclmark.kinds.tune.environment_proof import EnvironmentProof, EnvironmentResult, Place
 from cclmark.kinds.tune.environment_search import in_words
 from cclmark.kinds.tune.prove import change
 from cclmark.kinds.tune.rules import LARGEST_LOSS

@@ -1,4 +1,4 @@
-"""The proof of an environment, from rounds that the search has not seen.
+"""The proof of an environment, from rounds that the search has not seen, and the result of both.
 
 The environment is measured as it will be used, in fresh processes, next to the default and the
 default once more (the control), at all sizes of all operations. It is *proven* if it is faster
@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from cclmark.analysis.paired import (
     LEAST_ROUNDS,
@@ -27,9 +28,19 @@ from cclmark.analysis.paired import (
     paired_ratio,
 )
 from cclmark.analysis.ratio import RatioEstimate
-from cclmark.kinds.tune.prove import FALSE_SHARE, Trio, call_objection, objection
-from cclmark.kinds.tune.round_ratios import joint_ratio, ratios_of
+from cclmark.kinds.tune.environment_search import EnvironmentFound
+from cclmark.kinds.tune.prove import (
+    FALSE_SHARE,
+    Trio,
+    call_objection,
+    joint_ratio,
+    objection,
+    ratios_of,
+)
 from cclmark.kinds.tune.rules import LARGEST_LOSS, is_loss
+from cclmark.plan.cases import Case
+from cclmark.plan.setting_fields import LibrarySetting
+from cclmark.results.schema import Explanation
 
 # An operation and a size in bytes.
 Place = tuple[str, int]
@@ -138,3 +149,35 @@ def _is_failure(trio: Trio | None) -> bool:
     return (
         trio is not None and trio.tuned_s is None and None not in (trio.default_s, trio.control_s)
     )
+
+
+@dataclass
+class EnvironmentResult:
+    """The result of tuning the environment of a library.
+
+    ``cases``: the first one of each operation's sweep. ``tried``: the settings that were varied;
+    ``refused``: those that were not, with the reasons. ``found``: of the search. ``variables``:
+    its best combination. ``replaced``: values of the environment that they are compared with.
+    ``failures``: combinations in words that failed. ``usual`` and ``tuned``:
+    what ran by default and with the variables. ``proof``: None if nothing was to be proven.
+    ``files``: none if nothing beats the default. ``is_complete``: search and proof have ended.
+    ``search_end``: when and why the search ended early, in words.
+    """
+
+    cases: Sequence[Case]
+    tried: Sequence[LibrarySetting] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    found: EnvironmentFound | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    failures: Sequence[str] = ()
+    proof: EnvironmentProof | None = None
+    usual: Mapping[Place, Explanation] = field(default_factory=dict)
+    tuned: Mapping[Place, Explanation] = field(default_factory=dict)
+    files: Sequence[Path] = ()
+    search_s: float = 0.0
+    search_end: str = ""
+    proof_s: float = 0.0
+    trials: int = 0
+    proof_rounds: int = 0
+    is_complete: bool = False

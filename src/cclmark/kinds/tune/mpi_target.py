@@ -10,7 +10,7 @@ from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
 from cclmark.kinds.tune.choices import Candidates, Choice, OperationPlan
 from cclmark.kinds.tune.mpich_tree import Builtin
-from cclmark.kinds.tune.space import Space
+from cclmark.kinds.tune.search import Space
 from cclmark.kinds.tune.target import Artifact
 
 RULES_FILE = "coll_tuned.rules"

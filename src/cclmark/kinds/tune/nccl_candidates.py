@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cclmark.kinds.tune.choices import Candidates, Choice
-from cclmark.kinds.tune.space import Space
+from cclmark.kinds.tune.search import Space
 from cclmark.kinds.tune.table_file import MOST_BYTES, Rule, RuleTable
 from cclmark.plan.library_fields import find_version, parse_version
 

@@ -22,6 +22,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar
 
 from cclmark.analysis.paired import (
     LEAST_ROUNDS,
@@ -32,6 +33,7 @@ from cclmark.analysis.paired import (
     paired_ratio,
 )
 from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.rounds import LEAST_COMPARED_ROUNDS
 from cclmark.kinds.tune.rules import LARGEST_LOSS, Rule
 from cclmark.plan.sizes import format_size
 
@@ -260,3 +262,33 @@ def change(ratio: RatioEstimate) -> str:
     low, high = ratio.low - 1, ratio.high - 1
     word = "more" if ratio.ratio >= 1 else "less"
     return f"{abs(ratio.ratio - 1):.1%} {word} time than the default ({low:+.1%} to {high:+.1%})"
+
+
+# A size in bytes, or an operation and a size.
+K = TypeVar("K", int, tuple[str, int])
+
+
+def ratios_of(rounds: Sequence[Mapping[K, Trio]]) -> dict[K, RatioEstimate]:
+    """The ratios of tuned and default times where two rounds or more have both."""
+    return {at: paired_ratio([logs]) for at, logs in _logs(rounds).items()}
+
+
+def joint_ratio(rounds: Sequence[Mapping[K, Trio]]) -> tuple[K, RatioEstimate] | None:
+    """The largest key, and the ratio of tuned and default times over all of them.
+
+    None without times. Keys with fewer rounds than others are left out.
+    """
+    logs = _logs(rounds)
+    most = max(map(len, logs.values()), default=0)
+    whole = {at: one for at, one in logs.items() if len(one) == most}
+    return (max(whole), paired_ratio(list(whole.values()))) if whole else None
+
+
+def _logs(rounds: Sequence[Mapping[K, Trio]]) -> dict[K, list[float]]:
+    """The logarithms of the ratios of tuned and default times, if there are enough."""
+    found: dict[K, list[float]] = {}
+    for each in rounds:
+        for at, trio in sorted(each.items()):
+            if trio.tuned_s and trio.default_s:
+                found.setdefault(at, []).append(math.log(trio.tuned_s / trio.default_s))
+    return {at: logs for at, logs in sorted(found.items()) if len(logs) >= LEAST_COMPARED_ROUNDS}

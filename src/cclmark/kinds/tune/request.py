@@ -25,10 +25,9 @@ from cclmark.kinds.experiment.measured_trials import Measuring, TrialMeasuring
 from cclmark.kinds.experiment.plan import trials_of
 from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.command import TuneFlags
-from cclmark.kinds.tune.environment_candidates import candidates_of
+from cclmark.kinds.tune.environment_candidates import EnvironmentTarget, candidates_of
 from cclmark.kinds.tune.environment_lines import environment_lines
-from cclmark.kinds.tune.environment_result import EnvironmentResult
-from cclmark.kinds.tune.environment_target import EnvironmentTarget
+from cclmark.kinds.tune.environment_proof import EnvironmentResult
 from cclmark.kinds.tune.mpi_target import MpichTarget, OpenMpiTarget
 from cclmark.kinds.tune.mpich_tree import builtin_trees
 from cclmark.kinds.tune.nccl_candidates import ANYWHERE, MIN_CTAS, PLUG_IN, TABLE, TUNED_OPERATIONS

@@ -16,31 +16,89 @@ prove.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from cclmark.analysis.paired import CONTROL, DEFAULT, Cell, Times
-from cclmark.analysis.statistics import median
-from cclmark.kinds.tune.space import Space
+from cclmark.analysis.paired import (
+    CONTROL,
+    DEFAULT,
+    Batch,
+    Cell,
+    Times,
+    deviation_of,
+    order_of_round,
+    typical,
+)
+
+
+@dataclass(frozen=True)
+class Space:
+    """``coordinates``: for each variant the index of its value of every setting.
+
+    ``ordered``: for every setting whether its values have an order, as numbers of channels do. A
+    variant without coordinates, for example the default, has no neighbours.
+    """
+
+    coordinates: Mapping[int, tuple[int, ...]]
+    ordered: tuple[bool, ...]
+
+    def around(self, variant: int, tried: Collection[int]) -> list[int]:
+        """The variants to try next, near ``variant`` and different from it in one setting.
+
+        Of a setting with an order, the value in the middle between this variant's and the nearest
+        tried one, in both directions: repeated, it reaches the adjacent values. Of a setting
+        without an order, all values.
+        """
+        if variant not in self.coordinates:
+            return []
+        found: list[int] = []
+        for axis, ordered in enumerate(self.ordered):
+            line = self._line(variant, axis)
+            if not ordered:
+                found += [one for one in line if one not in tried and one != variant]
+                continue
+            place = line.index(variant)
+            for side in (line[:place][::-1], line[place + 1 :]):
+                gap = _until_tried(side, tried)
+                if gap:
+                    found.append(gap[len(gap) // 2])
+        return found
+
+    def _line(self, variant: int, axis: int) -> list[int]:
+        """The variants that differ from ``variant`` in this setting alone, in its order."""
+        own = self.coordinates[variant]
+        return self._lines[axis][own[:axis] + own[axis + 1 :]]
+
+    @cached_property
+    def _lines(self) -> list[dict[tuple[int, ...], list[int]]]:
+        """For each setting the variants by their other coordinates, in its order."""
+        found = []
+        for axis in range(len(self.ordered)):
+            lines: dict[tuple[int, ...], list[int]] = {}
+            by_value = sorted((place[axis], one) for one, place in self.coordinates.items())
+            for _, one in by_value:
+                own = self.coordinates[one]
+                lines.setdefault(own[:axis] + own[axis + 1 :], []).append(one)
+            found.append(lines)
+        return found
+
+
+def _until_tried(side: Collection[int], tried: Collection[int]) -> list[int]:
+    gap: list[int] = []
+    for one in side:
+        if one in tried:
+            break
+        gap.append(one)
+    return gap
+
 
 FINALISTS = 3  # of each size, beside the best of the sizes next to it
 LEADERS = 2  # of each size: neighbours of the best two are tried
 _ROUNDS_PER_RUNG = 2  # one only, if that would be more than half of the budget
 _ROUNDS_OF_FINALISTS = 8
-_MAD_TO_SIGMA = 1.4826  # for normally distributed values
 
 Pools = list[set[int]]  # the candidates of each size
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The cells of one round, in the order in which to measure them, sizes of a variant together.
-
-    The default comes first and its repetition (CONTROL) last, or the reverse.
-    """
-
-    number: int
-    cells: tuple[Cell, ...]
 
 
 @dataclass(frozen=True)
@@ -178,21 +236,14 @@ class _Search:
             self._record(cells, times)
 
     def _cells(self, pools: Pools) -> tuple[Cell, ...]:
-        """The cells of a round: the first variant changes from round to round, as does the
-        direction, so that what happens at the end of a round is not always the same variant's.
-        """
+        """The cells of a round, the sizes of a variant together."""
         alive = [
             {one for one in pool if (one, size) not in self.failed}
             for size, pool in enumerate(pools)
         ]
-        variants = sorted(set().union(*alive))
-        turn = self.rounds % max(1, len(variants))
-        order = [DEFAULT, *variants[turn:], *variants[:turn], CONTROL]
-        if self.rounds % 2:
-            order.reverse()
         return tuple(
             (variant, size)
-            for variant in order
+            for variant in order_of_round(set().union(*alive), self.rounds)
             for size, pool in enumerate(alive)
             if variant in pool or (pool and variant in (DEFAULT, CONTROL))
         )
@@ -255,14 +306,3 @@ def _faster_default(times: Times, size: int) -> float | None:
     """The faster one of the default and its repetition: an outlier is slow."""
     both = (times.get((DEFAULT, size)), times.get((CONTROL, size)))
     return min((time_s for time_s in both if time_s is not None), default=None)
-
-
-def typical(logs: Sequence[float]) -> float:
-    """The mean of the values between the first quartile and the median."""
-    kept = sorted(logs)[len(logs) // 4 : (len(logs) + 1) // 2]
-    return math.fsum(kept) / len(kept)
-
-
-def deviation_of(logs: Sequence[float]) -> float | None:
-    """The standard deviation of ratios without a difference, not moved by outliers."""
-    return _MAD_TO_SIGMA * median([abs(one) for one in logs]) if len(logs) > 1 else None

@@ -13,8 +13,16 @@ from cclmark.errors import UsageError
 from cclmark.kinds.experiment.measured_trials import Measuring, TrialTimes
 from cclmark.kinds.experiment.plan import PROOF, Trial
 from cclmark.kinds.tune.choices import Choice, OperationPlan
-from cclmark.kinds.tune.prove import FALSE_SHARE, Dropped, Proof, Trio, change, prove
-from cclmark.kinds.tune.round_ratios import joint_ratio, ratios_of
+from cclmark.kinds.tune.prove import (
+    FALSE_SHARE,
+    Dropped,
+    Proof,
+    Trio,
+    change,
+    joint_ratio,
+    prove,
+    ratios_of,
+)
 from cclmark.kinds.tune.rules import Rule, joined_rules
 from cclmark.kinds.tune.target import Target
 from cclmark.kinds.tune.tune_result import OperationResult

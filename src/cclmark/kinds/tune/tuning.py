@@ -12,19 +12,17 @@ from typing import Generic, TypeVar
 
 from cclmark.analysis.paired import CONTROL as CONTROL_NUMBER
 from cclmark.analysis.paired import DEFAULT as DEFAULT_NUMBER
-from cclmark.analysis.paired import Times
+from cclmark.analysis.paired import Batch, Times
 from cclmark.analysis.statistics import median
 from cclmark.errors import EXIT_OK, UsageError
 from cclmark.kinds.experiment.measured_trials import EndedError, Measuring, TrialTimes
 from cclmark.kinds.experiment.plan import PROOF, SEARCH, Trial
 from cclmark.kinds.tune.choices import Candidates, Choice, OperationPlan
-from cclmark.kinds.tune.environment_file import shell_text
-from cclmark.kinds.tune.environment_proof import Place, prove_environment
-from cclmark.kinds.tune.environment_result import EnvironmentResult
+from cclmark.kinds.tune.environment_candidates import EnvironmentTarget
+from cclmark.kinds.tune.environment_proof import EnvironmentResult, Place, prove_environment
 from cclmark.kinds.tune.environment_search import EnvironmentFound, EnvironmentSearch, in_words
-from cclmark.kinds.tune.environment_target import EnvironmentTarget
 from cclmark.kinds.tune.rules import LARGEST_LOSS, Rule, joined_rules, rules_of
-from cclmark.kinds.tune.search import Batch, Found, search
+from cclmark.kinds.tune.search import Found, search
 from cclmark.kinds.tune.target import Target
 from cclmark.kinds.tune.tune_proof import (
     Proving,
@@ -35,6 +33,7 @@ from cclmark.kinds.tune.tune_proof import (
 )
 from cclmark.kinds.tune.tune_result import OperationResult, TuneResult
 from cclmark.launch.request import Outcome, Request
+from cclmark.options.environment_file import shell_text
 from cclmark.plan.cases import Case
 from cclmark.plan.library_settings import find_setting, requires_new_processes
 from cclmark.plan.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cclmark.analysis.statistics import median
-from cclmark.analysis.step_timeline import (
+from cclmark.analysis.steps import (
     ON_DEVICE,
     Span,
     clipped,

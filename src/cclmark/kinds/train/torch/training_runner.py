@@ -28,7 +28,7 @@ from cclmark.kinds.train.result import ReplicaCheck, ReplicaDifference, StepTime
 from cclmark.kinds.train.torch.parallelisms import require_features, trainer_of
 from cclmark.kinds.train.torch.stepping import Profiler, Sampled, Stepper, clock_of
 from cclmark.kinds.train.torch.trainer import Setup, StepFunction, Trainer
-from cclmark.plan.inject import Injection
+from cclmark.plan.inject import RankFaults
 from cclmark.run.rank import Rank
 from cclmark.run.reserved_buffers import free_on_all
 
@@ -168,13 +168,8 @@ class TrainingRunner:
         self._on_host = engine_device.info.runtime == "host"
         gc.collect()
         gc.freeze()  # later collections skip the objects of this program and of torch
-        own = [
-            fault
-            for text in rank.job.settings.inject
-            if (fault := Injection.parse(text, rank.job.ranks)).rank == rank.job.rank
-        ]
-        self._delay_s = sum(fault.value * 1e-3 for fault in own if fault.kind == "delay")
-        self._corrupt = [int(fault.value) for fault in own if fault.kind == "corrupt"]
+        job = rank.job
+        self._faults = RankFaults.of_rank(job.settings.inject, job.rank, job.ranks)
 
     def run(self, index: int, training: Training) -> TrainingResult:
         """Measures one training. Raises RefusedError if it cannot fit into the memory."""
@@ -204,7 +199,7 @@ class TrainingRunner:
             *(training.sequence, self._device),
         )
         clock = clock_of(self._device)
-        stepper = Stepper(rank, clock, batches, self._delay_s)
+        stepper = Stepper(rank, clock, batches, self._faults.delay_s)
         steps, precision = settings.iterations, settings.precision
         trainer = trainer_of(setup)
         before = Sampled()
@@ -216,7 +211,7 @@ class TrainingRunner:
             self._release()
             rank.enter("preparing")
             trainer = trainer_of(setup)
-        stepper = Stepper(rank, clock, batches, self._delay_s)
+        stepper = Stepper(rank, clock, batches, self._faults.delay_s)
         self._reset_peak()
         warmed = self._begin(stepper, trainer.step)
         timed = stepper.sample(trainer.step, steps, precision, settings.max_time_s)
@@ -261,7 +256,7 @@ class TrainingRunner:
         if not training.comparable_ranks or not self._rank.job.settings.check:
             return None
         self._rank.enter("verification")
-        for element in self._corrupt:
+        for element in self._faults.corrupted:
             parameter = next(trainer.replicated())[1]
             if parameter is not None:
                 _flip(parameter, element)

@@ -1,13 +1,26 @@
-"""Converts descriptions of libraries for the engine."""
+"""Cases and descriptions of libraries as values of the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from cclmark import _engine as engine
+from cclmark.plan.cases import Case
 from cclmark.plan.libraries import library_called, similar_libraries
 from cclmark.plan.library_fields import parse_version
 from cclmark.plan.library_files import Library
+
+
+def operation_of(case: Case) -> engine.Operation:
+    """The operation of ``case``, without its placement."""
+    return engine.Operation(
+        collective=case.operation,
+        dtype=case.dtype,
+        reduction=case.reduction or "sum",
+        root=case.root or 0,
+        count=case.count,
+        matrix=list(case.matrix),
+    )
 
 
 def open_ccl(name: str, chosen: str, files: Sequence[str]) -> engine.Ccl:

@@ -1,12 +1,30 @@
-"""Whether the paths that a library uses are worse than the connections between the devices."""
+"""The links of a machine: their limit, and whether a library uses paths worse than they allow."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from cclmark.explain.paths import FLAGCX_SINGLE, INFINIBAND, PEER_ACCESS, Route
-from cclmark.results.schema import Header, Paths, Relation
+from cclmark.results.schema import Header, HostDescription, Link, Paths, Relation
+
+
+def link_limit(links: Sequence[Link], hosts: Sequence[HostDescription] = ()) -> float | None:
+    """Bytes per second that every device can send over its NVLinks, or its PCIe slot without them.
+
+    The result is the smallest of all devices: a collective is as fast as its slowest member. None
+    if the machine does not report it, and for several ``hosts``, whose network is unknown.
+    """
+    if len(hosts) > 1:
+        return None
+    limits = []
+    for device in {link.device for link in links}:
+        own = [link for link in links if link.device == device]
+        fast = [link for link in own if link.kind == "NVLink"] or own
+        limits.append(sum(link.count * link.rate_bytes_per_s for link in fast))
+    smallest = min(limits, default=0.0)
+    return smallest if smallest > 0 else None
+
 
 _MOST_PAIRS = 4  # named in a warning
 _NVLINKS = re.compile(r"NV([0-9]{1,3})")

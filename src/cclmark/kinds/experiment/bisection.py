@@ -25,17 +25,19 @@ from itertools import pairwise
 
 from cclmark.analysis.paired import (
     LEAST_ROUNDS,
+    Batch,
     Cell,
     Times,
     chance_of_gain,
+    deviation_of,
     log_ratios,
     paired_ratio,
+    typical,
 )
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.statistics import median
 from cclmark.document.grid import grid_lines, usual_width
 from cclmark.document.paint import Paint, unpainted
-from cclmark.kinds.tune.search import Batch, deviation_of, typical
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 
