@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
 from cclmark.importing.nvbandwidth_tests import test_of as meaning_of
+from cclmark.importing.run import Given, Origin
 from cclmark.kinds.registry import read_journal
 from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.reference_store import shipped_references
@@ -766,7 +766,7 @@ class TestPerftest:
             read(text + text.replace("mlx5_2", "mlx5_7"))
         with pytest.raises(UsageError, match=r"^a\.txt:\d+: TX depth is 8 here, 128 above"):
             read(text + text.replace("TX depth        : 128", "TX depth        : 8"))
-        with pytest.raises(UsageError, match=r"^a\.txt:\d+: .* so this is another run"):
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: .* this is another run"):
             read(text + text)
 
 

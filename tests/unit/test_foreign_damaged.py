@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
+from cclmark.importing.run import Given, Origin
 
 TEXTS = Path(__file__).parents[1] / "foreign"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")

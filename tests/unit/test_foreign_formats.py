@@ -13,9 +13,9 @@ import pytest
 
 from cclmark.errors import UsageError
 from cclmark.history.moments import stored_moment
-from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
-from cclmark.importing.nccl_head import nccl_version
+from cclmark.importing.nccl_tests_head import nccl_version
+from cclmark.importing.run import Given, Origin
 from cclmark.kinds.registry import read_journal
 from cclmark.report.journal_text import replayed
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
+from cclmark.importing.run import Given, Origin
 
 TEXTS = Path(__file__).parents[1] / "foreign"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
@@ -269,7 +269,11 @@ class TestImb:
             ("# #processes = 2 \n", "", "the number of processes of PingPong is missing above"),
             ("# #processes = 2 ", "# #processes = 0 ", "0 ranks: expected 1 to"),
             ("     #bytes #rep", "     #byte #rep", "a row without the line of its columns"),
-            ("        7.62", "        7,62", "the bandwidth '7,62' is not a number"),
+            (
+                "        7.62",
+                "        7,62",
+                "cannot read the row '8         1000         1.05         7,62': Mbytes/sec is '7,62'",
+            ),
             ("         7.62", "", "3 figures in this row, but the header has 4"),
             ("         1.10", "         1.1x", "cannot read the row"),
             ("MPI_SUM", "MPI_MAX", "the reduction MPI_MAX is not supported"),
@@ -303,7 +307,7 @@ class TestImb:
         assert len(journal.cases) == len(read(self.text).cases)
 
     def test_another_run(self):
-        with pytest.raises(UsageError, match=r"^a\.txt:\d+: another run starts here"):
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: a second head: this is another run"):
             read(self.text + self.text)
 
     def test_rows_that_the_tool_could_not_measure(self):

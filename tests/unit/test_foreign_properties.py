@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from cclmark.document.exporters import exporter_of
 from cclmark.errors import UsageError
-from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
+from cclmark.importing.run import Given, Origin
 from cclmark.kinds.collective.nccl_tests import fit
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.plan.cases import Case

@@ -10,8 +10,8 @@ import pytest
 
 from cclmark.document.matrix import MatrixCollector
 from cclmark.errors import UsageError
-from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
+from cclmark.importing.run import Given, Origin
 
 TEXTS = Path(__file__).parents[1] / "foreign"
 ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
@@ -117,7 +117,7 @@ class TestUcx:
         other = self.text.replace("-m cuda -s 1048576", "-m host -s 1048576")
         with pytest.raises(UsageError, match=r"^a\.txt:\d+: the settings \(memory"):
             read(other)
-        with pytest.raises(UsageError, match=r"^a\.txt:\d+: .* so this is another run"):
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: .* this is another run"):
             read(self.text + self.text)
 
     def test_interrupted(self):

@@ -6,10 +6,16 @@ import re
 from dataclasses import dataclass
 
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
-from cclmark.importing.run import ForeignRun, ImportedTransfer, ToolSettings
+from cclmark.importing.line_reader import Importer, LineReader, first_line
+from cclmark.importing.run import (
+    ForeignRun,
+    ImportedTransfer,
+    ToolSettings,
+    listed_device,
+    message_transfer,
+    with_rate,
+)
 from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
-from cclmark.results.schema import DeviceDescription
 
 _BANDWIDTHS = (
     "the size over the tool's overall bandwidth of a window of messages (MB of 2^20 bytes), by the "
@@ -34,6 +40,10 @@ _OPTION = re.compile(r"(?:^|\s)-([tsmxdDTO]) ?([^\s-]\S{0,60})")
 _SECTION = re.compile(r"\+(?=[^-+=])([^\s+]{1,100}?)-[-+]*\+")
 _SIZE = re.compile(r"\d{1,18}(?:,\d{1,18}){0,63}")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3}){1,8}")
+_SETTINGS = {
+    **{"m": "memory", "x": "transport", "d": "device"},
+    **{"D": "layout", "T": "threads", "O": "window"},
+}
 _DEFAULT_BYTES = 8
 _MIB = float(1 << 20)
 _LONG, _SHORT = 8, 4  # numbers of a row; of all threads together there are totals alone
@@ -74,19 +84,6 @@ _DESCRIBED = {
 }
 
 
-def is_ucx(lines: list[TextLine]) -> int | None:
-    """Returns the first line that is unique to this format, None if there is none."""
-    return next((line.number for line in lines if _HEAD.fullmatch(line.text.strip())), None)
-
-
-def read_ucx(text: Text) -> ForeignRun:
-    """Reads a text. Raises UsageError for a row that cannot be read."""
-    reader = _Reader(text)
-    for line in reader.lines:
-        reader.take(line)
-    return reader.finish()
-
-
 @dataclass(frozen=True)
 class _Row:
     """The figures of a row: the mean time in seconds, and bytes per second."""
@@ -96,12 +93,11 @@ class _Row:
     of_threads: bool
 
 
-class _Reader:
+class _Reader(LineReader):
     def __init__(self, text: Text) -> None:
-        self._text = text
-        self.lines = [line for line in text.lines() if line.text.strip()]
+        run = ForeignRun("ucx_perftest", "", "host", "", facts=ToolSettings(timing=""))
+        super().__init__(text, run)
         self._raw = text.content.split("\n")
-        self._run = ForeignRun("ucx_perftest", "", "host", "", facts=ToolSettings(timing=""))
         self._test = ""
         self._layer = ""
         self._size: int | None = None
@@ -113,9 +109,7 @@ class _Reader:
         self._is_used = False  # whether the description of the test has had its figures
         self._is_due = False
 
-    def take(self, line: TextLine) -> None:
-        """Reads the next line."""
-        words = line.text.strip()
+    def take(self, line: TextLine, words: str) -> None:
         if _COMMAND.search(words) is not None and not words.startswith("|"):
             self._close()
             self._command(_COMMAND.split(words)[-1])
@@ -135,26 +129,15 @@ class _Reader:
         elif self._rows_are:
             self._row(line, words)
 
-    def finish(self) -> ForeignRun:
-        """Returns the complete run."""
+    def finish(self) -> None:
         self._close()
-        run = self._run
         if self._is_due:
             self._note_without_end(self.lines[-1])
-            run.whole = False
-        measures = dict.fromkeys(row.transfer.measure for row in run.copies)
-        figures = [_BANDWIDTHS] if "unidirectional" in measures else []
-        figures += [_LATENCIES] if "latency" in measures else []
-        run.figure = "; ".join(figures)
-        run.devices = [
-            DeviceDescription(rank=rank, host="", runtime="", index=rank, name=name, memory_bytes=0)
-            for rank, name in enumerate(("", "the peer"))
-        ]
+            self.run.whole = False
+        self.describe_copies(_BANDWIDTHS, _LATENCIES)
+        self.run.devices = [listed_device(0), listed_device(1, "the peer")]
         for layer, settings in self._known.items():
-            shown = ", ".join(f"{name} {value}" for name, value in settings.items())
-            if shown:
-                run.notices.append(f"settings of the tool ({layer}): {shown}")
-        return run
+            self.note_settings(settings, f" ({layer})")
 
     def _begin(self) -> None:
         """Forgets the description of a test."""
@@ -163,7 +146,7 @@ class _Reader:
 
     def _note_without_end(self, line: TextLine) -> None:
         self._is_due = False
-        self._run.notices.append(f"line {line.number}: the table above has no final row, omitted")
+        self.note(line, "the table above has no final row, omitted")
 
     def _command(self, options: str) -> None:
         """Reads a command: of the server, which has no test, or of the client."""
@@ -172,17 +155,9 @@ class _Reader:
             return
         self._begin()
         self._test = found.get("t", "")
-        size = found.get("s", str(_DEFAULT_BYTES))
-        self._size = _sum_of(size)
+        self._size = _sum_of(found.get("s", str(_DEFAULT_BYTES)))
         self._settings = {
-            name: found[option]
-            for option, name in (("m", "memory"), ("x", "transport"), ("d", "device"))
-            if option in found
-        }
-        self._settings |= {
-            name: found[option]
-            for option, name in (("D", "layout"), ("T", "threads"), ("O", "window"))
-            if option in found
+            name: found[option] for option, name in _SETTINGS.items() if option in found
         }
 
     def _box(self, line: TextLine, name: str, value: str) -> None:
@@ -196,12 +171,12 @@ class _Reader:
             if known is None and "atomic" in value:
                 known = "add_mr"
             if known is None:
-                raise self._text.refuse(line.number, f"the test {value[:60]!r} is unknown")
+                raise self.refuse(line, f"the test {value[:60]!r} is unknown")
             self._test = known
         elif name == "Message size":
             self._size = read_count(value)
             if self._size is None:
-                raise self._text.refuse(line.number, f"the size {value[:40]!r} is not a number")
+                raise self.refuse(line, f"the size {value[:40]!r} is not a number")
         elif name != "Window size":  # whose default is that of the test
             self._settings[name.lower()] = value
 
@@ -247,51 +222,42 @@ class _Reader:
             return
         self._is_used, self._is_due = True, False
         if self._test in _ATOMICS:
-            self._run.notices.append(
-                f"line {line.number}: an atomic operation is left out: cclmark has no such copy"
-            )
+            self.note(line, "an atomic operation is left out: cclmark has no such copy")
             return
         if self._test not in _TESTS:
-            raise self._text.refuse(
-                line.number,
+            raise self.refuse(
+                line,
                 "the test of these figures is unknown: write the command line (ucx_perftest … -t "
                 "TEST -s SIZE) or the server's text above the table",
             )
         layer, verb, is_latency = _TESTS[self._test]
         if self._kind == "latency" and not is_latency:
-            raise self._text.refuse(
-                line.number, f"{self._test} is above, but the head of this table is of a latency"
+            raise self.refuse(
+                line, f"{self._test} is above, but the head of this table is of a latency"
             )
         known = self._known.setdefault(layer, dict(self._settings))
         if known != self._settings:
-            raise self._text.refuse(
-                line.number,
+            raise self.split(
+                line,
                 "the settings (memory, transport, device, layout, threads, window) differ from "
-                "the figures above: split the text before this table and import the parts one "
-                "by one",
+                "the figures above",
+                place="table",
             )
         if self._size == 0:
-            self._run.notices.append(f"line {line.number}: omitted: no data")
+            self.note(line, "omitted: no data")
             return
         self._check_size(line, row)
-        direction = "read" if verb == "get" else "write"
-        method = "round-trip" if verb == "get" else "half-round-trip"
-        transfer = Transfer(
-            measure="latency" if is_latency else "unidirectional",
-            scope="pairs",
-            engine=layer,
-            direction=direction,
-            flows=((1, 0),) if direction == "read" else ((0, 1),),
-            size_bytes=0,
+        transfer = message_transfer(
+            layer,
             kernel=verb,
-            method=method if is_latency else "",
+            measure="latency" if is_latency else "unidirectional",
+            is_read=verb == "get",
         )
         if is_latency:
             found = ImportedTransfer(line.number, transfer, self._size, time_s=row.time.value)
         else:
-            rate = row.rate.value
-            found = ImportedTransfer(line.number, transfer, self._size, (rate,), rate)
-        self._run.copies.append(found)
+            found = with_rate(line.number, transfer, self._size, row.rate.value)
+        self.run.copies.append(found)
 
     def _check_size(self, line: TextLine, row: _Row) -> None:
         """Compares the size with bandwidth and time, whose product it is for one thread."""
@@ -300,9 +266,10 @@ class _Reader:
         product = row.time.value * row.rate.value
         error = row.time.share + row.rate.share
         if abs(product - self._size) > self._size * (error * _SLACK + 0.01):
-            self._run.notices.append(
-                f"line {line.number}: does not fit: {self._size} bytes, but time and bandwidth "
-                f"give {format_size(round(product))}"
+            self.note(
+                line,
+                f"does not fit: {self._size} bytes, but time and bandwidth "
+                f"give {format_size(round(product))}",
             )
 
     def _figures(self, line: TextLine, cells: list[str]) -> _Row | None:
@@ -311,19 +278,19 @@ class _Reader:
         length = next((n for n, one in enumerate(numbers) if one is None), len(numbers))
         if length < _LONG and length != _SHORT:
             if line is self.lines[-1]:
-                self._run.notices.append(f"line {line.number}: truncated, omitted")
-                self._run.whole, self._is_due = False, False
+                self.truncated(line)
+                self._is_due = False
                 return None
-            raise self._text.refuse(
-                line.number, f"cannot read this row: {length} figures, but 8 are due (4 of threads)"
+            raise self.refuse(
+                line, f"cannot read this row: {length} figures, but 8 are due (4 of threads)"
             )
         many = length >= _LONG
         time, rate = (numbers[3], numbers[5]) if many else (numbers[1], numbers[2])
         assert time is not None and rate is not None
         if "." in cells[0]:
-            raise self._text.refuse(line.number, f"{cells[0][:40]!r} is no number of iterations")
+            raise self.refuse(line, f"{cells[0][:40]!r} is no number of iterations")
         if time.value <= 0 or rate.value <= 0:
-            self._run.notices.append(f"line {line.number}: omitted: no figure")
+            self.note(line, "omitted: no figure")
             self._is_due = False
             return None
         return _Row(time.times(1e-6), rate.times(_MIB), not many)
@@ -346,3 +313,6 @@ def _sum_of(sizes: str) -> int | None:
     if number:
         return int(size) * int(number)
     return sum(map(int, sizes.split(","))) if _SIZE.fullmatch(sizes) else None
+
+
+UCX = Importer(first_line(_HEAD.fullmatch), lambda text: _Reader(text).read())
