@@ -387,11 +387,7 @@ def header_of(
 
 
 def _number_of_hosts(
-    run: ForeignRun,
-    devices: Sequence[DeviceDescription],
-    ranks: int,
-    given: Given,
-    origin: Origin,
+    run: ForeignRun, devices: Sequence[DeviceDescription], ranks: int, given: Given, origin: Origin
 ) -> int:
     """Returns the number of hosts from the text's devices, else from the user; 0 if unknown.
 
@@ -431,14 +427,7 @@ def _devices(run: ForeignRun, given: Given, ranks: int) -> list[DeviceDescriptio
     name = names.pop() if len(names) == 1 else ""
     listed = {one.rank for one in devices}
     unlisted = [
-        DeviceDescription(
-            rank=rank,
-            host="",
-            runtime="",
-            index=-1,
-            name=name,
-            memory_bytes=0,
-        )
+        DeviceDescription(rank=rank, host="", runtime="", index=-1, name=name, memory_bytes=0)
         for rank in range(ranks)
         if rank not in listed
     ]
@@ -486,9 +475,7 @@ def _machine(hostname: str, vendor_driver: str = "") -> Machine:
 
 
 def footer_of(
-    run: ForeignRun,
-    results: Sequence[CaseResult] | Sequence[TransferResult],
-    header: Header,
+    run: ForeignRun, results: Sequence[CaseResult] | Sequence[TransferResult], header: Header
 ) -> Footer:
     """Creates the footer of a complete text."""
     wrong = run.failed or any(result.status == "wrong" for result in results)

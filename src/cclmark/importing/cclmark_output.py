@@ -12,7 +12,7 @@ import msgspec
 
 from cclmark.errors import UsageError
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, dtype_of, reduction_of
-from cclmark.importing.line_reader import Importer, LineReader, as_a_whole
+from cclmark.importing.line_reader import Importer, LineReader
 from cclmark.importing.run import ForeignRun, ImportedRow, RankCount
 from cclmark.kinds.registry import KINDS, is_readable
 from cclmark.plan.operations import OPERATIONS
@@ -54,9 +54,7 @@ def read_problem(line: str) -> Problem | None:
         return None
     elements = found["elements"] or found["of_rank"]
     return Problem(
-        found["case"],
-        found["placement"] == "in-place",
-        None if elements is None else int(elements),
+        found["case"], found["placement"] == "in-place", None if elements is None else int(elements)
     )
 
 
@@ -163,10 +161,10 @@ class RowSeries:
 class SeriesReader(LineReader):
     """Reads a format that cclmark writes too, with a line above rows without operation and type."""
 
-    def __init__(self, text: Text, run: ForeignRun) -> None:
-        super().__init__(text, run)
+    def __init__(self, text: Text, tool: str, figure: str, clock: str, ccl: str) -> None:
+        super().__init__(text, tool, figure, clock, ccl)
         self.series = RowSeries()
-        self.shown = Shown(run)
+        self.shown = Shown(self.run)
 
     def take_series(self, line: TextLine, words: str) -> bool:
         """Whether this is cclmark's line above rows. Raises UsageError for an impossible count."""
@@ -290,4 +288,4 @@ def _entry(value: Any, kind: type[_Entry], text: Text, name: str) -> _Entry:
         raise UsageError(f"{text.name}: {name}: {error}") from None
 
 
-CCLMARK_JSON = Importer(as_a_whole(_is_json), read_cclmark_json)
+CCLMARK_JSON = Importer(lambda text, lines: 1 if _is_json(text) else None, read_cclmark_json)

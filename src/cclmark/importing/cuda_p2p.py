@@ -8,21 +8,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine
-from cclmark.importing.line_reader import (
-    Importer,
-    MatrixReader,
-    PrintedMatrix,
-    first_line,
-    placed,
-)
-from cclmark.importing.run import (
-    ForeignRun,
-    ImportedTransfer,
-    ToolSettings,
-    UsualSize,
-    listed_device,
-    with_rate,
-)
+from cclmark.importing.line_reader import MatrixReader, PrintedMatrix, importer, placed
+from cclmark.importing.run import ImportedTransfer, UsualSize, listed_device, measured
 from cclmark.plan.transfers import LATENCY_BYTES, Transfer
 
 _TOOL = "p2pBandwidthLatencyTest of the CUDA samples"
@@ -68,9 +55,8 @@ class _Title:
 
 class _Reader(MatrixReader):
     def __init__(self, text: Text) -> None:
-        run = ForeignRun(_TOOL, _FIGURE, "device", "", facts=ToolSettings(timing="gated"))
-        super().__init__(text, run)
-        run.usual_size, run.on_one_host = _USUAL, True
+        super().__init__(text, _TOOL, _FIGURE, "device", timing="gated")
+        self.run.usual_size, self.run.on_one_host = _USUAL, True
         self._title: _Title | None = None
         self._is_connectivity = False
         self._closed: set[tuple[int, int]] = set()
@@ -230,7 +216,7 @@ class _Reader(MatrixReader):
                 self._doubled.append(line)
                 total /= 2
             transfer = _placed(common, row, column)
-            self.run.copies.append(with_rate(line, transfer, self._size_bytes, total))
+            self.run.copies.append(measured(line, transfer, self._size_bytes, total))
 
     def _add_latencies(self, title: _Title) -> None:
         """Adds latencies: the devices' times, with the times of the host's calls."""
@@ -262,7 +248,6 @@ def _has_numbers(words: str, first: int = 1) -> bool:
     return bool(parts) and all(re.fullmatch(r"[\d.]{1,20}", part) for part in parts)
 
 
-CUDA_SAMPLES = Importer(
-    first_line(lambda words: words == _START, _BANDWIDTH.fullmatch, _LATENCY.fullmatch),
-    lambda text: _Reader(text).read(),
+CUDA_SAMPLES = importer(
+    _Reader, lambda words: words == _START, _BANDWIDTH.fullmatch, _LATENCY.fullmatch
 )

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_decimal
-from cclmark.importing.line_reader import Importer, LineReader, first_line
-from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
+from cclmark.importing.line_reader import LineReader, importer
+from cclmark.importing.run import ImportedRow, RankCount
 
 _FIGURE = (
     "DeepEP's: of kernels by the device's clock, of test_intranode.py between events. A size is "
@@ -80,8 +80,8 @@ class _Found:
 
 class _Reader(LineReader):
     def __init__(self, text: Text) -> None:
-        facts = ToolSettings(timing="", across_ranks="max")
-        super().__init__(text, ForeignRun("DeepEP", _FIGURE, "device", "deepep", facts=facts))
+        facts = {"timing": "", "across_ranks": "max"}
+        super().__init__(text, "DeepEP", _FIGURE, "device", "deepep", **facts)
         self._raw = text.content.split("\n")
         self._by_rank: dict[tuple[str, str, str], dict[int, _Found]] = {}
         self._told = 0  # ranks, if a line gives their number
@@ -263,4 +263,4 @@ class _Reader(LineReader):
         )
 
 
-DEEPEP = Importer(first_line(_MARKS.search), lambda text: _Reader(text).read())
+DEEPEP = importer(_Reader, _MARKS.search)

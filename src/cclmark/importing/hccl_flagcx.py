@@ -6,14 +6,8 @@ import re
 from dataclasses import dataclass, field, replace
 
 from cclmark.importing.cclmark_output import RowSeries, SeriesReader
-from cclmark.importing.cleaned_text import (
-    Text,
-    TextLine,
-    operation_in,
-    read_count,
-    read_figure,
-)
-from cclmark.importing.line_reader import Importer, first_line
+from cclmark.importing.cleaned_text import Text, TextLine, operation_in, read_count, read_figure
+from cclmark.importing.line_reader import importer
 from cclmark.importing.run import ForeignRun, ImportedRow, how
 
 # The newest version, then older ones. Every rank prints its own, before or after the root's row.
@@ -107,11 +101,11 @@ def _columns(line: str) -> list[str]:
 
 class _HcclReader(SeriesReader):
     def __init__(self, text: Text) -> None:
-        run = ForeignRun("hccl_test", "the mean of the tool's iterations", "device", "hccl")
-        super().__init__(text, run)
-        run.usual = ("float32", "sum")
+        figure = "the mean of the tool's iterations"
+        super().__init__(text, "hccl_test", figure, "device", "hccl")
+        self.run.usual = ("float32", "sum")
         self._columns: list[str] = []
-        self._failures = _Failures(run)
+        self._failures = _Failures(self.run)
 
     def take(self, line: TextLine, words: str) -> None:
         if self.take_series(line, words):
@@ -178,7 +172,7 @@ class _HcclReader(SeriesReader):
         self.run.facts = replace(now, begin_bytes=min(sizes), end_bytes=max(sizes))
 
 
-HCCL = Importer(first_line(_columns), lambda text: _HcclReader(text).read())
+HCCL = importer(_HcclReader, _columns)
 
 # FlagCX's lines are separate or, as in documents, joined.
 _BEGIN = "Comm size:"
@@ -191,9 +185,8 @@ _ROW = re.compile(
 
 class _FlagcxReader(SeriesReader):
     def __init__(self, text: Text) -> None:
-        run = ForeignRun("FlagCX perf", "the mean of the tool's iterations", "host", "flagcx")
-        super().__init__(text, run)
-        run.usual = ("float32", "sum")
+        super().__init__(text, "FlagCX perf", "the mean of the tool's iterations", "host", "flagcx")
+        self.run.usual = ("float32", "sum")
         self._begins = 0  # the line of the command before the rows
 
     def take(self, line: TextLine, words: str) -> None:
@@ -229,6 +222,4 @@ class _FlagcxReader(SeriesReader):
         return replace(row, busbw=busbw.times(1e9), begins=self._begins)
 
 
-FLAGCX = Importer(
-    first_line(lambda words: _BEGIN in words), lambda text: _FlagcxReader(text).read()
-)
+FLAGCX = importer(_FlagcxReader, lambda words: _BEGIN in words)

@@ -13,11 +13,7 @@ from cclmark.importing.deepep import DEEPEP
 from cclmark.importing.hccl_flagcx import FLAGCX, HCCL
 from cclmark.importing.json_lines import MSCCLPP, SUPERBENCH, SUPERBENCH_COPIES
 from cclmark.importing.line_reader import Importer
-from cclmark.importing.ml_engineering import (
-    ALL_GATHER_OBJECT,
-    ALL_REDUCE_BENCH,
-    ALL_REDUCE_LATENCY,
-)
+from cclmark.importing.ml_engineering import ALL_GATHER_OBJECT, ALL_REDUCE_BENCH, ALL_REDUCE_LATENCY
 from cclmark.importing.mpi_tables import IMB, OSU, UCC
 from cclmark.importing.nccl_tests_json import NCCL_TESTS_JSON
 from cclmark.importing.nccl_tests_text import NCCL_TESTS

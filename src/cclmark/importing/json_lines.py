@@ -21,18 +21,8 @@ from cclmark.importing.cleaned_text import (
     read_count,
     read_figure,
 )
-from cclmark.importing.line_reader import Importer, LineReader, first_line
-from cclmark.importing.run import (
-    ForeignRun,
-    ImportedRow,
-    ImportedTransfer,
-    RankCount,
-    ToolSettings,
-    UsualSize,
-    listed_device,
-    message_transfer,
-    with_rate,
-)
+from cclmark.importing.line_reader import Importer, LineReader, importer
+from cclmark.importing.run import ImportedRow, RankCount, UsualSize, listed_device, message_transfer
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import DeviceDescription
 
@@ -78,9 +68,8 @@ def _is_mscclpp(words: str) -> bool:
 
 class _MscclppReader(_JsonLineReader):
     def __init__(self, text: Text) -> None:
-        facts = ToolSettings(timing="graph", across_ranks="mean")
-        run = ForeignRun("mscclpp-test", _MSCCLPP_FIGURE, "host", "mscclpp", facts=facts)
-        super().__init__(text, run)
+        facts = {"timing": "graph", "across_ranks": "mean"}
+        super().__init__(text, "mscclpp-test", _MSCCLPP_FIGURE, "host", "mscclpp", **facts)
 
     def take_object(self, line: TextLine, found: Any) -> None:
         if not isinstance(found, dict) or not found.keys() >= _KEYS:
@@ -171,7 +160,7 @@ def _decimals(number: Decimal) -> int:
     return max(0, -exponent)
 
 
-MSCCLPP = Importer(first_line(_is_mscclpp), lambda text: _MscclppReader(text).read())
+MSCCLPP = importer(_MscclppReader, _is_mscclpp)
 
 
 # SuperBench (microsoft/superbenchmark): a line for each node. A key is a metric:
@@ -237,8 +226,7 @@ def _first_copy(lines: list[TextLine]) -> int | None:
 class _SuperBenchReader(_JsonLineReader):
     def __init__(self, text: Text, *, copies: bool) -> None:
         figure, clock = ("", "device") if copies else (_COLLECTIVE_FIGURE, "host")
-        facts = ToolSettings(timing="")
-        super().__init__(text, ForeignRun("SuperBench", figure, clock, "nccl", facts=facts))
+        super().__init__(text, "SuperBench", figure, clock, "nccl", timing="")
         self._copies = copies
         self._node = ""
         self._left_out: dict[str, Counter[str]] = {}  # figures of each benchmark, for each reason
@@ -353,11 +341,7 @@ class _SuperBenchReader(_JsonLineReader):
             self._leave("without data", name)
             return
         self._figures.setdefault(name, _COPY_FIGURES[name])
-        if transfer.measure == "latency":
-            copied = ImportedTransfer(line.number, transfer, size_bytes, time_s=value)
-        else:
-            copied = with_rate(line.number, transfer, size_bytes, value)
-        self.run.copies.append(copied)
+        self.add_copy(line, transfer, size_bytes, value)
 
     def _gpu(self, metric: str) -> tuple[Transfer, int | None, float] | str:
         """Returns a copy of gpu-copy-bw, its size and its unit, or the reason to omit it."""
@@ -492,6 +476,5 @@ SUPERBENCH = Importer(
     lambda text: _SuperBenchReader(text, copies=False).read(),
 )
 SUPERBENCH_COPIES = Importer(
-    lambda text, lines: _first_copy(lines),
-    lambda text: _SuperBenchReader(text, copies=True).read(),
+    lambda text, lines: _first_copy(lines), lambda text: _SuperBenchReader(text, copies=True).read()
 )

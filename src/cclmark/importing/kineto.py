@@ -281,16 +281,7 @@ def _add_gloo(found: _Found, event: TraceEvent, begin_ns: int, end_ns: int) -> N
             dtype = DTYPES.get(str(types[0]), plain(str(types[0])))
     else:
         found.unsized += 1
-    found.add(
-        _GLOO,
-        named.operation,
-        found.gloo,
-        dtype,
-        count,
-        (begin_ns, end_ns),
-        None,
-        -1,
-    )
+    found.add(_GLOO, named.operation, found.gloo, dtype, count, (begin_ns, end_ns), None, -1)
 
 
 def _complete_process(found: _Found) -> None:

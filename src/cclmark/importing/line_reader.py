@@ -5,19 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.importing.cleaned_text import (
-    PrintedFigure,
-    Text,
-    TextLine,
-    read_count,
-    read_decimal,
-)
-from cclmark.importing.run import ForeignRun, RankCount, left_out
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
+from cclmark.importing.run import ForeignRun, RankCount, ToolSettings, left_out, measured
 from cclmark.plan.transfers import Transfer
 from cclmark.results.journal import Journal
 
@@ -45,17 +39,30 @@ def first_line(*tests: Callable[[str], object]) -> Callable[[Text, list[TextLine
     return finds
 
 
-def as_a_whole(fits: Callable[[Text], bool]) -> Callable[[Text, list[TextLine]], int | None]:
-    """Returns a detector of a document."""
-    return lambda text, lines: 1 if fits(text) else None
+def importer(reads: Callable[[Text], LineReader], *tests: Callable[[str], object]) -> Importer:
+    """Returns the importer of a reader, whose format is found by the words of a line."""
+    return Importer(first_line(*tests), lambda text: reads(text).read())
+
+
+def document_importer(
+    reads: Callable[[Text], LineReader], fits: Callable[[Text], bool]
+) -> Importer:
+    """Returns the importer of a reader of documents. ``fits``: whether a text is one."""
+    return Importer(lambda text, lines: 1 if fits(text) else None, lambda text: reads(text).read())
 
 
 class LineReader:
-    """Reads a text line by line into ``run``. ``lines``: those that are not blank."""
+    """Reads a text line by line into ``run``. ``lines``: those that are not blank.
 
-    def __init__(self, text: Text, run: ForeignRun) -> None:
+    In subclasses ``_begin`` reads what begins a table, ``_head`` the line of its columns, ``_row``
+    a row, and ``_close`` ends a table.
+    """
+
+    def __init__(
+        self, text: Text, tool: str, figure: str, clock: str, ccl: str = "", **facts: Any
+    ) -> None:
         self.text = text
-        self.run = run
+        self.run = ForeignRun(tool, figure, clock, ccl, facts=ToolSettings(**facts))
         self.lines = [line for line in text.lines() if line.text.strip()]
 
     def read(self) -> ForeignRun:
@@ -129,6 +136,12 @@ class LineReader:
         raise self.refuse(
             line, f"{len(cells)} figures in this row, but the header has {len(columns)}"
         )
+
+    def add_copy(
+        self, line: TextLine, transfer: Transfer, size_bytes: int | None, value: float
+    ) -> None:
+        """Adds a copy, see ``measured``."""
+        self.run.copies.append(measured(line.number, transfer, size_bytes, value))
 
     def describe_copies(self, bandwidths: str, latencies: str) -> None:
         """Sets what a time is, by the measures of the copies."""
@@ -211,9 +224,7 @@ class MatrixReader(LineReader):
 
     within: ClassVar[str] = "matrix"  # a part of the text that its end may truncate
 
-    def __init__(self, text: Text, run: ForeignRun) -> None:
-        super().__init__(text, run)
-        self.devices = 0
+    devices = 0
 
     def read(self) -> ForeignRun:
         """Reads all lines. Raises UsageError for a matrix that cannot be read."""

@@ -20,14 +20,8 @@ from cclmark.importing.cleaned_text import (
     read_decimal,
     read_figure,
 )
-from cclmark.importing.line_reader import Importer, LineReader, first_line
-from cclmark.importing.run import (
-    ForeignRun,
-    ImportedRow,
-    RankCount,
-    ToolSettings,
-    listed_device,
-)
+from cclmark.importing.line_reader import LineReader, importer
+from cclmark.importing.run import ImportedRow, RankCount, listed_device
 from cclmark.results.schema import LibraryDescription
 
 
@@ -62,14 +56,16 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 class _BenchReader(LineReader):
     def __init__(self, text: Text) -> None:
-        run = ForeignRun(
+        super().__init__(
+            text,
             "all_reduce_bench.py",
             "size over the mean of the algorithm bandwidths of the tool's iterations, each alone",
             "device",
             "torch:nccl",
-            facts=ToolSettings(timing="blocking", across_ranks="mean", barrier="library"),
+            timing="blocking",
+            across_ranks="mean",
+            barrier="library",
         )
-        super().__init__(text, run)
         self._within = False
         self._ranks: RankCount | None = None
         self._sentence: ImportedRow | None = None
@@ -134,9 +130,7 @@ def _rate(cell: str) -> PrintedFigure | None:
     return None if figure is None else figure.times(1e9)
 
 
-ALL_REDUCE_BENCH = Importer(
-    first_line(_HEAD.fullmatch, _SENTENCE.search), lambda text: _BenchReader(text).read()
-)
+ALL_REDUCE_BENCH = importer(_BenchReader, _HEAD.fullmatch, _SENTENCE.search)
 
 _SECTION = re.compile(r"-{5,40} (\d{1,7})x (\d{1,6}(?:\.\d{1,12})?)GB -{5,40}")
 _RANK = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):(\d{1,4}):")
@@ -162,15 +156,16 @@ class _Section:
 
 class _LatencyReader(LineReader):
     def __init__(self, text: Text) -> None:
-        run = ForeignRun(
+        super().__init__(
+            text,
             "all_reduce_latency_comp.py",
             "size over the algorithm bandwidth of the slowest rank: of a single operation, or the "
             "mean of as many behind each other as a notice gives",
             "device",
             "torch:nccl",
-            facts=ToolSettings(across_ranks="max", barrier="library"),
+            across_ranks="max",
+            barrier="library",
         )
-        super().__init__(text, run)
         self._section: _Section | None = None
         self._devices: list[tuple[str, int]] = []
 
@@ -255,9 +250,7 @@ class _LatencyReader(LineReader):
             )
 
 
-ALL_REDUCE_LATENCY = Importer(
-    first_line(_SECTION.fullmatch), lambda text: _LatencyReader(text).read()
-)
+ALL_REDUCE_LATENCY = importer(_LatencyReader, _SECTION.fullmatch)
 
 _CALL = re.compile(r"(all_gather_object|all_reduce|all_gather) *= *(\d[\d.]{2,40})")
 _OBJECT = "all_gather_object"
@@ -267,14 +260,15 @@ _BYTES = 4  # one float32
 
 class _ObjectReader(LineReader):
     def __init__(self, text: Text) -> None:
-        run = ForeignRun(
+        super().__init__(
+            text,
             "all_gather_object_vs_….py",
             "the mean of 1000 calls on the slowest rank, without waiting for the devices",
             "host",
             "torch:nccl",
-            facts=ToolSettings(iterations=_CALLS, across_ranks="max"),
+            iterations=_CALLS,
+            across_ranks="max",
         )
-        super().__init__(text, run)
         self._found: dict[str, list[tuple[PrintedFigure, int]]] = {}
 
     def take(self, line: TextLine, words: str) -> None:
@@ -313,4 +307,4 @@ class _ObjectReader(LineReader):
             )
 
 
-ALL_GATHER_OBJECT = Importer(first_line(_CALL.fullmatch), lambda text: _ObjectReader(text).read())
+ALL_GATHER_OBJECT = importer(_ObjectReader, _CALL.fullmatch)

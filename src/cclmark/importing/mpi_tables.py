@@ -14,16 +14,14 @@ from cclmark.importing.cleaned_text import (
     read_decimal,
     reduction_of,
 )
-from cclmark.importing.line_reader import Importer, LineReader, TableRow, first_line
+from cclmark.importing.line_reader import LineReader, TableRow, importer
 from cclmark.importing.plausible import disorder
 from cclmark.importing.run import (
-    ForeignRun,
     ImportedRow,
     RankCount,
     ToolSettings,
     listed_device,
     message_transfer,
-    with_rate,
 )
 from cclmark.plan.operations import OPERATIONS
 
@@ -37,10 +35,8 @@ _DTYPES = {
 class _MpiReader(LineReader):
     """``ranks``: of the command or the title. ``last_bytes``: the size of the row above."""
 
-    def __init__(self, text: Text, run: ForeignRun) -> None:
-        super().__init__(text, run)
-        self.ranks: RankCount | None = None
-        self.last_bytes = -1
+    ranks: RankCount | None = None
+    last_bytes = -1
 
     def launch(self, line: TextLine, processes: re.Match[str] | None) -> None:
         """Reads the command, whose options may contain the number of processes."""
@@ -126,9 +122,8 @@ class _OsuTable:
 
 class _OsuReader(_MpiReader):
     def __init__(self, text: Text) -> None:
-        facts = ToolSettings(timing="blocking", across_ranks="mean", barrier="library")
-        run = ForeignRun("OSU micro-benchmarks", _OSU_FIGURE, "host", "mpi", facts=facts)
-        super().__init__(text, run)
+        facts = {"timing": "blocking", "across_ranks": "mean", "barrier": "library"}
+        super().__init__(text, "OSU micro-benchmarks", _OSU_FIGURE, "host", "mpi", **facts)
         self._table: _OsuTable | None = None
         self._dtype: str | None = None
         self._is_due = False  # the columns, after a title or an element type
@@ -259,10 +254,10 @@ class _OsuReader(_MpiReader):
             self._empty.append(line.number)
             return
         transfer = message_transfer("MPI", measure=table.measure)
-        self.run.copies.append(with_rate(line.number, transfer, size_bytes, rate))
+        self.add_copy(line, transfer, size_bytes, rate)
 
 
-OSU = Importer(first_line(_OSU_TITLE.fullmatch), lambda text: _OsuReader(text).read())
+OSU = importer(_OsuReader, _OSU_TITLE.fullmatch)
 
 
 # Intel MPI Benchmarks (IMB-MPI1; sources of 2021.11).
@@ -306,9 +301,8 @@ _IMB_SLACK = 1.02  # rounding of the tool's bandwidth
 
 class _ImbReader(_MpiReader):
     def __init__(self, text: Text) -> None:
-        facts = ToolSettings(timing="", across_ranks="max")
-        run = ForeignRun("Intel MPI Benchmarks", _IMB_FIGURE, "host", "mpi", facts=facts)
-        super().__init__(text, run)
+        facts = {"timing": "", "across_ranks": "max"}
+        super().__init__(text, "Intel MPI Benchmarks", _IMB_FIGURE, "host", "mpi", **facts)
         self.run.whole = False
         self._name = ""
         self._columns: list[str] = []
@@ -428,9 +422,7 @@ class _ImbReader(_MpiReader):
             )
 
 
-IMB = Importer(
-    first_line(_IMB_START.fullmatch, _IMB_TITLE.fullmatch), lambda text: _ImbReader(text).read()
-)
+IMB = importer(_ImbReader, _IMB_START.fullmatch, _IMB_TITLE.fullmatch)
 
 
 # ucc_perftest (openucx/ucc, tools/perf).
@@ -459,7 +451,7 @@ _UCC_UNSURE = {"alltoall", "reduce_scatter", "scatter"}
 
 class _UccReader(_MpiReader):
     def __init__(self, text: Text) -> None:
-        super().__init__(text, ForeignRun("ucc_perftest", _UCC_FIGURE, "host", "ucc"))
+        super().__init__(text, "ucc_perftest", _UCC_FIGURE, "host", "ucc")
         self._fields: dict[str, str] = {}
         self._operation: str | None = None
         self._columns: tuple[str, ...] = ()
@@ -553,4 +545,4 @@ class _UccReader(_MpiReader):
         )
 
 
-UCC = Importer(first_line(_UCC_HEAD.fullmatch), lambda text: _UccReader(text).read())
+UCC = importer(_UccReader, _UCC_HEAD.fullmatch)

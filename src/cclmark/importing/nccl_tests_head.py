@@ -330,8 +330,7 @@ class Preamble:
             what = difference(there, here, ours=self._run.tool == "cclmark")
             if what:
                 raise self._reader.split(
-                    here.line,
-                    f"different from the results above (from line {there.line}): {what}",
+                    here.line, f"different from the results above (from line {there.line}): {what}"
                 )
             here = Told(
                 there.line,

@@ -19,7 +19,7 @@ from cclmark.importing.cleaned_text import (
     read_figure,
     reduction_of,
 )
-from cclmark.importing.line_reader import Importer, LineReader, first_line
+from cclmark.importing.line_reader import LineReader, importer
 from cclmark.importing.nccl_tests_head import (
     FIGURE,
     NcclTestsLayout,
@@ -31,7 +31,7 @@ from cclmark.importing.nccl_tests_head import (
     read_facts,
     read_layout,
 )
-from cclmark.importing.run import ForeignRun, ImportedRow, RankCount
+from cclmark.importing.run import ImportedRow, RankCount
 from cclmark.results.schema import DeviceDescription
 
 _STAMP = re.compile(r"\s\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
@@ -226,7 +226,8 @@ class _Block:
 
 class _Reader(LineReader):
     def __init__(self, text: Text) -> None:
-        super().__init__(text, ForeignRun("nccl-tests", FIGURE, "host", "nccl", whole=False))
+        super().__init__(text, "nccl-tests", FIGURE, "host", "nccl")
+        self.run.whole = False
         self._block = _Block()
         self._before = ""
         self._named: str | None = None  # the operation of a command that was echoed
@@ -490,6 +491,4 @@ class _Reader(LineReader):
                 )
 
 
-NCCL_TESTS = Importer(
-    first_line(lambda words: is_head(plain_line(words))), lambda text: _Reader(text).read()
-)
+NCCL_TESTS = importer(_Reader, lambda words: is_head(plain_line(words)))

@@ -23,7 +23,7 @@ from cclmark.importing.cleaned_text import (
     read_decimal,
     read_figure,
 )
-from cclmark.importing.line_reader import Importer, LineReader, as_a_whole, first_line
+from cclmark.importing.line_reader import LineReader, document_importer, importer
 from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
 from cclmark.plan.operations import DTYPE_BYTES
 
@@ -39,8 +39,7 @@ _ALGBW, _BUSBW = "algbw(GB/s)", "busbw(GB/s)"
 
 class _NccomReader(LineReader):
     def __init__(self, text: Text) -> None:
-        run = ForeignRun("nccom-test", "", "", "nccom", facts=ToolSettings(timing=""))
-        super().__init__(text, run)
+        super().__init__(text, "nccom-test", "", "", "nccom", timing="")
 
     def time_of(self, columns: Iterable[str]) -> str:
         """Returns the column of times, empty unless there is one."""
@@ -182,7 +181,7 @@ class _TableReader(_NccomReader):
         self._columns, self._shown = [], []
 
 
-NCCOM = Importer(first_line(_is_head), lambda text: _TableReader(text).read())
+NCCOM = importer(_TableReader, _is_head)
 
 _ROW = re.compile(r'"size\(B\)"\s{0,20}:')
 _RESULTS = "results"
@@ -253,4 +252,4 @@ class _JsonReader(_NccomReader):
         return found
 
 
-NCCOM_JSON = Importer(as_a_whole(_is_json), lambda text: _JsonReader(text).read())
+NCCOM_JSON = document_importer(_JsonReader, _is_json)

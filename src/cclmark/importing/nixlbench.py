@@ -7,15 +7,8 @@ import re
 import msgspec
 
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_figure
-from cclmark.importing.line_reader import Importer, LineReader, first_line
-from cclmark.importing.run import (
-    ForeignRun,
-    ImportedTransfer,
-    ToolSettings,
-    listed_device,
-    message_transfer,
-    with_rate,
-)
+from cclmark.importing.line_reader import LineReader, importer
+from cclmark.importing.run import listed_device, message_transfer
 from cclmark.plan.transfers import Transfer
 
 _FIGURE = (
@@ -50,8 +43,7 @@ def _is_head(words: str) -> bool:
 
 class _Reader(LineReader):
     def __init__(self, text: Text) -> None:
-        run = ForeignRun("nixlbench", _FIGURE, "host", "", facts=ToolSettings(timing=""))
-        super().__init__(text, run)
+        super().__init__(text, "nixlbench", _FIGURE, "host", timing="")
         self._settings: dict[str, str] = {}
         self._known: dict[str, str] | None = None  # those of the rows
         self._columns: list[str] = []
@@ -124,13 +116,13 @@ class _Reader(LineReader):
             self._compare(line, size, rate, row.figure(_PER_BLOCK))
         self._known = self._known or dict(self._settings)
         common = self._transfer(batch)
-        self.run.copies.append(with_rate(line.number, common, size, rate.value * _GB))
+        self.add_copy(line, common, size, rate.value * _GB)
         time_s = row.figure(_TIME, 1e-6).value if _TIME in row.cells else None
         if time_s is not None and time_s <= 0:
             self._untimed.append(line.number)
         elif time_s is not None:
             latency = msgspec.structs.replace(common, measure="latency", method="request")
-            self.run.copies.append(ImportedTransfer(line.number, latency, size, time_s=time_s))
+            self.add_copy(line, latency, size, time_s)
 
     def _compare(
         self, line: TextLine, size: int, rate: PrintedFigure, per_block: PrintedFigure
@@ -164,4 +156,4 @@ class _Reader(LineReader):
         )
 
 
-NIXLBENCH = Importer(first_line(_is_head), lambda text: _Reader(text).read())
+NIXLBENCH = importer(_Reader, _is_head)

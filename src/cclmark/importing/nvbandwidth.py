@@ -11,21 +11,14 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cclmark.importing.cleaned_text import (
-    PrintedFigure,
-    Text,
-    TextLine,
-    read_decimal,
-    read_figure,
-)
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_decimal, read_figure
 from cclmark.importing.line_reader import (
     DEVICE_NUMBER,
     MOST_DEVICES,
-    Importer,
     MatrixReader,
     PrintedMatrix,
-    as_a_whole,
-    first_line,
+    document_importer,
+    importer,
 )
 from cclmark.importing.nvbandwidth_tests import (
     FIGURE,
@@ -37,7 +30,7 @@ from cclmark.importing.nvbandwidth_tests import (
     single_rows,
     test_of,
 )
-from cclmark.importing.run import ForeignRun, ToolSettings, listed_device
+from cclmark.importing.run import ForeignRun, listed_device
 
 _ONE_OF_BOTH = "it shows the bandwidth of one of both directions"
 
@@ -46,8 +39,7 @@ class _NvbandwidthReader(MatrixReader):
     within = "testcase"
 
     def __init__(self, text: Text) -> None:
-        facts = ToolSettings(timing="gated")
-        super().__init__(text, ForeignRun("nvbandwidth", FIGURE, "device", "", facts=facts))
+        super().__init__(text, "nvbandwidth", FIGURE, "device", timing="gated")
         self.cuda = 0  # 1000 times the version of its driver
 
     def settle(self, missing: str) -> None:
@@ -100,8 +92,7 @@ class _NvbandwidthReader(MatrixReader):
         self.note_zeros(f"figures of 0{of}", zeros)
         if closed:
             self.note(
-                line,
-                f"{closed} figures are N/A: not measured, for example without peer access",
+                line, f"{closed} figures are N/A: not measured, for example without peer access"
             )
         return found
 
@@ -278,9 +269,7 @@ class _TextReader(_NvbandwidthReader):
         self._cells = []
 
 
-NVBANDWIDTH = Importer(
-    first_line(_VERSION.fullmatch, _RUNNING.fullmatch), lambda text: _TextReader(text).read()
-)
+NVBANDWIDTH = importer(_TextReader, _VERSION.fullmatch, _RUNNING.fullmatch)
 
 _START = re.compile(r'\{\s{0,200}"nvbandwidth"\s{0,200}:')
 _NAME = re.compile(r'"name"\s{0,20}:')
@@ -413,4 +402,4 @@ def _read_json_figure(word: str) -> PrintedFigure | None:
     return read_figure(word.replace("e+", "e").replace("e-", "?"))
 
 
-NVBANDWIDTH_JSON = Importer(as_a_whole(_is_json), lambda text: _JsonReader(text).read())
+NVBANDWIDTH_JSON = document_importer(_JsonReader, _is_json)

@@ -14,7 +14,7 @@ import msgspec
 
 from cclmark.importing.cleaned_text import PrintedFigure
 from cclmark.importing.line_reader import placed
-from cclmark.importing.run import ForeignRun, ImportedTransfer, UsualSize, with_rate
+from cclmark.importing.run import ForeignRun, ImportedTransfer, UsualSize, measured
 from cclmark.plan.transfers import LATENCY_BYTES, Transfer
 
 FIGURE = (
@@ -147,17 +147,14 @@ def single_rows(
     """Returns the transfers of a matrix that shows the whole measurement."""
     found = []
     for cell in cells:
-        value = cell.figure.value
         transfer = msgspec.structs.replace(
             test.common, flows=_flows(test, cell.row, cell.column, devices)
         )
         if not transfer.flows:
             continue
-        if transfer.measure == "latency":
-            row = ImportedTransfer(cell.line, transfer, LATENCY_BYTES, time_s=value * 1e-9)
-        else:
-            row = with_rate(cell.line, transfer, None, value * 1e9)
-        found.append(row)
+        is_latency = transfer.measure == "latency"
+        size_bytes, unit = (LATENCY_BYTES, 1e-9) if is_latency else (None, 1e9)
+        found.append(measured(cell.line, transfer, size_bytes, cell.figure.value * unit))
     return found
 
 
@@ -174,9 +171,7 @@ def _flows(
 
 
 def both_ways(
-    test: NvbandwidthTest,
-    parts: dict[str, dict[tuple[int, int], CellFigure]],
-    notices: list[str],
+    test: NvbandwidthTest, parts: dict[str, dict[tuple[int, int], CellFigure]], notices: list[str]
 ) -> list[ImportedTransfer]:
     """Returns the transfers of a bidirectional testcase from its matrices, of which Total exists.
 

@@ -8,20 +8,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine
-from cclmark.importing.line_reader import (
-    Importer,
-    MatrixReader,
-    PrintedMatrix,
-    first_line,
-    placed,
-)
-from cclmark.importing.run import (
-    ForeignRun,
-    ImportedTransfer,
-    ToolSettings,
-    listed_device,
-    with_rate,
-)
+from cclmark.importing.line_reader import MatrixReader, PrintedMatrix, importer, placed
+from cclmark.importing.run import ImportedTransfer, listed_device, measured
 from cclmark.plan.transfers import CCL, DEFAULT_KERNEL, KERNELS, LATENCY_BYTES, Transfer
 from cclmark.results.schema import Relation
 from cclmark.results.topology import UNKNOWN_LINK
@@ -76,9 +64,7 @@ class _Command:
 
 class _Reader(MatrixReader):
     def __init__(self, text: Text) -> None:
-        facts = ToolSettings(timing="")
-        run = ForeignRun("PCCL p2pBandwidthLatencyTest", _FIGURE, "device", "", facts=facts)
-        super().__init__(text, run)
+        super().__init__(text, "PCCL p2pBandwidthLatencyTest", _FIGURE, "device", timing="")
         self._how: re.Match[str] | None = None
         self._method: re.Match[str] | None = None
         # A text of cclmark names the kernel where it is another than the default or the last one.
@@ -207,7 +193,7 @@ class _Reader(MatrixReader):
             if figure is None:
                 copy = ImportedTransfer(number, transfer, size_bytes, is_wrong=True)
             else:
-                copy = with_rate(number, transfer, size_bytes, figure.value * 1e9)
+                copy = measured(number, transfer, size_bytes, figure.value * 1e9)
             self.run.copies.append(copy)
         return matrix.after
 
@@ -319,4 +305,4 @@ class _Reader(MatrixReader):
         return found
 
 
-PCCL = Importer(first_line(_is_title), lambda text: _Reader(text).read())
+PCCL = importer(_Reader, _is_title)

@@ -5,21 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from cclmark.importing.cleaned_text import (
-    PrintedFigure,
-    Text,
-    TextLine,
-    read_count,
-    read_decimal,
-)
-from cclmark.importing.line_reader import Importer, LineReader, TableRow, as_a_whole, first_line
+from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
+from cclmark.importing.line_reader import LineReader, TableRow, document_importer, importer
 from cclmark.importing.run import (
     ForeignRun,
     ImportedTransfer,
-    ToolSettings,
     listed_device,
+    measured,
     message_transfer,
-    with_rate,
 )
 from cclmark.plan.transfers import Transfer
 
@@ -52,8 +45,7 @@ class _PerftestReader(LineReader):
     """What the table and the JSON share: rows, and the settings, which must not change."""
 
     def __init__(self, text: Text) -> None:
-        run = ForeignRun("perftest", "", "host", "", facts=ToolSettings(timing=""))
-        super().__init__(text, run)
+        super().__init__(text, "perftest", "", "host", timing="")
         self.device = ""
         self.settings: dict[str, str] = {}
 
@@ -279,10 +271,10 @@ class _TableReader(_PerftestReader):
             peak=row.figure(peak) if peak is not None and has_peak else None,
             messages=row.figure(_MESSAGES) if _MESSAGES in table.columns else None,
         )
-        return with_rate(row.line.number, common, size, rate)
+        return measured(row.line.number, common, size, rate)
 
 
-PERFTEST = Importer(first_line(_HEAD.fullmatch), lambda text: _TableReader(text).read())
+PERFTEST = importer(_TableReader, _HEAD.fullmatch)
 
 # The JSON (``--out_json``) is of the last size of a test. Versions from 2021 to 2023 wrote names
 # and texts without quotation marks, so the document is read by its lines, each of which has one
@@ -388,7 +380,7 @@ class _JsonReader(_PerftestReader):
             return None
         peak = read_decimal(fields.get("BW_peak", ""))
         self.check_bandwidth(line, common, size, average, unit=unit, peak=peak, messages=messages)
-        return with_rate(line.number, common, size, average.value * unit)
+        return measured(line.number, common, size, average.value * unit)
 
     def _figure(self, line: TextLine, fields: dict[str, str], name: str) -> PrintedFigure:
         found = read_decimal(fields.get(name, ""))
@@ -421,4 +413,4 @@ class _JsonReader(_PerftestReader):
         )
 
 
-PERFTEST_JSON = Importer(as_a_whole(_is_json), lambda text: _JsonReader(text).read())
+PERFTEST_JSON = document_importer(_JsonReader, _is_json)

@@ -296,8 +296,7 @@ def _refuse_given(
     if larger and (told.gap or excluded(operation, told.number, rows)):
         if excluded(operation, number, rows):
             raise text.refuse(
-                line,
-                f"these bandwidths match {described(operation, rows)}, not --ranks {number}",
+                line, f"these bandwidths match {described(operation, rows)}, not --ranks {number}"
             )
         return
     at_least = "at least " if told.gap else ""

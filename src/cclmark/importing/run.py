@@ -79,7 +79,7 @@ class ImportedRow:
 
     line: int
     size_bytes: int
-    in_place: bool
+    in_place: bool = False
     operation: str | None = None
     dtype: str | None = None
     reduction: str | None = None
@@ -265,11 +265,7 @@ def listed_device(
 
 
 def message_transfer(
-    engine: str,
-    *,
-    kernel: str = "",
-    measure: str = "unidirectional",
-    is_read: bool = False,
+    engine: str, *, kernel: str = "", measure: str = "unidirectional", is_read: bool = False
 ) -> Transfer:
     """Returns messages between devices 0 and 1, without their size: a read gets data from 1.
 
@@ -289,9 +285,11 @@ def message_transfer(
     )
 
 
-def with_rate(
-    line: int, transfer: Transfer, size_bytes: int | None, bytes_per_s: float
+def measured(
+    line: int, transfer: Transfer, size_bytes: int | None, value: float
 ) -> ImportedTransfer:
-    """Returns a measured bandwidth: of all flows, which is that of the flow if there is one."""
-    rates = (bytes_per_s,) if len(transfer.flows) == 1 else ()
-    return ImportedTransfer(line, transfer, size_bytes, rates, bytes_per_s)
+    """Returns a copy. ``value``: the seconds of a latency, else bytes per second of all flows."""
+    if transfer.measure == "latency":
+        return ImportedTransfer(line, transfer, size_bytes, time_s=value)
+    rates = (value,) if len(transfer.flows) == 1 else ()
+    return ImportedTransfer(line, transfer, size_bytes, rates, value)

@@ -6,12 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS
-from cclmark.profile.observed import (
-    ObservedCall,
-    ObservedGroup,
-    ObservedOperation,
-    ObservedProcess,
-)
+from cclmark.profile.observed import ObservedCall, ObservedGroup, ObservedOperation, ObservedProcess
 
 #: Names that are recorded as calls, and move no data.
 NO_OPERATIONS = frozenset({"init", "wait", "end", "monitoredBarrier", "startCoalescing"})

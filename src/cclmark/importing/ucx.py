@@ -6,15 +6,8 @@ import re
 from dataclasses import dataclass
 
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
-from cclmark.importing.line_reader import Importer, LineReader, first_line
-from cclmark.importing.run import (
-    ForeignRun,
-    ImportedTransfer,
-    ToolSettings,
-    listed_device,
-    message_transfer,
-    with_rate,
-)
+from cclmark.importing.line_reader import LineReader, importer
+from cclmark.importing.run import listed_device, message_transfer
 from cclmark.plan.sizes import format_size
 
 _BANDWIDTHS = (
@@ -95,8 +88,7 @@ class _Row:
 
 class _Reader(LineReader):
     def __init__(self, text: Text) -> None:
-        run = ForeignRun("ucx_perftest", "", "host", "", facts=ToolSettings(timing=""))
-        super().__init__(text, run)
+        super().__init__(text, "ucx_perftest", "", "host", timing="")
         self._raw = text.content.split("\n")
         self._test = ""
         self._layer = ""
@@ -253,11 +245,8 @@ class _Reader(LineReader):
             measure="latency" if is_latency else "unidirectional",
             is_read=verb == "get",
         )
-        if is_latency:
-            found = ImportedTransfer(line.number, transfer, self._size, time_s=row.time.value)
-        else:
-            found = with_rate(line.number, transfer, self._size, row.rate.value)
-        self.run.copies.append(found)
+        value = row.time.value if is_latency else row.rate.value
+        self.add_copy(line, transfer, self._size, value)
 
     def _check_size(self, line: TextLine, row: _Row) -> None:
         """Compares the size with bandwidth and time, whose product it is for one thread."""
@@ -315,4 +304,4 @@ def _sum_of(sizes: str) -> int | None:
     return sum(map(int, sizes.split(","))) if _SIZE.fullmatch(sizes) else None
 
 
-UCX = Importer(first_line(_HEAD.fullmatch), lambda text: _Reader(text).read())
+UCX = importer(_Reader, _HEAD.fullmatch)
