@@ -119,7 +119,6 @@ class _Reader(MatrixReader):
         self.run.devices.append(listed_device(number, device[2], runtime="cuda", pci_bus_id=bus_id))
 
     def _open(self, line: TextLine, measure: str, access: str, way: str | None) -> None:
-        """Begins the matrices after a title."""
         self._close()
         if access == "Enabled" and way is None and measure != "bidirectional":
             raise self.refuse(
@@ -143,7 +142,6 @@ class _Reader(MatrixReader):
         )
 
     def _close(self, *, at_end: bool = False) -> None:
-        """Ends the matrices of the current title."""
         title, self._title = self._title, None
         if title is None:
             return
@@ -155,7 +153,6 @@ class _Reader(MatrixReader):
             self.cut()
 
     def _matrix(self, place: int, line: TextLine) -> int:
-        """Reads the matrix whose columns are at ``place``."""
         head, *columns = line.text.split()
         title = self._title
         if title is None and not self._is_connectivity:

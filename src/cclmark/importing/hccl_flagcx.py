@@ -60,7 +60,6 @@ class _Failures:
         self.first = len(self.run.rows)
 
     def _places(self, failure: _Failure) -> list[int]:
-        """Returns the rows that a failure refers to."""
         rows = range(self.first, len(self.run.rows))
         if failure.size_bytes is not None:
             return [one for one in rows if self.run.rows[one].size_bytes == failure.size_bytes]

@@ -292,7 +292,6 @@ class _SuperBenchReader(_JsonLineReader):
             self.fail(f"{key[:80]} is {str(value)[:20]}")
 
     def _collective(self, line: TextLine, key: re.Match[str], figure: PrintedFigure) -> None:
-        """Adds a figure to the row of its case."""
         name, metric = key["name"], _COLLECTIVE.fullmatch(key["metric"])
         if metric is None or metric["operation"] not in _OPERATIONS:
             self._leave(_UNKNOWN, name)
@@ -320,7 +319,6 @@ class _SuperBenchReader(_JsonLineReader):
         self._rows[case] = replace(row, **figures)
 
     def _copy(self, line: TextLine, key: re.Match[str], figure: PrintedFigure) -> None:
-        """Adds a copy."""
         name, metric = key["name"], key["metric"]
         readers = {"gpu-copy-bw": self._gpu, "ib-loopback": self._loopback}
         if key["note"] == ":correctness":
@@ -397,7 +395,6 @@ class _SuperBenchReader(_JsonLineReader):
         return transfer, int(found["size"] or found["old_size"]), 1e9 if found["verb"] else _MIB
 
     def _traffic(self, metric: str) -> tuple[Transfer, int | None, float] | str:
-        """Returns a copy of ib-traffic, between two hosts."""
         found = _TRAFFIC.fullmatch(metric)
         if found is None:
             return _UNKNOWN

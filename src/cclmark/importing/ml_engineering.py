@@ -110,7 +110,6 @@ class _BenchReader(LineReader):
             self._sentence = None
 
     def _row(self, line: TextLine, words: str) -> None:
-        """Adds a row of the table."""
         cells = [cell.strip() for cell in words.strip("|").split("|")]
         size = _SIZE.fullmatch(cells[0])
         rates = [_rate(cell) for cell in cells[1:]]

@@ -166,7 +166,6 @@ class _OsuReader(_MpiReader):
         super().finish()
 
     def _begin(self, line: TextLine, title: re.Match[str]) -> None:
-        """Begins a table."""
         run, version = self.run, title["version"] or ""
         if (run.rows or run.copies) and run.version != version:
             raise self.split(
@@ -188,7 +187,6 @@ class _OsuReader(_MpiReader):
             self.note(line, f"{name} is left out: {reason}", once=True)
 
     def _columns(self, line: TextLine, table: _OsuTable, words: str) -> None:
-        """Reads the line of the columns."""
         if not self._is_due:
             raise self.refuse(line, "a second table without its title (# OSU … Test) above")
         self._is_due, self.last_bytes, self._decimals = False, -1, []
@@ -342,7 +340,6 @@ class _ImbReader(_MpiReader):
         self._dtypes[name != "MPI_Datatype"] = _DTYPES[value]
 
     def _begin(self, line: TextLine, title: re.Match[str]) -> None:
-        """Begins a benchmark."""
         self._name, self._columns, self.ranks, self.last_bytes = title[2], [], None, -1
         if title[1]:
             self._omit(line, f"Multi-{title[2]} is left out: several groups of ranks at once")
@@ -355,7 +352,6 @@ class _ImbReader(_MpiReader):
         self.note(line, words, once=True)
 
     def _head(self, line: TextLine, columns: list[str]) -> None:
-        """Reads the line of the columns."""
         if not self._name:
             self._columns = []
             return

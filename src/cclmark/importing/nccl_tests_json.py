@@ -44,7 +44,6 @@ def _is_document(text: Text) -> bool:
 
 
 def _read(text: Text) -> ForeignRun:
-    """Reads the document. Raises UsageError for other content."""
     document, numbers, whole = _document(text)
     config = _mapping(document.get("config"))
     run = ForeignRun("nccl-tests", FIGURE, "host", "nccl", whole=whole)

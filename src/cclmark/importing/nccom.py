@@ -136,7 +136,6 @@ class _TableReader(_NccomReader):
         self._columns = []
 
     def _head(self, line: TextLine, columns: list[str]) -> None:
-        """Reads the line of the columns."""
         if self._columns:
             raise self.refuse(line, "a second table without its command above")
         time = self.time_of(columns)

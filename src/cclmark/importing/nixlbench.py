@@ -76,7 +76,6 @@ class _Reader(LineReader):
             )
 
     def _head(self, line: TextLine, words: str) -> None:
-        """Reads the line of the columns."""
         columns = _COLUMN.findall(words)
         if len({*columns}) < len(columns) or {_BLOCK, _BATCH, _RATE} - {*columns}:
             raise self.refuse(line, "cannot read the columns of this table")

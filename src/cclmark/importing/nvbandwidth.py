@@ -167,7 +167,6 @@ class _TextReader(_NvbandwidthReader):
         return place + 1
 
     def _begin(self, line: TextLine, name: str) -> None:
-        """Begins a testcase."""
         self._begun, self._name, self._test = line, name, None
         self._is_shown, self._cells = False, []
         found = test_of(name, self.run.version)
@@ -237,7 +236,6 @@ class _TextReader(_NvbandwidthReader):
     def _add(
         self, begun: TextLine, test: NvbandwidthTest, part: str, matrix: PrintedMatrix
     ) -> None:
-        """Adds the figures of a matrix of the current testcase."""
         self._cells = self.figures(test, matrix.line, matrix.cells(), read_decimal)
         self._is_shown = True
         if matrix.cut:
@@ -342,7 +340,6 @@ class _JsonReader(_NvbandwidthReader):
         self.settle(f'{where} has no "version" with a number')
 
     def _case(self, line: TextLine, case: Any) -> None:
-        """Reads a testcase, whose name is on ``line``."""
         if not isinstance(case, dict) or not isinstance(case.get("name"), str):
             raise self.refuse(line, "this testcase has no name")
         name, matrix = case["name"][:80], case.get("bandwidth_matrix")

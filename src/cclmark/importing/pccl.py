@@ -157,7 +157,6 @@ class _Reader(MatrixReader):
         return matrix
 
     def _paths(self, place: int) -> int:
-        """Reads the matrix of the lengths of paths."""
         matrix = self._matrix(place)
         if matrix is None:
             return place + 1
@@ -173,7 +172,6 @@ class _Reader(MatrixReader):
         return matrix.after
 
     def _bandwidths(self, place: int, line: TextLine, title: re.Match[str]) -> int:
-        """Reads a matrix of bandwidths."""
         if title["ratio"] is not None:
             return self._skipped(place, line)
         common, size_bytes = self._common(line, title["measure"]), int(title["size"])
@@ -239,7 +237,6 @@ class _Reader(MatrixReader):
         return matrix.after
 
     def _require_new(self, transfer: Transfer, size_bytes: int, line: int) -> None:
-        """Raises UsageError for a copy that the text contains twice."""
         sized = msgspec.structs.replace(transfer, size_bytes=size_bytes)
         first = self._lines_of.setdefault(sized, line)
         if first != line:

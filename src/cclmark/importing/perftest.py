@@ -211,7 +211,6 @@ class _TableReader(_PerftestReader):
             self.settings[name] = value
 
     def _head(self, line: TextLine, words: str) -> None:
-        """Reads the line of the columns."""
         table = self._table
         if table is None or table.columns:
             raise self.refuse(
@@ -333,7 +332,6 @@ class _JsonReader(_PerftestReader):
             raise self.refuse(line, f"cannot read {words.strip()[:80]!r}")
 
     def _close(self) -> None:
-        """Adds the result of the document above."""
         line, fields, has_results = self._begun, self._fields, self._has_results
         self._begun, self._fields, self._has_results = None, {}, False
         if line is None:

@@ -42,39 +42,30 @@ _MIB = float(1 << 20)
 _LONG, _SHORT = 8, 4  # numbers of a row; of all threads together there are totals alone
 _SLACK = 1.02
 
-# name: layer, verb, is a latency. Atomic operations move no data that cclmark has copies of.
+# name: layer, verb, is a latency, and the description in a box. Atomic operations move no data
+# that cclmark has copies of.
 _TESTS = {
-    **{f"{verb}_lat": ("UCT", verb, True) for verb in ("am", "put")},
-    **{f"{verb}_bw": ("UCT", verb, False) for verb in ("am", "put", "get")},
-    **{f"{verb}_lat": ("UCX", verb, True) for verb in ("tag", "tag_sync", "stream")},
-    **{f"{verb}_bw": ("UCX", verb, False) for verb in ("tag", "tag_sync", "stream")},
-    **{f"ucp_{verb}_lat": ("UCX", verb, True) for verb in ("put", "am")},
-    **{f"ucp_{verb}_bw": ("UCX", verb, False) for verb in ("put", "am")},
-    "get": ("UCT", "get", True),
-    "ucp_get": ("UCX", "get", True),
+    "am_lat": ("UCT", "am", True, "active message latency"),
+    "am_bw": ("UCT", "am", False, "active message bandwidth / message rate"),
+    "put_lat": ("UCT", "put", True, "put latency"),
+    "put_bw": ("UCT", "put", False, "put bandwidth / message rate"),
+    "get": ("UCT", "get", True, "get latency / bandwidth / message rate"),
+    "get_bw": ("UCT", "get", False, "get bandwidth / message rate"),
+    "tag_lat": ("UCX", "tag", True, "tag match latency"),
+    "tag_bw": ("UCX", "tag", False, "tag match bandwidth"),
+    "tag_sync_lat": ("UCX", "tag_sync", True, "tag sync match latency"),
+    "tag_sync_bw": ("UCX", "tag_sync", False, "tag sync match bandwidth"),
+    "stream_lat": ("UCX", "stream", True, "stream latency"),
+    "stream_bw": ("UCX", "stream", False, "stream bandwidth"),
+    "ucp_put_lat": ("UCX", "put", True, "put latency"),
+    "ucp_put_bw": ("UCX", "put", False, "put bandwidth"),
+    "ucp_get": ("UCX", "get", True, "get latency / bandwidth / message rate"),
+    "ucp_am_lat": ("UCX", "am", True, "am latency"),
+    "ucp_am_bw": ("UCX", "am", False, "am bandwidth / message rate"),
 }
 _ATOMICS = {f"{layer}{verb}" for layer in ("", "ucp_") for verb in ("add", "fadd", "swap", "cswap")}
 _ATOMICS |= {"add_lat", "add_mr"}
-# Layer and description of a test in the box.
-_DESCRIBED = {
-    ("transport", "active message latency"): "am_lat",
-    ("transport", "put latency"): "put_lat",
-    ("transport", "get latency / bandwidth / message rate"): "get",
-    ("transport", "active message bandwidth / message rate"): "am_bw",
-    ("transport", "put bandwidth / message rate"): "put_bw",
-    ("transport", "get bandwidth / message rate"): "get_bw",
-    ("protocol", "tag match latency"): "tag_lat",
-    ("protocol", "tag match bandwidth"): "tag_bw",
-    ("protocol", "tag sync match latency"): "tag_sync_lat",
-    ("protocol", "tag sync match bandwidth"): "tag_sync_bw",
-    ("protocol", "put latency"): "ucp_put_lat",
-    ("protocol", "put bandwidth"): "ucp_put_bw",
-    ("protocol", "get latency / bandwidth / message rate"): "ucp_get",
-    ("protocol", "stream bandwidth"): "stream_bw",
-    ("protocol", "stream latency"): "stream_lat",
-    ("protocol", "am latency"): "ucp_am_lat",
-    ("protocol", "am bandwidth / message rate"): "ucp_am_bw",
-}
+_LAYERS = {"transport": "UCT", "protocol": "UCX"}
 
 
 @dataclass(frozen=True)
@@ -132,7 +123,6 @@ class _Reader(LineReader):
             self.note_settings(settings, f" ({layer})")
 
     def _begin(self) -> None:
-        """Forgets the description of a test."""
         self._test, self._size, self._settings, self._layer = "", None, {}, ""
         self._is_used = False
 
@@ -153,15 +143,14 @@ class _Reader(LineReader):
         }
 
     def _box(self, line: TextLine, name: str, value: str) -> None:
-        """Reads a line of the box that describes a test."""
         if name == "API":
             if self._is_used:
                 self._begin()
             self._layer = value.partition(" ")[0]
         elif name == "Test":
-            known = _DESCRIBED.get((self._layer, value))
-            if known is None and "atomic" in value:
-                known = "add_mr"
+            described = (_LAYERS.get(self._layer), value)
+            tests = (name for name, (own, _, _, box) in _TESTS.items() if (own, box) == described)
+            known = next(tests, "add_mr" if "atomic" in value else None)
             if known is None:
                 raise self.refuse(line, f"the test {value[:60]!r} is unknown")
             self._test = known
@@ -222,7 +211,7 @@ class _Reader(LineReader):
                 "the test of these figures is unknown: write the command line (ucx_perftest … -t "
                 "TEST -s SIZE) or the server's text above the table",
             )
-        layer, verb, is_latency = _TESTS[self._test]
+        layer, verb, is_latency, _ = _TESTS[self._test]
         if self._kind == "latency" and not is_latency:
             raise self.refuse(
                 line, f"{self._test} is above, but the head of this table is of a latency"
