@@ -32,6 +32,8 @@ from cclmark.importing.nvbandwidth_tests import (
 )
 from cclmark.importing.run import ForeignRun, listed_device
 
+_UNIT = re.compile(r"\(([KMGT]?i?[Bb]/s|[mun]?s)\)$")
+_UNITS = ("GB/s", "ns")  # of bandwidths and latencies
 _ONE_OF_BOTH = "it shows the bandwidth of one of both directions"
 
 
@@ -62,6 +64,14 @@ class _NvbandwidthReader(MatrixReader):
         self.run.devices.append(
             listed_device(int(device[1]), device[2], host=host, runtime="cuda", pci_bus_id=bus_id)
         )
+
+    def require_unit(self, line: TextLine, test: NvbandwidthTest, title: str) -> None:
+        """Raises UsageError if the title of a matrix has another unit than the tool's."""
+        unit, due = _UNIT.search(title.strip()), _UNITS[test.common.measure == "latency"]
+        if unit is not None and unit[1] != due:
+            raise self.refuse(
+                line, f"the unit of {test.name} is {due} in nvbandwidth, not {unit[1]}"
+            )
 
     def figures(
         self,
@@ -107,8 +117,6 @@ _TITLE = "GPU(column)"
 _SUM = re.compile(r"(?:SUM|&&&& PERF) ([a-z0-9_]{1,80}) (\d\S{0,30}?)(?: ?[a-zA-Z/+]{1,8})?")
 _ENDINGS = re.compile(r"(Waived|Error|ERROR): ?(.*)")
 _FAULT = re.compile(r"ASSERT in expression (.{1,200})|\[CUDA_ERROR_\w+\] .{1,200}")
-_UNIT = re.compile(r"\(([KMGT]?i?B/s|[mun]?s)\)$")
-_UNITS = ("GB/s", "ns")  # of bandwidths and latencies
 _HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,254}", re.ASCII)
 _SLACK = 0.005  # half of the last of two decimals
 
@@ -217,11 +225,7 @@ class _TextReader(_NvbandwidthReader):
         part = part_of(line.text)
         if part in self._parts or (self._is_shown and not part):
             raise self.refuse(line, f"this matrix of {test.name} is here twice")
-        unit, due = _UNIT.search(line.text.strip()), _UNITS[test.common.measure == "latency"]
-        if unit is not None and unit[1] != due:
-            raise self.refuse(
-                line, f"the unit of {test.name} is {due} in nvbandwidth, not {unit[1]}"
-            )
+        self.require_unit(line, test, line.text)
         if place + 1 == len(self.lines):
             self.cut()
             return place + 1
@@ -357,6 +361,7 @@ class _JsonReader(_NvbandwidthReader):
 
     def _matrix(self, line: TextLine, test: NvbandwidthTest, matrix: Any, title: str) -> None:
         """Reads the matrix; three, one below the other, are both directions and their total."""
+        self.require_unit(line, test, title)
         of = f"the matrix of {test.name}"
         if not isinstance(matrix, list) or not all(isinstance(row, list) for row in matrix):
             raise self.refuse(line, f"{of} is not a list of rows")

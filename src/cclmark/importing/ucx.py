@@ -102,9 +102,9 @@ class _Reader(LineReader):
                 self._begin()
             if self._is_due:
                 self._note_without_end(line)
-            self._kind, self._rows_are = head[1], ""
+            self._kind, self._rows_are, self._is_due = head[1], "", True
         elif self._kind and (columns := _COLUMNS.fullmatch(words)) is not None:
-            self._rows_are, self._is_due = columns["first"] or "last", True
+            self._rows_are = columns["first"] or "last"
         elif (box := _BOX.fullmatch(words)) is not None:
             self._box(line, box[1], box[2])
         elif (section := _SECTION.fullmatch(words)) is not None and self._rows_are:
@@ -254,7 +254,8 @@ class _Reader(LineReader):
         """Reads the figures, None for a row that is cut off, or that has none."""
         numbers = [_number(cell) for cell in cells]
         length = next((n for n, one in enumerate(numbers) if one is None), len(numbers))
-        if length < _LONG and length != _SHORT:
+        is_short = length == _SHORT and not any(numbers[length:])
+        if length < _LONG and not is_short:
             if line is self.lines[-1]:
                 self.truncated(line)
                 self._is_due = False
@@ -262,8 +263,7 @@ class _Reader(LineReader):
             raise self.refuse(
                 line, f"cannot read this row: {length} figures, but 8 are due (4 of threads)"
             )
-        many = length >= _LONG
-        time, rate = (numbers[3], numbers[5]) if many else (numbers[1], numbers[2])
+        time, rate = (numbers[1], numbers[2]) if is_short else (numbers[3], numbers[5])
         assert time is not None and rate is not None
         if "." in cells[0]:
             raise self.refuse(line, f"{cells[0][:40]!r} is no number of iterations")
@@ -271,7 +271,7 @@ class _Reader(LineReader):
             self.note(line, "omitted: no figure")
             self._is_due = False
             return None
-        return _Row(time.times(1e-6), rate.times(_MIB), not many)
+        return _Row(time.times(1e-6), rate.times(_MIB), is_short)
 
 
 def _number(word: str) -> PrintedFigure | None:
