@@ -12,7 +12,7 @@ import pytest
 from cclmark.document.exporters import formats_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
-from cclmark.importing.cclmark_json import read_cclmark_json
+from cclmark.importing.cclmark_output import read_cclmark_json
 from cclmark.importing.cleaned_text import Text
 from cclmark.kinds.registry import KINDS, parse_journal, report_kind
 from cclmark.report.journal_text import replayed

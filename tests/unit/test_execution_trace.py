@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
 from cclmark.importing.execution_trace import is_execution_trace, read_execution_trace
-from cclmark.importing.header import Origin
+from cclmark.importing.run import Origin
 from cclmark.importing.traces import TraceFile, import_traces, trace_format
 from examples import examples
 

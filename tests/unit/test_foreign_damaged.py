@@ -1,17 +1,39 @@
-"""Texts of nccl-tests as mails, documents and faulty hands pass them on: read right, or refused."""
+"""Texts as mails, documents and faulty hands pass them on: read right, or refused with the line."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.importing.header import Given, Origin
-from cclmark.importing.importers import import_text
+from foreign_texts import TEXTS, notices, read, stored
 
-TEXTS = Path(__file__).parents[1] / "foreign"
-ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
+CASES = (Path(__file__).parent / "foreign_damage.jsonl").read_text().splitlines()
+
+
+def damaged(case):
+    """The stored text of a case with ``old`` replaced by ``new``: once, or everywhere."""
+    text, old, new = (TEXTS / case["file"]).read_text(), case["old"], case["new"]
+    assert old in text
+    if "all" in case:
+        return text.replace(old, new)
+    parts = text.split(old)
+    place = case.get("occurrence", 0) + 1
+    return old.join(parts[:place]) + new + old.join(parts[place:]) + case.get("end", "")
+
+
+@pytest.mark.parametrize(
+    "line", CASES, ids=lambda line: "{file}: {refused:.60}".format(**json.loads(line))
+)
+def test_damage_is_refused_with_its_line(line):
+    case = json.loads(line)
+    with pytest.raises(UsageError) as error:
+        read(damaged(case), **case.get("given", {}))
+    assert str(error.value).startswith(case["refused"])
+
+
 RANKS = 16
 SETUP = (
     "# Collective test starting: {0}_perf\n"
@@ -22,18 +44,6 @@ HEAD = (
     "#                             out-of-place                   in-place\n"
     "#  size  count  type  redop  root" + "  time  algbw  busbw  #wrong" * 2 + "\n"
 )
-
-
-def read(text, **given):
-    return import_text(text.encode(), "a.txt", None, Given(**given), ORIGIN)[1]
-
-
-def stored(name, **given):
-    return read((TEXTS / name).read_text(), **given)
-
-
-def notices(journal):
-    return "\n".join(journal.header.notices)
 
 
 def rank_line(rank):

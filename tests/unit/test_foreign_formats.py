@@ -7,30 +7,16 @@ import math
 import re
 import time
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
 from cclmark.errors import UsageError
 from cclmark.history.moments import stored_moment
-from cclmark.importing.header import Given, Origin
-from cclmark.importing.importers import IMPORTERS, import_text
-from cclmark.importing.nccl_head import nccl_version
+from cclmark.importing.importers import IMPORTERS
+from cclmark.importing.nccl_tests_head import nccl_version
 from cclmark.kinds.registry import read_journal
 from cclmark.report.journal_text import replayed
-
-TEXTS = Path(__file__).parents[1] / "foreign"
-ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
-
-
-def read(content, format=None, **given):
-    if isinstance(content, str):
-        content = content.encode()
-    return import_text(content, "a.txt", format, Given(**given), ORIGIN)[1]
-
-
-def stored(name, **given):
-    return read((TEXTS / name).read_bytes(), **given)
+from foreign_texts import LACKING, TEXTS, notices, read, stored
 
 
 def figures(journal):
@@ -39,24 +25,6 @@ def figures(journal):
     }
 
 
-def notices(journal):
-    return "\n".join(journal.header.notices)
-
-
-# What texts do not say themselves.
-GIVEN = {
-    "osu-5.3.txt": {"ranks": 16},
-    "deepep-internode.txt": {"ranks": 16},
-    "hccl-test.txt": {"ranks": 8},
-    "hccl-test-rank-failed.txt": {"ranks": 4},
-    "nccl-tests-shortened.txt": {"ranks": 1024},
-} | {
-    name: {"operation": "all_reduce"}
-    for name in (
-        *("flagcx-a800.txt", "flagcx-a800-c550.txt", "flagcx-c550.txt", "flagcx-p800.txt"),
-        *("nccl-tests-2017.txt", "rccl-tests.txt"),
-    )
-}
 ROW = "  1048576  262144  float  sum  -1  50.00  20.97  20.97  0  51.00  20.56  20.56  0\n"
 DEVICES = """\
 #  Rank  0 Group  0 Pid  10 on node device  0 [0000:18:00] NVIDIA H200
@@ -798,7 +766,7 @@ class TestWhatItIs:
 
     @pytest.mark.parametrize("file", sorted(TEXTS.glob("*.txt")), ids=lambda file: file.name)
     def test_line_ends_of_windows_are_no_matter(self, file):
-        plain, given = file.read_bytes(), GIVEN.get(file.name, {})
+        plain, given = file.read_bytes(), LACKING.get(file.name, {})
         assert read(plain.replace(b"\n", b"\r\n"), **given).results == read(plain, **given).results
 
     def test_what_windows_redirects(self):

@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.importing.header import Given, Origin
-from cclmark.importing.importers import import_text
-
-TEXTS = Path(__file__).parents[1] / "foreign"
-ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
-
-
-def read(text, **given):
-    return import_text(text.encode(), "a.txt", None, Given(**given), ORIGIN)[1]
-
-
-def stored(name, **given):
-    return read((TEXTS / name).read_text(), **given)
-
-
-def notices(journal):
-    return "\n".join(journal.header.notices)
+from foreign_texts import TEXTS, notices, read, stored
 
 
 def table(text, title, columns="size"):
@@ -146,32 +129,6 @@ class TestOsu:
         assert "Non-blocking Allgather Latency is left out: cclmark has no such" in notices(journal)
         assert times_us(journal, "all_gather") == {}
 
-    @pytest.mark.parametrize(
-        ("old", "new", "message"),
-        [
-            (
-                "\n# OSU MPI Allgather Latency Test v7.4\n# Datatype: MPI_CHAR.",
-                "",
-                "a second table",
-            ),
-            (
-                "Latency Test v7.4\n# Datatype: MPI_CHAR",
-                "Latency Test v7.3\n#",
-                "version 7.3 here, ",
-            ),
-            ("        1000                Pass\n8", "      1000\n8", "5 figures in this row, but"),
-            ("4.16", "4..16", "cannot read the row"),
-            ("\n16  ", "\n8  ", "size 8 follows 8: a title is missing above"),
-            ("# Size         Avg", "# Size         Max", "'Max Latency.us.' is not the column of"),
-            ("  7.09   ", " 99.09   ", "Avg Latency.us. 99.09 is above Max Latency.us. 8.43"),
-            ("  5.78   ", "  9.78   ", "Min Latency.us. 9.78 is above Avg Latency.us. 7.09"),
-        ],
-    )
-    def test_damage_is_refused_with_its_line(self, old, new, message):
-        assert old in self.text
-        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {message}"):
-            read(self.text.replace(old, new, 1))
-
     def test_a_cut_row_is_left_out(self):
         cut = self.text[: self.text.index("mpirun -np 8 ./osu_allgather")].rstrip()
         journal = read(cut[: cut.rindex("15.82")].rstrip())
@@ -263,39 +220,6 @@ class TestImb:
         cut = self.text[: self.text.index("# All processes")]
         assert read(cut).footer is None
 
-    @pytest.mark.parametrize(
-        ("old", "new", "message"),
-        [
-            ("# #processes = 2 \n", "", "the number of processes of PingPong is missing above"),
-            ("# #processes = 2 ", "# #processes = 0 ", "0 ranks: expected 1 to"),
-            ("     #bytes #rep", "     #byte #rep", "a row without the line of its columns"),
-            ("        7.62", "        7,62", "the bandwidth '7,62' is not a number"),
-            ("         7.62", "", "3 figures in this row, but the header has 4"),
-            ("         1.10", "         1.1x", "cannot read the row"),
-            ("MPI_SUM", "MPI_MAX", "the reduction MPI_MAX is not supported"),
-            ("MPI_FLOAT", "MPI_C_BOOL", "the element type MPI_C_BOOL is not supported"),
-            ("\n           64", "\n            8", "size 8 follows 8: a title is missing above"),
-            (
-                "2.73         3.00",
-                "2.93         3.00",
-                "t_min[usec] 2.93 is above t_avg[usec] 2.88",
-            ),
-            (
-                "2.73         3.00",
-                "2.73         2.80",
-                "t_avg[usec] 2.88 is above t_max[usec] 2.8:",
-            ),
-            ("3.00         2.88", "3.00         3.08", "t_avg[usec] 3.08 is above t_max[usec] 3:"),
-            ("  t_min[usec]", "  t_min[msec]", "t_min[msec]: IMB prints times in usec."),
-            ("  t_avg[usec]", "   t_avg[sec]", "t_avg[sec]: IMB prints times in usec."),
-            ("      t[usec]", "      t[msec]", "t[msec]: IMB prints times in usec."),
-        ],
-    )
-    def test_damage_is_refused_with_its_line(self, old, new, message):
-        assert old in self.text
-        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
-            read(self.text.replace(old, new, 1))
-
     def test_times_that_are_equal_when_they_are_rounded(self):
         text = self.text.replace("2.73         3.00         2.88", "2.89         2.88         2.88")
         journal = read(text)
@@ -303,7 +227,7 @@ class TestImb:
         assert len(journal.cases) == len(read(self.text).cases)
 
     def test_another_run(self):
-        with pytest.raises(UsageError, match=r"^a\.txt:\d+: another run starts here"):
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: a second head: this is another run"):
             read(self.text + self.text)
 
     def test_rows_that_the_tool_could_not_measure(self):
@@ -343,22 +267,6 @@ class TestScriptsOfMachineLearningEngineering:
         part = self.text[self.text.index(title) :]
         part = part[: part.index(end, 10)] if end else part
         return [float(found) for found in re.findall(r"algbw: (\S+) Gbps", part)]
-
-    @pytest.mark.parametrize(
-        ("old", "new", "message"),
-        [
-            ("node7:1:\n", "", "the rank of these figures is missing above"),
-            (" algbw: ", " balgw: ", "busbw is here, but algbw is due"),
-            ("0.013 sec", "0,013 sec", "the duration '0,013' is not a number"),
-            ("node7:1:", "node7:0:", "node7:0 is in the section of line "),
-            ("node7:3:", "node7:5:", "the ranks of this section differ from the section"),
-            ("----------- 1x", "----------- 0x", "the number of operations and the size are 0"),
-        ],
-    )
-    def test_damage_is_refused_with_its_line(self, old, new, message):
-        assert old in self.text
-        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
-            read(self.text.replace(old, new, 1))
 
     def test_a_duration_that_does_not_fit(self):
         said = notices(read(self.text.replace("0.027 sec", "0.029 sec")))
@@ -454,44 +362,6 @@ class TestNccom:
         assert journal.footer.exit_code == 1
         assert "omitted: 1024    Failure running" in notices(journal)
 
-    @pytest.mark.parametrize(
-        ("old", "new", "message"),
-        [
-            (
-                "    size(B)    count(elems)     type",
-                "    size(B)    count(elems)     typo",
-                "cannot ",
-            ),
-            (
-                "   fp32          61",
-                "             61",
-                "5 figures in this row, but the header has 6",
-            ),
-            ("fp32          61", "fp32          6l", "cannot read the row"),
-            (
-                "     1024    ",
-                "     2048    ",
-                "size(B) 2048 does not fit count(elems) 256 of fp32, ",
-            ),
-            (
-                "  256     fp32",
-                "  512     fp32",
-                "size(B) 1024 does not fit count(elems) 512 of fp3",
-            ),
-            (
-                "  256     fp32",
-                "  256     bf16",
-                "size(B) 1024 does not fit count(elems) 256 of bf1",
-            ),
-            ("-n 50 -w 5 allg", "-n 40 -w 5 allg", "the settings differ from the table above"),
-            ("-r 8", "-r 0", "0 ranks: expected 1 to"),
-        ],
-    )
-    def test_damage_is_refused_with_its_line(self, old, new, message):
-        assert old in self.text
-        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
-            read(self.text.replace(old, new, 1))
-
 
 class TestMscclpp:
     text = (TEXTS / "mscclpp.jsonl").read_text()
@@ -513,26 +383,6 @@ class TestMscclpp:
             )
             assert one.case.in_place != outside
         assert "does not fit" not in notices(journal)
-
-    @pytest.mark.parametrize(
-        ("old", "new", "message"),
-        [
-            ('"time":6.8', '"time":"6.8"', "time is 6.8, not a figure"),
-            ('"time":6.8', '"time":NaN', "time is nan, not a figure"),
-            ('"time":6.8', '"time":6.8e99', "time is 6.8e99, not a figure"),
-            ('"time":6.8', '"time":-6.8', "time is -6.8, not a figure"),
-            ('"time":6.8', f'"time":1e-{"9" * 20}', "time is 1e-9999999"),
-            ('"time":6.8', '"time":null', "time is None, not a figure"),
-            ('"ranks":8', '"ranks":0', "ranks is 0: expected a number from 1"),
-            ('"kernel":2', '"kernel":true', "kernel is True: expected a number from 0"),
-            ('"size":8192', '"sizes":8192', "this line does not contain size"),
-            ('"time":7.4}', '"time":7.4', "this line is not complete JSON"),
-        ],
-    )
-    def test_damage_is_refused_with_its_line(self, old, new, message):
-        assert old in self.text
-        with pytest.raises(UsageError, match=rf"^a\.txt:[12]: {re.escape(message)}"):
-            read(self.text.replace(old, new, 1))
 
     @pytest.mark.parametrize("format", [".6g", ".5g", ".4g", ".3g", ".3f", ".2f", ".1f"])
     def test_rounded_figures(self, format):
@@ -638,22 +488,3 @@ class TestUcc:
         with pytest.raises(UsageError, match="set --ranks N"):
             read(alone)
         assert {one.case.ranks for one in read(alone, ranks=16).cases} == {16}
-
-    @pytest.mark.parametrize(
-        ("old", "new", "message"),
-        [
-            ("Datatype:               float32\n", "", "Datatype is missing above this table"),
-            (
-                "       avg         min",
-                "       min         avg",
-                "the columns avg, min and max are due",
-            ),
-            ("       11.31", "", "4 figures in this row, but the header has 5"),
-            ("       12.22", "       1.22", "the average is not between min and max"),
-            ("         128         512", "         128         5x2", "cannot read the row"),
-        ],
-    )
-    def test_damage_is_refused_with_its_line(self, old, new, message):
-        assert old in self.text
-        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
-            read(self.text.replace(old, new, 1))

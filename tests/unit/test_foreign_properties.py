@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from cclmark.document.exporters import exporter_of
 from cclmark.errors import UsageError
-from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
+from cclmark.importing.run import Given
 from cclmark.kinds.collective.nccl_tests import fit
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.plan.cases import Case
@@ -24,13 +24,13 @@ from cclmark.plan.operations import DTYPE_BYTES, OPERATIONS, size_for_count
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Footer, Summary, Verification
 from examples import examples
+from foreign_texts import LACKING, ORIGIN
 from patience import scaled
 
 TESTS = Path(__file__).parents[1]
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 TEXTS = [path.read_text() for path in sorted((TESTS / "foreign").iterdir())]
 TEXTS += [path.read_text() for path in sorted((TESTS / "golden").glob("sample.*.txt"))]
-ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, [], "0.1.0")
 ALL = Given("all_reduce", None, 4, None, "float32", "sum")
 PATIENCE_S = 5.0
 
@@ -375,43 +375,97 @@ def require_sound_copy(numbers, journal, result):
     assert any(round(float(f"{figure:.12g}"), 9) in numbers for figure in figures)
 
 
-NEWER = (
-    "nvbandwidth",
-    "cuda-samples",
-    "pccl",
-    "osu",
-    "imb",
-    "perftest",
-    "all-reduce-l",
-    "all-g",
-    "nccom",
-    "mscclpp",
-    "ucc",
-    "ucx",
-    "superbench",
-    "deepep",
-    "nixlbench",
-)
-# What texts do not say themselves.
-LACKING = {
-    "osu-5.3.txt": Given(ranks=16),
-    "deepep-internode.txt": Given(ranks=16),
-    "nccom-test.json": Given(operation="all_reduce"),
-}
-MUTATIONS = 5000 if examples(5000) == 5000 else 60
+FILES = sorted((TESTS / "foreign").iterdir())
+MUTATIONS = 5000 if examples(5000) == 5000 else 40
+each_file = pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)
 
 
-@pytest.mark.parametrize(
-    "file",
-    sorted(path for path in (TESTS / "foreign").iterdir() if path.name.startswith(NEWER)),
-    ids=lambda path: path.name,
-)
+def given_for(file):
+    return Given(**LACKING.get(file.name, {}))
+
+
+@each_file
 def test_thousands_of_faults(file):
-    text = file.read_text()
-    given = LACKING.get(file.name, Given())
+    text, given = file.read_text(), given_for(file)
     assert read(text.encode(), None, given).results
     for seed in range(MUTATIONS):
         require_sound(faulty(text, Random(f"{file.name} {seed}")), None, given)
+
+
+def measured(journal):
+    """What was measured: cases or copies, each with its figures, without the times of calls."""
+    return {
+        (one.item.describe(), one.cycle, one.summary and replace_call(one.summary))
+        for one in journal.results
+    }
+
+
+def replace_call(summary):
+    fields = {"call_s": None} if hasattr(summary, "call_s") else {}
+    return msgspec.json.encode(msgspec.structs.replace(summary, **fields))
+
+
+# Of these each rank prints its own figures, and the slowest of those in the text counts.
+BY_RANKS = ("all-gather-object", "all-reduce-latency", "deepep-elastic", "deepep-low-latency")
+
+
+@each_file
+def test_every_beginning_is_read_as_far_as_it_goes_or_refused(file):
+    lines, given = file.read_text().splitlines(keepends=True), given_for(file)
+    whole = measured(read("".join(lines).encode(), None, given))
+    read_lengths = 0
+    for length in range(1, len(lines)):
+        try:
+            part = read("".join(lines[:length]).encode(), None, given)
+        except UsageError:
+            continue
+        read_lengths += 1
+        if not file.name.startswith(BY_RANKS):
+            assert measured(part) <= whole
+    is_whole = file.suffix == ".json" or file.name.startswith(BY_RANKS) or len(lines) < 10
+    assert read_lengths or is_whole
+
+
+@each_file
+def test_a_word_in_place_of_a_figure_is_refused_or_noticed(file):
+    """Without a notice the journal keeps all figures: the word was of no importance."""
+    text, given = file.read_text(), given_for(file)
+    whole = read(text.encode(), None, given)
+    figures = list(re.finditer(r"(?<![\w.])\d+\.\d+(?![\w.])", text))
+    for found in figures[:: max(1, len(figures) // 60)]:
+        changed = f"{text[: found.start()]}garbage{text[found.end() :]}"
+        try:
+            other = read(changed.encode(), None, given)
+        except UsageError:
+            continue
+        if other.header.notices == whole.header.notices:
+            assert measured(other) == measured(whole), changed.splitlines()[
+                text.count("\n", 0, found.start())
+            ]
+
+
+UNITS = (
+    ("GB/s", "MB/s"),
+    ("GB/s", "GiB/s"),
+    ("GB/s)", "Gb/s)"),
+    ("GBps", "MBps"),
+    ("(us)", "(ms)"),
+)
+UNITS += (("[usec]", "[msec]"), ("(usec)", "(msec)"), ("MB/s)", "KB/s)"), ("(GB/Sec)", "(MB/Sec)"))
+UNITS += (("MiB/sec", "KiB/sec"), ("Gb/sec", "Mb/sec"), (" us", " ms"), ("(US)", "(MS)"))
+
+
+@pytest.mark.parametrize(("old", "new"), UNITS)
+def test_other_units_than_the_tools_are_refused(old, new):
+    tried = 0
+    for file in FILES:
+        text = file.read_text()
+        if old in text:
+            tried += 1
+            with pytest.raises(UsageError):
+                read(text.replace(old, new).encode(), None, given_for(file))
+                pytest.fail(f"{file.name} is read with {new}")
+    assert tried
 
 
 @settings(max_examples=examples(200), deadline=None)

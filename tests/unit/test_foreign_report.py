@@ -13,21 +13,14 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.errors import UsageError
-from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import IMPORTERS, import_text
+from cclmark.importing.run import Given, Origin
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.run_page import page_of
+from foreign_texts import LACKING, TEXTS
 
-FILES = Path(__file__).parents[1] / "foreign"
 MEASURED = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4" / "report"
-# What texts of these tools do not contain.
-LACKING = {
-    "flagcx-a800.txt": {"operation": "all_reduce"},
-    "flagcx-c550.txt": {"operation": "all_reduce"},
-    "hccl-test.txt": {"ranks": 8},
-    "nccom-test.json": {"operation": "all_reduce"},
-}
 OUR_OWN = {"cclmark-json"}  # which `cclmark --format json` prints
 
 
@@ -35,7 +28,7 @@ OUR_OWN = {"cclmark-json"}  # which `cclmark --format json` prints
 def journals():
     """A journal of the first file of each format, by format and name."""
     found = {}
-    for path in sorted(FILES.iterdir()):
+    for path in sorted(TEXTS.iterdir()):
         command = ["cclmark", "import", path.name]
         origin = Origin(path.name, "0" * 64, 1.7e9, command, "0.1.0")
         given = Given(**LACKING.get(path.name, {}))
@@ -101,7 +94,7 @@ def _imported(*names, given=None):
     for name in names:
         origin = Origin(name, "0" * 64, 1.7e9, ["cclmark", "import", name], "0.1.0")
         own = (given or {}).get(name, Given(**LACKING.get(name, {})))
-        _, journal = import_text((FILES / name).read_bytes(), name, None, own, origin)
+        _, journal = import_text((TEXTS / name).read_bytes(), name, None, own, origin)
         runs.append(NamedRun(name, journal, ReferenceNotes(shipped_references)))
     return runs
 

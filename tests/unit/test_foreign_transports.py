@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from cclmark.document.matrix import MatrixCollector
 from cclmark.errors import UsageError
-from cclmark.importing.header import Given, Origin
-from cclmark.importing.importers import import_text
-
-TEXTS = Path(__file__).parents[1] / "foreign"
-ORIGIN = Origin("a.txt", "0" * 64, 1.7e9, ["cclmark", "import", "a.txt"], "0.1.0")
-
-
-def read(text, **given):
-    return import_text(text.encode(), "a.txt", None, Given(**given), ORIGIN)[1]
-
-
-def notices(journal):
-    return "\n".join(journal.header.notices)
+from foreign_texts import TEXTS, notices, read
 
 
 class TestUcx:
@@ -117,7 +104,7 @@ class TestUcx:
         other = self.text.replace("-m cuda -s 1048576", "-m host -s 1048576")
         with pytest.raises(UsageError, match=r"^a\.txt:\d+: the settings \(memory"):
             read(other)
-        with pytest.raises(UsageError, match=r"^a\.txt:\d+: .* so this is another run"):
+        with pytest.raises(UsageError, match=r"^a\.txt:\d+: .* this is another run"):
             read(self.text + self.text)
 
     def test_interrupted(self):
@@ -127,22 +114,6 @@ class TestUcx:
         assert len(journal.transfers) == 4
         assert "has no final row" in notices(journal)
         assert read(self.text[: place + 40]).footer is None
-
-    @pytest.mark.parametrize(
-        ("old", "new", "message"),
-        [
-            (" 8095632 ", " ", "cannot read this row: 7 figures, but 8 are due"),
-            ("-t tag_bw", "-t tag_xx", "the test of these figures is unknown"),
-            ("-t tag_lat", "-t tag_bw", "tag_bw is above, but the head of this table is of a lat"),
-            ("1000000 ", "1000000.5 ", "'1000000.5' is no number of iterations"),
-        ],
-    )
-    def test_damage_is_refused_with_its_line(self, old, new, message):
-        start = self.text.index("Final:") if old[0] == "1" else 0
-        place = self.text.index(old, start)
-        damaged = self.text[:place] + new + self.text[place + len(old) :]
-        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
-            read(damaged)
 
 
 class TestSuperBench:
@@ -278,19 +249,6 @@ class TestSuperBench:
         with pytest.raises(UsageError, match=r"^a\.txt:2: node gpu-node-18 here, gpu-node-17 abo"):
             read(self.text + self.text.replace('"node": "gpu-node-17"', '"node": "gpu-node-18"'))
 
-    @pytest.mark.parametrize(
-        ("old", "new", "message"),
-        [
-            ('"node": "gpu-node-17", ', "", "no table of a supported tool"),
-            ("4302.6,", '"4302.6",', ":1: nccl-bw:nvlink/allreduce_1073741824_time:0 is 4302.6, n"),
-            ("4302.6,", "4302.6;", ":1: this line is not complete JSON"),
-        ],
-    )
-    def test_damage_is_refused(self, old, new, message):
-        assert old in self.text
-        with pytest.raises(UsageError, match=re.escape(message)):
-            read(self.text.replace(old, new, 1) + "\n#")
-
 
 class TestDeepEp:
     between = (TEXTS / "deepep-internode.txt").read_text()
@@ -388,33 +346,6 @@ class TestDeepEp:
         both = read(self.elastic.replace(" 0 GB/s (SO)", " 88 GB/s (SO)"))
         over = [one for one in both.cases if one.case.ccl.endswith(":scale-out")]
         assert {round(one.summary.algbw_bytes_per_s / 1e9) for one in over} == {88}
-
-    @pytest.mark.parametrize(
-        ("text", "old", "new", "message"),
-        [
-            (
-                "between",
-                "GB/s (RDMA), 118",
-                "GB/s RDMA, 118",
-                "cannot read '[tuning] Best dispatch",
-            ),
-            (
-                "between",
-                "Best combine: SMs 24,",
-                "Best combine: SMs,",
-                "cannot read '[tuning] Best",
-            ),
-            ("low_latency", " us | Combine bandwidth", " us | Combine", "cannot read '"),
-            ("elastic", "EP:   1/4", "EP:   1/8", "8 ranks here, 4 above"),
-            ("elastic", "EP:   1/4", "EP:   5/4", "rank 5 of 4 ranks"),
-        ],
-    )
-    def test_damage_is_refused_with_its_line(self, text, old, new, message):
-        whole = getattr(self, text)
-        assert old in whole
-        place = whole.index(old, whole.index("Best") if text == "between" else 0)
-        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
-            read(whole[:place] + new + whole[place + len(old) :] + "\nend", ranks=4)
 
     one_node = (
         "[tuning] SMs 24, NVL chunk 4: 301.25 GB/s (NVL), 560.20 us\n"
@@ -529,25 +460,6 @@ class TestNixlbench:
         footer = read(self.text + "Consistency check failed\n").footer
         assert (footer.exit_code, footer.message) == (1, "Consistency check failed")
 
-    @pytest.mark.parametrize(
-        ("old", "new", "message"),
-        [
-            (
-                "Batch Size     B/W",
-                "Batch Size     Rate     B/W",
-                "this table has columns that are",
-            ),
-            ("B/W (GB/Sec)", "B/W (MB/Sec)", "cannot read the columns of this table"),
-            (": READ\n", ": COPY\n", "Op type COPY: WRITE or READ is due"),
-            ("\n65536               1 ", "\n65536", "9 figures in this row, but the header has 10"),
-            ("\n65536               1 ", "\n65536  1.5 ", "cannot read the row '65536"),
-        ],
-    )
-    def test_damage_is_refused_with_its_line(self, old, new, message):
-        assert old in self.text
-        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
-            read(self.text.replace(old, new, 1))
-
     def test_bandwidths_fit_the_times_of_blocks(self):
         found = read(self.text).transfers
         row = next(
@@ -628,25 +540,6 @@ class TestPerftestJson:
         with pytest.raises(UsageError, match="no row of perftest; line 2: Atomic FETCH AND ADD BW"):
             read(atomic)
 
-    @pytest.mark.parametrize(
-        ("text", "old", "new", "message"),
-        [
-            ("bandwidth", '"results": {', '"other": {', "cannot read '\"other\": {'"),
-            ("bandwidth", '"BW_average": 386.13,\n', "", "BW_average is missing, not a figure"),
-            ("bandwidth", '"MsgSize": 1048576,\n', "", "the results have no MsgSize"),
-            ("bandwidth", "386.42", "385.42", "BW average 386.13 is above BW peak 385.42: copy"),
-            ("bandwidth", "386.13", "384.13", "BW average 384.13 does not fit MsgRate 0.04603, wh"),
-            ("latency", "t_typical: 5.02,\n", "tps_average: 9,\n", "the test has no typical laten"),
-            ("latency", "t_typical: 5.02", "t_typical: 1.02", "the typical latency is not between"),
-            ("latency", "Mtu: 1024,\n", "Mtu: 1024,\nMtu: 4096,\n", "Mtu is twice in this documen"),
-        ],
-    )
-    def test_damage_is_refused_with_its_line(self, text, old, new, message):
-        whole = getattr(self, text)
-        assert old in whole
-        with pytest.raises(UsageError, match=rf"^a\.txt:\d+: {re.escape(message)}"):
-            read(whole.replace(old, new, 1))
-
     def test_cut_off(self):
         with pytest.raises(UsageError, match=r"^a\.txt:2: this JSON is cut off"):
             read(self.bandwidth[: self.bandwidth.index('"results"')])
@@ -670,25 +563,3 @@ class TestNccomJson:
             read(self.text)
         more = self.text.replace('"results"', '"config": {"iters": 20}, "results"')
         assert "not read: config" in notices(read(more, operation="all_reduce"))
-
-    @pytest.mark.parametrize(
-        ("old", "new", "message"),
-        [
-            ('"time:avg(us)": 43.77', '"time:p50(us)": 43.77', "4: this result has no time(us), t"),
-            ('"time:avg(us)": 43.77', '"time(us)": 43.77', "12: times of two kinds, medians and"),
-            (": 43.77", ': "43.77"', "4: time:avg(us) is 43.77, not a figure"),
-            ('"size(B)": 65536', '"size(B)": 0.5', "4: size(B) is 0.5, not a number of bytes"),
-            (
-                '"size(B)": 65536',
-                '"size(B)": 131072',
-                "4: size(B) 131072 does not fit count(elems)",
-            ),
-            (": 32768", ': "many"', "4: count(elems) is many, not a number of elements"),
-            ('"bf16"', '"fp32"', "4: size(B) 65536 does not fit count(elems) 32768 of fp32, which"),
-            ('"results": [', '"results": ', "11: this JSON is truncated or damaged"),
-        ],
-    )
-    def test_damage_is_refused_with_its_line(self, old, new, message):
-        assert old in self.text
-        with pytest.raises(UsageError, match=rf"^a\.txt:{re.escape(message)}"):
-            read(self.text.replace(old, new, 1), operation="all_reduce")

@@ -35,8 +35,8 @@ from cclmark.history.run_rows import devices_of, method_of
 from cclmark.history.store import History, noise_of_machines
 from cclmark.history.tables import journals, runs, things
 from cclmark.history.trend import trends
-from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
+from cclmark.importing.run import Given, Origin
 from cclmark.kinds.registry import read_journal
 from cclmark.results.schema import LibraryDescription
 from examples import examples

@@ -11,8 +11,8 @@ import pytest
 
 from cclmark.errors import UsageError
 from cclmark.importing import inspector
-from cclmark.importing.header import Origin
 from cclmark.importing.inspector import is_inspector
+from cclmark.importing.run import Origin
 from cclmark.importing.traces import TraceFile, import_traces, trace_format
 from examples import examples
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
 from cclmark.importing import trace_events
-from cclmark.importing.header import Origin
 from cclmark.importing.kineto import is_kineto, read_kineto
+from cclmark.importing.run import Origin
 from cclmark.importing.trace_events import read_events
 from cclmark.importing.traces import TraceFile, import_traces, trace_format
 from examples import examples

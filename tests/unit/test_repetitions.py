@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cclmark.errors import UsageError
-from cclmark.importing.header import Origin
+from cclmark.importing.run import Origin
 from cclmark.importing.traces import TraceFile, import_traces
 from cclmark.kinds.replay.document import error_lines, table_of_replays
 from cclmark.kinds.replay.figures import summaries_of_replays

@@ -15,8 +15,8 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.step_words import PARTS, STEP, STEP_FIELDS, STEPS_HEAD
 from cclmark.errors import UsageError
-from cclmark.importing.header import Origin
 from cclmark.importing.kineto import read_kineto
+from cclmark.importing.run import Origin
 from cclmark.importing.traces import TraceFile, import_traces
 from cclmark.kinds.profile.document import FIELDS as PROFILE_FIELDS
 from cclmark.kinds.profile.document import program_of

@@ -1,4 +1,4 @@
-"""A text of another tool: its lines without launchers' prefixes, and its numbers."""
+"""A text of another tool: its lines without launchers' prefixes, its numbers and its names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cclmark.errors import UsageError
+from cclmark.plan.operations import OPERATIONS, parse_dtypes
 
 # Colours and other terminal control sequences.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])")
@@ -56,11 +57,20 @@ class Text:
         numbered = enumerate(self.content.split("\n"), start=1)
         return [_line(number, part) for number, text in numbered for part in text.split("\r")]
 
-    def refuse(self, line: int, message: str) -> UsageError:
+    def refuse(self, line: TextLine | int, message: str) -> UsageError:
         """Returns the error to raise for the content of ``line``."""
-        return UsageError(f"{self.name}:{line}: {message}")
+        number = line.number if isinstance(line, TextLine) else line
+        return UsageError(f"{self.name}:{number}: {message}")
 
-    def ranks(self, line: int, word: str) -> int:
+    def split(self, line: TextLine | int, reason: str, place: str = "line") -> UsageError:
+        """Returns the error to raise where another run begins."""
+        return self.refuse(
+            line,
+            f"{reason}: this is another run. Split the text before this {place} and import the "
+            "parts one by one",
+        )
+
+    def ranks(self, line: TextLine | int, word: str) -> int:
         """Parses the number of ranks on ``line``. Raises UsageError for an impossible one."""
         number = int(word)
         if not 1 <= number <= MOST_RANKS:
@@ -81,6 +91,10 @@ def decode(content: bytes, name: str) -> Text:
     if not text.strip():
         raise UsageError(f"{name} is empty")
     return Text(name, text)
+
+
+class Printed(str):
+    """A number as it is written in JSON: for ``parse_float`` and ``parse_int`` of json.loads."""
 
 
 @dataclass(frozen=True)
@@ -138,3 +152,45 @@ def _line(number: int, text: str) -> TextLine:
         else:
             break
     return TextLine(number, text.rstrip(), process)
+
+
+_SHORT = {name.replace("_", ""): name for name in OPERATIONS}
+# A program's name, in a head or in a command that was echoed: all_reduce_perf of nccl-tests,
+# test_allreduce of FlagCX, all_reduce_test of HCCL.
+_PROGRAM = re.compile(
+    r"(?:^|[\s/'\"=])(?:test_(?P<before>[a-z_]{4,16})|(?P<after>[a-z_]{4,16})_(?:perf|test))"
+    r"(?:_mpi)?(?=$|[\s'\",)])"
+)
+# Types of nccl-tests before version 2.
+_OLD_TYPES = {"char": "int8", "int": "int32"}
+_REDUCTION = re.compile(r"[a-z]{2,12}")
+
+
+def operation_of(word: str) -> str | None:
+    """Returns the operation that ``word`` spells (all_reduce, AllReduce, reducescatter), if any."""
+    bare = word.strip().lower().replace("-", "").replace("_", "")
+    return _SHORT.get(bare)
+
+
+def operation_in(line: str) -> str | None:
+    """Returns the operation of the program in a line, if cclmark supports it."""
+    for found in _PROGRAM.finditer(line):
+        operation = operation_of(found["before"] or found["after"])
+        if operation is not None:
+            return operation
+    return None
+
+
+def dtype_of(word: str) -> str | None:
+    """Returns the element type that ``word`` spells, if cclmark supports it."""
+    try:
+        found = parse_dtypes(_OLD_TYPES.get(word, word))
+    except UsageError:
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def reduction_of(word: str) -> str | None:
+    """Returns the reduction that ``word`` spells, also an unsupported one; None for ``none``."""
+    lower = word.strip().lower()
+    return lower if lower != "none" and _REDUCTION.fullmatch(lower) else None

@@ -17,18 +17,19 @@ from typing import Any, BinaryIO
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.importing.torch_calls import (
-    COLLECTIVES,
-    DTYPES,
+from cclmark.importing.trace_calls import (
     NO_OPERATIONS,
-    Named,
     TorchCalls,
+    decoded,
+    group_of,
+    is_collective,
+    is_rank,
+    named,
     number_of,
     rank_in_name,
 )
 from cclmark.importing.trace_events import is_compressed, pieces_of
 from cclmark.plan.profiled import MOST_RANKS
-from cclmark.printable import plain
 from cclmark.profile.observed import ObservedGroup, ObservedProcess
 
 _MOST_BYTES = 2 << 30
@@ -38,7 +39,6 @@ _C10D = "c10d::"
 _GROUPS = "## process_group:init ##"
 _RANK_PLACE = 3  # of the inputs of a record: the peer of a message
 _PEER_PLACE = 2  # of the inputs of c10d::send and c10d::recv_
-_MESSAGES = ("send", "recv")
 #: Operators of c10d whose first input is the output.
 _OUTPUT_FIRST = frozenset(
     {
@@ -224,70 +224,44 @@ def _decoded(file: BinaryIO, name: str) -> _Trace:
 
 
 def _inputs(node: _Node) -> _Inputs:
-    try:
-        return _INPUTS.decode(node.inputs)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _Inputs()
-
-
-def _attributes(node: _Node) -> dict[str, Any]:
-    try:
-        return {one.name: one.value for one in _ATTRIBUTES.decode(node.attrs)}
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
+    return decoded(_INPUTS, node.inputs, _Inputs())
 
 
 def _add_groups(found: _Found, inputs: _Inputs) -> None:
     """Notes the groups of the process: an empty list of ranks means all."""
     text = inputs.values[0] if inputs.values else None
-    if not isinstance(text, str):
-        return
-    try:
-        groups = _CONFIGURATION.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return
+    groups = decoded(_CONFIGURATION, text, []) if isinstance(text, str) else []
     for one in groups:
         name, size, ranks = str(one.get("pg_name", "")), one.get("group_size"), one.get("ranks")
-        if not isinstance(ranks, list) or not all(_is_rank(rank) for rank in ranks):
+        if not isinstance(ranks, list) or not all(is_rank(rank) for rank in ranks):
             ranks = []
-        if not ranks and _is_rank(size):
+        if not ranks and is_rank(size):
             ranks = [*range(number_of(size))]
         found.groups[name] = _group(name, str(one.get("pg_desc", "")), ranks)
 
 
-def _is_rank(value: object) -> bool:
-    return isinstance(value, int) and 0 <= value < MOST_RANKS
-
-
 def _group(name: str, described: str, ranks: list[int]) -> ObservedGroup:
-    shown = plain(described if described not in ("", "undefined") else name)
-    return ObservedGroup(plain(f"{name} {ranks} {len(ranks)}"), shown, len(ranks), -1, ranks)
+    return group_of(name, described, f"{ranks} {len(ranks)}", len(ranks), ranks)
 
 
 def _add_record(found: _Found, node: _Node) -> None:
-    """Adds a collective of NCCL."""
-    attributes = _attributes(node)
+    attributes = {one.name: one.value for one in decoded(_ATTRIBUTES, node.attrs, [])}
     values = _inputs(node).values
     name = attributes.get("collective_name")
     if not isinstance(name, str) or not name:
-        name = next((one for one in values if isinstance(one, str) and one in COLLECTIVES), "")
+        name = next(filter(is_collective, values), "")
         found.unsized += bool(name)
     if not name or name in NO_OPERATIONS:
         return
-    named = COLLECTIVES.get(name, Named(plain(name)))
-    dtype = str(attributes.get("dtype", ""))
-    side = "out" if named.is_counted_by_output else "in"
-    peer = values[_RANK_PLACE] if len(values) > _RANK_PLACE else None
+    collective = named(name)
+    side = "out" if collective.is_counted_by_output else "in"
     found.add(
         _NCCL,
-        named.operation,
+        collective,
         _group_of(found, attributes),
-        DTYPES.get(dtype, plain(dtype).lower()),
+        str(attributes.get("dtype", "")),
         number_of(attributes.get(f"{side}_msg_nelems")),
-        (0, 0),
-        None,
-        number_of(peer) if named.operation in _MESSAGES and _is_rank(peer) else -1,
-        is_timed=False,
+        peer=values[_RANK_PLACE] if len(values) > _RANK_PLACE else None,
     )
 
 
@@ -298,7 +272,7 @@ def _group_of(found: _Found, attributes: dict[str, Any]) -> ObservedGroup:
     size = number_of(attributes.get("pg_size"))
     start, stride = attributes.get("global_rank_start"), attributes.get("global_rank_stride")
     ranks: list[int] = []
-    if _is_rank(start) and _is_rank(stride) and 0 < size < MOST_RANKS:
+    if is_rank(start) and is_rank(stride) and 0 < size < MOST_RANKS:
         ranks = [number_of(start) + number * number_of(stride) for number in range(size)]
         if len(set(ranks)) < size:
             ranks = []
@@ -313,26 +287,20 @@ def _add_operator(found: _Found, node: _Node) -> None:
     name = node.name.removeprefix(_C10D).removesuffix("_")
     if name == "barrier":
         return  # backends meet in their own ways
-    named = COLLECTIVES.get(name, Named(plain(name)))
-    inputs = _inputs(node)
-    place = 0
-    if name in _OUTPUT_FIRST and not named.is_counted_by_output:
-        place = 1
-    count = sum(_tensors(inputs.values[place])) if len(inputs.values) > place else 0
+    collective, inputs = named(name), _inputs(node)
+    place = int(name in _OUTPUT_FIRST and not collective.is_counted_by_output)
+    values = inputs.values
+    count = sum(_tensors(values[place])) if len(values) > place else 0
     types = inputs.types[place] if len(inputs.types) > place else ""
     dtype = _TENSOR_TYPE.search(str(types))
-    peer = inputs.values[_PEER_PLACE] if len(inputs.values) > _PEER_PLACE else None
     only = next(iter(found.groups.values())) if len(found.groups) == 1 else ObservedGroup(_GLOO)
     found.add(
         _GLOO,
-        named.operation,
+        collective,
         only,
-        "" if dtype is None else DTYPES.get(dtype[1], plain(dtype[1]).lower()),
+        "" if dtype is None else dtype[1],
         number_of(count),
-        (0, 0),
-        None,
-        number_of(peer) if named.operation in _MESSAGES and _is_rank(peer) else -1,
-        is_timed=False,
+        peer=values[_PEER_PLACE] if len(values) > _PEER_PLACE else None,
     )
 
 

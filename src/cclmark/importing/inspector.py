@@ -8,23 +8,18 @@ a line has the moments of the kernels too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import msgspec
 
 from cclmark.errors import UsageError
+from cclmark.importing.trace_calls import ProcessCalls
 from cclmark.plan.operations import OPERATIONS
 from cclmark.plan.profiled import MOST_RANKS
 from cclmark.printable import plain
-from cclmark.profile.observed import (
-    NUMBER_LIMIT,
-    ObservedCall,
-    ObservedGroup,
-    ObservedOperation,
-    ObservedProcess,
-)
+from cclmark.profile.observed import NUMBER_LIMIT, ObservedCall, ObservedGroup, ObservedProcess
 
 _MARK = b'"inspector_output_format_version"'
 _HEAD_BYTES = 1 << 12
@@ -71,23 +66,30 @@ class _Trace(msgspec.Struct, frozen=True):
     kernel_events: list[_Moments] = []
 
 
-class _Collective(msgspec.Struct, frozen=True):
-    coll: str
-    coll_sn: int
-    coll_msg_size_bytes: int
-    coll_exec_time_us: int
-    coll_timing_source: str = "unknown"
-    event_trace_ts: _Trace = _Trace()
+def _prefixed(prefix: str) -> Callable[[str], str]:
+    def named(field: str) -> str:
+        return prefix if field == "name" else f"{prefix}_{field}"
+
+    return named
 
 
-class _Message(msgspec.Struct, frozen=True):
-    p2p: str
-    p2p_sn: int
-    p2p_peer: int
-    p2p_msg_size_bytes: int
-    p2p_exec_time_us: int
-    p2p_timing_source: str = "unknown"
-    event_trace_ts: _Trace = _Trace()
+class _Collective(msgspec.Struct, frozen=True, rename=_prefixed("coll")):
+    name: str
+    sn: int
+    msg_size_bytes: int
+    exec_time_us: int
+    timing_source: str = "unknown"
+    trace: _Trace = msgspec.field(default=_Trace(), name="event_trace_ts")
+
+
+class _Message(msgspec.Struct, frozen=True, rename=_prefixed("p2p")):
+    name: str
+    sn: int
+    peer: int
+    msg_size_bytes: int
+    exec_time_us: int
+    timing_source: str = "unknown"
+    trace: _Trace = msgspec.field(default=_Trace(), name="event_trace_ts")
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -99,26 +101,12 @@ class _Line(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Operation:
-    """An operation of a line. ``start_us``: 0 if the log is not verbose."""
+    """An operation of a line. ``start_us``: of its first kernel, 0 if the log is not verbose."""
 
     communicator: _Communicator
-    name: str
-    sequence: int
-    size_bytes: int
-    time_us: int
-    source: str
+    work: _Collective | _Message
     start_us: int
     peer: int = -1
-
-
-@dataclass
-class _Found:
-    """One rank. ``communicators``: by identity."""
-
-    process: ObservedProcess
-    places: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    sources: Counter[str] = field(default_factory=Counter)
-    are_timed: bool = False
 
 
 _DECODER = msgspec.json.Decoder(_Line)
@@ -177,42 +165,17 @@ def _checked(line: _Line, place: str) -> _Operation:
         raise UsageError(
             f"{place}: rank {communicator.rank} of {communicator.n_ranks}: the line is damaged"
         )
-    if line.coll_perf is not None:
-        one = line.coll_perf
-        found = _Operation(
-            communicator,
-            one.coll,
-            one.coll_sn,
-            one.coll_msg_size_bytes,
-            one.coll_exec_time_us,
-            one.coll_timing_source,
-            _start_us(one.event_trace_ts),
-        )
-    elif line.p2p_perf is not None:
-        message = line.p2p_perf
-        found = _Operation(
-            communicator,
-            message.p2p,
-            message.p2p_sn,
-            message.p2p_msg_size_bytes,
-            message.p2p_exec_time_us,
-            message.p2p_timing_source,
-            _start_us(message.event_trace_ts),
-            message.p2p_peer if 0 <= message.p2p_peer < communicator.n_ranks else -1,
-        )
-    else:
+    work = line.coll_perf or line.p2p_perf
+    if work is None:
         raise UsageError(f"{place}: neither coll_perf nor p2p_perf is in this line")
-    numbers = (found.sequence, found.size_bytes * communicator.n_ranks)
-    times = ((found.start_us + found.time_us) * 1000, found.time_us)
-    if min(*numbers, *times, found.start_us) < 0 or max(*numbers, *times) >= NUMBER_LIMIT:
+    starts = [one.kernel_start_ts for one in work.trace.kernel_events if one.kernel_start_ts > 0]
+    start_us = min(starts, default=0)
+    numbers = [work.sn, work.msg_size_bytes * communicator.n_ranks, work.exec_time_us]
+    numbers.append((start_us + work.exec_time_us) * 1000)
+    if min(numbers) < 0 or max(numbers) >= NUMBER_LIMIT:
         raise UsageError(f"{place}: a number is negative or too large: the line is damaged")
-    return found
-
-
-def _start_us(trace: _Trace) -> int:
-    """The first moment of a kernel on any channel, 0 if it is unknown."""
-    known = [one.kernel_start_ts for one in trace.kernel_events if one.kernel_start_ts > 0]
-    return min(known, default=0)
+    peer = work.peer if isinstance(work, _Message) and work.peer < communicator.n_ranks else -1
+    return _Operation(communicator, work, start_us, max(-1, peer))
 
 
 def _by_rank(operations: Sequence[_Operation], name: str) -> dict[int, list[_Operation]]:
@@ -241,64 +204,43 @@ def _by_rank(operations: Sequence[_Operation], name: str) -> dict[int, list[_Ope
 def _process(
     operations: Sequence[_Operation], rank: int, metadata: _Metadata, note: str
 ) -> ObservedProcess:
-    process = ObservedProcess(rank, plain(metadata.hostname), metadata.pid, "nccl")
-    found = _Found(process, are_timed=all(one.start_us > 0 for one in operations))
-    ordered = sorted(operations, key=lambda one: one.start_us) if found.are_timed else operations
+    calls = ProcessCalls(ObservedProcess(rank, plain(metadata.hostname), metadata.pid, "nccl"))
+    has_moments = all(one.start_us > 0 for one in operations)
+    ordered = sorted(operations, key=lambda one: one.start_us) if has_moments else operations
     for one in ordered:
-        _add(found, one)
-    process.note = "; ".join(filter(None, (note, *_notes(found))))
-    return process
+        _add(calls, one, has_moments=has_moments)
+    sources = Counter(one.work.timing_source for one in ordered)
+    calls.process.note = "; ".join(filter(None, (note, *_notes(sources, has_moments=has_moments))))
+    return calls.process
 
 
-def _add(found: _Found, one: _Operation) -> None:
-    process, communicator = found.process, one.communicator
-    identity = plain(communicator.id)
+def _add(calls: ProcessCalls, one: _Operation, *, has_moments: bool) -> None:
+    communicator, work = one.communicator, one.work
+    group = plain(communicator.id)
     name = "" if communicator.comm_name == "unknown" else plain(communicator.comm_name)
-    process.groups.setdefault(
-        identity, ObservedGroup(identity, name, communicator.n_ranks, communicator.rank)
+    calls.process.groups.setdefault(
+        group, ObservedGroup(group, name, communicator.n_ranks, communicator.rank)
     )
-    operation = _OPERATIONS.get(one.name, plain(one.name))
+    operation = _OPERATIONS.get(work.name, plain(work.name))
     info = OPERATIONS.get(operation)
     parts = communicator.n_ranks if info is not None and info.spans_ranks else 1
-    size_bytes = one.size_bytes * parts
-    key = (identity, operation, size_bytes)
-    place = found.places.get(key)
-    if place is None:
-        place = found.places[key] = len(process.operations)
-        process.operations.append(ObservedOperation(identity, operation, "nccl", "", 0, size_bytes))
-    known = process.operations[place]
-    known.calls += 1
-    known.bytes += size_bytes
-    found.sources[one.source] += 1
-    time_ns = one.time_us * 1000
-    is_timed = one.source == _ON_DEVICE and one.time_us > 0
-    if is_timed:
-        known.least_ns = min(known.least_ns, time_ns) if known.timed else time_ns
-        known.most_ns = max(known.most_ns, time_ns)
-        known.timed += 1
-        known.total_ns += time_ns
-    begin_ns = one.start_us * 1000
-    has_interval = is_timed and found.are_timed
-    process.calls.append(
-        ObservedCall(
-            place,
-            one.sequence,
-            begin_ns,
-            begin_ns if has_interval else 0,
-            begin_ns + time_ns if has_interval else 0,
-            peer=one.peer,
-        )
-    )
+    is_timed = work.timing_source == _ON_DEVICE and work.exec_time_us > 0
+    time_ns = work.exec_time_us * 1000 if is_timed else None
+    size_bytes = work.msg_size_bytes * parts
+    place = calls.count(group, operation, "nccl", "", 0, size_bytes, time_ns)
+    at_ns = one.start_us * 1000
+    begin_ns, end_ns = (0, 0) if time_ns is None or not has_moments else (at_ns, at_ns + time_ns)
+    calls.process.calls.append(ObservedCall(place, work.sn, at_ns, begin_ns, end_ns, peer=one.peer))
 
 
-def _notes(found: _Found) -> list[str]:
+def _notes(sources: Counter[str], *, has_moments: bool) -> list[str]:
     notes = ["element types are not in the log: sizes are bytes"]
-    if not found.are_timed:
+    if not has_moments:
         notes.append(
             "the moments of the operations are not in the log, so that medians, waits and steps "
             "are unknown: record with NCCL_INSPECTOR_DUMP_VERBOSE=1"
         )
-    others = [(count, source) for source, count in found.sources.items() if source != _ON_DEVICE]
+    others = [(count, source) for source, count in sources.items() if source != _ON_DEVICE]
     if others:
         listed = ", ".join(f"{count} by {plain(source)[:20]}" for count, source in others[:4])
         notes.append(f"times that are not of the device's clock were left out: {listed}")

@@ -18,17 +18,17 @@ import msgspec
 
 from cclmark.analysis.steps import ON_DEVICE, is_communication, is_host_compute
 from cclmark.errors import UsageError
-from cclmark.importing.torch_calls import (
-    COLLECTIVES,
-    DTYPES,
+from cclmark.importing.trace_calls import (
     NO_OPERATIONS,
-    Named,
     TorchCalls,
+    decoded,
+    group_of,
+    is_rank,
+    named,
     number_of,
     rank_in_name,
 )
 from cclmark.importing.trace_events import TraceEvent, is_compressed, pieces_of, read_events
-from cclmark.plan.profiled import MOST_RANKS
 from cclmark.printable import plain
 from cclmark.profile.intervals import Interval, union_of
 from cclmark.profile.observed import ObservedGroup, ObservedProcess
@@ -161,9 +161,7 @@ def read_kineto(file: BinaryIO, name: str, number: int) -> ObservedProcess:
 
 def _rank(info: dict[str, Any], name: str, number: int) -> int:
     rank = info.get("rank")
-    if isinstance(rank, int) and 0 <= rank < MOST_RANKS:
-        return rank
-    return rank_in_name(name, number)
+    return number_of(rank) if is_rank(rank) else rank_in_name(name, number)
 
 
 def _library(info: dict[str, Any]) -> str:
@@ -205,10 +203,7 @@ def _add(found: _Found, event: TraceEvent, begin_ns: int, end_ns: int) -> None:
 
 
 def _arguments(event: TraceEvent) -> dict[str, Any]:
-    try:
-        return _ARGUMENTS.decode(event.args)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
+    return decoded(_ARGUMENTS, event.args, {})
 
 
 def _add_nccl(
@@ -220,21 +215,20 @@ def _add_nccl(
         kernel = _NCCL_KERNEL.match(event.name)
         name = kernel[1] if kernel is not None else "unknown"
         found.unnamed += 1
-    named = COLLECTIVES.get(name, Named(plain(name)))
-    group = _group(arguments)
-    dtype = str(arguments.get("dtype", ""))
-    side = "Out" if named.is_counted_by_output else "In"
+    collective = named(name)
+    side = "Out" if collective.is_counted_by_output else "In"
+    peer = {"send": "Dst Rank", "recv": "Src Rank"}.get(collective.operation, "")
     found.add(
         _NCCL,
-        named.operation,
-        group,
-        DTYPES.get(dtype, plain(dtype).lower()),
+        collective,
+        _group(arguments),
+        str(arguments.get("dtype", "")),
         number_of(arguments.get(f"{side} msg nelems")),
-        (begin_ns, end_ns),
-        arguments.get("stream"),
-        _peer(named.operation, arguments),
-        arguments.get("Seq"),
-        is_timed=is_timed,
+        at_ns=begin_ns,
+        time_ns=max(0, end_ns - begin_ns) if is_timed else None,
+        stream=arguments.get("stream"),
+        peer=arguments.get(peer),
+        numbered=arguments.get("Seq"),
     )
 
 
@@ -247,15 +241,9 @@ def _add_recorded(found: _Found) -> None:
             found.untimed += 1
 
 
-def _peer(operation: str, arguments: dict[str, Any]) -> int:
-    side = {"send": "Dst Rank", "recv": "Src Rank"}.get(operation)
-    value = arguments.get(side) if side is not None else None
-    return value if isinstance(value, int) and 0 <= value < MOST_RANKS else -1
-
-
 def _group(arguments: dict[str, Any]) -> ObservedGroup:
-    name = plain(str(arguments.get("Process Group Name", "")))
-    described = plain(str(arguments.get("Process Group Description", "")))
+    name = str(arguments.get("Process Group Name", ""))
+    described = str(arguments.get("Process Group Description", ""))
     text = str(arguments.get("Process Group Ranks", ""))
     size = number_of(arguments.get("Group size"))
     members: list[int] = []
@@ -263,14 +251,11 @@ def _group(arguments: dict[str, Any]) -> ObservedGroup:
         members = [int(one) for one in re.findall(r"\d{1,7}", text)]
     if size and len(members) != size:
         members = []
-    shown = described if described not in ("", "undefined") else name
-    return ObservedGroup(plain(f"{name} {text} {size}"), shown, size or len(members), -1, members)
+    return group_of(name, described, f"{text} {size}", size or len(members), members)
 
 
 def _add_gloo(found: _Found, event: TraceEvent, begin_ns: int, end_ns: int) -> None:
     arguments = _arguments(event)
-    name = event.name.removeprefix("gloo:")
-    named = COLLECTIVES.get(name, Named(plain(name)))
     dimensions, types = arguments.get("Input Dims"), arguments.get("Input type")
     count, dtype = 0, ""
     if isinstance(dimensions, list) and dimensions and isinstance(dimensions[0], list):
@@ -278,18 +263,17 @@ def _add_gloo(found: _Found, event: TraceEvent, begin_ns: int, end_ns: int) -> N
         for one in dimensions[0]:
             count = number_of(count * number_of(one))
         if isinstance(types, list) and types:
-            dtype = DTYPES.get(str(types[0]), plain(str(types[0])))
+            dtype = str(types[0])
     else:
         found.unsized += 1
     found.add(
         _GLOO,
-        named.operation,
+        named(event.name.removeprefix("gloo:")),
         found.gloo,
         dtype,
         count,
-        (begin_ns, end_ns),
-        None,
-        -1,
+        at_ns=begin_ns,
+        time_ns=max(0, end_ns - begin_ns),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from cclmark.errors import UsageError
-from cclmark.importing.header import how
+from cclmark.importing.run import how
 from cclmark.plan.cases import Case
 from cclmark.plan.items import Item
 from cclmark.results.item_results import Result

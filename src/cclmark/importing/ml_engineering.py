@@ -1,17 +1,41 @@
-"""Reads the output of all_reduce_bench.py, from the book Machine Learning Engineering.
+"""Reads the scripts of the book Machine Learning Engineering.
 
-It prints a table, or in older versions one size in a sentence. Translations of the book have other
-words.
+all_reduce_bench.py prints a table, or in older versions one size in a sentence, whose words differ
+in translations of the book. all_reduce_latency_comp.py compares one large all_reduce with a
+thousand of a thousandth of the size: it prints the figures of every rank. In
+all_gather_object_vs_all_reduce.py and …_vs_all_gather.py every rank prints the seconds of 1000
+calls.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_figure
-from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
+from cclmark.importing.cleaned_text import (
+    PrintedFigure,
+    Text,
+    TextLine,
+    read_count,
+    read_decimal,
+    read_figure,
+)
+from cclmark.importing.line_reader import LineReader, importer
+from cclmark.importing.run import ImportedRow, RankCount, listed_device
 from cclmark.results.schema import LibraryDescription
+
+
+def _all_reduce(line: int, size_bytes: int, ranks: RankCount | None) -> ImportedRow:
+    return ImportedRow(
+        line=line,
+        size_bytes=size_bytes,
+        in_place=True,
+        operation="all_reduce",
+        dtype="float32",
+        reduction="sum",
+        ranks=ranks,
+    )
+
 
 _HEAD = re.compile(r"\|[^|]+\|\s*busbw\s*\|\s*algbw\s*\|\s*")
 _RULE = re.compile(r"[|:\s-]+")
@@ -27,120 +51,259 @@ _SENTENCE = re.compile(
 )
 _BANDWIDTH = re.compile(r"(algbw|busbw): (\S+) GBps \(\S+ Gbps\)")
 _SOFTWARE = re.compile(r"- software: torch=([^\s,]+).*?nccl=\((\d+), (\d+), (\d+)\)")
-_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
-def is_ml_engineering(lines: list[TextLine]) -> int | None:
-    """Returns the first line that is unique to this format, None if there is none."""
-    found = (
-        line.number
-        for line in lines
-        if _HEAD.fullmatch(line.text.strip()) or _SENTENCE.search(line.text)
-    )
-    return next(found, None)
-
-
-def read_ml_engineering(text: Text) -> ForeignRun:
-    """Reads a text. Raises UsageError for a row that cannot be read."""
-    reader = _Reader(text)
-    for line in reader.lines:
-        reader.take(line)
-    return reader.finish()
-
-
-class _Reader:
+class _BenchReader(LineReader):
     def __init__(self, text: Text) -> None:
-        self._text = text
-        self.lines = [line for line in text.lines() if line.text.strip()]
-        self._run = ForeignRun(
+        super().__init__(
+            text,
             "all_reduce_bench.py",
             "size over the mean of the algorithm bandwidths of the tool's iterations, each alone",
             "device",
             "torch:nccl",
-            facts=ToolSettings(timing="blocking", across_ranks="mean", barrier="library"),
+            timing="blocking",
+            across_ranks="mean",
+            barrier="library",
         )
         self._within = False
         self._ranks: RankCount | None = None
         self._sentence: ImportedRow | None = None
 
-    def take(self, line: TextLine) -> None:
-        """Reads the next line."""
-        row = line.text.strip()
-        if (told := _RANKS.search(row)) is not None:
-            self._ranks = self._count(line, told[1])
-            facts = replace(self._run.facts, warmup=int(told[2]) or None, iterations=int(told[3]))
-            self._run.facts = facts
-        elif (sentence := _SENTENCE.search(row)) is not None:
-            self._run.facts = replace(self._run.facts, iterations=int(sentence[2]))
+    def take(self, line: TextLine, words: str) -> None:
+        run = self.run
+        if (told := _RANKS.search(words)) is not None:
+            self._ranks = self.ranks_of(line, told[1])
+            run.facts = replace(run.facts, warmup=int(told[2]) or None, iterations=int(told[3]))
+        elif (sentence := _SENTENCE.search(words)) is not None:
+            run.facts = replace(run.facts, iterations=int(sentence[2]))
             size_bytes = round(float(sentence[1]) * 1e9)
-            self._sentence = _row(line.number, size_bytes, self._count(line, sentence[3]))
-        elif (rate := _BANDWIDTH.search(row)) is not None and self._sentence is not None:
-            self._bandwidth(line, rate)
-        elif (software := _SOFTWARE.search(row)) is not None:
-            version = ".".join(software.groups()[1:])
-            self._run.libraries = [
+            ranks = self.ranks_of(line, sentence[3])
+            self._sentence = _all_reduce(line.number, size_bytes, ranks)
+        elif (rate := _BANDWIDTH.search(words)) is not None and self._sentence is not None:
+            self._bandwidth(line, rate, self._sentence)
+        elif (software := _SOFTWARE.search(words)) is not None:
+            run.libraries = [
                 LibraryDescription("torch", software[1], ""),
-                LibraryDescription("nccl", version, ""),
+                LibraryDescription("nccl", ".".join(software.groups()[1:]), ""),
             ]
-        elif _HEAD.fullmatch(row):
+        elif _HEAD.fullmatch(words):
             self._within = True
-        elif self._within and row.startswith("|"):
-            if _RULE.fullmatch(row) is None:
-                self._add(line)
+        elif self._within and words.startswith("|"):
+            if _RULE.fullmatch(words) is None:
+                self._row(line, words)
         else:
             self._within = False
 
-    def finish(self) -> ForeignRun:
-        """Returns the complete run."""
-        self._run.whole = self._run.whole and self._sentence is None
-        return self._run
+    def finish(self) -> None:
+        self.run.whole = self.run.whole and self._sentence is None
 
-    def _count(self, line: TextLine, word: str) -> RankCount:
-        return RankCount(self._text.ranks(line.number, word), line.number)
-
-    def _bandwidth(self, line: TextLine, rate: re.Match[str]) -> None:
+    def _bandwidth(self, line: TextLine, rate: re.Match[str], row: ImportedRow) -> None:
         """Reads a line below the sentence: the algorithm bandwidth, then the bus bandwidth."""
-        assert self._sentence is not None
         figure = read_figure(rate[2])
         if figure is None:
-            raise self._text.refuse(line.number, f"the {rate[1]} {rate[2][:40]!r} is not a number")
+            raise self.refuse(line, f"the {rate[1]} {rate[2][:40]!r} is not a number")
         if rate[1] == "algbw":
-            self._sentence = replace(self._sentence, algbw=figure.times(1e9))
-        elif self._sentence.algbw is not None:
-            self._run.rows.append(replace(self._sentence, busbw=figure.times(1e9)))
+            self._sentence = replace(row, algbw=figure.times(1e9))
+        elif row.algbw is not None:
+            self.run.rows.append(replace(row, busbw=figure.times(1e9)))
             self._sentence = None
 
-    def _add(self, line: TextLine) -> None:
-        """Adds a row of the table."""
-        cells = [cell.strip() for cell in line.text.strip().strip("|").split("|")]
+    def _row(self, line: TextLine, words: str) -> None:
+        cells = [cell.strip() for cell in words.strip("|").split("|")]
         size = _SIZE.fullmatch(cells[0])
         rates = [_rate(cell) for cell in cells[1:]]
         if size is None or len(rates) != 2 or None in rates:
             if line is not self.lines[-1]:
-                raise self._text.refuse(
-                    line.number, f"cannot read the row {line.text.strip()[:80]!r}"
-                )
-            self._run.notices.append(f"line {line.number}: truncated, omitted")
-            self._run.whole = False
+                raise self.refuse(line, f"cannot read the row {words[:80]!r}")
+            self.truncated(line)
             return
-        size_bytes = (read_count(size[1]) or 0) * 1024 ** _UNITS[size[2]]
-        row = _row(line.number, size_bytes, self._ranks)
-        self._run.rows.append(replace(row, busbw=rates[0], algbw=rates[1]))
-
-
-def _row(line: int, size_bytes: int, ranks: RankCount | None) -> ImportedRow:
-    return ImportedRow(
-        line=line,
-        size_bytes=size_bytes,
-        in_place=True,
-        operation="all_reduce",
-        dtype="float32",
-        reduction="sum",
-        ranks=ranks,
-    )
+        size_bytes = (read_count(size[1]) or 0) * 1024 ** _POWERS[size[2]]
+        row = _all_reduce(line.number, size_bytes, self._ranks)
+        self.run.rows.append(replace(row, busbw=rates[0], algbw=rates[1]))
 
 
 def _rate(cell: str) -> PrintedFigure | None:
     found = _RATE.fullmatch(cell)
     figure = None if found is None else read_figure(found[1])
     return None if figure is None else figure.times(1e9)
+
+
+ALL_REDUCE_BENCH = importer(_BenchReader, _HEAD.fullmatch, _SENTENCE.search)
+
+_SECTION = re.compile(r"-{5,40} (\d{1,7})x (\d{1,6}(?:\.\d{1,12})?)GB -{5,40}")
+_RANK = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):(\d{1,4}):")
+_FIGURE = re.compile(r"(duration|algbw|busbw): (\S{1,40}) (sec|Gbps)")
+_NAMES = ("duration", "algbw", "busbw")
+_BITS_PER_BYTE = 8
+
+
+@dataclass
+class _Section:
+    """The figures of all ranks. ``ranks``: host and device of each, in the order of ranks."""
+
+    line: int
+    repeats: int
+    size_bytes: int
+    ranks: list[tuple[str, int]] = field(default_factory=list)
+    figures: list[dict[str, PrintedFigure]] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        return all(len(one) == len(_NAMES) for one in self.figures)
+
+
+class _LatencyReader(LineReader):
+    def __init__(self, text: Text) -> None:
+        super().__init__(
+            text,
+            "all_reduce_latency_comp.py",
+            "size over the algorithm bandwidth of the slowest rank: of a single operation, or the "
+            "mean of as many behind each other as a notice gives",
+            "device",
+            "torch:nccl",
+            across_ranks="max",
+            barrier="library",
+        )
+        self._section: _Section | None = None
+        self._devices: list[tuple[str, int]] = []
+
+    def take(self, line: TextLine, words: str) -> None:
+        section = self._section
+        if (head := _SECTION.fullmatch(words)) is not None:
+            self._close()
+            size_bytes = round(float(head[2]) * 1e9)
+            if not int(head[1]) or not size_bytes:
+                raise self.refuse(line, "the number of operations and the size are 0")
+            self._section = _Section(line.number, int(head[1]), size_bytes)
+        elif section is None:
+            return
+        elif (rank := _RANK.fullmatch(words)) is not None:
+            if not section.is_complete:
+                raise self.refuse(line, "the figures of the rank above are incomplete")
+            if (rank[1], int(rank[2])) in section.ranks:
+                raise self.refuse(
+                    line,
+                    f"{rank[1]}:{rank[2]} is in the section of line {section.line} already: the "
+                    "line of the next section is missing above",
+                )
+            section.ranks.append((rank[1], int(rank[2])))
+            section.figures.append({})
+        elif (shown := _FIGURE.fullmatch(words)) is not None:
+            self._figure(line, section, shown)
+
+    def finish(self) -> None:
+        self._close(at_end=True)
+        self.run.devices = [
+            listed_device(rank, host=host, index=index)
+            for rank, (host, index) in enumerate(self._devices)
+        ]
+
+    def _figure(self, line: TextLine, section: _Section, shown: re.Match[str]) -> None:
+        figure = read_decimal(shown[2])
+        if figure is None:
+            raise self.refuse(line, f"the {shown[1]} {shown[2]!r} is not a number")
+        if not section.figures or section.is_complete:
+            raise self.refuse(line, "the rank of these figures is missing above")
+        due = _NAMES[len(section.figures[-1])]
+        if shown[1] != due:
+            raise self.refuse(line, f"{shown[1]} is here, but {due} is due")
+        section.figures[-1][due] = figure
+
+    def _close(self, *, at_end: bool = False) -> None:
+        """Adds the row of a section: the figures of its slowest rank."""
+        section, self._section = self._section, None
+        if section is None:
+            return
+        if not section.is_complete or not section.figures:
+            if not at_end:
+                raise self.refuse(section.line, "the figures of this section are incomplete")
+            self.run.whole = False
+            self.note(section.line, "the section is truncated, omitted")
+            return
+        if self._devices and section.ranks != self._devices:
+            raise self.split(
+                section.line, "the ranks of this section differ from the section above"
+            )
+        self._devices = section.ranks
+        slowest = min(section.figures, key=lambda one: one["algbw"].value)
+        self._compare(section, slowest)
+        self.note(section.line, f"{section.repeats} operations of {section.size_bytes} bytes")
+        scale = 1e9 / _BITS_PER_BYTE
+        row = _all_reduce(
+            section.line, section.size_bytes, RankCount(len(section.ranks), section.line)
+        )
+        algbw, busbw = (slowest[name].times(scale) for name in ("algbw", "busbw"))
+        self.run.rows.append(replace(row, algbw=algbw, busbw=busbw))
+
+    def _compare(self, section: _Section, slowest: dict[str, PrintedFigure]) -> None:
+        """Compares the duration of all operations with the algorithm bandwidth."""
+        duration, algbw = slowest["duration"], slowest["algbw"]
+        if not algbw.value:
+            return
+        total_s = section.repeats * section.size_bytes * _BITS_PER_BYTE / (algbw.value * 1e9)
+        if abs(total_s - duration.value) > duration.error * 1.02 + total_s * algbw.share:
+            self.note(
+                section.line,
+                f"does not fit: {duration.value:g} s, but size and bandwidth give {total_s:.6g}",
+            )
+
+
+ALL_REDUCE_LATENCY = importer(_LatencyReader, _SECTION.fullmatch)
+
+_CALL = re.compile(r"(all_gather_object|all_reduce|all_gather) *= *(\d[\d.]{2,40})")
+_OBJECT = "all_gather_object"
+_CALLS = 1000
+_BYTES = 4  # one float32
+
+
+class _ObjectReader(LineReader):
+    def __init__(self, text: Text) -> None:
+        super().__init__(
+            text,
+            "all_gather_object_vs_….py",
+            "the mean of 1000 calls on the slowest rank, without waiting for the devices",
+            "host",
+            "torch:nccl",
+            iterations=_CALLS,
+            across_ranks="max",
+        )
+        self._found: dict[str, list[tuple[PrintedFigure, int]]] = {}
+
+    def take(self, line: TextLine, words: str) -> None:
+        call = _CALL.fullmatch(words)
+        if call is None:
+            return
+        figure = read_decimal(call[2])
+        if figure is None or figure.value <= 0:
+            raise self.refuse(line, f"the time {call[2][:40]!r} is not a time")
+        self._found.setdefault(call[1], []).append((figure, line.number))
+
+    def finish(self) -> None:
+        numbers = {name: len(times) for name, times in self._found.items()}
+        if len(set(numbers.values())) > 1:
+            last = max(times[-1][1] for times in self._found.values())
+            shown = ", ".join(f"{number} of {name}" for name, number in numbers.items())
+            raise self.refuse(last, f"every rank prints all times, but the text has {shown}")
+        for name, times in self._found.items():
+            slowest, number = max(times, key=lambda one: one[0].value)
+            if name == _OBJECT:
+                self.note(
+                    number,
+                    f"all_gather_object is left out: it takes {slowest.value * 1e3:.1f} µs for a "
+                    "call; cclmark torch objects measures it",
+                )
+                continue
+            row = _all_reduce(number, _BYTES, RankCount(len(times), number))
+            self.run.rows.append(
+                replace(
+                    row,
+                    in_place=name == "all_reduce",
+                    operation=name,
+                    time=slowest.times(1 / _CALLS),
+                    is_part=True,
+                )
+            )
+
+
+ALL_GATHER_OBJECT = importer(_ObjectReader, _CALL.fullmatch)

@@ -8,11 +8,26 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from cclmark.importing.cleaned_text import MOST_RANKS, PrintedFigure, Text, read_count
-from cclmark.importing.nccl_head import FIGURE, nccl_version
-from cclmark.importing.notices import left_out
-from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, Spread, ToolSettings
-from cclmark.importing.spelling import dtype_of, operation_in, reduction_of
+from cclmark.importing.cleaned_text import (
+    MOST_RANKS,
+    PrintedFigure,
+    Text,
+    dtype_of,
+    operation_in,
+    read_count,
+    reduction_of,
+)
+from cclmark.importing.line_reader import Importer
+from cclmark.importing.nccl_tests_head import FIGURE, nccl_version
+from cclmark.importing.run import (
+    ForeignRun,
+    ImportedRow,
+    RankCount,
+    Spread,
+    ToolSettings,
+    left_out,
+    listed_device,
+)
 from cclmark.results.machine import kept_environment
 from cclmark.results.schema import DeviceDescription, LibraryDescription
 from cclmark.results.secrets import without_secrets
@@ -22,14 +37,13 @@ _RESULTS = '"results":'
 _ACROSS = {"0": "rank0", "1": "mean", "2": "min", "3": "max"}
 
 
-def is_nccl_tests_json(text: Text) -> bool:
+def _is_document(text: Text) -> bool:
     """Whether the text is such a document, or the beginning of one."""
     start = text.content.lstrip()
     return start.startswith("{") and '"nccl_version"' in start and '"config"' in start
 
 
-def read_nccl_tests_json(text: Text) -> ForeignRun:
-    """Reads the document. Raises UsageError for other content."""
+def _read(text: Text) -> ForeignRun:
     document, numbers, whole = _document(text)
     config = _mapping(document.get("config"))
     run = ForeignRun("nccl-tests", FIGURE, "host", "nccl", whole=whole)
@@ -200,13 +214,12 @@ def _across(command: list[str]) -> str:
 
 
 def _device(told: Mapping[str, Any]) -> DeviceDescription:
-    return DeviceDescription(
-        rank=_whole(told.get("rank")) or 0,
+    return listed_device(
+        _whole(told.get("rank")) or 0,
+        str(told.get("device_info", "")).strip(),
         host=str(told.get("hostname", "")),
         runtime="cuda",
         index=_whole(told.get("device")) or 0,
-        name=str(told.get("device_info", "")).strip(),
-        memory_bytes=0,
         pid=_whole(told.get("pid")) or 0,
         pci_bus_id=str(told.get("device_hex", "")),
     )
@@ -257,3 +270,6 @@ def _list(value: Any) -> list[Any]:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+NCCL_TESTS_JSON = Importer(lambda text, lines: 1 if _is_document(text) else None, _read)

@@ -8,14 +8,30 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_figure
-from cclmark.importing.nccl_head import FIGURE, nccl_version, read_device, read_facts
-from cclmark.importing.nccl_layout import NcclTestsLayout, other_unit, read_layout
-from cclmark.importing.nccl_preamble import Preamble
-from cclmark.importing.notices import left_out
-from cclmark.importing.ours import read_ending, read_problem, with_problem
-from cclmark.importing.run import ForeignRun, ImportedRow, RankCount
-from cclmark.importing.spelling import dtype_of, operation_in, reduction_of
+from cclmark.importing.cclmark_output import of_cclmark, read_ending, read_problem, with_problem
+from cclmark.importing.cleaned_text import (
+    PrintedFigure,
+    Text,
+    TextLine,
+    dtype_of,
+    operation_in,
+    read_count,
+    read_figure,
+    reduction_of,
+)
+from cclmark.importing.line_reader import LineReader, importer
+from cclmark.importing.nccl_tests_head import (
+    FIGURE,
+    NcclTestsLayout,
+    Preamble,
+    RankList,
+    nccl_version,
+    other_unit,
+    read_device,
+    read_facts,
+    read_layout,
+)
+from cclmark.importing.run import ImportedRow, RankCount
 from cclmark.results.schema import DeviceDescription
 
 _STAMP = re.compile(r"\s\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
@@ -78,72 +94,6 @@ def without_noise(text: str, hosts: Iterable[str]) -> str:
     return before[: len(before) - len(glued)]
 
 
-class RankList:
-    """Reads the list line by line; it must begin with rank 0 and contain every rank once."""
-
-    def __init__(self) -> None:
-        self._devices: dict[int, tuple[str, DeviceDescription]] = {}  # by rank, with the group
-        self._line = 0
-        self._shortened = False  # by an ellipsis at its end
-        self._ellipsis = False  # between two ranks
-
-    @property
-    def groups(self) -> int:
-        """The number of communicators."""
-        return len({group for group, _ in self._devices.values()})
-
-    def add(self, text: Text, line: int, group: str, device: DeviceDescription) -> bool:
-        """Adds the rank on ``line``; returns whether it is new.
-
-        Raises UsageError for a rank that is too large, or was listed before with another device.
-        """
-        text.ranks(line, str(device.rank + 1))
-        known = self._devices.get(device.rank)
-        if known == (group, device):
-            return False
-        if known is not None:
-            raise text.refuse(
-                line,
-                f"rank {device.rank} is listed twice, with different devices: the list is damaged, "
-                "or of several runs. Correct it, or split the text and import the parts one by one",
-            )
-        self._line = self._line or line
-        self._ellipsis = self._ellipsis or self._shortened
-        self._shortened = False
-        self._devices[device.rank] = (group, device)
-        return True
-
-    def shorten(self) -> None:
-        """Notes an ellipsis in place of the following ranks."""
-        self._shortened = bool(self._devices)
-
-    def count(self, ranks_per_process: int) -> RankCount | None:
-        """The number of ranks of a communicator, the largest of several; None without a list.
-
-        ``ranks_per_process``: the number of ranks must be a multiple of it.
-        """
-        if not self._devices:
-            return None
-        total = 1 + max(self._devices)
-        missing = [rank for rank in range(total) if rank not in self._devices]
-        sizes: dict[str, int] = {}
-        for group, _ in self._devices.values():
-            sizes[group] = sizes.get(group, 0) + 1
-        number = total if len(sizes) == 1 else max(sizes.values())
-        if self._shortened:
-            return RankCount(number, self._line, "is shortened")
-        if missing and (len(sizes) > 1 or not self._ellipsis):
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            return RankCount(number, self._line, f"does not contain rank {missing[0]}{more}")
-        if total % ranks_per_process:
-            return RankCount(
-                number,
-                self._line,
-                f"ends with rank {total - 1}, but each process has {ranks_per_process} ranks",
-            )
-        return RankCount(number, self._line)
-
-
 # The deviation that versions with a column ``error`` or ``res`` allow for each rank but one.
 _ALLOWED = {"float16": 1e-2, "bfloat16": 1e-2, "float32": 1e-5, "float64": 1e-12}
 
@@ -162,7 +112,6 @@ def read_half(
     busbw = _rate(text, number, "busbw", cells.get("busbw", "N/A"))
     size, count = read_count(lead["size"]), read_count(lead["count"])
     assert size is not None
-    root = lead.get("root", "-1")
     wrong, deviation = _checked(text, number, cells)
     return ImportedRow(
         line=number,
@@ -171,7 +120,7 @@ def read_half(
         in_place=False,
         dtype=dtype_of(lead["type"]),
         reduction=reduction_of(lead.get("redop", "none")),
-        root=read_count(root),
+        root=read_count(lead.get("root", "-1")),
         time=time.times(unit_s),
         algbw=_rate(text, number, "algbw", cells.get("algbw", "N/A")),
         busbw=busbw,
@@ -252,19 +201,6 @@ _BOUNDS = re.compile(r"# Out of bounds values\s*: \d{1,9} FAILED")
 _END = re.compile(r"# Collective test concluded|# Avg bus bandwidth")
 
 
-def is_nccl_tests(lines: list[TextLine]) -> int | None:
-    """Returns the first line that is unique to this format, None if there is none."""
-    return next((line.number for line in lines if is_head(plain_line(line.text))), None)
-
-
-def read_nccl_tests(text: Text) -> ForeignRun:
-    """Reads a text. Raises UsageError for a row that cannot be read."""
-    reader = _Reader(text)
-    for line in text.lines():
-        reader.take(line)
-    return reader.finish()
-
-
 @dataclass
 class _Block:
     """The state of the table that is being read.
@@ -288,25 +224,24 @@ class _Block:
     busbw: list[PrintedFigure] = field(default_factory=list)
 
 
-class _Reader:
+class _Reader(LineReader):
     def __init__(self, text: Text) -> None:
-        self._text = text
-        self._run = ForeignRun("nccl-tests", FIGURE, "host", "nccl", whole=False)
+        super().__init__(text, "nccl-tests", FIGURE, "host", "nccl")
+        self.run.whole = False
         self._block = _Block()
         self._before = ""
         self._named: str | None = None  # the operation of a command that was echoed
-        self._preamble = Preamble(text, self._run)
+        self._preamble = Preamble(self)
         self._pending: list[str] = []
         self._pending_line = 0
         self._processes: dict[str, int] = {}
         self._left_out: dict[str, int] = {}
         self._untimed: list[int] = []
 
-    def take(self, line: TextLine) -> None:
-        """Reads the next line."""
+    def take(self, line: TextLine, words: str) -> None:
         noise = _LIBRARY.search(line.text)
         if noise is not None:
-            if self._run.whole:  # the table above has ended
+            if self.run.whole:  # the table above has ended
                 self._preamble.begin(line.number)
             self._library(line.number, "nccl" if noise[1] == "N" else "rccl", noise[2])
         quiet = without_noise(line.text, {device.host for device in self._preamble.devices})
@@ -316,38 +251,28 @@ class _Reader:
             self._comment(TextLine(line.number, text[text.index("#") :], line.process))
         elif text.strip():
             self._plain(TextLine(line.number, text, line.process))
-        self._before = line.text if line.text.strip() else self._before
+        self._before = line.text
 
     def _check_units(self, number: int, text: str) -> None:
         """Raises UsageError if the line below a head has other units than those read."""
         layout = self._block.layout
         other = None if layout is None or self._block.rows else other_unit(text, layout)
         if other is not None:
-            raise self._text.refuse(
+            raise self.refuse(
                 number,
                 f"the unit ({other[0]}), but the columns of this table belong to a version that "
                 f"prints ({other[1]}): copy the text again",
             )
 
-    def finish(self) -> ForeignRun:
-        """Returns the complete run."""
+    def finish(self) -> None:
         self._give_up_pending()
-        run = self._run
-        if not run.rows and self._left_out:
-            number = next(iter(self._left_out.values()))
-            raise self._text.refuse(
-                number, f"{next(iter(self._left_out))} is not an operation of cclmark"
-            )
-        run.notices += [
-            f"line {number}: rows of {name} are omitted: not an operation of cclmark"
-            for name, number in self._left_out.items()
-        ]
-        if self._untimed:
-            run.notices.append(left_out("rows without a figure", self._untimed))
-        if run.tool == "cclmark":
-            run.figure = "the median of cclmark's samples"
-            run.clock = ""
-        return run
+        for name, number in self._left_out.items():
+            if not self.run.rows:
+                raise self.refuse(number, f"{name} is not an operation of cclmark")
+            self.note(number, f"rows of {name} are omitted: not an operation of cclmark")
+        self.note_zeros("rows without a figure", self._untimed)
+        if self.run.tool == "cclmark":
+            of_cclmark(self.run)
 
     def _comment(self, line: TextLine) -> None:
         text = line.text
@@ -355,8 +280,8 @@ class _Reader:
         if layout is not None:
             self._open_table(line, layout)
         elif is_head(text):
-            raise self._text.refuse(
-                line.number,
+            raise self.refuse(
+                line,
                 "cannot read the columns of this header: expected size, count and type, then time, "
                 "algbw and busbw of each placement",
             )
@@ -372,7 +297,7 @@ class _Reader:
             self._preamble.blocking()
         elif _BOUNDS.match(text):
             self._out_of_bounds(line.number)
-        elif self._run.tool == "cclmark" and self._said(text):
+        elif self.run.tool == "cclmark" and self._said(text):
             pass
         elif _END.match(text):
             self._close(line)
@@ -383,8 +308,8 @@ class _Reader:
         """Whether a comment of cclmark describes a case, or the end of the run."""
         problem = read_problem(text)
         if problem is None:
-            return read_ending(text, self._run)
-        rows = self._run.rows
+            return read_ending(text, self.run)
+        rows = self.run.rows
         for place in range(self._block.first, len(rows)):
             row = rows[place]
             # The row contains the count.
@@ -399,8 +324,8 @@ class _Reader:
             self._library(number, "nccl", nccl_version(int(found[2])))
         elif (found := _OUR_VERSION.match(text)) is not None:
             self._preamble.version(number, "cclmark", found[1])
-            self._run.tool = "cclmark"
-        elif self._run.tool == "cclmark" and (found := _OUR_LIBRARY.fullmatch(text)) is not None:
+            self.run.tool = "cclmark"
+        elif self.run.tool == "cclmark" and (found := _OUR_LIBRARY.fullmatch(text)) is not None:
             self._library(number, found[1], found[2], found[3])
 
     def _library(self, number: int, name: str, version: str, path: str = "") -> None:
@@ -409,7 +334,7 @@ class _Reader:
             self._is_rccl()
 
     def _is_rccl(self) -> None:
-        self._run.tool, self._run.ccl = "rccl-tests", "rccl"
+        self.run.tool, self.run.ccl = "rccl-tests", "rccl"
 
     def _open_block(self, line: TextLine, program: str) -> None:
         self._give_up_pending()
@@ -421,25 +346,22 @@ class _Reader:
         self._block.operation = operation_in(f"{name}_perf" if ours else name)
         if ours:
             self._block.ccl = ours[3]
-            self._block.told_ranks = self._told_ranks(line.number, ours[4])
+            self._block.told_ranks = self.ranks_of(line, ours[4])
         if self._block.operation is None and name:
             self._block.unknown = name.rpartition("/")[2].removesuffix("_perf")
-
-    def _told_ranks(self, number: int, word: str | None) -> RankCount | None:
-        return None if word is None else RankCount(self._text.ranks(number, word), number)
 
     def _device(self, number: int, found: tuple[str, DeviceDescription]) -> None:
         if not self._preamble.devices_open:
             self._block.listed = RankList()
         group, device = found
-        if not self._block.listed.add(self._text, number, group, device):
+        if not self._block.listed.add(self.text, number, group, device):
             return
-        self._run.device_of_each_rank = True
-        if device.runtime == "hip" and self._run.tool == "nccl-tests":
+        self.run.device_of_each_rank = True
+        if device.runtime == "hip" and self.run.tool == "nccl-tests":
             self._is_rccl()
-        if self._run.tool == "cclmark":  # which supports any runtime
+        if self.run.tool == "cclmark":  # which supports any runtime
             device = msgspec.structs.replace(device, runtime="")
-        elif self._run.ccl == "rccl":
+        elif self.run.ccl == "rccl":
             device = msgspec.structs.replace(device, runtime="hip")
         self._preamble.device(number, device)
 
@@ -449,32 +371,27 @@ class _Reader:
             self._processes.setdefault(line.process, line.number)
         if len(self._processes) > 1:
             first, second = list(self._processes.values())[:2]
-            raise self._text.refuse(
-                second,
-                f"the table of a second process, after the one on line {first}: {_ALONE}",
+            raise self.refuse(
+                second, f"the table of a second process, after the one on line {first}: {_ALONE}"
             )
         if self._block.layout is not None and not self._block.rows and not self._preamble.set_up:
-            raise self._text.refuse(
-                line.number, f"a second header directly after the first: {_ALONE}"
-            )
+            raise self.refuse(line, f"a second header directly after the first: {_ALONE}")
         if self._block.layout is not None:  # another run, of a version that does not name itself
             listed = self._block.listed if self._preamble.devices_open else RankList()
             self._block = _Block(listed=listed)
         self._block.begins = self._preamble.begins or line.number
         self._preamble.open_table(line.number)
         self._block.ranks = self._block.told_ranks or self._block.listed.count(
-            self._run.facts.ranks_per_process
+            self.run.facts.ranks_per_process
         )
-        self._run.whole = False
+        self.run.whole = False
         self._block.layout = layout
-        self._block.first = len(self._run.rows)
+        self._block.first = len(self.run.rows)
         if self._block.operation is None:
             self._block.operation = self._named
         self._named = None
         if self._block.listed.groups > 1:
-            self._run.notices.append(
-                f"line {line.number}: {self._block.listed.groups} communicators at the same time"
-            )
+            self.note(line, f"{self._block.listed.groups} communicators at the same time")
 
     def _plain(self, line: TextLine) -> None:
         tokens = line.text.split()
@@ -489,8 +406,8 @@ class _Reader:
         elif self._pending and layout is not None and all(map(is_figure, tokens)):
             self._row(self._pending_line, self._pending + tokens, layout.in_place, layout)
         elif layout is not None and looks_like_row(tokens, layout):
-            raise self._text.refuse(
-                line.number, f"the size and count {' '.join(tokens[:2])[:40]!r} are not numbers"
+            raise self.refuse(
+                line, f"the size and count {' '.join(tokens[:2])[:40]!r} are not numbers"
             )
         elif is_ellipsis(line.text):
             self._block.listed.shorten()
@@ -504,9 +421,7 @@ class _Reader:
         wanted = layout.columns - len(layout.part) * (len(layout.in_place) - len(halves))
         self._pending = []
         if len(tokens) > wanted:
-            raise self._text.refuse(
-                number, f"{len(tokens)} columns, but the header has {layout.columns}"
-            )
+            raise self.refuse(number, f"{len(tokens)} columns, but the header has {layout.columns}")
         if len(tokens) < wanted:
             self._pending, self._pending_line = tokens, number
             return
@@ -516,16 +431,16 @@ class _Reader:
         lead = dict(zip(layout.lead, tokens, strict=False))
         figures = tokens[len(layout.lead) :]
         self._block.rows += 1
-        known = len(self._run.rows)
+        known = len(self.run.rows)
         for place, in_place in enumerate(halves):
             cells = figures[place * len(layout.part) : (place + 1) * len(layout.part)]
             told = dict(zip(layout.part, cells, strict=True))
-            row = read_half(self._text, number, lead, told, layout.time_unit_s)
+            row = read_half(self.text, number, lead, told, layout.time_unit_s)
             if row is None:
                 continue
             block = self._block
             block.busbw += [row.busbw] if row.busbw is not None else []
-            self._run.rows.append(
+            self.run.rows.append(
                 replace(
                     row,
                     in_place=in_place,
@@ -535,12 +450,12 @@ class _Reader:
                     begins=block.begins,
                 )
             )
-        if len(self._run.rows) == known:  # one placement may lack, as of alltoall
+        if len(self.run.rows) == known:  # one placement may lack, as of alltoall
             self._untimed.append(number)
 
     def _out_of_bounds(self, number: int) -> None:
         """Marks wrong rows of a failed table, by their counts or deviations, if these are known."""
-        rows = self._run.rows
+        rows = self.run.rows
         first = self._block.first
         if self._block.unknown or any(row.wrong or row.failed for row in rows[first:]):
             return
@@ -548,23 +463,20 @@ class _Reader:
         for place in places:
             rows[first + place] = replace(rows[first + place], failed=True)
         if not places:
-            self._run.failed = True
-            self._run.notices.append(
-                f"line {number}: the tool counted wrong data, but no row of the text contains it"
-            )
+            self.run.failed = True
+            self.note(number, "the tool counted wrong data, but no row of the text contains it")
 
     def _give_up_pending(self) -> None:
         """Reports a row that began and did not end."""
         if self._pending:
-            self._run.notices.append(
-                f"line {self._pending_line}: truncated after {len(self._pending)} columns, omitted"
-            )
+            words = f"truncated after {len(self._pending)} columns, omitted"
+            self.note(self._pending_line, words)
             self._pending = []
 
     def _close(self, line: TextLine) -> None:
         """Ends a table; checks by its printed average whether all of its rows were read."""
         self._give_up_pending()
-        self._run.whole = True
+        self.run.whole = True
         found = _AVERAGE.match(line.text)
         average = None if found is None else read_figure(found[1])
         printed, self._block.busbw = self._block.busbw, []
@@ -572,7 +484,11 @@ class _Reader:
             mean = sum(one.value for one in printed) / len(printed) / 1e9
             error = sum(one.error for one in printed) / len(printed) / 1e9 + average.error
             if abs(mean - average.value) > 1.02 * error + 1e-9:
-                self._run.notices.append(
-                    f"line {line.number}: the average bus bandwidth is {average.value:g} GB/s, but "
-                    f"{mean:.6g} for the rows of the text: rows are missing or changed"
+                self.note(
+                    line,
+                    f"the average bus bandwidth is {average.value:g} GB/s, but "
+                    f"{mean:.6g} for the rows of the text: rows are missing or changed",
                 )
+
+
+NCCL_TESTS = importer(_Reader, lambda words: is_head(plain_line(words)))

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import msgspec
 
 from cclmark.importing.cleaned_text import PrintedFigure
-from cclmark.importing.run import ForeignRun, ImportedTransfer, UsualSize
+from cclmark.importing.line_reader import placed
+from cclmark.importing.run import ForeignRun, ImportedTransfer, UsualSize, measured
 from cclmark.plan.transfers import LATENCY_BYTES, Transfer
 
 FIGURE = (
@@ -45,16 +46,17 @@ class NvbandwidthTest:
     is_reversed: bool = False
 
 
-def test_of(name: str) -> NvbandwidthTest | str:
-    """Returns the testcase, or the reason why its figures are left out."""
+def test_of(name: str, version: str = "") -> NvbandwidthTest | str:
+    """Returns the testcase, or the reason why its figures are left out.
+
+    Before version 0.8 device_to_device_latency_sm chased pointers into host memory (nvbandwidth's
+    changelog).
+    """
     found = _NAME.fullmatch(name)
     if found is None:
         return _reason(name)
     if found["latency"]:
-        common = _transfer("latency", "pairs", "sm", "read")
-        return NvbandwidthTest(
-            name, msgspec.structs.replace(common, size_bytes=LATENCY_BYTES, method="chase")
-        )
+        return _latency(name, version)
     if found["host"]:
         common = _transfer("unidirectional", "host", found["host_engine"], "write")
         to_host = found["host"] == "device_to_host"
@@ -75,6 +77,15 @@ def test_of(name: str) -> NvbandwidthTest | str:
     return NvbandwidthTest(
         name, _transfer("unidirectional", "local", found["local"] or "ce", "write"), rows=1
     )
+
+
+def _latency(name: str, version: str) -> NvbandwidthTest | str:
+    number = version_number(version)
+    if number is not None and number < _FIRST_WITH_DEVICE_LATENCY:
+        return "before version 0.8 it is the latency of host memory"
+    common = _transfer("latency", "pairs", "sm", "read")
+    common = msgspec.structs.replace(common, size_bytes=LATENCY_BYTES, method="chase")
+    return NvbandwidthTest(name, common)
 
 
 def _transfer(measure: str, scope: str, engine: str, direction: str) -> Transfer:
@@ -114,15 +125,6 @@ def version_number(version: str) -> tuple[int, ...] | None:
     return None if found is None else (int(found[1]), int(found[2]))
 
 
-def measures_device_latency(version: str) -> bool:
-    """Whether device_to_device_latency_sm measures devices.
-
-    Before version 0.8 it chased pointers into host memory (nvbandwidth's changelog).
-    """
-    number = version_number(version)
-    return number is None or number >= _FIRST_WITH_DEVICE_LATENCY
-
-
 def part_of(title: str) -> str:
     """Returns the part of a bidirectional testcase that a title names, empty for none."""
     found = _PARTS.search(title)
@@ -145,19 +147,14 @@ def single_rows(
     """Returns the transfers of a matrix that shows the whole measurement."""
     found = []
     for cell in cells:
-        value = cell.figure.value
         transfer = msgspec.structs.replace(
             test.common, flows=_flows(test, cell.row, cell.column, devices)
         )
         if not transfer.flows:
             continue
-        if transfer.measure == "latency":
-            row = ImportedTransfer(cell.line, transfer, LATENCY_BYTES, time_s=value * 1e-9)
-        else:
-            rate = value * 1e9
-            rates = (rate,) if len(transfer.flows) == 1 else ()
-            row = ImportedTransfer(cell.line, transfer, None, rates, rate)
-        found.append(row)
+        is_latency = transfer.measure == "latency"
+        size_bytes, unit = (LATENCY_BYTES, 1e-9) if is_latency else (None, 1e9)
+        found.append(measured(cell.line, transfer, size_bytes, cell.figure.value * unit))
     return found
 
 
@@ -166,7 +163,7 @@ def _flows(
 ) -> tuple[tuple[int, int], ...]:
     scope = test.common.scope
     if scope == "pairs":
-        return ((row, column) if test.common.direction == "write" else (column, row),)
+        return placed(test.common, row, column).flows
     if scope in ("host", "local"):
         return ((column, column),)
     others = [device for device in range(devices) if device != column]
@@ -174,9 +171,7 @@ def _flows(
 
 
 def both_ways(
-    test: NvbandwidthTest,
-    parts: dict[str, dict[tuple[int, int], CellFigure]],
-    notices: list[str],
+    test: NvbandwidthTest, parts: dict[str, dict[tuple[int, int], CellFigure]], notices: list[str]
 ) -> list[ImportedTransfer]:
     """Returns the transfers of a bidirectional testcase from its matrices, of which Total exists.
 
@@ -187,11 +182,10 @@ def both_ways(
     first, second = ("Read1", "Read2") if is_read else ("Write2", "Write1")
     found, alone = [], 0
     for (row, column), total in parts["Total"].items():
-        there = (column, row) if is_read else (row, column)
         cells = [parts.get(name, {}).get((row, column)) for name in (first, second)]
         rates = tuple(cell.figure.value * 1e9 for cell in cells if cell is not None)
         alone += len(rates) < len(cells)
-        transfer = msgspec.structs.replace(test.common, flows=(there, (there[1], there[0])))
+        transfer = placed(test.common, row, column)
         found.append(
             ImportedTransfer(
                 total.line,

@@ -1,12 +1,42 @@
-"""An importer's result: rows as they were printed, and the information around them."""
+"""What an importer is given and returns: the user's information; rows as they were printed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cclmark.importing.cleaned_text import PrintedFigure
 from cclmark.plan.transfers import Transfer
-from cclmark.results.schema import DeviceDescription, LibraryDescription, Relation
+from cclmark.results.schema import DeviceDescription, LibraryDescription, Relation, Settings
+
+
+@dataclass(frozen=True)
+class Given:
+    """Information from the user that a text lacks."""
+
+    operation: str | None = None
+    ccl: str | None = None
+    ranks: int | None = None
+    device: str | None = None
+    dtype: str | None = None
+    reduction: str | None = None
+    hosts: int | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The origin of a text. ``written_s``: in seconds since 1970, None for a pipe.
+
+    ``digest`` is of the content and of the user's information: the same file is the same run,
+    however often it is imported.
+    """
+
+    file: str
+    digest: str
+    written_s: float | None
+    command: list[str]
+    version: str
 
 
 @dataclass(frozen=True)
@@ -49,7 +79,7 @@ class ImportedRow:
 
     line: int
     size_bytes: int
-    in_place: bool
+    in_place: bool = False
     operation: str | None = None
     dtype: str | None = None
     reduction: str | None = None
@@ -161,3 +191,105 @@ class ForeignRun:
     failed: bool = False
     exit_code: int = 0
     message: str = ""
+
+
+_MOST_NAMED = 8
+
+
+def left_out(what: str, lines: Sequence[int]) -> str:
+    """Returns the notice about figures that are left out, one for each of ``lines``.
+
+    A matrix has several on a line. ``what``: for example ``figures of 0``.
+    """
+    distinct = sorted(set(lines))
+    shown = ", ".join(str(number) for number in distinct[:_MOST_NAMED])
+    if len(distinct) > _MOST_NAMED:
+        shown += f" and {len(distinct) - _MOST_NAMED} more"
+    place = "lines" if len(distinct) > 1 else "line"
+    return f"{what} are left out: {len(lines)}, on {place} {shown}"
+
+
+@dataclass
+class Notices:
+    """Notices about rows, each with the first line and the number of rows."""
+
+    found: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, kind: str, line: int) -> None:
+        """Adds a notice about ``line``."""
+        self.found.setdefault(kind, []).append(line)
+
+    def sentences(self) -> list[str]:
+        """Returns a sentence for each kind of notice."""
+        return [f"{_lines(lines)}: {kind}" for kind, lines in self.found.items()]
+
+
+def _lines(numbers: Sequence[int]) -> str:
+    distinct = sorted(set(numbers))
+    if len(distinct) == 1:
+        return f"line {distinct[0]}"
+    return f"{len(distinct)} lines from {distinct[0]} to {distinct[-1]}"
+
+
+def how(settings: ToolSettings | Settings) -> str:
+    """Describes how times were measured: results with other settings are of another run."""
+    words = [settings.timing]
+    words += [f"-n {settings.iterations}"] if settings.iterations is not None else []
+    words += [f"-w {settings.warmup}"] if settings.warmup is not None else []
+    words += [f"-m {settings.group}"] if settings.group != 1 else []
+    words += [f"-G {settings.graph_launches}"] if settings.graph_launches != 1 else []
+    return " ".join(words)
+
+
+def listed_device(
+    rank: int,
+    name: str = "",
+    *,
+    host: str = "",
+    runtime: str = "",
+    index: int | None = None,
+    pid: int = 0,
+    pci_bus_id: str = "",
+) -> DeviceDescription:
+    """Returns a device with the properties that a text contains. ``index``: the rank by default."""
+    return DeviceDescription(
+        rank=rank,
+        host=host,
+        runtime=runtime,
+        index=rank if index is None else index,
+        name=name,
+        memory_bytes=0,
+        pid=pid,
+        pci_bus_id=pci_bus_id,
+    )
+
+
+def message_transfer(
+    engine: str, *, kernel: str = "", measure: str = "unidirectional", is_read: bool = False
+) -> Transfer:
+    """Returns messages between devices 0 and 1, without their size: a read gets data from 1.
+
+    A latency is that of a read's round trip, and of half a round trip otherwise.
+    """
+    there = (1, 0) if is_read else (0, 1)
+    method = "round-trip" if is_read else "half-round-trip"
+    return Transfer(
+        measure=measure,
+        scope="pairs",
+        engine=engine,
+        direction="read" if is_read else "write",
+        flows=(there, there[::-1]) if measure == "bidirectional" else (there,),
+        size_bytes=0,
+        kernel=kernel,
+        method=method if measure == "latency" else "",
+    )
+
+
+def measured(
+    line: int, transfer: Transfer, size_bytes: int | None, value: float
+) -> ImportedTransfer:
+    """Returns a copy. ``value``: the seconds of a latency, else bytes per second of all flows."""
+    if transfer.measure == "latency":
+        return ImportedTransfer(line, transfer, size_bytes, time_s=value)
+    rates = (value,) if len(transfer.flows) == 1 else ()
+    return ImportedTransfer(line, transfer, size_bytes, rates, value)

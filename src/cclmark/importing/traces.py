@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cclmark.errors import UsageError
+from cclmark.importing.assemble import iso_time
 from cclmark.importing.execution_trace import is_execution_trace, read_execution_trace
-from cclmark.importing.header import Origin, iso_time
 from cclmark.importing.inspector import is_inspector, read_inspector
 from cclmark.importing.kineto import is_kineto, read_kineto
+from cclmark.importing.run import Origin
 from cclmark.profile.observed import ObservedProcess
 from cclmark.profile.profile_assembly import assemble
 from cclmark.profile.profile_gaps import absent_of, differences_of

@@ -14,9 +14,9 @@ from pathlib import Path
 from cclmark import __version__
 from cclmark.document.text import counted
 from cclmark.errors import EXIT_OK, OutputError, UsageError
-from cclmark.importing.header import Given, Origin
 from cclmark.importing.importers import import_text
 from cclmark.importing.merge import merged
+from cclmark.importing.run import Given, Origin
 from cclmark.importing.traces import (
     HEAD_BYTES,
     TRACE_IMPORTERS,

@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass
 
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_count, read_decimal
-from cclmark.importing.run import ForeignRun, ImportedTransfer, ToolSettings
+from cclmark.importing.line_reader import LineReader, importer
+from cclmark.importing.run import listed_device, message_transfer
 from cclmark.plan.sizes import format_size
-from cclmark.plan.transfers import Transfer
-from cclmark.results.schema import DeviceDescription
 
 _BANDWIDTHS = (
     "the size over the tool's overall bandwidth of a window of messages (MB of 2^20 bytes), by the "
@@ -34,57 +33,39 @@ _OPTION = re.compile(r"(?:^|\s)-([tsmxdDTO]) ?([^\s-]\S{0,60})")
 _SECTION = re.compile(r"\+(?=[^-+=])([^\s+]{1,100}?)-[-+]*\+")
 _SIZE = re.compile(r"\d{1,18}(?:,\d{1,18}){0,63}")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3}){1,8}")
+_SETTINGS = {
+    **{"m": "memory", "x": "transport", "d": "device"},
+    **{"D": "layout", "T": "threads", "O": "window"},
+}
 _DEFAULT_BYTES = 8
 _MIB = float(1 << 20)
 _LONG, _SHORT = 8, 4  # numbers of a row; of all threads together there are totals alone
 _SLACK = 1.02
 
-# name: layer, verb, is a latency. Atomic operations move no data that cclmark has copies of.
+# name: layer, verb, is a latency, and the description in a box. Atomic operations move no data
+# that cclmark has copies of.
 _TESTS = {
-    **{f"{verb}_lat": ("UCT", verb, True) for verb in ("am", "put")},
-    **{f"{verb}_bw": ("UCT", verb, False) for verb in ("am", "put", "get")},
-    **{f"{verb}_lat": ("UCX", verb, True) for verb in ("tag", "tag_sync", "stream")},
-    **{f"{verb}_bw": ("UCX", verb, False) for verb in ("tag", "tag_sync", "stream")},
-    **{f"ucp_{verb}_lat": ("UCX", verb, True) for verb in ("put", "am")},
-    **{f"ucp_{verb}_bw": ("UCX", verb, False) for verb in ("put", "am")},
-    "get": ("UCT", "get", True),
-    "ucp_get": ("UCX", "get", True),
+    "am_lat": ("UCT", "am", True, "active message latency"),
+    "am_bw": ("UCT", "am", False, "active message bandwidth / message rate"),
+    "put_lat": ("UCT", "put", True, "put latency"),
+    "put_bw": ("UCT", "put", False, "put bandwidth / message rate"),
+    "get": ("UCT", "get", True, "get latency / bandwidth / message rate"),
+    "get_bw": ("UCT", "get", False, "get bandwidth / message rate"),
+    "tag_lat": ("UCX", "tag", True, "tag match latency"),
+    "tag_bw": ("UCX", "tag", False, "tag match bandwidth"),
+    "tag_sync_lat": ("UCX", "tag_sync", True, "tag sync match latency"),
+    "tag_sync_bw": ("UCX", "tag_sync", False, "tag sync match bandwidth"),
+    "stream_lat": ("UCX", "stream", True, "stream latency"),
+    "stream_bw": ("UCX", "stream", False, "stream bandwidth"),
+    "ucp_put_lat": ("UCX", "put", True, "put latency"),
+    "ucp_put_bw": ("UCX", "put", False, "put bandwidth"),
+    "ucp_get": ("UCX", "get", True, "get latency / bandwidth / message rate"),
+    "ucp_am_lat": ("UCX", "am", True, "am latency"),
+    "ucp_am_bw": ("UCX", "am", False, "am bandwidth / message rate"),
 }
 _ATOMICS = {f"{layer}{verb}" for layer in ("", "ucp_") for verb in ("add", "fadd", "swap", "cswap")}
 _ATOMICS |= {"add_lat", "add_mr"}
-# Layer and description of a test in the box.
-_DESCRIBED = {
-    ("transport", "active message latency"): "am_lat",
-    ("transport", "put latency"): "put_lat",
-    ("transport", "get latency / bandwidth / message rate"): "get",
-    ("transport", "active message bandwidth / message rate"): "am_bw",
-    ("transport", "put bandwidth / message rate"): "put_bw",
-    ("transport", "get bandwidth / message rate"): "get_bw",
-    ("protocol", "tag match latency"): "tag_lat",
-    ("protocol", "tag match bandwidth"): "tag_bw",
-    ("protocol", "tag sync match latency"): "tag_sync_lat",
-    ("protocol", "tag sync match bandwidth"): "tag_sync_bw",
-    ("protocol", "put latency"): "ucp_put_lat",
-    ("protocol", "put bandwidth"): "ucp_put_bw",
-    ("protocol", "get latency / bandwidth / message rate"): "ucp_get",
-    ("protocol", "stream bandwidth"): "stream_bw",
-    ("protocol", "stream latency"): "stream_lat",
-    ("protocol", "am latency"): "ucp_am_lat",
-    ("protocol", "am bandwidth / message rate"): "ucp_am_bw",
-}
-
-
-def is_ucx(lines: list[TextLine]) -> int | None:
-    """Returns the first line that is unique to this format, None if there is none."""
-    return next((line.number for line in lines if _HEAD.fullmatch(line.text.strip())), None)
-
-
-def read_ucx(text: Text) -> ForeignRun:
-    """Reads a text. Raises UsageError for a row that cannot be read."""
-    reader = _Reader(text)
-    for line in reader.lines:
-        reader.take(line)
-    return reader.finish()
+_LAYERS = {"transport": "UCT", "protocol": "UCX"}
 
 
 @dataclass(frozen=True)
@@ -96,12 +77,10 @@ class _Row:
     of_threads: bool
 
 
-class _Reader:
+class _Reader(LineReader):
     def __init__(self, text: Text) -> None:
-        self._text = text
-        self.lines = [line for line in text.lines() if line.text.strip()]
+        super().__init__(text, "ucx_perftest", "", "host", timing="")
         self._raw = text.content.split("\n")
-        self._run = ForeignRun("ucx_perftest", "", "host", "", facts=ToolSettings(timing=""))
         self._test = ""
         self._layer = ""
         self._size: int | None = None
@@ -113,9 +92,7 @@ class _Reader:
         self._is_used = False  # whether the description of the test has had its figures
         self._is_due = False
 
-    def take(self, line: TextLine) -> None:
-        """Reads the next line."""
-        words = line.text.strip()
+    def take(self, line: TextLine, words: str) -> None:
         if _COMMAND.search(words) is not None and not words.startswith("|"):
             self._close()
             self._command(_COMMAND.split(words)[-1])
@@ -125,9 +102,9 @@ class _Reader:
                 self._begin()
             if self._is_due:
                 self._note_without_end(line)
-            self._kind, self._rows_are = head[1], ""
+            self._kind, self._rows_are, self._is_due = head[1], "", True
         elif self._kind and (columns := _COLUMNS.fullmatch(words)) is not None:
-            self._rows_are, self._is_due = columns["first"] or "last", True
+            self._rows_are = columns["first"] or "last"
         elif (box := _BOX.fullmatch(words)) is not None:
             self._box(line, box[1], box[2])
         elif (section := _SECTION.fullmatch(words)) is not None and self._rows_are:
@@ -135,35 +112,23 @@ class _Reader:
         elif self._rows_are:
             self._row(line, words)
 
-    def finish(self) -> ForeignRun:
-        """Returns the complete run."""
+    def finish(self) -> None:
         self._close()
-        run = self._run
         if self._is_due:
             self._note_without_end(self.lines[-1])
-            run.whole = False
-        measures = dict.fromkeys(row.transfer.measure for row in run.copies)
-        figures = [_BANDWIDTHS] if "unidirectional" in measures else []
-        figures += [_LATENCIES] if "latency" in measures else []
-        run.figure = "; ".join(figures)
-        run.devices = [
-            DeviceDescription(rank=rank, host="", runtime="", index=rank, name=name, memory_bytes=0)
-            for rank, name in enumerate(("", "the peer"))
-        ]
+            self.run.whole = False
+        self.describe_copies(_BANDWIDTHS, _LATENCIES)
+        self.run.devices = [listed_device(0), listed_device(1, "the peer")]
         for layer, settings in self._known.items():
-            shown = ", ".join(f"{name} {value}" for name, value in settings.items())
-            if shown:
-                run.notices.append(f"settings of the tool ({layer}): {shown}")
-        return run
+            self.note_settings(settings, f" ({layer})")
 
     def _begin(self) -> None:
-        """Forgets the description of a test."""
         self._test, self._size, self._settings, self._layer = "", None, {}, ""
         self._is_used = False
 
     def _note_without_end(self, line: TextLine) -> None:
         self._is_due = False
-        self._run.notices.append(f"line {line.number}: the table above has no final row, omitted")
+        self.note(line, "the table above has no final row, omitted")
 
     def _command(self, options: str) -> None:
         """Reads a command: of the server, which has no test, or of the client."""
@@ -172,36 +137,27 @@ class _Reader:
             return
         self._begin()
         self._test = found.get("t", "")
-        size = found.get("s", str(_DEFAULT_BYTES))
-        self._size = _sum_of(size)
+        self._size = _sum_of(found.get("s", str(_DEFAULT_BYTES)))
         self._settings = {
-            name: found[option]
-            for option, name in (("m", "memory"), ("x", "transport"), ("d", "device"))
-            if option in found
-        }
-        self._settings |= {
-            name: found[option]
-            for option, name in (("D", "layout"), ("T", "threads"), ("O", "window"))
-            if option in found
+            name: found[option] for option, name in _SETTINGS.items() if option in found
         }
 
     def _box(self, line: TextLine, name: str, value: str) -> None:
-        """Reads a line of the box that describes a test."""
         if name == "API":
             if self._is_used:
                 self._begin()
             self._layer = value.partition(" ")[0]
         elif name == "Test":
-            known = _DESCRIBED.get((self._layer, value))
-            if known is None and "atomic" in value:
-                known = "add_mr"
+            described = (_LAYERS.get(self._layer), value)
+            tests = (name for name, (own, _, _, box) in _TESTS.items() if (own, box) == described)
+            known = next(tests, "add_mr" if "atomic" in value else None)
             if known is None:
-                raise self._text.refuse(line.number, f"the test {value[:60]!r} is unknown")
+                raise self.refuse(line, f"the test {value[:60]!r} is unknown")
             self._test = known
         elif name == "Message size":
             self._size = read_count(value)
             if self._size is None:
-                raise self._text.refuse(line.number, f"the size {value[:40]!r} is not a number")
+                raise self.refuse(line, f"the size {value[:40]!r} is not a number")
         elif name != "Window size":  # whose default is that of the test
             self._settings[name.lower()] = value
 
@@ -247,51 +203,39 @@ class _Reader:
             return
         self._is_used, self._is_due = True, False
         if self._test in _ATOMICS:
-            self._run.notices.append(
-                f"line {line.number}: an atomic operation is left out: cclmark has no such copy"
-            )
+            self.note(line, "an atomic operation is left out: cclmark has no such copy")
             return
         if self._test not in _TESTS:
-            raise self._text.refuse(
-                line.number,
+            raise self.refuse(
+                line,
                 "the test of these figures is unknown: write the command line (ucx_perftest … -t "
                 "TEST -s SIZE) or the server's text above the table",
             )
-        layer, verb, is_latency = _TESTS[self._test]
+        layer, verb, is_latency, _ = _TESTS[self._test]
         if self._kind == "latency" and not is_latency:
-            raise self._text.refuse(
-                line.number, f"{self._test} is above, but the head of this table is of a latency"
+            raise self.refuse(
+                line, f"{self._test} is above, but the head of this table is of a latency"
             )
         known = self._known.setdefault(layer, dict(self._settings))
         if known != self._settings:
-            raise self._text.refuse(
-                line.number,
+            raise self.split(
+                line,
                 "the settings (memory, transport, device, layout, threads, window) differ from "
-                "the figures above: split the text before this table and import the parts one "
-                "by one",
+                "the figures above",
+                place="table",
             )
         if self._size == 0:
-            self._run.notices.append(f"line {line.number}: omitted: no data")
+            self.note(line, "omitted: no data")
             return
         self._check_size(line, row)
-        direction = "read" if verb == "get" else "write"
-        method = "round-trip" if verb == "get" else "half-round-trip"
-        transfer = Transfer(
-            measure="latency" if is_latency else "unidirectional",
-            scope="pairs",
-            engine=layer,
-            direction=direction,
-            flows=((1, 0),) if direction == "read" else ((0, 1),),
-            size_bytes=0,
+        transfer = message_transfer(
+            layer,
             kernel=verb,
-            method=method if is_latency else "",
+            measure="latency" if is_latency else "unidirectional",
+            is_read=verb == "get",
         )
-        if is_latency:
-            found = ImportedTransfer(line.number, transfer, self._size, time_s=row.time.value)
-        else:
-            rate = row.rate.value
-            found = ImportedTransfer(line.number, transfer, self._size, (rate,), rate)
-        self._run.copies.append(found)
+        value = row.time.value if is_latency else row.rate.value
+        self.add_copy(line, transfer, self._size, value)
 
     def _check_size(self, line: TextLine, row: _Row) -> None:
         """Compares the size with bandwidth and time, whose product it is for one thread."""
@@ -300,33 +244,34 @@ class _Reader:
         product = row.time.value * row.rate.value
         error = row.time.share + row.rate.share
         if abs(product - self._size) > self._size * (error * _SLACK + 0.01):
-            self._run.notices.append(
-                f"line {line.number}: does not fit: {self._size} bytes, but time and bandwidth "
-                f"give {format_size(round(product))}"
+            self.note(
+                line,
+                f"does not fit: {self._size} bytes, but time and bandwidth "
+                f"give {format_size(round(product))}",
             )
 
     def _figures(self, line: TextLine, cells: list[str]) -> _Row | None:
         """Reads the figures, None for a row that is cut off, or that has none."""
         numbers = [_number(cell) for cell in cells]
         length = next((n for n, one in enumerate(numbers) if one is None), len(numbers))
-        if length < _LONG and length != _SHORT:
+        is_short = length == _SHORT and not any(numbers[length:])
+        if length < _LONG and not is_short:
             if line is self.lines[-1]:
-                self._run.notices.append(f"line {line.number}: truncated, omitted")
-                self._run.whole, self._is_due = False, False
+                self.truncated(line)
+                self._is_due = False
                 return None
-            raise self._text.refuse(
-                line.number, f"cannot read this row: {length} figures, but 8 are due (4 of threads)"
+            raise self.refuse(
+                line, f"cannot read this row: {length} figures, but 8 are due (4 of threads)"
             )
-        many = length >= _LONG
-        time, rate = (numbers[3], numbers[5]) if many else (numbers[1], numbers[2])
+        time, rate = (numbers[1], numbers[2]) if is_short else (numbers[3], numbers[5])
         assert time is not None and rate is not None
         if "." in cells[0]:
-            raise self._text.refuse(line.number, f"{cells[0][:40]!r} is no number of iterations")
+            raise self.refuse(line, f"{cells[0][:40]!r} is no number of iterations")
         if time.value <= 0 or rate.value <= 0:
-            self._run.notices.append(f"line {line.number}: omitted: no figure")
+            self.note(line, "omitted: no figure")
             self._is_due = False
             return None
-        return _Row(time.times(1e-6), rate.times(_MIB), not many)
+        return _Row(time.times(1e-6), rate.times(_MIB), is_short)
 
 
 def _number(word: str) -> PrintedFigure | None:
@@ -346,3 +291,6 @@ def _sum_of(sizes: str) -> int | None:
     if number:
         return int(size) * int(number)
     return sum(map(int, sizes.split(","))) if _SIZE.fullmatch(sizes) else None
+
+
+UCX = importer(_Reader, _HEAD.fullmatch)

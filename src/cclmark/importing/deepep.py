@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 
 from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_decimal
-from cclmark.importing.run import ForeignRun, ImportedRow, RankCount, ToolSettings
+from cclmark.importing.line_reader import LineReader, importer
+from cclmark.importing.run import ImportedRow, RankCount
 
 _FIGURE = (
     "DeepEP's: of kernels by the device's clock, of test_intranode.py between events. A size is "
@@ -55,25 +56,14 @@ _MARKS = re.compile(
 )
 _BITS = {"FP8": "fp8e4m3", "BF16": "bfloat16"}
 _TYPES = re.compile(r"use_fp8_dispatch=(True|False)")
-_GIGA = 1e9
-
-
-def is_deepep(lines: list[TextLine]) -> int | None:
-    """Returns the first line that is unique to this format, None if there is none."""
-    return next((line.number for line in lines if _MARKS.search(line.text) is not None), None)
-
-
-def read_deepep(text: Text) -> ForeignRun:
-    """Reads a text. Raises UsageError for a line that cannot be read."""
-    reader = _Reader(text)
-    for line in reader.lines:
-        reader.take(line)
-    return reader.finish()
 
 
 @dataclass(frozen=True)
 class _Found:
-    """The figures of one rank: of ``phase``, by ``link``. ``size_bytes``: 0 if not printed."""
+    """The figures of one rank: of ``phase``, by ``link``. ``size_bytes``: 0 if not printed.
+
+    ``rate`` is in GB/s and ``time`` in microseconds, as they are printed.
+    """
 
     line: int
     phase: str
@@ -85,17 +75,14 @@ class _Found:
 
     @property
     def time_s(self) -> float:
-        return 0.0 if self.time is None else self.time.value
+        return 0.0 if self.time is None else self.time.value * 1e-6
 
 
-class _Reader:
+class _Reader(LineReader):
     def __init__(self, text: Text) -> None:
-        self._text = text
-        self.lines = [line for line in text.lines() if line.text.strip()]
+        facts = {"timing": "", "across_ranks": "max"}
+        super().__init__(text, "DeepEP", _FIGURE, "device", "deepep", **facts)
         self._raw = text.content.split("\n")
-        self._run = ForeignRun(
-            "DeepEP", _FIGURE, "device", "deepep", facts=ToolSettings(timing="", across_ranks="max")
-        )
         self._by_rank: dict[tuple[str, str, str], dict[int, _Found]] = {}
         self._told = 0  # ranks, if a line gives their number
         self._elastic_dtype = "bfloat16"
@@ -104,9 +91,7 @@ class _Reader:
         self._untimed = 0
         self._timed_line = next((line.number for line in self.lines if _TIMED.search(line.text)), 0)
 
-    def take(self, line: TextLine) -> None:
-        """Reads the next line."""
-        words = line.text.strip()
+    def take(self, line: TextLine, words: str) -> None:
         if (config := _CONFIG.search(words)) is not None:
             self._configured(line, config)
         elif (best := _BEST.search(words)) is not None:
@@ -121,10 +106,9 @@ class _Reader:
         elif _MARKS.search(words) is not None:
             self._unreadable(line)
 
-    def finish(self) -> ForeignRun:
-        """Returns the complete run."""
+    def finish(self) -> None:
         self._close()
-        run = self._run
+        run = self.run
         if self._untimed:
             source = "this text" if self._tokens else "the tests' default"
             run.notices.append(
@@ -140,16 +124,11 @@ class _Reader:
                 "which follows no other library's definition; a size that is not printed is the "
                 "tool's bandwidth times its time; both bandwidths are the tool's"
             )
-        return run
 
     def _configured(self, line: TextLine, config: re.Match[str]) -> None:
         words = config[0].removeprefix("[config] ")
-        if self._run.rows and words != self._tokens:
-            raise self._text.refuse(
-                line.number,
-                "other numbers of tokens than above: split the text before this line and import "
-                "the parts one by one",
-            )
+        if self.run.rows and words != self._tokens:
+            raise self.split(line, "other numbers of tokens than above")
         self._tokens = words
         self._shape = (int(config[1]), int(config[2]))
 
@@ -170,17 +149,14 @@ class _Reader:
             (one["unit"] for one in _UNIT.finditer(words) if one["unit"] not in _UNITS), ""
         )
         if other:
-            raise self._text.refuse(
-                line.number, f"a figure in {other}, but DeepEP prints us and GB/s: {words[:80]!r}"
+            raise self.refuse(
+                line, f"a figure in {other}, but DeepEP prints us and GB/s: {words[:80]!r}"
             )
         if line is not self.lines[-1]:
-            raise self._text.refuse(line.number, f"cannot read {words[:80]!r}")
+            raise self.refuse(line, f"cannot read {words[:80]!r}")
         if _BEST_HEAD in words:
-            raise self._text.refuse(
-                line.number, "this line is cut: copy the text again, or remove this line"
-            )
-        self._run.notices.append(f"line {line.number}: truncated, omitted")
-        self._run.whole = False
+            raise self.refuse(line, "this line is cut: copy the text again, or remove this line")
+        self.truncated(line)
 
     def _tuned(self, line: TextLine, best: re.Match[str]) -> None:
         """Reads the best configuration of test_intranode.py or test_internode.py."""
@@ -200,28 +176,18 @@ class _Reader:
             self._unreadable(line)
             return
         if not times and self._timed_line:
-            raise self._text.refuse(
-                line.number,
+            raise self.refuse(
+                line,
                 f"this line has no time, but line {self._timed_line} has one, so it is cut. Copy "
                 "the text again; import texts of several versions one by one",
             )
         dtype = _BITS[best["type"] or "BF16"]
         self._untimed += not times
-        parsed = times[0] if times else None
+        time, size = (times[0], 0) if times else (None, self._bytes_of_tokens(dtype))
         for rate, link in rates:
             assert rate is not None
-            self._add(
-                _Found(
-                    line.number,
-                    best["phase"],
-                    link.lower(),
-                    dtype,
-                    rate.times(_GIGA),
-                    None if parsed is None else parsed.times(1e-6),
-                    0 if times else self._bytes_of_tokens(dtype),
-                ),
-                None,
-            )
+            one = _Found(line.number, best["phase"], link.lower(), dtype, rate, time, size)
+            self._add(one, None)
 
     def _low_latency(self, line: TextLine) -> None:
         """Reads a line of test_low_latency.py, which every rank prints."""
@@ -229,54 +195,37 @@ class _Reader:
         numbers = (
             {}
             if found is None
-            else {
-                name: read_decimal(found[name])
-                for name in ("dispatch", "combine", "dispatch_us", "combine_us")
-            }
+            else {name: read_decimal(word) for name, word in found.groupdict().items()}
         )
         if found is None or None in numbers.values():
             self._unreadable(line)
             return
         for phase, dtype in (("dispatch", "fp8e4m3"), ("combine", "bfloat16")):
             rate, time = numbers[phase], numbers[f"{phase}_us"]
-            assert rate is not None and time is not None
-            one = _Found(
-                line.number,
-                f"low-latency-{phase}",
-                "",
-                dtype,
-                rate.times(_GIGA),
-                time.times(1e-6),
-            )
-            self._of_rank(line, int(found["rank"]), one)
+            assert rate is not None
+            one = _Found(line.number, f"low-latency-{phase}", "", dtype, rate, time)
+            self._of_rank(int(found["rank"]), one)
 
     def _elastic(self, line: TextLine, found: re.Match[str]) -> None:
         """Reads a line of tests/elastic/test_ep.py, which every rank prints."""
-        ranks = self._text.ranks(line.number, found["ranks"])
+        ranks, rank = self.text.ranks(line, found["ranks"]), int(found["rank"])
         if self._told not in (0, ranks):
-            raise self._text.refuse(line.number, f"{ranks} ranks here, {self._told} above")
-        if int(found["rank"]) >= ranks:
-            raise self._text.refuse(line.number, f"rank {found['rank']} of {ranks} ranks")
+            raise self.refuse(line, f"{ranks} ranks here, {self._told} above")
+        if rank >= ranks:
+            raise self.refuse(line, f"rank {found['rank']} of {ranks} ranks")
         self._told = ranks
-        time, rate = read_decimal(found["time"]), read_decimal(found["up"])
+        time, rate, over = (read_decimal(found[name]) for name in ("time", "up", "out"))
         if time is None or rate is None:
             self._unreadable(line)
             return
         phase = found["phase"].strip().replace(" ", "-")
         dtype = self._elastic_dtype if "dispatch" in phase else "bfloat16"
         size = int(found["bytes"])
-        one = _Found(
-            line.number, phase, "scale-up", dtype, rate.times(_GIGA), time.times(1e-6), size
-        )
-        self._of_rank(line, int(found["rank"]), one)
-        over = read_decimal(found["out"])
+        self._of_rank(rank, _Found(line.number, phase, "scale-up", dtype, rate, time, size))
         if over is not None and over.value > 0:
-            two = _Found(
-                line.number, phase, "scale-out", dtype, over.times(_GIGA), time.times(1e-6)
-            )
-            self._of_rank(line, int(found["rank"]), two)
+            self._of_rank(rank, _Found(line.number, phase, "scale-out", dtype, over, time))
 
-    def _of_rank(self, line: TextLine, rank: int, one: _Found) -> None:
+    def _of_rank(self, rank: int, one: _Found) -> None:
         """Collects the figures of a rank. If it has some already, another round begins."""
         key = (one.phase, one.link, one.dtype)
         if rank in self._by_rank.get(key, {}):
@@ -292,25 +241,26 @@ class _Reader:
             slowest = max(ranks.values(), key=lambda one: one.time_s)
             count = RankCount(number, slowest.line, "" if self._told else gap)
             if gap and self._told:
-                self._run.notices.append(
-                    f"line {slowest.line}: {slowest.phase} {gap}: the slowest of the others is used"
-                )
+                self.note(slowest.line, f"{slowest.phase} {gap}: the slowest of the others is used")
             self._add(slowest, count)
         self._by_rank = {}
 
     def _add(self, one: _Found, ranks: RankCount | None) -> None:
-        size = one.size_bytes or round(one.rate.value * one.time_s)
-        self._run.rows.append(
+        rate = one.rate.times(1e9)
+        self.run.rows.append(
             ImportedRow(
                 line=one.line,
-                size_bytes=size,
+                size_bytes=one.size_bytes or round(rate.value * one.time_s),
                 in_place=False,
                 operation="alltoallv",
                 dtype=one.dtype,
-                time=one.time,
-                algbw=one.rate,
-                busbw=one.rate,
+                time=None if one.time is None else one.time.times(1e-6),
+                algbw=rate,
+                busbw=rate,
                 ranks=ranks,
                 ccl=":".join(filter(None, ("deepep", one.phase, one.link))),
             )
         )
+
+
+DEEPEP = importer(_Reader, _MARKS.search)

@@ -1,8 +1,4 @@
-"""Reads the summaries of SuperBench (microsoft/superbenchmark): a line of JSON for each node.
-
-A key is a metric: ``BENCHMARK[:ANNOTATION]/[RUN/]METRIC[:RANK]``. Collectives and copies of one
-file are two journals, so there are two readers.
-"""
+"""Reads tools that print lines of JSON: mscclpp-test and SuperBench."""
 
 from __future__ import annotations
 
@@ -10,13 +6,166 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
+from typing import Any
 
 import msgspec
 
-from cclmark.importing.cleaned_text import PrintedFigure, Text, TextLine, read_figure
-from cclmark.importing.run import ForeignRun, ImportedRow, ImportedTransfer, ToolSettings, UsualSize
+from cclmark.importing.cleaned_text import (
+    MOST_RANKS,
+    Printed,
+    PrintedFigure,
+    Text,
+    TextLine,
+    operation_of,
+    read_count,
+    read_figure,
+)
+from cclmark.importing.line_reader import Importer, LineReader, importer
+from cclmark.importing.run import ImportedRow, RankCount, UsualSize, listed_device, message_transfer
 from cclmark.plan.transfers import Transfer
 from cclmark.results.schema import DeviceDescription
+
+
+class _JsonLineReader(LineReader):
+    """Reads a text of which each line with an opening brace is an object of JSON."""
+
+    def take(self, line: TextLine, words: str) -> None:
+        """Reads the next line, if it is an object."""
+        if not words.startswith("{"):
+            return
+        try:
+            found = json.loads(words, parse_float=Printed, parse_int=Printed)
+        except (ValueError, RecursionError):
+            if line is not self.lines[-1]:
+                raise self.refuse(line, "this line is not complete JSON") from None
+            self.truncated(line)
+            return
+        self.take_object(line, found)
+
+    def take_object(self, line: TextLine, found: Any) -> None:
+        """Reads an object, whose numbers are ``Printed``."""
+        raise NotImplementedError
+
+
+# mscclpp-test (``-o``): a line for each measurement.
+
+_MSCCLPP_FIGURE = (
+    "the mean over ranks of the mean of operations in launches of a captured graph, by the host's "
+    "clock"
+)
+_KEYS = {"name", "kernel", "ranks", "ranksPerNode", "size", "time", "algBw", "busBw"}
+_OUT_OF_PLACE = ("alltoall", "sendrecv")
+_OUT_OF_PLACE_KERNELS = (2, 6, 7)  # of all_reduce; all other operations have one placement
+# Of a share: the tool writes all digits, and computes the bandwidths from the time.
+_COMPUTED = 5e-7
+_MOST = 1e12
+
+
+def _is_mscclpp(words: str) -> bool:
+    return words.startswith("{") and '"algBw"' in words and '"kernel"' in words
+
+
+class _MscclppReader(_JsonLineReader):
+    def __init__(self, text: Text) -> None:
+        facts = {"timing": "graph", "across_ranks": "mean"}
+        super().__init__(text, "mscclpp-test", _MSCCLPP_FIGURE, "host", "mscclpp", **facts)
+
+    def take_object(self, line: TextLine, found: Any) -> None:
+        if not isinstance(found, dict) or not found.keys() >= _KEYS:
+            missing = ", ".join(sorted(_KEYS - found.keys())) if isinstance(found, dict) else ""
+            raise self.refuse(line, f"this line does not contain {missing or 'its fields'}")
+        operation = operation_of(str(found["name"]))
+        if operation is None:
+            name = str(found["name"])[:40]
+            self.note(line, f"{name} is left out: no operation of cclmark")
+            return
+        size = self._whole(line, found, "size", 1, 1 << 50)
+        ranks = self._whole(line, found, "ranks", 1, MOST_RANKS)
+        kernel = self._whole(line, found, "kernel", 0, 10_000)
+        is_in_place = operation not in _OUT_OF_PLACE
+        if operation == "all_reduce":
+            is_in_place = kernel not in _OUT_OF_PLACE_KERNELS
+        time, algbw, busbw = self._figures(line, found)
+        self.run.rows.append(
+            ImportedRow(
+                line=line.number,
+                size_bytes=size,
+                in_place=is_in_place,
+                operation=operation,
+                dtype="int32",
+                reduction="sum",
+                time=time.times(1e-6),
+                algbw=algbw.times(1e9),
+                busbw=busbw.times(1e9),
+                ranks=RankCount(ranks, line.number),
+                ccl=f"mscclpp:kernel{kernel}",
+            )
+        )
+
+    def finish(self) -> None:
+        if self.run.rows:
+            self.run.notices += [
+                "ccl: the kernel of mscclpp-test (-k) follows mscclpp: in the name of the library",
+                "the lines do not contain the placement: it is that of the operation and the "
+                "kernel in mscclpp-test's sources",
+            ]
+
+    def _whole(self, line: TextLine, found: dict[str, Any], key: str, least: int, most: int) -> int:
+        value = found[key]
+        number = read_count(value) if isinstance(value, Printed) else None
+        if number is None or not least <= number <= most:
+            shown = str(value)[:40]
+            raise self.refuse(line, f"{key} is {shown}: expected a number from {least} to {most}")
+        return number
+
+    def _figures(self, line: TextLine, found: dict[str, Any]) -> list[PrintedFigure]:
+        """Returns time and bandwidths with their rounding errors.
+
+        The tool writes all digits, but lines of documents are rounded, to a number of decimals or
+        of digits. A number does not show it, because zeros at its end are not written: the figure
+        of the line with the most does.
+        """
+        printed = []
+        for key in ("time", "algBw", "busBw"):
+            value = found[key]
+            figure = read_figure(value) if isinstance(value, Printed) else None
+            if figure is None or figure.value >= _MOST:
+                raise self.refuse(line, f"{key} is {str(value)[:40]}, not a figure")
+            printed.append(Decimal(str(value).removesuffix(".0")))
+        decimals = max(_decimals(one) for one in printed)
+        digits = max(_digits(one) for one in printed)
+        return [
+            PrintedFigure(
+                float(one),
+                max(
+                    float(one) * _COMPUTED,
+                    0.5 * 10.0**-decimals,
+                    0.5 * 10.0 ** (one.adjusted() - digits + 1) if one else 0.0,
+                ),
+            )
+            for one in printed
+        ]
+
+
+def _digits(number: Decimal) -> int:
+    """Returns the written digits, without the zeros that a whole number may have for its size."""
+    whole = number == number.to_integral_value()
+    return len((number.normalize() if whole else number).as_tuple().digits)
+
+
+def _decimals(number: Decimal) -> int:
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int)  # of every finite number
+    return max(0, -exponent)
+
+
+MSCCLPP = importer(_MscclppReader, _is_mscclpp)
+
+
+# SuperBench (microsoft/superbenchmark): a line for each node. A key is a metric:
+# ``BENCHMARK[:ANNOTATION]/[RUN/]METRIC[:RANK]``. Collectives and copies of one file are two
+# journals, so there are two formats.
 
 _COLLECTIVE_FIGURE = "that of nccl-tests: the mean of its operations"
 _COPY_FIGURES = {
@@ -46,13 +195,9 @@ _TRAFFIC = re.compile(
     r":(?P<server>[^_:\s]{1,255})_(?P<client>[^_:\s]{1,255})(?::(?P<process>\d{1,4}))?"
 )
 _OPERATIONS = {
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "reducescatter": "reduce_scatter",
-    **{name: name for name in ("broadcast", "reduce", "alltoall")},
+    name.replace("_", ""): name
+    for name in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall")
 }
-_REDUCING = ("all_reduce", "reduce", "reduce_scatter")
-_ROOTED = ("broadcast", "reduce")
 _LIBRARIES = {"nccl-bw": "nccl", "rccl-bw": "rccl"}
 _COLLECTIVES = re.compile(r'"[nr]ccl-bw(?::[\w.-]{1,60})?/')
 _COPIES = re.compile(r'"(?:gpu-copy-bw|ib-loopback|ib-traffic)(?::[\w.-]{1,60})?/')
@@ -63,44 +208,26 @@ _MOST_DEVICES = 256
 _MOST_NAMED = 12
 
 
-class _Printed(str):
-    """A number as it is written in the text."""
-
-
-def is_superbench(lines: list[TextLine]) -> int | None:
-    """Returns the first line with figures of collectives, None if there is none."""
-    return next((line.number for line in lines if _is_summary(line, _COLLECTIVES)), None)
-
-
-def is_superbench_copies(lines: list[TextLine]) -> int | None:
-    """Returns the first line with figures of copies, None if any has figures of collectives."""
-    if is_superbench(lines) is not None:
-        return None
-    return next((line.number for line in lines if _is_summary(line, _COPIES)), None)
-
-
-def _is_summary(line: TextLine, metric: re.Pattern[str]) -> bool:
+def _has_metric(metric: re.Pattern[str], line: TextLine) -> bool:
     words = line.text.lstrip()
     return words.startswith("{") and '"node"' in words and metric.search(words) is not None
 
 
-def read_superbench(text: Text) -> ForeignRun:
-    """Reads the collectives of a file. Raises UsageError for a line that cannot be read."""
-    return _Reader(text, copies=False).read()
+def _first_metric(metric: re.Pattern[str], lines: list[TextLine]) -> int | None:
+    return next((line.number for line in lines if _has_metric(metric, line)), None)
 
 
-def read_superbench_copies(text: Text) -> ForeignRun:
-    """Reads the copies of a file. Raises UsageError for a line that cannot be read."""
-    return _Reader(text, copies=True).read()
+def _first_copy(lines: list[TextLine]) -> int | None:
+    """Returns the first line with figures of copies, None if any has figures of collectives."""
+    has_collectives = _first_metric(_COLLECTIVES, lines) is not None
+    return None if has_collectives else _first_metric(_COPIES, lines)
 
 
-class _Reader:
+class _SuperBenchReader(_JsonLineReader):
     def __init__(self, text: Text, *, copies: bool) -> None:
-        self._text = text
+        figure, clock = ("", "device") if copies else (_COLLECTIVE_FIGURE, "host")
+        super().__init__(text, "SuperBench", figure, clock, "nccl", timing="")
         self._copies = copies
-        figure = "" if copies else _COLLECTIVE_FIGURE
-        self._run = ForeignRun("SuperBench", figure, "device" if copies else "host", "nccl")
-        self._run.facts = ToolSettings(timing="")
         self._node = ""
         self._left_out: dict[str, Counter[str]] = {}  # figures of each benchmark, for each reason
         self._notes: set[str] = set()
@@ -110,37 +237,19 @@ class _Reader:
         self._figures: dict[str, str] = {}
         self._places: dict[tuple[str, int], int] = {}  # GPUs, adapters and hosts: their devices
 
-    def read(self) -> ForeignRun:
-        """Reads all lines."""
-        lines = [line for line in self._text.lines() if line.text.strip()]
-        for line in lines:
-            if not line.text.lstrip().startswith("{"):
-                continue
-            try:
-                found = json.loads(line.text, parse_float=_Printed, parse_int=_Printed)
-            except (ValueError, RecursionError):
-                if line is lines[-1]:
-                    self._run.notices.append(f"line {line.number}: truncated, omitted")
-                    self._run.whole = False
-                    continue
-                raise self._text.refuse(line.number, "this line is not complete JSON") from None
-            if not isinstance(found, dict) or type(found.get("node")) is not str:
-                raise self._text.refuse(
-                    line.number, 'this line does not contain "node", the name of a host'
-                )
-            self._take_node(line, found.pop("node"))
-            for key, value in found.items():
-                self._metric(line, key, value)
-        return self._finish()
-
-    def _take_node(self, line: TextLine, name: str) -> None:
+    def take_object(self, line: TextLine, found: Any) -> None:
+        if not isinstance(found, dict) or type(found.get("node")) is not str:
+            raise self.refuse(line, 'this line does not contain "node", the name of a host')
+        name = found.pop("node")
         if self._node and name != self._node:
-            raise self._text.refuse(
-                line.number,
+            raise self.refuse(
+                line,
                 f"node {name[:80]} here, {self._node[:80]} above: import the nodes one by one, for "
                 f"example grep '\"{name[:80]}\"' FILE | cclmark import -",
             )
         self._node = name
+        for key, value in found.items():
+            self._metric(line, key, value)
 
     def _metric(self, line: TextLine, key: str, value: object) -> None:
         found = _KEY.fullmatch(key)
@@ -165,13 +274,11 @@ class _Reader:
             other = "superbench" if self._copies else "superbench-copies"
             self._leave(f"import them with --format {other}", name)
         else:
-            figure = read_figure(value) if isinstance(value, _Printed) else None
+            figure = read_figure(value) if isinstance(value, Printed) else None
             if figure is None and str(value).startswith("-"):
                 self._leave("the benchmark failed", name)
             elif figure is None:
-                raise self._text.refuse(
-                    line.number, f"{key[:80]} is {str(value)[:40]}, not a figure"
-                )
+                raise self.refuse(line, f"{key[:80]} is {str(value)[:40]}, not a figure")
             elif is_collective:
                 self._collective(line, found, figure)
             else:
@@ -182,11 +289,9 @@ class _Reader:
 
     def _ended(self, key: str, value: object) -> None:
         if value != "0":
-            self._run.failed = True
-            self._run.exit_code, self._run.message = 1, f"{key[:80]} is {str(value)[:20]}"
+            self.fail(f"{key[:80]} is {str(value)[:20]}")
 
     def _collective(self, line: TextLine, key: re.Match[str], figure: PrintedFigure) -> None:
-        """Adds a figure to the row of its case."""
         name, metric = key["name"], _COLLECTIVE.fullmatch(key["metric"])
         if metric is None or metric["operation"] not in _OPERATIONS:
             self._leave(_UNKNOWN, name)
@@ -206,20 +311,14 @@ class _Reader:
             size_bytes=size,
             in_place=False,
             operation=operation,
-            root=0 if operation in _ROOTED else None,
+            root=0,
             ccl=_LIBRARIES[name] + (f":{note}" if note else ""),
         )
-        unit = 1e-6 if metric["what"] == "time" else 1e9
-        value = figure.times(unit)
-        if metric["what"] == "time":
-            self._rows[case] = replace(row, time=value)
-        elif metric["what"] == "algbw":
-            self._rows[case] = replace(row, algbw=value)
-        else:
-            self._rows[case] = replace(row, busbw=value)
+        value = figure.times(1e-6 if metric["what"] == "time" else 1e9)
+        figures: dict[str, Any] = {metric["what"]: value}
+        self._rows[case] = replace(row, **figures)
 
     def _copy(self, line: TextLine, key: re.Match[str], figure: PrintedFigure) -> None:
-        """Adds a copy."""
         name, metric = key["name"], key["metric"]
         readers = {"gpu-copy-bw": self._gpu, "ib-loopback": self._loopback}
         if key["note"] == ":correctness":
@@ -240,12 +339,7 @@ class _Reader:
             self._leave("without data", name)
             return
         self._figures.setdefault(name, _COPY_FIGURES[name])
-        if transfer.measure == "latency":
-            copied = ImportedTransfer(line.number, transfer, size_bytes, time_s=value)
-        else:
-            rates = (value,) if len(transfer.flows) == 1 else ()
-            copied = ImportedTransfer(line.number, transfer, size_bytes, rates, value)
-        self._run.copies.append(copied)
+        self.add_copy(line, transfer, size_bytes, value)
 
     def _gpu(self, metric: str) -> tuple[Transfer, int | None, float] | str:
         """Returns a copy of gpu-copy-bw, its size and its unit, or the reason to omit it."""
@@ -297,12 +391,10 @@ class _Reader:
         if device >= _MOST_DEVICES:
             return _UNKNOWN
         place = self._place("adapter", device)
-        transfer = _by_verbs(verb, (place, place), "local")
-        size = int(found["size"] or found["old_size"])
-        return transfer, size, 1e9 if found["verb"] else _MIB
+        transfer = _by_verbs(verb, "unidirectional", (place, place), "local")
+        return transfer, int(found["size"] or found["old_size"]), 1e9 if found["verb"] else _MIB
 
     def _traffic(self, metric: str) -> tuple[Transfer, int | None, float] | str:
-        """Returns a copy of ib-traffic, between two hosts."""
         found = _TRAFFIC.fullmatch(metric)
         if found is None:
             return _UNKNOWN
@@ -311,24 +403,21 @@ class _Reader:
         process = int(found["process"] or 0)
         client = self._place(found["client"], process)
         server = self._place(found["server"], process)
-        verb = found["verb"]
+        verb, is_latency = found["verb"], found["what"] == "lat"
         flow = (server, client) if verb == "read" else (client, server)
-        transfer = _by_verbs(verb, flow, "pairs", found["memory"] or "")
-        if found["what"] == "bw":
-            return transfer, int(found["size"]), 1e9
-        method = "round-trip" if verb == "read" else "half-round-trip"
-        latency = msgspec.structs.replace(transfer, measure="latency", method=method)
-        return latency, int(found["size"]), 1e-6
+        measure = "latency" if is_latency else "unidirectional"
+        transfer = _by_verbs(verb, measure, flow, "pairs", found["memory"] or "")
+        return transfer, int(found["size"]), 1e-6 if is_latency else 1e9
 
     def _place(self, kind: str, number: int) -> int:
         """Returns the device of this journal, counted in the order of the file."""
         return self._places.setdefault((kind, number), len(self._places))
 
-    def _finish(self) -> ForeignRun:
-        run = self._run
+    def finish(self) -> None:
+        run = self.run
         self._add_rows()
-        run.devices = self._devices() if run.copies else []
         if run.copies:
+            run.devices = self._devices()
             run.figure = "; ".join(self._figures.values())
             run.usual_size = _USUAL
         if self._is_halved:
@@ -342,10 +431,9 @@ class _Reader:
             run.notices.append(
                 f"left out, {reason}: {', '.join(listed[:_MOST_NAMED])}{more} (figures)"
             )
-        return run
 
     def _add_rows(self) -> None:
-        run = self._run
+        run = self.run
         several = len(self._notes) > 1
         for (name, *_), row in self._rows.items():
             library = row.ccl if several else _LIBRARIES[name]
@@ -366,26 +454,24 @@ class _Reader:
         found = []
         for (kind, number), place in self._places.items():
             is_local = kind in ("GPU", "adapter")
-            found.append(
-                DeviceDescription(
-                    rank=place,
-                    host=self._node if is_local else kind,
-                    runtime="",
-                    index=number,
-                    name=f"{kind if is_local else 'process'} {number}",
-                    memory_bytes=0,
-                )
-            )
+            name = f"{kind if is_local else 'process'} {number}"
+            host = self._node if is_local else kind
+            found.append(listed_device(place, name, host=host, index=number))
         return found
 
 
-def _by_verbs(verb: str, flow: tuple[int, int], scope: str, memory: str = "") -> Transfer:
-    return Transfer(
-        measure="unidirectional",
-        scope=scope,
-        engine="RDMA",
-        direction="read" if verb == "read" else "write",
-        flows=(flow,),
-        size_bytes=0,
-        kernel=f"{verb} {memory}".strip(),
-    )
+def _by_verbs(
+    verb: str, measure: str, flow: tuple[int, int], scope: str, memory: str = ""
+) -> Transfer:
+    kernel = f"{verb} {memory}".strip()
+    common = message_transfer("RDMA", kernel=kernel, measure=measure, is_read=verb == "read")
+    return msgspec.structs.replace(common, scope=scope, flows=(flow,))
+
+
+SUPERBENCH = Importer(
+    lambda text, lines: _first_metric(_COLLECTIVES, lines),
+    lambda text: _SuperBenchReader(text, copies=False).read(),
+)
+SUPERBENCH_COPIES = Importer(
+    lambda text, lines: _first_copy(lines), lambda text: _SuperBenchReader(text, copies=True).read()
+)
