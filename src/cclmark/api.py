@@ -55,6 +55,7 @@ from cclmark.report.journal_text import replayed
 from cclmark.report.overview import headline, insights, measured_words
 from cclmark.results.item_results import Result
 from cclmark.results.journal import Journal
+from cclmark.results.page_journals import stem_of
 from cclmark.results.schema import Header
 from cclmark.signals import within_program
 
@@ -224,9 +225,13 @@ class RunComparison:
 
 
 def open(path: str | os.PathLike[str]) -> Run:
-    """Opens a journal, complete or truncated. Raises UsageError if it cannot be read."""
+    """Opens a journal, complete or truncated, or the page of a report.
+
+    ``path``: ``"PAGE.html#RUN"`` for one of the runs of a page with several. Raises UsageError if
+    it cannot be read.
+    """
     place = Path(path)
-    return Run(read_journal(place), place.stem, place)
+    return Run(read_journal(place), stem_of(str(place)), place)
 
 
 def compare(

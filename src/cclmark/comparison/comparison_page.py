@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from cclmark import __version__
 from cclmark.comparison.figures import Compared, Side
@@ -26,6 +25,7 @@ from cclmark.kinds.collective.charts import collective_charts
 from cclmark.plan.cases import Case
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
+from cclmark.results.page_journals import stem_of
 
 
 def ratio_charts(comparison: Comparison, mark: str = "") -> list[Lines]:
@@ -155,7 +155,7 @@ def _names(sides: Sequence[Side]) -> list[str]:
         if len(side.runs) > 1:
             first, _, number = side.name.rpartition(" and ")
             more = f" and {number}"
-        stems.append(Path(first).stem + more)
+        stems.append(stem_of(first) + more)
     if len(set(stems)) == len(stems):
         return stems
     return [side.name for side in sides]

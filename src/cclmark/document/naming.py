@@ -20,11 +20,15 @@ CurveKey = tuple[int, str, int, bool]
 
 @dataclass(frozen=True)
 class NamedRun:
-    """A journal and its name among others. ``notes``: finds references for its figures."""
+    """A journal and its name among others. ``notes``: finds references for its figures.
+
+    ``content``: the journal as it was read; empty if it was not read from a file.
+    """
 
     name: str
     journal: Journal
     notes: ReferenceNotes = field(default_factory=ReferenceNotes)
+    content: bytes = b""
 
     @cached_property
     def findings(self) -> list[OperationFindings]:

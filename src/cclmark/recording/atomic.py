@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cclmark.errors import OutputError, UnreadError, UsageError
 from cclmark.printable import plain
+from cclmark.results.page_journals import file_of
 
 STANDARD_OUTPUT = Path("-")  # as users write it
 _READER_S = 10.0  # limit of the wait for the reader of a named pipe
@@ -23,11 +24,14 @@ def refuse_to_lose(output: Path | None, inputs: Iterable[Path]) -> None:
     """Raises UsageError where writing to ``output`` would destroy one of ``inputs``.
 
     Links of either kind are followed. ``-`` and files that are not regular have no content to lose.
+    An input may be ``PAGE#RUN``.
     """
     if output is None or output == STANDARD_OUTPUT:
         return
     try:
-        same = output.is_file() and any(one.exists() and output.samefile(one) for one in inputs)
+        same = output.is_file() and any(
+            one.exists() and output.samefile(one) for one in map(file_of, inputs)
+        )
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}") from None
     if same:

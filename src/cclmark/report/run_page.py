@@ -13,6 +13,7 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import Page, Section
 from cclmark.kinds.collective.peaks import peaks_of
 from cclmark.kinds.registry import KINDS, report_kind
+from cclmark.report.embedded import embedded
 from cclmark.report.overview import (
     headline,
     insights,
@@ -34,9 +35,13 @@ _MOST_DETAILED = 2  # kinds of work described in a title
 _MOST_LED = 3  # runs described one by one above the table of peaks
 
 
-def page_of(runs: Sequence[NamedRun], title: str = "") -> Page:
-    """Creates the page with all results of ``runs``. Requires at least one run."""
+def page_of(runs: Sequence[NamedRun], title: str = "", *, embeds: bool = True) -> Page:
+    """Creates the page with all results of ``runs``. Requires at least one run.
+
+    ``embeds``: it contains their journals and documents, so that cclmark can read it.
+    """
     several = len(runs) > 1
+    texts, note = embedded(runs) if embeds else ({}, "")
     return Page(
         title=title or _title(runs),
         subtitle=_subtitle(runs),
@@ -57,7 +62,8 @@ def page_of(runs: Sequence[NamedRun], title: str = "") -> Page:
         ],
         rows=rows_of(runs, f"{key_of(title or _title(runs), set())}.csv"),
         peaks=None if (peaks := peaks_of(runs)) is None else page_table(peaks),
-        made_by=_made_by(runs),
+        made_by=f"{_made_by(runs)} {note}".rstrip(),
+        embedded=texts,
     )
 
 

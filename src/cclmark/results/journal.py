@@ -20,6 +20,7 @@ from cclmark.errors import OutputError, UsageError
 from cclmark.plan.items import COLLECTIVE, PROFILE
 from cclmark.printable import plain, printable
 from cclmark.results.item_results import CaseResult, ProfileResult, Result, TransferResult
+from cclmark.results.page_journals import read_lines
 from cclmark.results.schema import (
     SCHEMA_VERSION,
     Condition,
@@ -61,8 +62,9 @@ _LONG_NEGATIVE = b":-" + 19 * b"0"
 _LONG_EXPONENT = b"e00"
 # The last field of a line: the checksum of the line without it. A line without this field, for
 # example in an edited journal, is accepted unchecked.
+_CHECKSUM_BEGIN = b',"crc32":"'
 _CHECKSUM = re.compile(rb',"crc32":"([0-9a-f]{8})"\}\s*$')
-_HEADER = b'{"type":"header"'
+HEADER_BEGIN = b'{"type":"header"'
 _MOST_OF_HEADER_BYTES = 16 << 20
 _UTF8_MARK = b"\xef\xbb\xbf"  # some editors write it at the start of a file
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -102,9 +104,8 @@ class JournalWriter:
 
     def write(self, line: Line) -> None:
         """Appends one line with its checksum. Raises OutputError if the disk is full or missing."""
-        content = _ENCODER.encode(line)
         try:
-            rest = memoryview(b'%s,"crc32":"%08x"}\n' % (content[:-1], zlib.crc32(content)))
+            rest = memoryview(with_checksum(_ENCODER.encode(line)))
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
@@ -120,6 +121,21 @@ class JournalWriter:
         if not keep:  # before its lock is released, so that no other run takes over a removed file
             self.path.unlink(missing_ok=True)
         self._file.close()
+
+
+def with_checksum(content: bytes) -> bytes:
+    """Returns a line of a journal, of which ``content`` is the JSON object."""
+    return b'%s,"crc32":"%08x"}\n' % (content[:-1], zlib.crc32(content))
+
+
+def without_checksum(line: bytes) -> bytes | None:
+    """Returns the JSON object of a line without a line end; None if the line was changed."""
+    place = line.rfind(_CHECKSUM_BEGIN)
+    found = _CHECKSUM.match(line, place) if place >= 0 else None
+    if found is None:
+        return line
+    content = line[:place] + b"}"
+    return content if zlib.crc32(content) == int(found[1], 16) else None
 
 
 def _created(path: Path) -> BinaryIO:
@@ -151,7 +167,7 @@ def _taken_over(path: Path) -> BinaryIO:
         begun = file.read(_MOST_OF_HEADER_BYTES)
         whole = b"\n" in begun or len(begun) == _MOST_OF_HEADER_BYTES
         removed = os.fstat(file.fileno()).st_nlink == 0
-        if whole or removed or begun[: len(_HEADER)] != _HEADER[: len(begun)]:
+        if whole or removed or begun[: len(HEADER_BEGIN)] != HEADER_BEGIN[: len(begun)]:
             raise _taken()
         file.seek(0)
         file.truncate()
@@ -222,6 +238,24 @@ class Journal:
         """The results of one type."""
         return [one for one in self.results if isinstance(one, result)]
 
+    @property
+    def lines(self) -> Iterator[Line]:
+        """The lines of a file that is read as this journal."""
+        yield self.header
+        if self.profile is not None:
+            yield self.profile
+        for lines in (self.results, self.conditions, self.paths, self.traces):
+            yield from lines  # explanations are in results
+        if self.footer is not None:
+            yield self.footer
+
+    def encoded(self) -> bytes:
+        """The content of this file."""
+        try:
+            return b"".join(with_checksum(_ENCODER.encode(line)) for line in self.lines)
+        except UnicodeEncodeError:  # lone surrogates: journals that are read have none
+            return b"".join(with_checksum(_ENCODER.encode(printable(line))) for line in self.lines)
+
 
 class JournalReader:
     """Reads journals with results of known kinds."""
@@ -237,13 +271,12 @@ class JournalReader:
         All texts in it are printable (see ``cclmark.printable``), unless ``as_written``, for
         commands and settings that are to be used again.
 
+        ``path`` may be a page with one journal, or ``PAGE#RUN``, see results.page_journals.
+
         Raises UsageError if the file cannot be read, is not a journal, or has a newer schema.
         """
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror}") from None
-        return self.parse(content.splitlines(), str(path), as_written=as_written)
+        content, name = read_lines(path)
+        return self.parse(content.splitlines(), name, as_written=as_written)
 
     def parse(self, lines: Iterable[bytes], name: str, *, as_written: bool = False) -> Journal:
         """As ``read``, from lines. ``name`` is for messages.
@@ -302,7 +335,7 @@ class JournalReader:
 
     def _entry(self, line: bytes, place: str) -> Line | None:
         """Decodes a line; None if it is damaged. Raises UsageError for impossible values."""
-        if not _is_sound(line):
+        if without_checksum(line) is None:
             return None
         entry = self._decoded(line)
         if entry is None:
@@ -334,7 +367,7 @@ class JournalReader:
 
     def _unknown_word(self, line: bytes) -> str:
         """Returns the field and the word of a sound line that no enumeration has; else empty."""
-        what, field = self._fault(line) if _is_sound(line) else ("", "")
+        what, field = self._fault(line) if without_checksum(line) is not None else ("", "")
         found = _UNKNOWN_WORD.fullmatch(what)
         return (
             "" if found is None else f"{field.rpartition('.')[2]} {plain(found[1])[:_LONGEST_WORD]}"
@@ -365,7 +398,7 @@ class JournalReader:
     def _refuse(self, line: bytes, name: str) -> NoReturn:
         """Raises UsageError for a first line that is not a header."""
         self._refuse_field(line, name)
-        if not line.startswith(_HEADER):
+        if not line.startswith(HEADER_BEGIN):
             raise UsageError(f"{name} is not a journal of cclmark: {_begins(line)}")
         whole = line.rstrip().endswith(b"}")
         raise UsageError(
@@ -421,14 +454,6 @@ def _fits(entry: Line, devices: int) -> bool:
     return isinstance(entry, Header | Condition | Explanation | Paths | Trace | Footer) or (
         entry.is_consistent and entry.item.is_within(devices)
     )
-
-
-def _is_sound(line: bytes) -> bool:
-    """Whether a line is unchanged, according to its checksum."""
-    found = _CHECKSUM.search(line)
-    if found is None:
-        return True
-    return zlib.crc32(line[: found.start()] + b"}") == int(found[1], 16)
 
 
 def _may_have_long_numbers(line: bytes) -> bool:

@@ -304,9 +304,10 @@ class DeviceTime(msgspec.Struct, omit_defaults=True):
 
     Measured with ``--timing auto`` if the host needs as long to enqueue an operation as the device
     to run it: the case's own summary is then the cost of a call, and this one the devices' time.
+    ``samples``: None in a page that has journals without raw samples.
     """
 
-    samples: Samples
+    samples: Samples | None
     summary: Summary
     converged: bool = True
 

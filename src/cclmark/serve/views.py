@@ -42,6 +42,7 @@ from cclmark.printable import plain
 from cclmark.report.exports import EXPORTS
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
+from cclmark.results.page_journals import stem_of
 from cclmark.serve.pages import html
 from cclmark.serve.parameters import MOST_TOGETHER, address, filter_by
 from cclmark.serve.references import Load
@@ -273,7 +274,7 @@ def run_page(one: Stored, load: Load) -> Page:
     run, journal = one
     _require_results(one)
     with _fitting(run):
-        page = page_of([NamedRun(_stem(run), journal, ReferenceNotes(load))])
+        page = page_of([NamedRun(_stem(run), journal, ReferenceNotes(load))], embeds=False)
     links = [
         ("All runs", "/"),
         ("Journal", address("/journal", ("run", run.run_id))),
@@ -296,7 +297,8 @@ def together_page(runs: Sequence[Stored], load: Load) -> Page:
             [
                 NamedRun(name, journal, ReferenceNotes(load))
                 for name, (_, journal) in zip(names, runs, strict=True)
-            ]
+            ],
+            embeds=False,
         )
     return replace(page, links=[("All runs", "/"), *_links(runs, names)])
 
@@ -349,7 +351,7 @@ def names_of(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _stem(run: StoredRun) -> str:
-    return plain(PurePath(run.source).stem) or run.run_id
+    return plain(stem_of(run.source)) or run.run_id
 
 
 def _links(runs: Sequence[Stored], names: Sequence[str]) -> list[tuple[str, str]]:

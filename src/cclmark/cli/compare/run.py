@@ -28,6 +28,7 @@ from cclmark.printable import plain
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import Output, print_out
 from cclmark.results.journal import Journal
+from cclmark.results.page_journals import expanded
 from cclmark.results.resume import differing_settings
 from cclmark.results.surroundings import differing_memory
 
@@ -177,8 +178,8 @@ def _against(
 
 
 def _names(text: str) -> list[str]:
-    """Returns the files of a side; an existing file whose name contains commas is one file."""
-    return [text] if Path(text).exists() else [name for name in text.split(",") if name]
+    """Returns the journals of a side; an existing file whose name contains commas is one file."""
+    return expanded([text] if Path(text).exists() else filter(None, text.split(",")))
 
 
 def _side(text: str, own_noise: OwnNoiseOf) -> Side:

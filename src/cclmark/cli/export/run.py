@@ -15,6 +15,7 @@ from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_writt
 from cclmark.report.exports import EXPORTS, TABULAR
 from cclmark.report.journal_text import unshown
 from cclmark.results.journal import Journal
+from cclmark.results.page_journals import expanded
 
 
 def export_journals(journals: Sequence[Path], format: str, table: str, output: Path | None) -> int:
@@ -29,6 +30,7 @@ def export_journals(journals: Sequence[Path], format: str, table: str, output: P
     to_screen = output is None or output == STANDARD_OUTPUT
     if format == "parquet" and to_screen and sys.stdout.isatty():
         raise UsageError("Parquet is binary, and standard output is a terminal: use -O FILE")
+    journals = [Path(name) for name in expanded(map(str, journals))]
     if len(set(journals)) < len(journals):
         raise UsageError("a journal is listed twice: its results would count twice")
     refuse_to_lose(output, journals)

@@ -36,6 +36,7 @@ from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.recording.output import Output, print_out
 from cclmark.report.journal_text import replayed, unshown
+from cclmark.results.page_journals import expanded, read_lines
 
 # The filters by names: the field that each selects, and whether the name must be complete.
 _NAMES = {
@@ -197,9 +198,10 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
     history.begin()
     refused = 0
     written = Output(None)
-    for path in journals:
+    paths = expanded(map(str, journals))
+    for path in paths:
         try:
-            added = history.add(_content(path), str(path), labels, replace=replace)
+            added = history.add(*read_lines(Path(path)), labels, replace=replace)
         except UsageError as error:
             refused += 1
             print(f"cclmark: {plain(str(error))}", file=sys.stderr)
@@ -217,7 +219,7 @@ def add_runs(journals: Sequence[Path], labels: Sequence[str], replace: bool, db:
     if written.failure:
         raise OutputError(written.failure)
     if refused:
-        all_of_them = counted(len(journals), "journal")
+        all_of_them = counted(len(paths), "journal")
         were = "was" if refused == 1 else "were"
         print(f"cclmark: {refused} of {all_of_them} {were} not added", file=sys.stderr)
     return EXIT_USAGE if refused else EXIT_OK
@@ -319,14 +321,6 @@ def _ask(doomed: Sequence[StoredRun]) -> None:
     if not sys.stdin.isatty():
         raise UsageError(f"nothing was removed: use --yes to remove {number} without confirmation")
     click.confirm("Remove?", abort=True, err=True)
-
-
-def _content(path: Path) -> bytes:
-    """Reads a file. Raises UsageError."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
 
 
 def _make_directory(path: Path) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cclmark import __version__
+from cclmark.document.remarks import left_out
 from cclmark.document.text import counted
 from cclmark.errors import EXIT_OK, OutputError, UsageError
 from cclmark.importing.importers import import_text
@@ -24,12 +25,14 @@ from cclmark.importing.traces import (
     import_traces,
     trace_format,
 )
-from cclmark.kinds.registry import report_kind
+from cclmark.kinds.registry import parse_journal, report_kind
 from cclmark.printable import plain
-from cclmark.results.journal import Journal, JournalWriter, Line
+from cclmark.results.journal import Journal, JournalWriter
 from cclmark.results.machine import readable
+from cclmark.results.page_journals import is_page, packed_in, stem_of, unpack
 
 _DIRECTORY = Path("cclmark-runs")
+_PAGE = "cclmark-page"
 _MOST_NAMES = 1000
 _PIECE_BYTES = 1 << 20
 _CCL = re.compile(r"[\w:.+-]{1,40}", re.ASCII)
@@ -95,7 +98,12 @@ def _read_all(files: Sequence[str], format: str | None, given: Given) -> Iterato
     formats = [_format_of_trace(file.content, format) for file in contents]
     done: set[str] = set()
     for file, found in zip(contents, formats, strict=True):
-        if not found:
+        if not found and format is None and is_page(file.content):
+            for packed in packed_in(file.content, file.name):
+                lines = unpack(packed, file.name).splitlines()
+                run = parse_journal(lines, f"{file.name}#{packed.name}", as_written=True)
+                yield _Read(f"{file.name}#{packed.name}", _PAGE, run)
+        elif not found:
             chosen, run = import_text(file.content, file.name, format, given, file.origin)
             yield _Read(file.name, chosen, run)
         elif found not in done:
@@ -152,7 +160,10 @@ def _tell(read: _Read) -> None:
     """Reports the detected format of a file, and its notices."""
     run = read.journal
     if run.header.imported is None:
-        _say(f"{read.name}: a journal of cclmark as JSON, {len(run.results)} results")
+        place = "in a page" if read.format == _PAGE else "as JSON"
+        _say(f"{read.name}: a journal of cclmark {place}, {len(run.results)} results")
+        for text in left_out(run):
+            _say(f"  {text}")
         return
     if run.profile is not None:
         _tell_profile(read)
@@ -196,7 +207,7 @@ def _free_name(read: _Read) -> Path:
     """Returns a new path in the default directory, named after the run's date and the file."""
     header = read.journal.header
     date = re.sub(r"[^0-9T]", "", header.started_at[:19]) or "unknown"
-    stem = re.sub(r"[^\w.-]+", "_", Path(read.name).stem, flags=re.ASCII) or "text"
+    stem = re.sub(r"[^\w.-]+", "_", stem_of(read.name), flags=re.ASCII) or "text"
     try:
         _DIRECTORY.mkdir(exist_ok=True)
     except OSError as error:
@@ -211,10 +222,8 @@ def _free_name(read: _Read) -> Path:
 def _write(run: Journal, path: Path) -> None:
     writer = JournalWriter(path, "-o FILE")
     whole = False
-    lines: list[Line] = [run.header, *run.results, *run.conditions, *run.paths]
-    lines[1:1] = [run.profile] if run.profile is not None else []
     try:
-        for line in [*lines, *([run.footer] if run.footer is not None else [])]:
+        for line in run.lines:
             writer.write(line)
         whole = True
     except OutputError as error:

@@ -13,11 +13,12 @@ from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
 from cclmark.errors import EXIT_OK, UsageError
-from cclmark.kinds.registry import read_journal
+from cclmark.kinds.registry import parse_journal
 from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, write_whole
 from cclmark.report.run_page import chart_sections, page_of
+from cclmark.results.page_journals import expanded, file_of, read_lines, stem_of
 
 
 def report_journals(
@@ -37,7 +38,7 @@ def report_journals(
     gc.disable()
     runs = _runs(journals)
     if output is not None or (png is None and svg is None):
-        path = output or Path(f"{Path(_path_of(journals[0])).stem}.html")
+        path = output or Path(f"{file_of(Path(_path_of(journals[0]))).stem}.html")
         refuse_to_lose(path, [Path(_path_of(text)) for text in journals])
         write_whole(path, render(page_of(runs, title or "")).encode())
         if path != STANDARD_OUTPUT:
@@ -65,37 +66,41 @@ def _draw(runs: Sequence[NamedRun], directory: Path, format: str) -> None:
 
 
 def _runs(journals: Sequence[str]) -> list[NamedRun]:
-    """Reads the journals. Raises UsageError."""
+    """Reads the journals, of a page without a name all. Raises UsageError."""
+    journals = [
+        one for text in journals for one in (expanded([text]) if _path_of(text) == text else [text])
+    ]
     paths = [_path_of(text) for text in journals]
     if len(set(paths)) < len(paths):
         raise UsageError("a journal is listed twice")
     names = _names(journals)
     runs = []
     for name, path in zip(names, paths, strict=True):
-        journal = read_journal(Path(path))
+        content, shown = read_lines(Path(path))
+        journal = parse_journal(content.splitlines(), shown)
         lacks = "; ".join(lacking(journal))
         if not journal.results:
             why = f" ({lacks})" if lacks else ""
             raise UsageError(f"{path} contains no results: nothing to report{why}")
         if journal.unread_lines:
             print(f"cclmark: {plain(f'{path}: {lacks}')}", file=sys.stderr)
-        runs.append(NamedRun(plain(name), journal, ReferenceNotes(usual_references)))
+        runs.append(NamedRun(plain(name), journal, ReferenceNotes(usual_references), content))
     return runs
 
 
 def _path_of(text: str) -> str:
     """Returns the path of NAME=JOURNAL or JOURNAL."""
     name, sign, path = text.partition("=")
-    return path if sign and name and not Path(text).exists() else text
+    return path if sign and name and not file_of(Path(text)).exists() else text
 
 
 def _names(journals: Sequence[str]) -> list[str]:
     """Returns a name for each run: as requested, else its file, with its directory if ambiguous."""
     given = ["" if _path_of(text) == text else text.partition("=")[0] for text in journals]
-    files = [Path(_path_of(text)) for text in journals]
-    stems = [file.stem for file in files]
+    files = [_path_of(text) for text in journals]
+    stems = [stem_of(file) for file in files]
     names = [
-        name or (stem if stems.count(stem) == 1 else str(file))
+        name or (stem if stems.count(stem) == 1 else file)
         for name, stem, file in zip(given, stems, files, strict=True)
     ]
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -86,4 +86,9 @@ def shortened(value: float) -> float | int | None:
 def for_script(value: PageValue) -> str:
     """Encodes JSON that is safe in a script element, whatever strings it contains."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "backslashreplace").decode().translate(_harmless())
+    return harmless(text.encode("utf-8", "backslashreplace").decode())
+
+
+def harmless(text: str) -> str:
+    """Returns the same JSON, safe in a script element."""
+    return text.translate(_harmless())

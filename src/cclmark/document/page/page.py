@@ -10,16 +10,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from cclmark import __version__
 from cclmark.document.chart_model import Chart
 from cclmark.document.insight_words import Insight
 from cclmark.document.page.diagram import Diagram
-from cclmark.document.page.encode import Encoder, PageValue, for_script
+from cclmark.document.page.encode import Encoder, PageValue, for_script, harmless
 from cclmark.document.page.stage_bars import StageBars
 from cclmark.errors import MissingError
 
@@ -87,7 +88,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class Page:
-    """The content of a page. ``insights`` are grouped by run; the name of a single run is empty."""
+    """The content of a page. ``insights`` are grouped by run; the name of a single run is empty.
+
+    ``embedded``: JSON for programs, by the id of its script element.
+    """
 
     title: str
     subtitle: str
@@ -98,6 +102,7 @@ class Page:
     peaks: PageTable | None = None
     made_by: str = ""
     links: Sequence[tuple[str, str]] = field(default=())
+    embedded: Mapping[str, str] = field(default_factory=dict)
 
 
 def render(page: Page) -> str:
@@ -121,6 +126,8 @@ def render(page: Page) -> str:
         plotly=plotly,
         policy=policy_of(page),
         data=for_script(data),
+        embedded={key: harmless(text) for key, text in page.embedded.items()},
+        version=__version__,
     )
 
 

@@ -1,0 +1,94 @@
+"""What a page contains for programs: the journals and the documents of its runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+
+from cclmark.document.document_json import RunDocument, encode_documents
+from cclmark.document.document_text import document_of
+from cclmark.document.naming import NamedRun
+from cclmark.kinds.registry import report_kind
+from cclmark.results.journal import HEADER_BEGIN, with_checksum, without_checksum
+from cclmark.results.page_journals import (
+    JOURNALS_ID,
+    MOST_BYTES,
+    PAGE_VERSION,
+    PackedJournals,
+    pack,
+)
+
+DOCUMENTS_ID = "cclmark-documents"
+# Of all journals of a page with their raw samples. Compressed they add a third to a page, most of
+# which is the script that draws charts.
+MOST_WITH_SAMPLES_BYTES = 4 << 20
+_SAMPLES = b'"samples":{'
+_NOTICE = "the page that contains this journal has no raw samples: they are in the original journal"
+
+
+def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
+    """Returns JSON texts by the id of their script element, and what the page has to say of them.
+
+    Journals that are large together are without raw samples, and left out if even that is too
+    large. Kinds that have no document are missing among the documents.
+    """
+    contents = [run.content or run.journal.encoded() for run in runs]
+    note = "This file contains the journals of its runs: cclmark reads it in the place of a journal"
+    if sum(map(len, contents)) > MOST_WITH_SAMPLES_BYTES:
+        shorter = [*map(without_samples, contents)]
+        if shorter != contents:
+            note += ". Raw samples are left out: they are in the original journals"
+        contents = shorter
+    texts = {}
+    if sum(map(len, contents)) > MOST_BYTES:
+        note = "The journals of the runs are too large for this file: keep them"
+    else:
+        packed = [pack(run.name, one) for run, one in zip(runs, contents, strict=True)]
+        whole = PackedJournals(PAGE_VERSION, packed)
+        texts[JOURNALS_ID] = msgspec.json.encode(whole).decode()
+    documents = [
+        RunDocument(run.name, run.journal.kind, document_of(kind.document, run))
+        for run in runs
+        if (kind := report_kind(run.journal.kind)).document is not None
+    ]
+    if documents:
+        texts[DOCUMENTS_ID] = encode_documents(documents)
+    return texts, f"{note}."
+
+
+def without_samples(content: bytes) -> bytes:
+    """Returns a journal whose results have no raw samples, and whose header says so.
+
+    Damaged lines remain as they are.
+    """
+    found = []
+    has_some = False
+    for line in content.splitlines():
+        whole = without_checksum(line)
+        place = -1 if whole is None else whole.find(_SAMPLES)
+        if whole is None or place < 0:
+            found.append(line + b"\n")
+            continue
+        has_some = True
+        parts, begin = [], 0
+        while place >= 0:
+            parts.append(whole[begin : place + len(_SAMPLES) - 1])
+            begin = whole.index(b"}", place) + 1  # samples are lists of numbers
+            place = whole.find(_SAMPLES, begin)
+        found.append(with_checksum(b"null".join([*parts, whole[begin:]])))
+    if has_some and found[0].startswith(HEADER_BEGIN):
+        found[0] = _noticed(found[0])
+    return b"".join(found)
+
+
+def _noticed(line: bytes) -> bytes:
+    """Returns the header with a further notice; a damaged one as it is."""
+    whole = without_checksum(line)
+    try:
+        header = json.loads(whole or b"")
+        header["notices"] = [*header.get("notices", []), _NOTICE]
+    except (ValueError, TypeError, RecursionError):
+        return line
+    return with_checksum(json.dumps(header, separators=(",", ":")).encode())
