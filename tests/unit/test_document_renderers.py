@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cclmark.document.blocks import Bars, Document, Facts, Finding, Listing, Stages, Table
 from cclmark.document.case_fields import case_fields
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
+from cclmark.document.document_json import RunDocument, decode_documents, encode_documents
 from cclmark.document.document_page import sections_of
 from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import sentence
+from cclmark.document.json_format import JsonExporter
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Series, lines_of
 from cclmark.document.page.encode import Encoder
 from cclmark.document.report_kind import RunLabels, View
+from cclmark.errors import UsageError
 from cclmark.kinds.registry import read_journal
 from cclmark.plan.cases import Case
 from cclmark.report import overview
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Profile, TracedStage
+from examples import examples
 
 JOURNAL = read_journal(Path(__file__).parent / "journals" / "replay.jsonl")
 CALLS = [TracedStage("send", 0.0, 0.5), TracedStage("recv", 0.25, 0.5)]  # they overlap
@@ -75,6 +84,88 @@ def written(renderer, document=GALLERY, footer=JOURNAL.footer, results=()):
     body = exporter.end(footer)
     assert seen[-1] == [*results]
     return head, body
+
+
+class TestJson:
+    TEXT = encode_documents([RunDocument("run", "replay", GALLERY)])
+
+    def test_documents_come_back(self):
+        (found,) = decode_documents(self.TEXT, "page")
+        assert (found.name, found.kind) == ("run", "replay")
+        assert [type(one) for one in found.document.blocks] == [type(one) for one in GALLERY.blocks]
+        assert found.document.findings == GALLERY.findings
+        table, curve = found.document.blocks[0], found.document.blocks[3]
+        assert table == replace(GALLERY.blocks[0], rows=table.rows, notes=["a note"])
+        assert curve.series == [replace(GALLERY.blocks[3].series[0], x=[1.0], y=[2.0])]
+        assert found.document.blocks[5].rows[0] == ("one", CALLS)
+        assert encode_documents([found]) == self.TEXT
+
+    def test_numbers_that_json_does_not_have_are_null(self):
+        curve = ChartCurve("one", [1.0, math.inf], [math.nan, 2.0], [None, 1.0])
+        lines = Lines("curve", "Curve", "Says.", "x", "y", [curve])
+        text = encode_documents([RunDocument("run", "replay", Document("a", "b", [lines]))])
+        (found,) = decode_documents(text, "page")
+        (series,) = found.document.blocks[0].series
+        assert (series.x[0], math.isnan(series.x[1]), series.low) == (1.0, True, [None, 1.0])
+        assert math.isnan(series.y[0])
+
+    def test_every_block_has_a_type(self):
+        types = {one["type"] for one in json.loads(self.TEXT)["runs"][0]["document"]["blocks"]}
+        assert types == {"table", "facts", "lines", "bars", "stages", "heat", "listing"}
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ('"type":"facts"', '"type":"poem"', "Invalid value 'poem'"),
+            ('"outcome"', '"outcomes"', "unknown field `outcomes`"),
+            ('"severity":"bad"', '"severity":"odd"', "Invalid enum value 'odd'"),
+            ('"x":[1.0]', '"x":["1"]', "Expected `float"),
+            ('"faint":', '"feint":', "unknown field `feint`"),
+            ('"version":1', '"version":2', "version 2, newer than 1: update cclmark"),
+            ('{"version"', '{{"version"', "JSON is malformed"),
+        ],
+    )
+    def test_other_forms_are_refused(self, old, new, message):
+        assert old in self.TEXT
+        with pytest.raises(UsageError, match=re.escape(message)) as raised:
+            decode_documents(self.TEXT.replace(old, new, 1), "page")
+        assert str(raised.value).startswith("page")
+
+    @given(st.data())
+    @settings(max_examples=examples(200), deadline=None)
+    def test_a_changed_value_is_read_or_refused(self, data):
+        whole = json.loads(self.TEXT)
+        place = whole
+        while isinstance(place, dict | list) and place:
+            keys = [*place] if isinstance(place, dict) else [*range(len(place))]
+            before, key = place, data.draw(st.sampled_from(keys))
+            place = place[key]
+            if data.draw(st.booleans()):
+                break
+        before[key] = data.draw(st.sampled_from([None, -1, 0.5, "", "x", [], {}, [[]], [None]]))
+        try:
+            found = decode_documents(json.dumps(whole), "page")
+        except UsageError:
+            return
+        encode_documents(found)
+
+
+def test_json_has_the_findings_of_a_document():
+    exporter = JsonExporter("replays", lambda run: GALLERY)
+    text = exporter.begin(JOURNAL.header) + exporter.end(JOURNAL.footer)
+    assert list(json.loads(text))[-1] == "findings"
+    assert json.loads(text)["findings"][1] == {
+        "severity": "look",
+        "sentence": "nccl is late",
+        "subject": "",
+        "advice": "measure longer",
+    }
+
+
+def test_json_of_a_journal_that_contradicts_itself_has_no_findings():
+    exporter = JsonExporter("replays", lambda run: GALLERY.findings[7])
+    text = exporter.begin(JOURNAL.header) + exporter.end(None)
+    assert json.loads(text)["findings"] is None
 
 
 def test_text_has_the_blocks_in_order_and_paints_what_is_bad():

@@ -576,7 +576,7 @@ class TestHostileJournals:
     def test_what_does_not_fit_together_is_told(self, filled, monkeypatch):
         client, [run] = filled(content("ctas8"))
 
-        def fails(runs, title=""):
+        def fails(runs, **options):
             raise ZeroDivisionError("a journal from anywhere")
 
         monkeypatch.setattr("cclmark.serve.views.page_of", fails)

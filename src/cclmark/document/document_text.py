@@ -36,14 +36,18 @@ Part = Callable[[Any], tuple[Hashable, int]]
 
 
 def document_of(compose: Compose, run: NamedRun) -> Document:
-    """Returns the document of a run."""
-    journal = run.journal
-    content = RunContent(
-        *(journal.header, journal.results, journal.footer, run.notes, journal.profile),
-        paths=journal.paths,
-        traces=journal.traces,
-    )
-    return compose(content)
+    """Returns the document of a run, composed once."""
+    if compose not in run.documents:
+        journal = run.journal
+        run.documents[compose] = compose(
+            RunContent(
+                *(journal.header, journal.results, journal.footer, run.notes, journal.profile),
+                paths=journal.paths,
+                traces=journal.traces,
+            )
+        )
+    document: Document = run.documents[compose]
+    return document
 
 
 class DocumentText:

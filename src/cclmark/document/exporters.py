@@ -27,9 +27,9 @@ def exporter_of(kind: Kind, format: str, view: View = _WHILE_RUNNING) -> Exporte
 
     The table requires a view with a journal.
     """
-    if format == "json":
-        return JsonExporter(kind.listed_as)
     own: ReportKind = kind.report()
+    if format == "json":
+        return JsonExporter(kind.listed_as, own.document, view.references)
     if format == "csv":
         return CsvExporter(own.csv)
     if format in own.formats or own.document is None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 import msgspec
 
+from cclmark.document.blocks import Document, RunContent
+from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.results.item_results import Result
 from cclmark.results.schema import Condition, Footer, Header, Paths, Profile
 
@@ -20,12 +24,23 @@ class JsonExporter:
     Every field is present, even with its default value. NaN and infinities, which JSON does not
     support, are null. ``footer`` is null if the end of the run is missing. A soak also has
     ``conditions``, a run with explanations ``paths``, a profile of a program
-    ``profile``.
+    ``profile``. At the end are the ``findings`` of kinds with a document, null if the journal
+    contradicts itself.
     """
 
-    def __init__(self, results: str) -> None:
-        """``results``: the name of the list of results."""
-        self._results = results
+    def __init__(
+        self,
+        listed_as: str,
+        compose: Callable[[RunContent], Document] | None = None,
+        references: ReferenceNotes | None = None,
+    ) -> None:
+        """``listed_as``: the name of the list of results. ``compose``: the document of a run."""
+        self._listed_as = listed_as
+        self._compose = compose
+        self._references = references or ReferenceNotes()
+        self._header: Header | None = None
+        self._results: list[Any] = []
+        self._own_profile: Profile | None = None
         self._separator = "\n"
         self._conditions: list[str] = []
         self._paths: list[str] = []
@@ -33,10 +48,12 @@ class JsonExporter:
 
     def begin(self, header: Header) -> str:
         """Returns the document up to its first case."""
-        return f'{{"header": {encode(header)},\n"{self._results}": ['
+        self._header = header
+        return f'{{"header": {encode(header)},\n"{self._listed_as}": ['
 
     def add(self, result: Result) -> str:
         """Returns one result, on one line."""
+        self._results.append(result)
         separator, self._separator = self._separator, ",\n"
         return separator + encode(result)
 
@@ -50,13 +67,28 @@ class JsonExporter:
 
     def profile(self, profile: Profile) -> None:
         """Stores what a profile contains besides its operations for the end of the document."""
+        self._own_profile = profile
         self._profile = f'"profile": {encode(profile)},\n'
 
     def end(self, footer: Footer | None) -> str:
         """Returns the rest of the document."""
         lists = _list("conditions", self._conditions) + _list("paths", self._paths)
         lists += self._profile
-        return f'\n],\n{lists}"footer": {encode(footer)}}}\n'
+        return f'\n],\n{lists}"footer": {encode(footer)}{self._findings(footer)}}}\n'
+
+    def _findings(self, footer: Footer | None) -> str:
+        if self._compose is None:
+            return ""
+        assert self._header is not None
+        content = RunContent(
+            self._header, self._results, footer, self._references, self._own_profile
+        )
+        try:
+            found = [encode(asdict(one)) for one in self._compose(content).findings]
+        except (LookupError, ArithmeticError, ValueError, AssertionError):
+            return ',\n"findings": null'
+        joined = ",\n".join(found)
+        return f',\n"findings": [{joined}]'
 
 
 def _list(name: str, entries: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from cclmark.analysis.findings import OperationFindings, findings
 from cclmark.document.reference_notes import ReferenceNotes
@@ -22,13 +23,15 @@ CurveKey = tuple[int, str, int, bool]
 class NamedRun:
     """A journal and its name among others. ``notes``: finds references for its figures.
 
-    ``content``: the journal as it was read; empty if it was not read from a file.
+    ``content``: the journal as it was read; empty if it was not read from a file. ``documents``:
+    those composed so far, see document_of.
     """
 
     name: str
     journal: Journal
     notes: ReferenceNotes = field(default_factory=ReferenceNotes)
     content: bytes = b""
+    documents: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def findings(self) -> list[OperationFindings]:

@@ -4,8 +4,8 @@ Imports: document, kinds, plan, results.
 
 ``journal_text.py`` writes a journal as its run did, or in another format; ``overview.py`` describes
 runs in sentences. ``run_page.py`` composes the page of one or several journals, with the parts of
-``page_sections.py``; ``exports.py`` writes flat tables for other programs, ``pictures.py`` writes
-charts as files.
+``page_sections.py`` and what ``embedded.py`` adds for programs; ``exports.py`` writes flat tables
+for other programs, ``pictures.py`` writes charts as files.
 
 What a single kind says is not here but in the document of its room, and what all kinds share in
 ``cclmark.document``. No module here asks for a kind by its name: it reads ``report_kind(name)``.

@@ -11,6 +11,7 @@ from cclmark.document.document_json import RunDocument, encode_documents
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun
 from cclmark.kinds.registry import report_kind
+from cclmark.printable import plain
 from cclmark.results.journal import HEADER_BEGIN, with_checksum, without_checksum
 from cclmark.results.page_journals import (
     JOURNALS_ID,
@@ -45,7 +46,7 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     if sum(map(len, contents)) > MOST_BYTES:
         note = "The journals of the runs are too large for this file: keep them"
     else:
-        packed = [pack(run.name, one) for run, one in zip(runs, contents, strict=True)]
+        packed = [pack(plain(run.name), one) for run, one in zip(runs, contents, strict=True)]
         whole = PackedJournals(PAGE_VERSION, packed)
         texts[JOURNALS_ID] = msgspec.json.encode(whole).decode()
     documents = [

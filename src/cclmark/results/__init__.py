@@ -6,6 +6,7 @@ Imports: explain, plan.
   docs/reference/journal.md describes it. ``item_results.py``: what results of all kinds have.
 - ``journal.py``: JSON lines, appended one by one, readable after any interruption of the writer.
   Its texts become printable when they are read, unless the reader asks for them ``as_written``.
+  ``page_journals.py``: journals in pages, which are read in the place of files.
 - ``kind.py``: the record of a kind of work (``Kind``), which rooms fill in.
 - ``resume.py``: what a journal lacks of a plan; ``method.py``: settings that make runs comparable;
   ``surroundings.py`` and ``imported.py``: differences of machines and runs.
