@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn, TypeAlias
 
@@ -32,6 +32,8 @@ class RunContent:
 
 
 Severity = Literal["bad", "look", "note", "good"]
+#: A cell that stands out: its row and column, and why.
+Look = tuple[int, int, Severity]
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Table:
     ``groups``: of the last columns besides that of ``is_last_below``; where a line is too narrow,
     each group of a row has its own line.
     ``optional``: columns before the groups that narrow texts leave out, the first one first.
-    ``looks``: cells that stand out, by row and column. ``on_page``: False if pages have the same
+    ``looks``: cells that stand out, each with its row and column. ``on_page``: False if pages have the same
     figures elsewhere.
     """
 
@@ -78,7 +80,7 @@ class Table:
     series: str = ""
     groups: Groups = field(default_factory=lambda: Groups(()))
     optional: Sequence[int] = ()
-    looks: Mapping[tuple[int, int], Severity] = field(default_factory=dict)
+    looks: Sequence[Look] = ()
     on_page: bool = True
 
     @property

@@ -23,6 +23,7 @@ from cclmark.printable import printable
 
 DOCUMENT_VERSION = 1
 _NAN = float("nan")
+_BLOCKS = ("opening", "blocks", "closing")
 _DATACLASSES: dict[type, type] = {}  # by their structures
 
 
@@ -71,8 +72,11 @@ class _AnyVersion(msgspec.Struct):
 
 
 def _plain(document: Document) -> dict[str, Any]:
-    blocks = [{"type": _tag(type(one)), **_builtins(one)} for one in document.blocks]
-    return {**_builtins(replace(document, blocks=())), "blocks": blocks}
+    found = _builtins(replace(document, **dict.fromkeys(_BLOCKS, ())))
+    for name in _BLOCKS:
+        blocks = getattr(document, name)
+        found[name] = [{"type": _tag(type(one)), **_builtins(one)} for one in blocks]
+    return found
 
 
 def _builtins(value: object) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class _Layout:
     def __init__(self, table: Table, paint: Paint, width: int | None) -> None:
         self._table = table
         self._paint = paint
+        self._looks = {(row, column): look for row, column, look in table.looks}
         self._count = len(table.head) - table.is_last_below
         self._widths = self._widths_of_columns()
         lead = [*range(table.lead)]
@@ -123,5 +124,6 @@ class _Layout:
         return f"{_GAP}{_GAP.join(found)}".rstrip()
 
     def _painted(self, row: int | None, column: int, text: str) -> str:
-        style = "" if row is None else STYLES.get(self._table.looks.get((row, column), "note"), "")
+        look = None if row is None else self._looks.get((row, column))
+        style = "" if look is None else STYLES.get(look, "")
         return self._paint(text, style) if style else text

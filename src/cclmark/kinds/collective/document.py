@@ -19,6 +19,7 @@ from cclmark.document.blocks import (
     Document,
     Groups,
     Listing,
+    Look,
     RunContent,
     Severity,
     Table,
@@ -154,7 +155,7 @@ class _Rows:
     def _table(self, operation: str, ccl: str, rows: Sequence[PlacementRow]) -> Table:
         figures = self._figure_columns(operation)
         groups = self._view.placements
-        looks: dict[tuple[int, int], Severity] = {}
+        looks: list[Look] = []
         cells = [self._row(row, number, [*figures], looks) for number, row in enumerate(rows)]
         route = next((one.results[0].route for one in rows if one.summary is not None), "")
         named = f" ({route})" if route not in ("native", "") else ""
@@ -193,13 +194,13 @@ class _Rows:
         row: PlacementRow,
         number: int,
         columns: Sequence[str],
-        looks: dict[tuple[int, int], Severity],
+        looks: list[Look],
     ) -> list[str]:
         lead = _lead_cells(row)
         cells = [lead[name] for name in self._lead]
         last = len(cells) + len(columns) * len(self._view.placements)
         if all(result.summary is None for result in row.results):
-            looks[number, last] = "look"
+            looks.append((number, last, "look"))
             result = row.results[0]
             return [*cells, f"{result.status}: {plain(result.reason)}"]
         shown = {one.case.placement: one for one in row.results}
@@ -208,11 +209,11 @@ class _Rows:
         for placement in self._view.placements:
             found = self._figures(shown.get(placement))
             for name, look in found.looks.items():
-                looks[number, len(cells) + columns.index(name)] = look
+                looks.append((number, len(cells) + columns.index(name), look))
             cells += [found.cells.get(name, "") for name in columns]
         lines, look = _remarks_below(row)
         if lines:
-            looks[number, last] = look
+            looks.append((number, last, look))
         return [*cells, "\n".join(lines)]
 
     def _figures(self, result: CaseResult | None) -> _Figures:
@@ -312,9 +313,7 @@ def _closing(run: RunContent, results: Sequence[CaseResult], view: CaseView) -> 
         return
     known = predictions(results)
     for one in known:
-        looks: dict[tuple[int, int], Severity] = {
-            (row, 2): "look" for row, is_off in enumerate(one.off) if is_off
-        }
+        looks: list[Look] = [(row, 2, "look") for row, is_off in enumerate(one.off) if is_off]
         yield Table(
             one.title,
             one.head,
