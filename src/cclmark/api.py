@@ -51,7 +51,7 @@ from cclmark.kinds.registry import KINDS, parse_journal, read_journal
 from cclmark.launch.placement import STEP_VARIABLE, find_placement
 from cclmark.plan.operations import COLLECTIVES
 from cclmark.plan.thresholds import meant
-from cclmark.report.journal_text import replayed
+from cclmark.report.exports import replayed
 from cclmark.report.overview import headline, insights, measured_words
 from cclmark.results.item_results import Result
 from cclmark.results.journal import Journal

@@ -12,7 +12,7 @@ import pytest
 from cclmark.kinds.overlap.figures import figures_of, summaries_of
 from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.kinds.registry import read_journal
-from cclmark.report.journal_text import replayed
+from cclmark.report.exports import replayed
 
 # Shorter operations of ranks that share processors are repeated with longer and longer phases.
 ON_HOST = ("overlap", "--devices", "host:2", "-b", "1M", "-e", "1M", "--rounds", "2")

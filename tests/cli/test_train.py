@@ -13,7 +13,7 @@ import pytest
 from cclmark.analysis.statistics import median
 from cclmark.kinds.train.figures import figures_of
 from cclmark.kinds.train.result import TrainingResult
-from cclmark.report.journal_text import replayed
+from cclmark.report.exports import replayed
 from fake_backends import find_fakes
 from patience import waits
 

@@ -13,7 +13,7 @@ import pytest
 from hosts import wait_until
 
 from cclmark.kinds.registry import read_journal
-from cclmark.report.journal_text import replayed
+from cclmark.report.exports import replayed
 from patience import scaled
 from ports import free_port
 

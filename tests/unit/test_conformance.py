@@ -15,7 +15,7 @@ from cclmark.document.page.page import render
 from cclmark.importing.cclmark_output import read_cclmark_json
 from cclmark.importing.cleaned_text import Text
 from cclmark.kinds.registry import KINDS, parse_journal, report_kind
-from cclmark.report.journal_text import replayed
+from cclmark.report.exports import replayed
 from cclmark.report.overview import headline, insights, measured_words
 from cclmark.report.run_page import page_of
 

@@ -17,7 +17,7 @@ from cclmark.kinds.p2p.formats import TransferPccl
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.plan.items import P2P
 from cclmark.references.reference_store import shipped_references
-from cclmark.report.journal_text import replayed
+from cclmark.report.exports import replayed
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from reports import insights_on

@@ -25,7 +25,7 @@ from cclmark.document.insight_words import sentence
 from cclmark.document.json_format import JsonExporter
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Series, lines_of
-from cclmark.document.page.encode import Encoder
+from cclmark.document.page.page import Encoder
 from cclmark.document.report_kind import RunLabels, View
 from cclmark.errors import UsageError
 from cclmark.kinds.registry import read_journal

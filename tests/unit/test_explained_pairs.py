@@ -1,6 +1,6 @@
 """What ran between every two devices, as tables."""
 
-from cclmark.document.explained_pairs import tables_of_pairs
+from cclmark.document.explained import tables_of_pairs
 from cclmark.plan.cases import Case
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Explanation

@@ -12,7 +12,7 @@ from cclmark.importing.nvbandwidth_tests import test_of as meaning_of
 from cclmark.kinds.registry import read_journal
 from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.reference_store import shipped_references
-from cclmark.report.journal_text import replayed
+from cclmark.report.exports import replayed
 from foreign_texts import TEXTS, notices, read, stored
 
 

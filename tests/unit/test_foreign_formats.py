@@ -15,7 +15,7 @@ from cclmark.history.moments import stored_moment
 from cclmark.importing.importers import IMPORTERS
 from cclmark.importing.nccl_tests_head import nccl_version
 from cclmark.kinds.registry import read_journal
-from cclmark.report.journal_text import replayed
+from cclmark.report.exports import replayed
 from foreign_texts import LACKING, TEXTS, notices, read, stored
 
 

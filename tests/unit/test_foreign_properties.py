@@ -215,14 +215,14 @@ def test_tables_of_several_numbers_of_ranks_come_back(one, other, told):
     ],
 )
 def test_json_of_ours_is_the_journal_again(file):
-    from cclmark.report.journal_text import replayed
+    from cclmark.report.exports import replayed
 
     journal = read_journal(file)
     assert read("".join(replayed(journal, "json")).encode()) == journal
 
 
 def test_json_of_a_soak_has_the_conditions_of_its_devices():
-    from cclmark.report.journal_text import replayed
+    from cclmark.report.exports import replayed
     from cclmark.results.schema import Condition
 
     soak = read_journal(TESTS / "golden" / "sample.jsonl")

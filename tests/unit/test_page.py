@@ -19,8 +19,7 @@ from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
 from cclmark.document.naming import NamedRun
 from cclmark.document.page import page as page_module
-from cclmark.document.page.encode import for_script, shortened
-from cclmark.document.page.page import render
+from cclmark.document.page.page import for_script, render, shortened
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.errors import MissingError
 from cclmark.kinds.collective.peaks import peaks_of

@@ -9,7 +9,7 @@ import pytest
 
 from cclmark.document.chart_model import Lines
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.diagram import DiagramLayout, DiagramLine
+from cclmark.document.page.drawings import DiagramLayout, DiagramLine
 from cclmark.document.page.page import render
 from cclmark.explain.paths import Route
 from cclmark.report.page_sections import diagrams_of, ran_sections

@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cclmark.document.exporters import exporter_of
-from cclmark.document.markdown import escape
-from cclmark.document.text import token
+from cclmark.document.text import escape, token
 from cclmark.kinds.registry import KINDS, parse_journal, read_journal
 from cclmark.plan.items import COLLECTIVE
 from cclmark.printable import plain, printable
-from cclmark.report.journal_text import replayed
+from cclmark.report.exports import replayed
 from cclmark.results.schema import WrongOutput
 from examples import examples
 from reports import case_text

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.document.case_fields import CASE_FIELDS
-from cclmark.document.csv_format import CsvExporter
+from cclmark.document.columns import CsvExporter
 from cclmark.document.json_format import JsonExporter
 from cclmark.kinds.collective.document import FIELDS
 from cclmark.kinds.registry import read_journal

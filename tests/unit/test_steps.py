@@ -25,8 +25,7 @@ from cclmark.kinds.train.plan import Training
 from cclmark.kinds.train.result import StepTimeline, TrainingResult
 from cclmark.plan.models import MODELS
 from cclmark.plan.variants import DEFAULT
-from cclmark.report.exports import EXPORTS
-from cclmark.report.journal_text import replayed
+from cclmark.report.exports import EXPORTS, replayed
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
 from cclmark.results.schema import ProcessTimeline, Profile, ProfileProcess

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.document.naming import NamedRun
+from cclmark.document.page.drawings import stage_bars
 from cclmark.document.page.page import render
-from cclmark.document.page.stage_bars import stage_bars
 from cclmark.kinds.registry import read_journal
 from cclmark.report.page_sections import trace_sections
 from cclmark.report.run_page import page_of

@@ -33,7 +33,7 @@ from cclmark.kinds.train.result import ReplicaCheck, StepTimeline, TrainingResul
 from cclmark.plan.models import MODELS, find_model
 from cclmark.plan.outline import outline_of
 from cclmark.plan.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
-from cclmark.report.journal_text import replayed
+from cclmark.report.exports import replayed
 from cclmark.results.journal import Journal
 from cclmark.results.schema import DeviceDescription, Header, Machine
 from samples import usual_settings

@@ -18,8 +18,7 @@ from cclmark.comparison.words import (
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines
 from cclmark.document.insight_words import Insight, InsightKind
 from cclmark.document.naming import NamedRun, group_titles, groups_of
-from cclmark.document.page.encode import shortened
-from cclmark.document.page.page import Page, PageTable, Rows, Section
+from cclmark.document.page.page import Page, PageTable, Rows, Section, shortened
 from cclmark.document.text import counted, format_time_us
 from cclmark.kinds.collective.charts import collective_charts
 from cclmark.plan.cases import Case

@@ -24,10 +24,9 @@ from cclmark.comparison.figures import (
     launch_cost,
 )
 from cclmark.document.insight_words import amount, listed
-from cclmark.document.markdown import escape
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import lacking
-from cclmark.document.text import counted, format_time_us
+from cclmark.document.text import counted, escape, format_time_us
 from cclmark.errors import UsageError
 from cclmark.kinds.registry import report_kind
 from cclmark.plan.sizes import format_size

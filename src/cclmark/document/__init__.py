@@ -8,10 +8,10 @@ blocks only: ``document_text.py`` (terminal, Markdown), ``document_page.py`` and
 of a page follow. ``report_kind.py`` is the definition of a kind for reports.
 
 - Formats: ``exporter.py`` is the interface (beginning, one result at a time, end), ``exporters.py``
-  the table; ``csv_format.py``, ``json_format.py``, ``openmetrics.py``. ``document_json.py``:
-  documents as JSON.
-- Shared parts of documents: ``head.py``, ``remarks.py``, ``soundness.py``, ``noise.py``,
-  ``matrix.py``, ``reference_notes.py``, ``explained.py``, ``why.py``, ``step_words.py``, …
+  the table; ``columns.py`` with CSV, ``json_format.py``, ``openmetrics.py``, and for documents
+  themselves ``document_json.py``.
+- Shared parts of documents: ``head.py``, ``remarks.py``, ``soundness.py``, ``matrix.py``,
+  ``reference_notes.py``, ``explained.py``, ``why.py``, ``step_words.py``, …
 - Charts as numbers and names without colours and pixels: ``chart_model.py``.
 
 Every text that enters is printable already, see docs/architecture.md. Start with ``blocks.py`` and

@@ -64,8 +64,8 @@ class Table:
     ``groups``: of the last columns besides that of ``is_last_below``; where a line is too narrow,
     each group of a row has its own line.
     ``optional``: columns before the groups that narrow texts leave out, the first one first.
-    ``looks``: cells that stand out, each with its row and column. ``on_page``: False if pages have the same
-    figures elsewhere.
+    ``looks``: cells that stand out, each with its row and column. ``on_page``: False if pages have
+    the same figures elsewhere.
     """
 
     title: str

@@ -72,7 +72,7 @@ class _AnyVersion(msgspec.Struct):
 
 
 def _plain(document: Document) -> dict[str, Any]:
-    found = _builtins(replace(document, **dict.fromkeys(_BLOCKS, ())))
+    found = _builtins(replace(document, opening=(), blocks=(), closing=()))
     for name in _BLOCKS:
         blocks = getattr(document, name)
         found[name] = [{"type": _tag(type(one)), **_builtins(one)} for one in blocks]

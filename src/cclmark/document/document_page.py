@@ -10,8 +10,8 @@ from cclmark.document.chart_model import Chart, Heat, key_of, marked
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.insight_words import capitalised, sentence
 from cclmark.document.naming import NamedRun
+from cclmark.document.page.drawings import StageBars, stage_bars
 from cclmark.document.page.page import PageFacts, PageTable, Section
-from cclmark.document.page.stage_bars import StageBars, stage_bars
 from cclmark.printable import plain
 from cclmark.results.schema import TracedStage
 

@@ -21,13 +21,12 @@ from cclmark.document.blocks import (
 from cclmark.document.chart_model import Chart, Heat, Lines
 from cclmark.document.grid import curve_lines, curve_table, heat_lines, usual_width
 from cclmark.document.head import host_lines, labelled, opening_lines
-from cclmark.document.markdown import escape
 from cclmark.document.naming import NamedRun
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import ending_line
 from cclmark.document.report_kind import View
 from cclmark.document.table_text import STYLES, table_lines
-from cclmark.document.text import filled
+from cclmark.document.text import escape, filled
 from cclmark.printable import plain
 from cclmark.results.schema import Explanation, Footer, Header, Paths, Profile
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cclmark.document.csv_format import CsvExporter
+from cclmark.document.columns import CsvExporter
 from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.exporter import Exporter
 from cclmark.document.json_format import JsonExporter

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
 from cclmark.plan.sizes import in_ranges
+from cclmark.printable import plain
+from cclmark.results.schema import Header
 
 US_PER_S = 1e6
 #: A remark where a command measured in two rounds.
@@ -85,3 +88,18 @@ def clock_text(seconds: float) -> str:
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+# Characters with a meaning in Markdown, HTML or on GitHub. Underscores inside words have none.
+_SPECIAL = re.compile(r"[&<>|`*\[\]\\~#$!@]|(?<![^\W_])_|_(?![^\W_])|:(?=//)")
+
+
+def escape(text: str) -> str:
+    """Escapes ``text``: paragraphs and table cells show it literally, without links or mentions."""
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", plain(text))
+
+
+def notice_paragraph(header: Header) -> str:
+    """Returns the notices of a run as a list, with the empty line before it; empty for none."""
+    lines = [f"- {escape(notice)}\n" for notice in header.notices]
+    return "\n" + "".join(lines) if lines else ""

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD, Change
-from cclmark.document.csv_format import csv_line
-from cclmark.document.markdown import escape
+from cclmark.document.columns import csv_line
 from cclmark.document.paint import Paint, unpainted
-from cclmark.document.text import counted, format_time_us
+from cclmark.document.text import counted, escape, format_time_us
 from cclmark.history.history_model import SeriesKind, StoredRun, StoredSeries
 from cclmark.history.trend import Trend, trends
 from cclmark.results.figures import AUTO, THROUGHPUT

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from cclmark.document.definitions import (
+from cclmark.document.document_text import Compose, document_of
+from cclmark.document.head import (
     Definitions,
     definition_lines,
     definition_of,
     definitions_of,
+    origin_of,
 )
-from cclmark.document.document_text import Compose, document_of
-from cclmark.document.head import origin_of
 from cclmark.document.insight_words import (
     MOST_NAMED,
     Insight,

@@ -10,10 +10,8 @@ from cclmark.document.connection_words import connections_of, ring_text, transpo
 from cclmark.document.explained import RAN_NOTE, what_ran
 from cclmark.document.head import binding_lines, buffer_lines, device_lines, link_lines, origin_of
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.diagram import Diagram, DiagramLayout, DiagramLine
-from cclmark.document.page.encode import shortened
-from cclmark.document.page.page import PageFacts, PageTable, Rows, Section
-from cclmark.document.page.stage_bars import stage_bars
+from cclmark.document.page.drawings import Diagram, DiagramLayout, DiagramLine, stage_bars
+from cclmark.document.page.page import PageFacts, PageTable, Rows, Section, shortened
 from cclmark.document.step_words import (
     STEPS_HEAD,
     STEPS_NUMERIC,

@@ -12,8 +12,7 @@ from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
-from cclmark.report.exports import EXPORTS, TABULAR
-from cclmark.report.journal_text import unshown
+from cclmark.report.exports import EXPORTS, TABULAR, unshown
 from cclmark.results.journal import Journal
 from cclmark.results.page_journals import expanded
 

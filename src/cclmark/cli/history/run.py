@@ -35,7 +35,7 @@ from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
 from cclmark.recording.output import Output, print_out
-from cclmark.report.journal_text import replayed, unshown
+from cclmark.report.exports import replayed, unshown
 from cclmark.results.page_journals import expanded, read_lines
 
 # The filters by names: the field that each selects, and whether the name must be complete.

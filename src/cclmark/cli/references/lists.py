@@ -10,12 +10,10 @@ from dataclasses import dataclass
 import msgspec
 
 from cclmark.analysis.statistics import median
-from cclmark.document.columns import Cell
-from cclmark.document.csv_format import csv_line
-from cclmark.document.markdown import escape
+from cclmark.document.columns import Cell, csv_line
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.reference_notes import NORMAL_FROM, ReferenceNotes, share_text
-from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, format_time_us
+from cclmark.document.text import BYTES_PER_GB, US_PER_S, counted, escape, format_time_us
 from cclmark.plan.sizes import format_size
 from cclmark.references.match import reference_name
 from cclmark.references.reference import Reference, Source, devices_text

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from cclmark.document.columns import csv_line
 from cclmark.document.connection_words import ring_lines, tree_lines
-from cclmark.document.csv_format import csv_line
 from cclmark.document.text import counted
 from cclmark.explain.steps.step import Place, Step
 from cclmark.launch.request import Surroundings

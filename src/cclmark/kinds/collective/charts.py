@@ -24,7 +24,7 @@ from cclmark.document.chart_model import (
     beyond,
     spread_limits,
 )
-from cclmark.document.definitions import definition_lines, definitions_of
+from cclmark.document.head import definition_lines, definitions_of
 from cclmark.document.insight_words import listed, on_host_alone
 from cclmark.document.naming import (
     ChartGroup,

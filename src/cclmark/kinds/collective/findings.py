@@ -20,7 +20,6 @@ from cclmark.document.insight_words import (
     rate_words,
 )
 from cclmark.document.naming import NamedRun
-from cclmark.document.noise import of_noise, of_what_ran
 from cclmark.document.reference_notes import (
     ReferenceNotes,
     latency_text,
@@ -29,7 +28,7 @@ from cclmark.document.reference_notes import (
     verdict_text,
 )
 from cclmark.document.remarks import all_launches_in_words, convergence_text, half_peak_text
-from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
+from cclmark.document.soundness import nothing_wrong, of_data, of_noise, of_statuses, of_what_ran
 from cclmark.document.text import BYTES_PER_GB, format_time_us
 from cclmark.plan.libraries import title_of
 from cclmark.plan.library_settings import algorithm_settings

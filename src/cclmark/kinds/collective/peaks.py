@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.links import link_limit
 from cclmark.document.blocks import Table
-from cclmark.document.definitions import definitions_of
+from cclmark.document.head import definitions_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import share_text
 from cclmark.document.remarks import convergence_text, marks_text, staged_legend, staged_mark

@@ -13,12 +13,14 @@ from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.statistics import median
 from cclmark.analysis.transfer_results import Deviation, LinkLimits, figures, utilisation
 from cclmark.document.blocks import Block, Document, Finding, RunContent, Table
-from cclmark.document.cells import device_names, extremes, least_span
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
 from cclmark.document.columns import Cell
 from cclmark.document.deviations import (
     checks_text,
     deviation_text,
+    device_names,
+    extremes,
+    least_span,
     link_advice,
     relative,
     series_title,

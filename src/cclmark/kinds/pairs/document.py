@@ -24,22 +24,19 @@ from cclmark.document.case_fields import (
     case_rows,
     known_of_cases,
 )
-from cclmark.document.cells import device_names, extremes, least_span
 from cclmark.document.chart_model import ChartCurve, Heat, Lines, key_of
 from cclmark.document.columns import Cell
-from cclmark.document.deviations import link_advice, relative
+from cclmark.document.deviations import device_names, extremes, least_span, link_advice, relative
 from cclmark.document.device_labels import pair_name, way_between
-from cclmark.document.explained import RAN_NOTE
-from cclmark.document.explained_pairs import tables_of_pairs
+from cclmark.document.explained import RAN_NOTE, tables_of_pairs
 from cclmark.document.fields import Fields
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount, finding_of
 from cclmark.document.naming import NamedRun
-from cclmark.document.noise import of_noise, of_what_ran
 from cclmark.document.remarks import planned_results
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.sample_columns import CASE_SAMPLES
-from cclmark.document.soundness import of_data, of_statuses
+from cclmark.document.soundness import of_data, of_noise, of_statuses, of_what_ran
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.kinds.collective.document import (
     CASE_METRICS,
