@@ -22,9 +22,9 @@ from cclmark.results.page_journals import (
 )
 
 DOCUMENTS_ID = "cclmark-documents"
-# Of all journals of a page with their raw samples. Compressed they add a third to a page, most of
+# Of all journals of a page with their raw samples. Compressed they add less than a third to a page, most of
 # which is the script that draws charts.
-MOST_WITH_SAMPLES_BYTES = 4 << 20
+MOST_WITH_SAMPLES_BYTES = 3 << 20
 _SAMPLES = b'"samples":{'
 _NOTICE = "the page that contains this journal has no raw samples: they are in the original journal"
 
