@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
@@ -94,6 +96,15 @@ class TestReading:
         assert journal.damaged_lines == 2
         assert read_journal(page(path)) == journal
 
+    def test_lines_that_were_not_read_are_mentioned(self, tmp_path):
+        path = tmp_path / "cut.jsonl"
+        path.write_bytes(JOURNALS["pairs"].read_bytes()[:-20])
+        texts, _ = embedded([NamedRun("run", read_journal(path))])
+        (found,) = packed_in(script(texts[JOURNALS_ID]), "page")
+        journal = parse_journal(unpack(found, "page").splitlines(), "page")
+        assert journal.damaged_lines == 0
+        assert journal.header.notices[-1] == "damaged lines are left out: 1"
+
     def test_one_of_several_is_chosen_by_name_or_number(self, page):
         path = page(*RUNS)
         for place, run in enumerate(RUNS, start=1):
@@ -123,6 +134,14 @@ class TestReading:
         assert file_of(Path(f"{path}#1")) == path
         assert file_of(Path("#" * 5000)) == Path("#" * 5000)
         assert file_of(tmp_path / "none#1") == tmp_path / "none#1"
+
+    def test_pipes_are_read_once(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        assert expanded([str(tmp_path / "pipe")]) == [str(tmp_path / "pipe")]
+        with ThreadPoolExecutor() as pool:
+            written = pool.submit((tmp_path / "pipe").write_bytes, RUNS[0].read_bytes())
+            assert read_journal(tmp_path / "pipe") == read_journal(RUNS[0])
+            assert written.result() > 0
 
     def test_only_pages_have_runs_to_choose(self):
         with pytest.raises(UsageError, match="is not a page"):

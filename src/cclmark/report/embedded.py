@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
 from cclmark.document.document_json import RunDocument, encode_documents
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun
+from cclmark.document.remarks import left_out
 from cclmark.kinds.registry import report_kind
 from cclmark.printable import plain
-from cclmark.results.journal import HEADER_BEGIN, with_checksum, without_checksum
+from cclmark.results.journal import HEADER_BEGIN, Journal, with_checksum, without_checksum
 from cclmark.results.page_journals import (
     JOURNALS_ID,
     MOST_BYTES,
@@ -22,8 +24,8 @@ from cclmark.results.page_journals import (
 )
 
 DOCUMENTS_ID = "cclmark-documents"
-# Of all journals of a page with their raw samples. Compressed they add less than a third to a page, most of
-# which is the script that draws charts.
+# Of all journals of a page with their raw samples. Compressed they add less than a third to a page,
+# most of which is the script that draws charts.
 MOST_WITH_SAMPLES_BYTES = 3 << 20
 _SAMPLES = b'"samples":{'
 _NOTICE = "the page that contains this journal has no raw samples: they are in the original journal"
@@ -35,7 +37,7 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     Journals that are large together are without raw samples, and left out if even that is too
     large. Kinds that have no document are missing among the documents.
     """
-    contents = [run.content or run.journal.encoded() for run in runs]
+    contents = [run.content or _encoded(run.journal) for run in runs]
     note = "This file contains the journals of its runs: cclmark reads it in the place of a journal"
     if sum(map(len, contents)) > MOST_WITH_SAMPLES_BYTES:
         shorter = [*map(without_samples, contents)]
@@ -57,6 +59,13 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     if documents:
         texts[DOCUMENTS_ID] = encode_documents(documents)
     return texts, f"{note}."
+
+
+def _encoded(journal: Journal) -> bytes:
+    """Returns the journal without the lines that could not be read, which its header mentions."""
+    notices = [*journal.header.notices, *left_out(journal)]
+    header = msgspec.structs.replace(journal.header, notices=notices)
+    return replace(journal, header=header).encoded()
 
 
 def without_samples(content: bytes) -> bytes:

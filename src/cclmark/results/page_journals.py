@@ -131,13 +131,19 @@ def expanded(names: Iterable[str]) -> list[str]:
     for name in names:
         file, run = _file_and_run(Path(name))
         try:
-            with file.open("rb") as opened:
-                begins = opened.read(_HEAD_BYTES)
-            labels = labels_of(packed_in(file.read_bytes(), name)) if is_page(begins) else []
+            labels = labels_of(packed_in(file.read_bytes(), name)) if _begins_page(file) else []
         except (OSError, ValueError, UsageError):
             labels = []
         found += [f"{name}#{label}" for label in labels] if len(labels) > 1 and not run else [name]
     return found
+
+
+def _begins_page(file: Path) -> bool:
+    """Whether a file is HTML. Others than regular files, for example pipes, are not read."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return is_page(opened.read(_HEAD_BYTES))
 
 
 def read_lines(path: Path) -> tuple[bytes, str]:
