@@ -38,7 +38,8 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     large. Kinds that have no document are missing among the documents.
     """
     contents = [run.content or _encoded(run.journal) for run in runs]
-    note = "This file contains the journals of its runs: cclmark reads it in the place of a journal"
+    what = "journals of its runs" if len(runs) > 1 else "journal of the run"
+    note = f"This file contains the {what}: cclmark reads it in the place of a journal"
     if sum(map(len, contents)) > MOST_WITH_SAMPLES_BYTES:
         shorter = [*map(without_samples, contents)]
         if shorter != contents:
