@@ -121,6 +121,14 @@ class TestReading:
             with pytest.raises(UsageError, match=f"none is '{choice}'"):
                 read_journal(Path(f"{path}#{choice}"))
 
+    def test_messages_do_not_grow_with_the_names(self, tmp_path):
+        path = tmp_path / "page.html"
+        path.write_bytes(script(packed(*((f"{n}" + "\x1b" * 5000, b"") for n in range(50)))))
+        with pytest.raises(UsageError, match="contains 50 journals") as raised:
+            read_journal(Path(f"{path}#none"))
+        assert len(str(raised.value)) < 1500
+        assert "\x1b" not in str(raised.value)
+
     def test_runs_with_one_name_are_chosen_by_number(self, tmp_path):
         path = tmp_path / "page.html"
         contents = [run.read_bytes() for run in RUNS]

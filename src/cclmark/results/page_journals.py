@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from cclmark.errors import UsageError
+from cclmark.printable import plain
 
 JOURNALS_ID = "cclmark-journals"  # of the script element
 PAGE_VERSION = 1
@@ -21,6 +22,8 @@ _HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S
 )
 _HEAD_BYTES = 4096
+_MOST_NAMED = 12  # runs in a message
+_LONGEST_NAME = 60
 _OWN = re.compile(rb'<meta name="generator" content="cclmark |<p>Made by cclmark \d')
 _STEM = re.compile(r"\.html?#(.+)$", re.I)
 
@@ -166,10 +169,11 @@ def read_lines(path: Path) -> tuple[bytes, str]:
     if run.isdecimal() and run not in labels and 0 < int(run) <= len(found):
         run = labels[int(run) - 1]
     if run not in labels and (run or len(found) > 1):
-        wrong = f"none is {run!r}" if run else f"choose one, for example {file}#{labels[0]}"
+        wrong = f"none is {run!r}" if run else f"choose one, for example {file}#1"
+        named = ", ".join(plain(label)[:_LONGEST_NAME] for label in labels[:_MOST_NAMED])
         raise UsageError(
             f"{file} contains {len(found)} journal{'s' * (len(found) > 1)} "
-            f"({', '.join(labels)}): {wrong}"
+            f"({named}{', …' * (len(labels) > _MOST_NAMED)}): {wrong}"
         )
     return unpack(found[labels.index(run) if run else 0], str(path)), str(path)
 
