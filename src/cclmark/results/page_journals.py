@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -107,10 +108,10 @@ def packed_in(content: bytes, name: str) -> list[PackedJournal]:
 
 def labels_of(found: list[PackedJournal]) -> list[str]:
     """Returns what follows ``PAGE#`` to choose a journal: the name of its run, else its number."""
-    names = [one.name for one in found]
+    times = Counter(one.name for one in found)
     return [
-        name if name and names.count(name) == 1 else str(number)
-        for number, name in enumerate(names, start=1)
+        one.name if one.name and times[one.name] == 1 else str(number)
+        for number, one in enumerate(found, start=1)
     ]
 
 
