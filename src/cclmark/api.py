@@ -12,15 +12,13 @@ import os
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from cclmark.comparison.figures import MARGIN, Compared, Side
 from cclmark.comparison.words import (
@@ -49,8 +47,6 @@ from cclmark.errors import (
 )
 from cclmark.kinds.registry import KINDS, parse_journal, read_journal
 from cclmark.launch.placement import STEP_VARIABLE, find_placement
-from cclmark.plan.operations import COLLECTIVES
-from cclmark.plan.thresholds import meant
 from cclmark.report.exports import replayed
 from cclmark.report.overview import headline, insights, measured_words
 from cclmark.results.item_results import Result
@@ -64,8 +60,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from cclmark.kinds.collective.command import OperationFlags
     from cclmark.launch.coordinator import Coordinator
-    from cclmark.options.flags import Flags
 
 #: Of a row that has no figures, although it was to be measured.
 _FAILED = ("timeout", "died", "error", "failed")
@@ -269,17 +265,19 @@ def measure(
     """Measures collectives on the devices of this machine, and checks their output.
 
     ``operations``: ``all_reduce``, …; all collectives without any. ``sizes``: one size, a range
-    (``8:1G``), or a range with its factor (``8:1G:4``). ``options``: those of ``cclmark
-    all_reduce`` by name, see ``measure_options``: ``devices="host:4"``, ``ccl="nccl,shm"``,
-    ``dtype="bfloat16"``, ``count=2``, ``timing="graph"``, ``precision_percent=1.0``, …
-    ``journal``: a new file that keeps the run.
+    (``8:1G``; ``8:`` up to the default), or a range with its factor (``8:1G:4``). ``options``:
+    those of ``cclmark all_reduce`` by name, see ``measure_options``: ``devices="host:4"``,
+    ``ccl="nccl,shm"``, ``dtype="bfloat16"``, ``count=2``, ``timing="graph"``,
+    ``precision_percent=1.0``, … ``journal``: a new file that keeps the run.
 
     The ranks are processes of their own. Raises UsageError for invalid options, MissingError for
     devices or libraries that are not there, RankError if ranks fail before anything was measured. A
     run that failed later is returned: its findings say so. Raises KeyboardInterrupt if it is
     interrupted; what was measured is in ``journal``.
     """
-    names, flags = _checked(operations, sizes, options)
+    from cclmark.kinds.collective.python_call import checked_call, command_of
+
+    names, flags = checked_call(operations, sizes, options)
     if find_placement(os.environ) is not None:
         raise UsageError(
             "measure starts its ranks itself, and this process was started by a launcher: use "
@@ -291,7 +289,7 @@ def measure(
     from cclmark.recording.joining import devices_here
 
     devices = choose_devices(devices_text(flags), flags.count, devices_here)
-    command = _command_of(names, sizes, options)
+    command = command_of(names, sizes, options)
     with (
         _journal_path(journal) as path,
         within_program(),
@@ -368,15 +366,17 @@ class Session:
         """
         if self._group is None:
             return measure(*operations, sizes=sizes, journal=journal, **options)
+        from cclmark.kinds.collective.python_call import checked_call, command_of
+
         error, flags, names = "", None, list(operations)
         try:
-            names, flags = _checked(operations, sizes, options)
+            names, flags = checked_call(operations, sizes, options)
         except UsageError as refusal:
             error = str(refusal)
         self._agree(error, repr((names, flags, journal)))
         assert flags is not None  # else all processes have raised the error
         self._steps += 1
-        command = _command_of(names, sizes, options)
+        command = command_of(names, sizes, options)
         with _journal_path(journal) as path:
             recorded = self._broadcast(lambda: self._recorded(names, flags, path, command))
         return _run(
@@ -397,10 +397,10 @@ class Session:
                 )
 
     def _recorded(
-        self, names: Sequence[str], flags: Flags, path: Path, command: Sequence[str]
+        self, names: Sequence[str], flags: OperationFlags, path: Path, command: Sequence[str]
     ) -> bytes:
         """The journal, in the first process; the others do their part, and have none."""
-        from cclmark.options.chosen_devices import device_count, devices_text
+        from cclmark.options.chosen_devices import wanted_of
         from cclmark.recording.joining import joined
 
         step = os.environ.get(STEP_VARIABLE, "")
@@ -409,12 +409,7 @@ class Session:
             with (
                 within_program(),
                 joined(
-                    lambda: devices_text(flags),
-                    device_count(flags),
-                    flags.timeout_s,
-                    mixed=True,
-                    arguments=command,
-                    step=first + self._steps,
+                    wanted_of(flags, mixed=True), arguments=command, step=first + self._steps
                 ) as coordinator,
             ):
                 _recorded(names, flags, coordinator, path, command)
@@ -464,69 +459,6 @@ class Session:
         ]
 
 
-def _checked(
-    operations: Sequence[str], sizes: str | int, options: Mapping[str, Any]
-) -> tuple[list[str], Flags]:
-    """The operations and the flags of a measurement. Raises UsageError."""
-    from cclmark.kinds.collective.command import OperationFlags
-    from cclmark.options.option_values import check_limits
-
-    known = _options()
-    for name in options:
-        if name not in known:
-            raise UsageError(
-                f"measure has no option {name}{meant(name, known)} cclmark.measure_options() "
-                "explains all"
-            )
-    names = list(operations) or list(COLLECTIVES)
-    for name in names:
-        if name not in COLLECTIVES:
-            raise UsageError(
-                f"unknown operation {name!r}{meant(str(name), COLLECTIVES)} Choose from "
-                f"{', '.join(COLLECTIVES)}"
-            )
-    values = {name: _value(known[name], value) for name, value in options.items()}
-    flags = OperationFlags(**_sizes(sizes), **values)
-    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    return names, flags
-
-
-def _options() -> dict[str, click.Option]:
-    """The options of the command of a collective that concern the measurement, by name."""
-    from cclmark.cli.commands import load_command
-
-    found = load_command("all_reduce").params
-    return {
-        one.name: one
-        for one in found
-        if isinstance(one, click.Option) and one.name and one.name not in _OF_TERMINAL
-    }
-
-
-def _value(option: click.Option, value: Any) -> Any:
-    """The value of an option as a command line has it. Raises UsageError."""
-    given = f"{option.name}={value!r}"
-    if value is None:
-        return option.get_default(click.Context(click.Command("measure")))
-    if option.is_flag:
-        if not isinstance(value, bool):
-            raise UsageError(f"{given}: write True or False")
-        return value
-    if isinstance(value, bool):
-        raise UsageError(f"{given}: this option has a value, it is not on or off")
-    if option.multiple:
-        texts = [value] if isinstance(value, str) else value
-        if not isinstance(texts, Sequence) or not all(isinstance(one, str) for one in texts):
-            raise UsageError(f"{given}: write a list of texts")
-        return list(texts)
-    if isinstance(value, (list, tuple)):
-        value = ",".join(map(str, value))
-    try:
-        return option.type.convert(str(value), option, None)
-    except click.BadParameter as error:
-        raise UsageError(f"{given}: {error.message}") from None
-
-
 def _run(
     journal: Journal,
     names: Sequence[str],
@@ -552,7 +484,7 @@ def _journal_path(journal: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 def _recorded(
     names: Sequence[str],
-    flags: Flags,
+    flags: OperationFlags,
     coordinator: Coordinator,
     path: Path,
     command: Sequence[str],
@@ -575,51 +507,15 @@ def _recorded(
     return journal
 
 
-def _command_of(names: Sequence[str], sizes: str | int, options: Mapping[str, Any]) -> list[str]:
-    """The command that measures the same."""
-    known = _options()
-    words = ["cclmark", names[0] if len(names) == 1 else "collectives"]
-    words += [] if len(names) == 1 else ["--only", ",".join(names)]
-    for flag, value in zip(("-b", "-e", "-f"), _sizes(sizes).values(), strict=False):
-        words += [flag, str(value)]
-    for name, value in options.items():
-        flag = next(one for one in reversed(known[name].opts) if one.startswith("-"))
-        values = value if known[name].multiple and not isinstance(value, str) else [value]
-        for one in values:
-            if known[name].is_flag:
-                words += [flag] if one else []
-            elif one is not None:
-                text = ",".join(map(str, one)) if isinstance(one, (list, tuple)) else str(one)
-                words += [flag, text]
-    return words
-
-
 _ERRORS: dict[str, type[CclmarkError]] = {
     one.__name__: one for one in (UsageError, MissingError, RankError, RefusedError, OutputError)
 }
-#: Options that belong to the terminal, or to a journal that is continued.
-_OF_TERMINAL = frozenset(
-    {"begin", "end", "factor", "format", "output", "references", "journal", "resume", "like"}
-    | {"explain", "pieces", "cycles", "duration", "summary_every", "npus"}
-)
 
 
 def measure_options() -> dict[str, str]:
     """The options of ``measure`` by name, with their option of ``cclmark all_reduce`` and help."""
-    return {name: f"{', '.join(one.opts)}: {one.help}" for name, one in _options().items()}
+    from cclmark.kinds.collective.python_call import measure_parameters
 
-
-def _sizes(text: str | int) -> dict[str, Any]:
-    """The flags of ``8``, ``8:1G`` or ``8:1G:4``. Raises UsageError."""
-    if not isinstance(text, (str, int)):
-        raise UsageError(f"sizes={text!r}: write SIZE, BEGIN:END or BEGIN:END:FACTOR")
-    parts = str(text).split(":") if text != "" else []
-    if len(parts) > 3 or not all(parts):
-        raise UsageError(f"sizes={text!r}: write SIZE, BEGIN:END or BEGIN:END:FACTOR")
-    flags: dict[str, Any] = dict(zip(("begin", "end"), [*parts, *parts[:1]][:2], strict=False))
-    if len(parts) == 3:
-        try:
-            flags["factor"] = float(parts[2])
-        except ValueError:
-            raise UsageError(f"sizes={text!r}: the factor is a number, not {parts[2]}") from None
-    return flags
+    return {
+        name: f"{', '.join(one.opts)}: {one.help}" for name, one in measure_parameters().items()
+    }

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import cclmark
+import cclmark as api  # beside the fixture of this name
 from cclmark.errors import MissingError, UsageError
 from patience import scaled
 from ports import free_port
@@ -122,7 +123,13 @@ def test_an_interrupted_journal_is_partial(run, tmp_path):
     ("arguments", "error", "message"),
     [
         ({"sizes": "8:1K:2:3"}, UsageError, "write SIZE, BEGIN:END or BEGIN:END:FACTOR"),
-        ({"sizes": "8:1K:x"}, UsageError, "the factor is a number, not x"),
+        ({"sizes": "8:1K:x"}, UsageError, "factor: 'x' is not a number above 1"),
+        ({"sizes": ":1K"}, UsageError, "an empty END is the default"),
+        ({"sizes": "8:1X"}, UsageError, "end: cannot read the size '1X'"),
+        ({"begin": "8"}, UsageError, "measure has no option begin"),
+        ({"max_time_s": 0}, UsageError, "max_time_s=0: '0' is not a number above 0"),
+        ({"config": ["minCTAs"]}, UsageError, "write NAME=VALUE, for example minCTAs=16"),
+        ({"sizes": "8:1K:2", "step": "8"}, UsageError, "exclude each other"),
         ({"colour": "red"}, UsageError, "measure has no option colour"),
         ({"max_time": 1}, UsageError, "did you mean 'max_time_s'"),
         ({"timing": "grahp"}, UsageError, "timing='grahp': 'grahp' is not one of 'auto'"),
@@ -294,3 +301,49 @@ def test_the_command_of_a_run_measures_the_same(run):
     assert "-b 64 -e 512 -f 8" in words
     assert "--devices host:2" in words
     assert "--max-time 0.05" in words
+
+
+PLANS = [
+    ("all_reduce", "-b", "64", "-e", "512", "-f", "8"),
+    ("all_reduce", "-b", "64", "-e", "64", "-d", "bfloat16,float32", "-o", "max", "-w", "2"),
+    ("broadcast", "-e", "8", "-r", "all", "--placement", "in-place", "--timing", "blocking"),
+    ("alltoallv", "-b", "1K", "-e", "2K", "-i", "1K", "--pattern", "skew:4", "--seed", "7"),
+    ("all_reduce", "--like", "all_reduce_bench", "-e", "64K"),
+    ("collectives", "--only", "barrier,all_gather", "-b", "64", "-e", "64", "-n", "3"),
+    ("reduce", "-b", "64", "-e", "64", "--inject", "delay:rank=1,ms=1", "-p", "2"),
+]
+
+
+@pytest.mark.parametrize("arguments", PLANS, ids=" ".join)
+def test_the_printed_call_measures_the_same(cclmark, arguments):
+    arguments = (*arguments, "--devices", "host:2", "--max-time", "0.05")
+    printed = cclmark(*arguments, "--print-plan")
+    assert printed.out.startswith("cclmark.measure(")
+    assert not printed.written()
+    found = eval(printed.out, {"cclmark": api})
+    measured = cclmark(*arguments).journal
+    assert [row.case for row in found.rows] == [row.case for row in measured.results]
+    assert found.header.settings == measured.header.settings
+    assert found.header.plan == measured.header.plan
+
+
+def test_what_the_call_lacks_is_refused(cclmark):
+    for option in (("-N", "2"), ("--explain",), ("--pieces", "2"), ("-O", "x"), ("--resume", "x")):
+        run = cclmark("all_reduce", "--print-plan", *option, code=2)
+        assert "--print-plan excludes" in run.err
+        assert "cclmark.measure has no such option" in run.err
+
+
+def test_the_printed_call_has_the_sizes_that_are_typed(cclmark):
+    for typed, sizes in (
+        ((), ""),
+        (("-b", "1M"), 'sizes="1M:"'),
+        (("-e", "1G"), 'sizes="8:1G"'),
+        (("-f", "4"), 'sizes="8::4"'),
+        (("-b", "1536", "-e", "1536"), 'sizes="1536"'),
+        (("--like", "all_reduce_bench", "--devices", "cuda:0,1"), 'sizes="32K:16G", '),
+    ):
+        out = cclmark("all_reduce", "--print-plan", *typed).out
+        assert out.startswith(f'cclmark.measure("all_reduce"{", " * bool(sizes)}{sizes}')
+    out = cclmark("collectives", "--print-plan", "--format", "csv", "--journal", "a.jsonl").out
+    assert out == 'cclmark.measure(journal="a.jsonl").text("csv")\n'

@@ -10,7 +10,7 @@ import pytest
 from cclmark.errors import MissingError
 from cclmark.launch.placement import Placement
 from cclmark.options.chosen_libraries import libraries_of
-from cclmark.options.flags import Flags
+from cclmark.options.groups import CaseOptions
 
 
 def coordinator(launcher, *, by_mpi, devices_each=1):
@@ -46,7 +46,7 @@ def torch_is(monkeypatch):
 def test_mpi_where_it_is_possible(launcher, by_mpi, devices_each, ccl, torch_is):
     torch_is(True)
     assert libraries_of(
-        Flags(), coordinator(launcher, by_mpi=by_mpi, devices_each=devices_each)
+        CaseOptions(), coordinator(launcher, by_mpi=by_mpi, devices_each=devices_each)
     ) == [ccl]
 
 
@@ -54,5 +54,5 @@ def test_mpi_where_it_is_possible(launcher, by_mpi, devices_each, ccl, torch_is)
 def test_neither_of_both_says_what_to_do(launcher, hint, torch_is):
     torch_is(False)
     with pytest.raises(MissingError, match="pip install torch") as caught:
-        libraries_of(Flags(), coordinator(launcher, by_mpi=False))
+        libraries_of(CaseOptions(), coordinator(launcher, by_mpi=False))
     assert ("srun --mpi=pmix" in str(caught.value)) == hint

@@ -23,7 +23,7 @@ _HEAVY = (
     *("cclmark.analysis", "cclmark.history", "cclmark.references", "cclmark.comparison"),
     *("zmq", "msgspec", "rich", "jinja2", "sqlalchemy", "plotly", "pynvml", "tempfile", "ctypes"),
 )
-_OF_OPTIONS = ("cclmark.options.flags", "cclmark.recording.recorder")
+_OF_OPTIONS = ("cclmark.options.command", "cclmark.recording.recorder")
 
 
 def loaded_by(code, unwanted):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.errors import UsageError
 from cclmark.kinds.experiment.figures import without_effect
+from cclmark.options.groups import CommunicatorOptions
 from cclmark.options.varied import (
     check_config,
     check_options_of,
     check_settings,
-    parse_config,
     scope_of,
 )
 from cclmark.plan.cases import Case
@@ -62,34 +65,29 @@ def test_an_option_takes_effect_in_a_new_communicator_of_the_same_process():
     assert scope_of("nccl", "NCCL_MIN_CTAS") == "process"
 
 
+CONFIG = CommunicatorOptions.__dataclass_fields__["config"].metadata["settings"]["type"]
+
+
 @given(st.text())
 def test_any_text_is_parsed_or_refused(text):
-    for parse in (lambda: parse_config([text]), lambda: parse_vary(f"config.{text}")):
-        try:
-            parse()
-        except UsageError as error:
-            assert "write NAME=VALUE" in str(error) or "--vary" in str(error)
+    try:
+        CONFIG.convert(text, None, None)
+    except click.BadParameter as error:
+        assert "write NAME=VALUE" in error.message
+    with contextlib.suppress(UsageError):
+        parse_vary(f"config.{text}")
 
 
 def test_config_is_parsed():
-    assert parse_config(["minCTAs=8", "netName=Socket"]) == {"minCTAs": "8", "netName": "Socket"}
+    assert CONFIG.convert("minCTAs=8", None, None) == ("minCTAs", "8")
     assert parse_vary("config.minCTAs=8,16") == ("config.minCTAs", ["8", "16"])
 
 
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        (["minCTAs"], "--config 'minCTAs': write NAME=VALUE, for example minCTAs=16"),
-        (["config.minCTAs=8"], "write NAME=VALUE"),
-        (["=8"], "write NAME=VALUE"),
-        (["minCTAs="], "write NAME=VALUE"),
-        (["minCTAs=8", "minCTAs=9"], "--config minCTAs is given twice"),
-    ],
-)
-def test_texts_that_are_no_option(texts, message):
-    with pytest.raises(UsageError) as refused:
-        parse_config(texts)
-    assert message in str(refused.value)
+@pytest.mark.parametrize("text", ["minCTAs", "config.minCTAs=8", "=8", "minCTAs="])
+def test_texts_that_are_no_option(text):
+    with pytest.raises(click.BadParameter) as refused:
+        CONFIG.convert(text, None, None)
+    assert refused.value.message == f"{text!r}: write NAME=VALUE, for example minCTAs=16"
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ SHELLS = ("sh", "bash", "console", "text")
 ENDS = {"|", "||", "&", "&&", ";", ">", ">>", "<", "(", ")", "2>", "2>&1"}
 LEFT_OUT = {"…", "..."}
 # In the place of one of several values.
-PLACEHOLDERS = ("NAME", "FORMAT", "sizes")
+PLACEHOLDERS = ("NAME", "FORMAT", "sizes", "OPERATION", "PERCENT", "SIZE")
 
 
 def name_of(page: Path) -> str:
@@ -106,7 +106,7 @@ def mistake_in(arguments: list[str], *, is_mentioned: bool) -> str:
         return "" if left_out else error.format_message()
     except click.BadParameter as error:
         text = error.format_message()
-        names_no_value = any(f"'{word}'" in text for word in PLACEHOLDERS)
+        names_no_value = any(f"'{word}'" in error.message for word in PLACEHOLDERS)
         return "" if names_no_value or "does not exist" in text else text
     except click.ClickException as error:
         return error.format_message()

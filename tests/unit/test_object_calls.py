@@ -15,7 +15,6 @@ from cclmark.kinds.objects.plan import (
     BYTES,
     CONTENTS,
     FLAG,
-    OBJECT_CALLS,
     ObjectCall,
     calls_of,
     chosen_calls,
@@ -57,7 +56,6 @@ def test_sizes_that_yield_the_same_object_are_one_call_and_a_flag_has_one_size()
 
 
 def test_names_and_their_beginnings_choose_calls():
-    assert chosen_calls("") == list(OBJECT_CALLS)
     assert chosen_calls("gather, flag") == ["flag", "gather_object"]
     assert chosen_calls("all-gather-object") == ["all_gather_object"]
     with pytest.raises(UsageError, match="unknown call 'x'"):

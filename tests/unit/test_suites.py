@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from cclmark.cli.suite.run import read_suite, shipped_suites
 from cclmark.errors import UsageError
-from cclmark.kinds.collective.command import CollectivesFlags
+from cclmark.kinds.collective.command import CollectivesFlags, OperationFlags
 from cclmark.kinds.p2p.command import TransferFlags
 from cclmark.kinds.pairs.command import PairFlags
-from cclmark.options.flags import Flags, command
+from cclmark.options.command import command
 from cclmark.plan.cases import Sweep, UnevenPattern
-from cclmark.plan.operations import COLLECTIVES, PAIR_OPERATIONS, parse_dtypes, parse_reductions
+from cclmark.plan.operations import COLLECTIVES, PAIR_OPERATIONS
 from cclmark.plan.pair_cases import PairCases
-from cclmark.plan.sizes import parse_size, sweep
+from cclmark.plan.sizes import sweep
 from cclmark.plan.thresholds import (
     BANDWIDTH_UNITS,
     TIME_UNITS,
@@ -220,7 +220,7 @@ PLACEMENTS = {"auto": (), "both": (False, True), "out-of-place": (False,), "in-p
 
 def planned(operation, *arguments, kind):
     """The journal of what this command line measures on eight devices, nothing of it measured."""
-    types = {"p2p": TransferFlags, "pairs": PairFlags, "collective": Flags}
+    types = {"p2p": TransferFlags, "pairs": PairFlags, "collective": OperationFlags}
     seen = []
     flags_type = CollectivesFlags if operation == "collectives" else types[kind]
     with pytest.raises(SystemExit):  # with the exit code of what a command does
@@ -231,25 +231,25 @@ def planned(operation, *arguments, kind):
     if kind == "p2p":
         transfers = TransferPlan(
             devices=8,
-            sizes=[parse_size(flags.begin or "512M")],
-            measures=[MEASURES[word] for word in flags.perf.split(",")],
-            directions=flags.direction.split(","),
-            engines=flags.engine.split(","),
-            scopes=flags.scope.split(","),
+            sizes=[flags.begin or 512 << 20],
+            measures=[MEASURES[word] for word in flags.perf],
+            directions=flags.direction,
+            engines=flags.engine,
+            scopes=flags.scope,
             numa=("near", "far"),
         ).transfers()
         journal.results = [TransferResult(0, one, "skipped") for one in transfers]
         return journal
-    names = [name for name in getattr(flags, "only", "").split(",") if name]
+    names = getattr(flags, "only", [])
     everything = {"pairs": PAIR_OPERATIONS, "collectives": COLLECTIVES}
     factor = flags.factor or (4.0 if kind == "pairs" else 2.0)
     cases = Sweep(
         operations=names or everything.get(operation, [operation]),
         ccls=["nccl"],
         ranks=2 if kind == "pairs" else 8,
-        sizes=sweep(parse_size(flags.begin), parse_size(flags.end), 0, factor),
-        dtypes=parse_dtypes(flags.dtype),
-        reductions=parse_reductions(flags.reduction),
+        sizes=sweep(flags.begin, flags.end, 0, factor),
+        dtypes=flags.dtype,
+        reductions=flags.reduction,
         roots=[0],
         placements=PLACEMENTS[flags.placement],
         uneven=UnevenPattern(),

@@ -19,9 +19,9 @@ class Entry(NamedTuple):
     """A command.
 
     ``package``: its package below cclmark. ``function``: the function of the package's module
-    ``command`` that returns the click command of a name. ``summary``: the first sentence of its
-    help, for the list of commands. ``run``: the function that does the work, with its module in the
-    package; empty where the click command calls it itself.
+    ``command`` that returns the click command, from its name and ``summary``, the first sentence of
+    its help. ``run``: the function that does the work, with its module in the package; empty where
+    the click command calls it itself.
     """
 
     package: str
@@ -94,6 +94,7 @@ COMMANDS = {
         "profile_command",
         "Run a program that uses NCCL, unmodified, and report its operations: calls, sizes, "
         "groups, times, algorithms, and ranks that wait for others.",
+        run="request.profile_program",
     ),
     "replay": Entry(
         "kinds.replay",
@@ -145,6 +146,7 @@ COMMANDS = {
         "cli.compare",
         "compare_command",
         "Compare journals case by case: slower, faster, no difference or inconclusive.",
+        run="run.compare_journals",
     ),
     "references": Entry(
         "cli.references",
@@ -196,7 +198,8 @@ def load_command(name: str) -> click.Command:
     """Returns the command ``name``. Raises KeyError for an unknown name."""
     entry = COMMANDS[name]
     create = getattr(import_module(f"cclmark.{entry.package}.command"), entry.function)
-    command: click.Command = create(name, _runner(entry)) if entry.run else create(name)
+    runner = (_runner(entry),) if entry.run else ()
+    command: click.Command = create(name, entry.summary, *runner)
     return command
 
 

@@ -17,9 +17,25 @@ from cclmark.options.chosen_libraries import (
     require_one_file,
     warnings_of,
 )
-from cclmark.options.flags import AUTO_PLACEMENT, Flags
-from cclmark.options.option_values import check_limits, duration_of, size_of
-from cclmark.options.varied import check_config, parse_config
+from cclmark.options.command import part
+from cclmark.options.groups import (
+    AUTO_PLACEMENT,
+    CaseOptions,
+    CheckOptions,
+    CommunicatorOptions,
+    CountOptions,
+    FaultOptions,
+    IslandOptions,
+    LikeOptions,
+    ModuleOptions,
+    ResumeOptions,
+    RootOptions,
+    SamplingOptions,
+    SizeOptions,
+    SoakOptions,
+    TimingOptions,
+)
+from cclmark.options.varied import check_config
 from cclmark.plan.binding import Binding
 from cclmark.plan.cases import Case, Sweep, UnevenPattern, rows_pattern
 from cclmark.plan.inject import Injection
@@ -32,13 +48,7 @@ from cclmark.plan.libraries import (
     require_torch_devices,
     torch_backend_of,
 )
-from cclmark.plan.operations import (
-    DTYPE_BYTES,
-    OPERATIONS,
-    moves_data,
-    parse_dtypes,
-    parse_reductions,
-)
+from cclmark.plan.operations import ALL_ROOTS, DTYPE_BYTES, OPERATIONS, moves_data
 from cclmark.plan.sizes import format_size, sweep
 from cclmark.results.journal import JournalReader
 from cclmark.results.kind import Kind
@@ -65,12 +75,9 @@ def check_faults(
             )
 
 
-USUAL_ROOT = "0"
-
-
 def sweep_of(
     operations: list[str],
-    flags: Flags,
+    flags: CaseOptions,
     ccls: list[str],
     settings: Settings,
     ranks: int,
@@ -93,19 +100,20 @@ def sweep_of(
         ccls=ccls,
         ranks=ranks,
         sizes=sweep(settings.begin_bytes, settings.end_bytes, settings.step_bytes, settings.factor),
-        dtypes=parse_dtypes(flags.dtype),
-        reductions=parse_reductions(flags.reduction),
+        dtypes=flags.dtype,
+        reductions=flags.reduction,
         roots=roots,
         placements=placements[flags.placement],
         uneven=uneven,
     )
 
 
-def _pattern_text(flags: Flags) -> str:
+def _pattern_text(flags: CaseOptions) -> str:
     """Returns ``--pattern``; with ``--resume``, the journal's weights for the same file."""
-    if flags.resume is None or not flags.pattern.startswith("matrix:"):
+    resume = part(flags, ResumeOptions).resume
+    if resume is None or not flags.pattern.startswith("matrix:"):
         return flags.pattern
-    then = JournalReader([]).read(flags.resume, as_written=True).header.settings
+    then = JournalReader([]).read(resume, as_written=True).header.settings
     return (
         rows_pattern(then.weights)
         if then.pattern == flags.pattern and then.weights
@@ -128,7 +136,7 @@ def rounding_of(plan: Sweep) -> list[str]:
     return []
 
 
-def root_without_effect(operations: Sequence[str], root: str | None) -> list[str]:
+def root_without_effect(operations: Sequence[str], root: int | None) -> list[str]:
     """Returns a notice if ``-r`` has no effect because none of the operations has a root.
 
     Every program of nccl-tests accepts ``-r``, so scripts pass its default to all of them. Raises
@@ -137,27 +145,29 @@ def root_without_effect(operations: Sequence[str], root: str | None) -> list[str
     if root is None or any(OPERATIONS[name].rooted for name in operations):
         return []
     text = (
-        f"-r {root}: {' and '.join(operations)} {'has' if len(operations) == 1 else 'have'} no root"
+        f"-r {'all' if root == ALL_ROOTS else root}: {' and '.join(operations)} "
+        f"{'has' if len(operations) == 1 else 'have'} no root"
     )
-    if root != USUAL_ROOT:
+    if root:
         raise UsageError(text)
     return [f"{text}, so the option has no effect"]
 
 
-def roots_of(text: str, ranks: int) -> list[int]:
-    """Parses ``--root``: a rank, or all of them. Raises UsageError."""
-    if text in ("all", "-1"):
+def roots_of(root: int | None, ranks: int) -> list[int]:
+    """Returns the ranks that ``--root`` names. Raises UsageError for one that does not exist."""
+    if root == ALL_ROOTS:
         return list(range(ranks))
-    if not (text.isascii() and text.isdecimal()) or int(text) >= ranks:
-        raise UsageError(f"unknown root {text!r}: choose from 0 to {ranks - 1}, or all")
-    return [int(text)]
+    if (root or 0) >= ranks:
+        raise UsageError(f"unknown root '{root}': choose from 0 to {ranks - 1}, or all")
+    return [root or 0]
 
 
-def islands_of(flags: Flags, ccls: Sequence[str], coordinator: Coordinator) -> list[Island]:
+def islands_of(flags: CaseOptions, ccls: Sequence[str], coordinator: Coordinator) -> list[Island]:
     """Returns the islands that bridge connects, none without bridge. Raises UsageError."""
     devices = coordinator.devices
+    asked = part(flags, IslandOptions)
     if BRIDGE not in ccls:
-        for given, name in ((flags.islands, "--islands"), (flags.through_host, "--through-host")):
+        for given, name in ((asked.islands, "--islands"), (asked.through_host, "--through-host")):
             if given:
                 raise UsageError(f"{name} requires --ccl bridge")
         if devices.mixed:
@@ -171,7 +181,7 @@ def islands_of(flags: Flags, ccls: Sequence[str], coordinator: Coordinator) -> l
     libraries = {runtime: _libraries_of(runtime) for runtime in dict.fromkeys(devices.runtimes)}
     natural = {runtime: native_library(runtime) is not None for runtime in libraries}
     islands = parse_islands(
-        flags.islands, devices.runtimes, libraries, natural, coordinator.host_of_rank
+        asked.islands, devices.runtimes, libraries, natural, coordinator.host_of_rank
     )
     inner = inner_libraries(islands)
     for name in inner:
@@ -199,87 +209,101 @@ def _libraries_of(runtime: str) -> list[str]:
     )
 
 
-_DEFAULT_END = {"host": "16M"}
-_DEFAULT_END_OF_ACCELERATORS = "128M"
+_DEFAULT_END_BYTES = {"host": 16 << 20}
+_DEFAULT_END_BYTES_OF_ACCELERATORS = 128 << 20
 _REGISTRATIONS = ("none", "local", "symmetric")
 
 
 def settings_of(
-    flags: Flags, runtime: str, usual_factor: float = 2.0, usual_timing: str = "auto"
+    flags: CaseOptions, runtime: str, usual_factor: float = 2.0, usual_timing: str = "auto"
 ) -> Settings:
     """Creates the settings that the flags request. Raises UsageError."""
-    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    registration = flags.register or _REGISTRATIONS[0]
-    if flags.register_number is not None:
-        if flags.register and registration != _REGISTRATIONS[flags.register_number]:
-            raise UsageError("-R and --register contradict each other")
-        registration = _REGISTRATIONS[flags.register_number]
-    if registration != "none" and runtime == "host":
-        raise UsageError("buffers of the host require no registration: remove -R and --register")
     if flags.memory not in (None, "plain") and runtime == "host":
         raise UsageError(f"--memory {flags.memory}: buffers of the host are plain memory")
     if flags.memory == "torch":
         require_torch_devices(runtime)
-    duration_s = duration_of("--duration", flags.duration)
-    if duration_s and flags.cycles != 1:
-        raise UsageError("--duration and -N exclude each other")
-    if flags.summary_every and not duration_s:
-        raise UsageError("--summary-every requires --duration")
-    timing = _timing(flags, usual_timing, runtime)
-    if flags.group > 1 and timing in ("blocking", "per-op"):
-        raise UsageError(f"-m groups operations, but --timing {timing} times each operation alone")
-    begin_bytes = size_of("-b", flags.begin)
-    usual_end = like.largest_size(flags.like, runtime) or _DEFAULT_END.get(
-        runtime, _DEFAULT_END_OF_ACCELERATORS
+    method, soak, counts = (
+        part(flags, TimingOptions),
+        part(flags, SoakOptions),
+        part(flags, CountOptions),
     )
-    end_bytes = size_of("-e", flags.end or usual_end)
-    if flags.step and flags.factor is not None:
-        raise UsageError("-i (step) and -f (factor) exclude each other")
-    factor = usual_factor if flags.factor is None else flags.factor
+    communicator, sampling = part(flags, CommunicatorOptions), part(flags, SamplingOptions)
+    timing = _timing(method, usual_timing, runtime)
+    begin_bytes, end_bytes, step_bytes, factor = sizes_of(
+        part(flags, SizeOptions), runtime, usual_factor, part(flags, LikeOptions).like
+    )
     return Settings(
         begin_bytes=begin_bytes,
-        end_bytes=end_bytes if flags.end else max(begin_bytes, end_bytes),
-        step_bytes=size_of("-i", flags.step) if flags.step else 0,
-        factor=0.0 if flags.step else factor,
+        end_bytes=end_bytes,
+        step_bytes=step_bytes,
+        factor=factor,
         timing=timing,
-        across_ranks=flags.across,
-        precision=flags.precision_percent / 100,
-        max_time_s=flags.max_time_s,
+        across_ranks=method.across,
+        precision=sampling.precision_percent / 100,
+        max_time_s=sampling.max_time_s,
         timeout_s=flags.timeout_s,
-        iterations=flags.iterations,
-        warmup=flags.warmup,
-        group=flags.group,
-        graph_launches=flags.graph or 1,
-        check=flags.check,
-        cycles=0 if duration_s else flags.cycles,
-        duration_s=duration_s,
-        registration=registration,
+        iterations=counts.iterations,
+        warmup=counts.warmup,
+        group=method.group,
+        graph_launches=method.graph or 1,
+        check=part(flags, CheckOptions).check,
+        cycles=0 if soak.duration else soak.cycles,
+        duration_s=soak.duration,
+        registration=_registration(communicator, runtime),
         memory="" if runtime == "host" else flags.memory or AUTO_MEMORY,
-        cache=flags.cache,
-        barrier=flags.barrier,
+        cache=method.cache,
+        barrier=method.barrier,
         # The host has one clock.
-        clock="auto" if runtime == "host" or flags.clock == usual_clock(timing) else flags.clock,
+        clock="auto" if runtime == "host" or method.clock == usual_clock(timing) else method.clock,
         seed=flags.seed,
-        inject=list(flags.inject),
+        inject=list(part(flags, FaultOptions).inject),
         pattern=flags.pattern,
-        config=parse_config(flags.config),
+        config=dict(communicator.config),
     )
 
 
-def _timing(flags: Flags, usual: str, runtime: str) -> str:
+def sizes_of(
+    sizes: SizeOptions, runtime: str, usual_factor: float, program: str | None = None
+) -> tuple[int, int, int, float]:
+    """Returns the first and the last size, and the step or the factor; the other one is 0.
+
+    ``program``: that of ``--like``, whose largest size is the default.
+    """
+    usual = like.largest_size(program, runtime) or _DEFAULT_END_BYTES.get(
+        runtime, _DEFAULT_END_BYTES_OF_ACCELERATORS
+    )
+    end_bytes = max(sizes.begin, usual) if sizes.end is None else sizes.end
+    factor = usual_factor if sizes.factor is None else sizes.factor
+    return sizes.begin, end_bytes, sizes.step, 0.0 if sizes.step else factor
+
+
+def _registration(communicator: CommunicatorOptions, runtime: str) -> str:
+    """Returns what ``--register`` and ``-R`` select together. Raises UsageError."""
+    named, number = communicator.register, communicator.register_number
+    if named and number is not None and named != _REGISTRATIONS[number]:
+        raise UsageError("-R and --register contradict each other")
+    registration = named or _REGISTRATIONS[number or 0]
+    if registration != "none" and runtime == "host":
+        raise UsageError("buffers of the host require no registration: remove -R and --register")
+    return registration
+
+
+def _timing(method: TimingOptions, usual: str, runtime: str) -> str:
     """Returns the timing that ``--timing``, ``-z`` and ``-G`` select together.
 
-    ``auto`` is ``throughput`` on the host, which has no graphs.
+    ``auto`` is ``throughput`` on the host, which has no graphs. Raises UsageError.
     """
     asked = {
-        flags.timing,
-        "blocking" if flags.blocking else None,
-        "graph" if flags.graph else None,
+        method.timing,
+        "blocking" if method.blocking else None,
+        "graph" if method.graph else None,
     } - {None}
     if len(asked) > 1:
         named = " and ".join(sorted(map(str, asked)))
         raise UsageError(f"--timing, -z and -G request different timings: {named}")
     timing = next(iter(asked), None) or usual
+    if method.group > 1 and timing in ("blocking", "per-op"):
+        raise UsageError(f"-m groups operations, but --timing {timing} times each operation alone")
     return "throughput" if timing == "auto" and runtime == "host" else timing
 
 
@@ -288,7 +312,7 @@ _BESIDE_CCLS = ("nvrtc", "cublaslt")
 
 
 def request_of(
-    kind: Kind, operations: list[str], flags: Flags, coordinator: Coordinator
+    kind: Kind, operations: list[str], flags: CaseOptions, coordinator: Coordinator
 ) -> tuple[Request, Sweep]:
     """Returns the request for the cases of ``flags``, and the sweep that contains them.
 
@@ -297,12 +321,13 @@ def request_of(
     devices = coordinator.devices
     settings = settings_of(flags, devices.runtime)
     ranks = len(devices.indices)
-    roots = roots_of(flags.root or USUAL_ROOT, ranks)
-    without_effect = root_without_effect(operations, flags.root)
+    root = part(flags, RootOptions).root
+    roots = roots_of(root, ranks)
+    without_effect = root_without_effect(operations, root)
     plan = sweep_of(operations, flags, libraries_of(flags, coordinator), settings, ranks, roots)
     settings.weights = [list(row) for row in plan.uneven.weights]
     settings.islands = islands_of(flags, plan.ccls, coordinator)
-    settings.through_host = flags.through_host
+    settings.through_host = part(flags, IslandOptions).through_host
     settings.bind = str(Binding.parse(flags.bind, ranks))
     loaded = [*plan.ccls, *inner_libraries(settings.islands)]
     require_added_to_be_used(loaded)
@@ -310,10 +335,10 @@ def request_of(
     cases = list(plan.cases())
     if not cases:
         raise UsageError(
-            f"no size of the sweep has an element of {flags.dtype} for each of {plan.ranks} ranks: "
-            f"raise {'-b' if 'end' in flags.without else '-e'}"
+            f"no size of the sweep has an element of {' or '.join(flags.dtype)} for each of "
+            f"{plan.ranks} ranks: raise {'-e' if isinstance(flags, SizeOptions) else '-b'}"
         )
-    check_faults({text: Injection.parse(text, ranks) for text in flags.inject}, settings, cases)
+    check_faults({text: Injection.parse(text, ranks) for text in settings.inject}, settings, cases)
     mpirun = None
     absent: dict[str, str] = {}
     if "mpi" in plan.ccls:
@@ -333,7 +358,7 @@ def request_of(
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, *_BESIDE_CCLS)}
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
-        modules=flags.modules,
+        modules=part(flags, ModuleOptions).modules,
         warnings=[*warnings_of(loaded), *rounding_of(plan), *without_effect],
         mpirun=mpirun.path if mpirun is not None and coordinator.placement is None else "",
         absent=absent,

@@ -1,17 +1,20 @@
-"""The devices that the options of a command choose."""
+"""The devices that the options of a command choose, also those of torch.distributed itself."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from cclmark.errors import UsageError
-from cclmark.launch.placement import find_placement, is_primary
-from cclmark.options.flags import Flags
-from cclmark.plan.libraries import runtimes_of
+from cclmark.errors import EXIT_OK, Followed, UsageError
+from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.placement import LAUNCHER_VARIABLE, find_placement, is_primary
+from cclmark.options.groups import CaseOptions, DeviceOptions
+from cclmark.plan.libraries import require_torch_devices, runtimes_of, usual_runtime
+from cclmark.recording.joining import WantedDevices
+from cclmark.run import locate
 
 
-def devices_text(flags: Flags) -> str:
+def devices_text(flags: CaseOptions) -> str:
     """Returns ``--devices``, or by default the devices that the named libraries require.
 
     Accelerators come before the host. Reads ``--ccl-file`` first, which may describe one of those
@@ -20,14 +23,19 @@ def devices_text(flags: Flags) -> str:
     flags.add_ccl_files()
     if flags.devices or not flags.ccl:
         return flags.devices
-    needed = [runtimes_of(name.strip()) for name in flags.ccl.split(",")]
+    needed = [runtimes_of(name) for name in flags.ccl]
     for runtimes in needed:
         if len(runtimes) == 1 and runtimes != ["host"]:
             return runtimes[0]
     return "host" if all(runtimes == ["host"] for runtimes in needed) else ""
 
 
-def device_count(flags: Flags) -> int | None:
+def wanted_of(flags: CaseOptions, *, mixed: bool = False) -> WantedDevices:
+    """Returns the devices that a command for cases requests. Raises UsageError."""
+    return WantedDevices(lambda: devices_text(flags), device_count(flags), flags.timeout_s, mixed)
+
+
+def device_count(flags: CaseOptions) -> int | None:
     """Returns the device count of ``-g``, or of hccl_test's ``-p``, which counts per host."""
     if flags.npus is None or flags.npus > 1:
         if flags.count is not None and flags.npus is not None and flags.count != flags.npus:
@@ -44,3 +52,65 @@ def device_count(flags: Flags) -> int | None:
             file=sys.stderr,
         )
     return flags.count
+
+
+def leave_it_to_the_first() -> None:
+    """Raises Followed in all processes of a host but the first, which reports for the host."""
+    try:
+        placement = find_placement(os.environ)
+    except UsageError as error:
+        print(f"cclmark: {error}", file=sys.stderr)  # the host can still be reported
+        return
+    if placement is None:
+        return
+    if placement.process > 0:
+        raise Followed(EXIT_OK)
+    print(
+        f"cclmark: {placement.launcher} started {placement.processes} processes; this output "
+        f"describes the host of the first one. With {LAUNCHER_VARIABLE}=none each process "
+        "describes its own host",
+        file=sys.stderr,
+    )
+
+
+_USUAL_BACKEND = {"cuda": "nccl", "host": "gloo"}
+
+
+def one_backend(backend: str) -> str:
+    """Returns the name of a backend. Raises UsageError for several."""
+    names = [part.strip().rpartition(":")[2] for part in backend.split(",")]  # cpu:gloo,cuda:nccl
+    names = [*dict.fromkeys(filter(None, names))]
+    if "," in backend:
+        runs = " and then with ".join(f"--backend {name}" for name in names)
+        raise UsageError(
+            f"{backend!r}: one backend is allowed at a time"
+            + (f": run the command with {runs}" if runs else "")
+        )
+    return backend
+
+
+def devices_of_backend(flags: DeviceOptions, backend: str, usual_ranks: int) -> str:
+    """Returns ``--devices``; without it, a backend for hosts has ``usual_ranks`` host ranks."""
+    if flags.devices or usual_runtime(backend) != "host":
+        return flags.devices
+    return f"host:{flags.count or usual_ranks}" if find_placement(os.environ) is None else "host"
+
+
+def checked_backend(backend: str, coordinator: Coordinator, purpose: str) -> str:
+    """Returns the backend to use on the devices, the default one if ``backend`` is empty.
+
+    ``purpose``: the measurement in messages. Raises UsageError if the devices do not suit,
+    MissingError without torch.
+    """
+    devices = coordinator.devices
+    locate.require_torch()
+    require_torch_devices(devices.runtime)
+    ranks = len(devices.indices)
+    if ranks < 2:
+        raise UsageError(
+            f"{purpose} require two ranks, but there is only {ranks}: see --devices and -g"
+        )
+    chosen = backend or _USUAL_BACKEND[devices.runtime]
+    if chosen == "nccl" and devices.runtime != "cuda":
+        raise UsageError("nccl supports cuda devices, not the host: see --devices")
+    return chosen

@@ -11,7 +11,8 @@ from cclmark.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import SRUN, launching_program
 from cclmark.launch.request import Request
-from cclmark.options.flags import Flags
+from cclmark.options.command import part
+from cclmark.options.groups import CaseOptions, ModuleOptions
 from cclmark.plan.libraries import (
     BRIDGE,
     added_libraries,
@@ -81,7 +82,7 @@ def is_one_device_each(coordinator: Coordinator) -> bool:
     return all(len(join.indices) == 1 for join in coordinator.joins)
 
 
-def libraries_of(flags: Flags, coordinator: Coordinator) -> list[str]:
+def libraries_of(flags: CaseOptions, coordinator: Coordinator) -> list[str]:
     """Returns the libraries of ``--ccl``, else the default. Raises UsageError, MissingError."""
     names = _named_ccls(flags, coordinator)
     if "shm" in names and len(coordinator.hosts) > 1:
@@ -92,7 +93,7 @@ def libraries_of(flags: Flags, coordinator: Coordinator) -> list[str]:
     return names
 
 
-def _named_ccls(flags: Flags, coordinator: Coordinator) -> list[str]:
+def _named_ccls(flags: CaseOptions, coordinator: Coordinator) -> list[str]:
     runtime = coordinator.devices.runtime
     if not flags.ccl and runtime == "host" and len(coordinator.hosts) > 1:
         return [_ccl_between_hosts(coordinator)]
@@ -102,10 +103,7 @@ def _named_ccls(flags: Flags, coordinator: Coordinator) -> list[str]:
         return [_native_ccl(flags, runtime)]
     from cclmark.run.probe import count_devices
 
-    typed = [name.strip() for name in flags.ccl.split(",")]
-    if not all(typed):
-        raise UsageError(f"--ccl {flags.ccl!r}: a name is empty; write nccl,torch:nccl")
-    names = list(dict.fromkeys(meant_by(name, runtime) for name in typed))
+    names = list(dict.fromkeys(meant_by(name, runtime) for name in flags.ccl))
     for name in names:
         if name == BRIDGE:
             continue
@@ -129,7 +127,7 @@ def _named_ccls(flags: Flags, coordinator: Coordinator) -> list[str]:
     return names
 
 
-def _check_files(flags: Flags, names: Sequence[str]) -> None:
+def _check_files(flags: CaseOptions, names: Sequence[str]) -> None:
     """Raises UsageError for files and modules that none of these libraries loads."""
     built_in = ("shm", BRIDGE)
     loaded = [name for name in names if name not in built_in and torch_backend_of(name) is None]
@@ -138,11 +136,13 @@ def _check_files(flags: Flags, names: Sequence[str]) -> None:
             "--ccl-path is not supported: shm is built in, and torch has its own libraries"
         )
     require_one_file(flags, loaded)
-    if flags.modules and not any(torch_backend_of(name) is not None for name in names):
+    if part(flags, ModuleOptions).modules and not any(
+        torch_backend_of(name) is not None for name in names
+    ):
         raise UsageError("--import requires a backend of torch: use --ccl torch:BACKEND")
 
 
-def require_one_file(flags: Flags, ccls: Sequence[str]) -> None:
+def require_one_file(flags: CaseOptions, ccls: Sequence[str]) -> None:
     """Raises UsageError if ``--ccl-path`` would apply to several libraries."""
     if flags.ccl_path and len(ccls) > 1:
         variables = [all_libraries()[ccl].variable for ccl in ccls]
@@ -183,7 +183,7 @@ def _ccl_between_hosts(coordinator: Coordinator) -> str:
     return "torch:gloo"
 
 
-def _native_ccl(flags: Flags, runtime: str) -> str:
+def _native_ccl(flags: CaseOptions, runtime: str) -> str:
     """Returns the default library of the devices. Raises UsageError, MissingError."""
     native = native_library(runtime)
     if native is None:
@@ -203,7 +203,7 @@ def _native_ccl(flags: Flags, runtime: str) -> str:
     return native
 
 
-def require_allowed(name: str, flags: Flags) -> None:
+def require_allowed(name: str, flags: CaseOptions) -> None:
     """Raises MissingError for a library that requires a flag which is not set.
 
     Prints the assumptions about it at once: the header contains them too, but not every format

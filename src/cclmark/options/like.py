@@ -11,12 +11,12 @@ import click
 class Program(NamedTuple):
     """A program whose method can be requested.
 
-    ``defaults``: by the name of a flag (cclmark.options.flags), as typed. ``end``: the largest size
-    on accelerators. ``shows_gbps``: whether it also prints bandwidths in Gbit/s.
+    ``defaults``: by the name of an option (cclmark.options.groups), as typed. ``end_bytes``: the
+    largest size on accelerators. ``shows_gbps``: whether it also prints bandwidths in Gbit/s.
     """
 
     defaults: Mapping[str, str]
-    end: str
+    end_bytes: int
     shows_gbps: bool = False
 
 
@@ -35,7 +35,7 @@ PROGRAMS = {
             "cache": "warm",
             "placement": "in-place",
         },
-        end="16G",
+        end_bytes=16 << 30,
         shows_gbps=True,
     )
 }
@@ -52,9 +52,9 @@ def apply(context: click.Context, parameter: click.Parameter, name: str | None) 
     return name
 
 
-def largest_size(name: str | None, runtime: str) -> str:
-    """The default of ``-e`` with the method of a program; empty if it has none on such devices."""
-    return PROGRAMS[name].end if name and runtime != "host" else ""
+def largest_size(name: str | None, runtime: str) -> int:
+    """The default of ``-e`` with the method of a program; 0 if it has none on such devices."""
+    return PROGRAMS[name].end_bytes if name and runtime != "host" else 0
 
 
 def shows_gbps(name: str | None) -> bool:

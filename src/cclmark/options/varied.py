@@ -1,13 +1,16 @@
-"""The variants that ``--vary`` requests, for the commands that compare settings."""
+"""The variants that ``--vary`` requests, and the runs of commands that measure steps."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from cclmark.errors import UsageError
-from cclmark.options.flags import Flags
+from cclmark.launch.coordinator import Coordinator
+from cclmark.options.command import part
+from cclmark.options.groups import USUAL_ROUNDS, CaseOptions, CommunicatorOptions, StepOptions
+from cclmark.plan.binding import Binding
+from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import MPI, torch_backend_of
 from cclmark.plan.library_settings import (
     check_combination,
@@ -25,6 +28,8 @@ from cclmark.plan.library_settings import (
 )
 from cclmark.plan.variants import (
     COMMUNICATOR,
+    DEFAULT,
+    LIBRARY,
     MEMORY,
     OPTION,
     PLACEMENT,
@@ -35,22 +40,9 @@ from cclmark.plan.variants import (
     variants_of,
 )
 from cclmark.results.configuration_files import read_configuration_files
+from cclmark.results.schema import Settings
 
 _UNKNOWN_VERSION = ""
-_OPTION = re.compile(r"([A-Za-z][A-Za-z0-9]*)=(.+)", re.ASCII)
-
-
-def parse_config(texts: Iterable[str]) -> dict[str, str]:
-    """Returns the options of ``--config``, by the names of the configuration. Raises UsageError."""
-    options: dict[str, str] = {}
-    for text in texts:
-        found = _OPTION.fullmatch(text.strip())
-        if found is None:
-            raise UsageError(f"--config {text!r}: write NAME=VALUE, for example minCTAs=16")
-        if found[1] in options:
-            raise UsageError(f"--config {found[1]} is given twice")
-        options[found[1]] = found[2]
-    return options
 
 
 def check_config(options: Mapping[str, str], ccls: Sequence[str]) -> None:
@@ -114,7 +106,7 @@ VariedSetting = tuple[str, Sequence[str]]
 def checked_variants(
     varied: Sequence[VariedSetting],
     ccl: str,
-    flags: Flags,
+    flags: CaseOptions,
     *,
     one_at_a_time: bool,
     version: str = "",
@@ -125,12 +117,14 @@ def checked_variants(
     possible.
     """
     names = [name for name, _ in varied]
-    if REGISTRATION in names and (flags.register or flags.register_number is not None):
+    communicator = part(flags, CommunicatorOptions)
+    is_registered = communicator.register or communicator.register_number is not None
+    if REGISTRATION in names and is_registered:
         raise UsageError("-R and --register exclude --vary registration")
     if MEMORY in names and flags.memory:
         raise UsageError("--memory excludes --vary memory")
     found = variants_of(varied, lambda name: scope_of(ccl, name), one_at_a_time=one_at_a_time)
-    check_options_of(found, ccl, parse_config(flags.config))
+    check_options_of(found, ccl, dict(communicator.config))
     return possible_variants(found, ccl, version)
 
 
@@ -225,3 +219,82 @@ def check_settings(
                 "the varied values replace it"
             )
     return notices
+
+
+def step_variants(
+    command: str, flags: StepOptions, libraries: Sequence[str], *, with_options: bool
+) -> tuple[list[Variant], list[str]]:
+    """Returns the default, the other libraries, the varied settings; and notices on these.
+
+    ``with_options``: whether the command varies options of communicators besides variables of the
+    environment. Raises UsageError.
+    """
+    varied = flags.vary
+    for name, _ in varied:
+        setting = Assignment(name, "")
+        if not (setting.is_variable or (with_options and setting.option)):
+            options = " and options of the communicators" if with_options else ""
+            raise UsageError(
+                f"--vary {name}: {command} varies variables of the environment{options} only"
+            )
+    if varied and len(libraries) > 1:
+        raise UsageError("--vary and several libraries in --ccl exclude each other")
+    notices = check_settings(varied, libraries[0], allow_unknown=flags.allow_unknown_settings)
+    settings = (
+        variants_of(varied, lambda name: PROCESS, one_at_a_time=flags.one_at_a_time)
+        if varied
+        else []
+    )
+    check_options_of(settings, libraries[0], {})
+    if settings:
+        settings, impossible = possible_variants(settings, libraries[0])
+        notices += impossible
+    others = [Variant((Assignment(LIBRARY, name, PROCESS),)) for name in libraries[1:]]
+    return [DEFAULT, *others, *settings], notices
+
+
+def rounds_of(
+    command: str, flags: StepOptions, variants: Sequence[Variant], coordinator: Coordinator
+) -> int:
+    """Returns the number of rounds. Raises UsageError if a launcher started the only ranks."""
+    rounds = flags.rounds or (USUAL_ROUNDS if len(variants) > 1 else 1)
+    if coordinator.placement is not None and (len(variants) > 1 or rounds > 1):
+        raise UsageError(
+            f"{command} starts new ranks for each variant and round: run these without "
+            f"{coordinator.placement.launcher}, or one variant in one round"
+        )
+    return rounds
+
+
+def faults_of(command: str, flags: StepOptions, ranks: int) -> dict[str, Injection]:
+    """Returns the faults to inject by their texts. Raises UsageError."""
+    found = {text: Injection.parse(text, ranks) for text in flags.inject}
+    for text, fault in found.items():
+        if fault.kind == "hang":
+            raise UsageError(f"{text!r}: {command} supports only the faults corrupt and delay")
+    return found
+
+
+def step_settings(flags: StepOptions, ranks: int) -> Settings:
+    """Returns how steps are measured. Raises UsageError."""
+    return Settings(
+        begin_bytes=0,
+        end_bytes=0,
+        step_bytes=0,
+        factor=0.0,
+        timing="steps",
+        across_ranks="max",
+        precision=flags.precision_percent / 100,
+        max_time_s=flags.max_time_s,
+        timeout_s=flags.timeout_s,
+        iterations=flags.steps,
+        warmup=flags.warmup,
+        group=1,
+        graph_launches=1,
+        check=flags.check,
+        cycles=1,
+        registration="none",
+        seed=flags.seed,
+        inject=list(flags.inject),
+        bind=str(Binding.parse(flags.bind, ranks)),
+    )

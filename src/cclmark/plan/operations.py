@@ -314,6 +314,19 @@ def parse_reductions(text: str) -> list[str]:
     return _parse_names(text, list(REDUCTIONS), lambda name: name, "reduction")
 
 
+#: ``-r all``.
+ALL_ROOTS = -1
+
+
+def parse_root(text: str) -> int:
+    """Parses a rank, ``all`` or -1, which both are ALL_ROOTS. Raises UsageError."""
+    if text in ("all", "-1"):
+        return ALL_ROOTS
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise UsageError(f"unknown root {text!r}: choose the number of a rank, or all")
+    return int(text)
+
+
 def _parse_names(
     text: str, known: list[str], canonical: Callable[[str], str], what: str
 ) -> list[str]:

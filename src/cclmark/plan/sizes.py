@@ -51,6 +51,14 @@ def parse_size(text: str) -> int:
     return int(size)
 
 
+def size_text(size_bytes: int) -> str:
+    """The shortest text that ``parse_size`` reads as this size: 128K, 1536."""
+    for unit, power in reversed(_UNITS.items()):
+        if size_bytes % 1024**power == 0:
+            return f"{size_bytes // 1024**power}{unit}"
+    raise AssertionError("every size is a number of bytes")
+
+
 def sweep(begin: int, end: int, step: int, factor: float) -> list[int]:
     """Sizes from ``begin`` to ``end`` in steps of ``step`` bytes, or by ``factor`` if step is 0.
 

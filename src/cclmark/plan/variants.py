@@ -145,22 +145,20 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     name = name.strip()
     if not equals or not (_VARIABLE.fullmatch(name) or _OPTION.fullmatch(name)):
         raise UsageError(
-            f"--vary {text!r}: write NAME=VALUE,VALUE, for example NCCL_PROTO=LL,Simple or "
+            f"{text!r}: write NAME=VALUE,VALUE, for example NCCL_PROTO=LL,Simple or "
             f"{OPTION}minCTAs=8,16"
         )
     values = [one.strip() for one in listed.split("|" if "|" in listed else ",")]
     if not all(values):
-        raise UsageError(f"--vary {text!r}: a value is empty")
+        raise UsageError(f"{text!r}: a value is empty")
     if len(set(values)) < len(values):
-        raise UsageError(f"--vary {text!r}: a value occurs twice")
+        raise UsageError(f"{text!r}: a value occurs twice")
     if len(values) > _MOST_VALUES:
-        raise UsageError(f"--vary {name}: {len(values)} values; at most {_MOST_VALUES}")
+        raise UsageError(f"{name}: {len(values)} values; at most {_MOST_VALUES}")
     allowed = _VALUES.get(name, ())
     for value in values:
         if allowed and value not in allowed:
-            raise UsageError(
-                f"--vary {name}: unknown value {value!r}: choose from {', '.join(allowed)}"
-            )
+            raise UsageError(f"{name}: unknown value {value!r}: choose from {', '.join(allowed)}")
     return name, values
 
 

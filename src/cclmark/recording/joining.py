@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cclmark.errors import EXIT_OK, CclmarkError, Followed, UsageError
 from cclmark.launch.coordinator import (
@@ -45,42 +45,50 @@ def _flush() -> None:
     ctypes.CDLL(None).fflush(None)
 
 
+@dataclass(frozen=True)
+class WantedDevices:
+    """The devices that a command requests of each of its processes.
+
+    ``choice`` returns ``--devices``; ``count``: ``-g``. ``timeout_s``: how long processes wait for
+    each other. ``mixed``: devices may be of several runtimes. ``falls_back``: see choose_devices.
+    """
+
+    choice: Callable[[], str]
+    count: int | None
+    timeout_s: float
+    mixed: bool = False
+    falls_back: bool | None = None
+
+
 @contextmanager
 def joined(
-    choice: Callable[[], str],
-    count: int | None,
-    timeout_s: float,
-    *,
-    mixed: bool = False,
-    falls_back: bool | None = None,
-    arguments: Sequence[str] | None = None,
-    step: int | None = None,
+    wanted: WantedDevices, *, arguments: Sequence[str] | None = None, step: int | None = None
 ) -> Iterator[Coordinator]:
     """Yields the processes of this run, with the devices that each selected.
 
-    The devices come from ``--devices``, which ``choice`` returns, and ``-g``. On exit, the
-    processes are released with the exit code that the coordinator then holds. A failure of
-    ``choice`` in any of them ends the run, as other failures there do.
+    On exit, the processes are released with the exit code that the coordinator then holds. A
+    failure of ``wanted.choice`` in any of them ends the run, as other failures there do.
 
     Raises Followed in all processes but the first; UsageError, MissingError and RankError in the
-    first, for any of them. ``mixed``: devices may be of several runtimes. ``falls_back``: see
-    choose_devices. ``arguments``: must be the same in all processes, by default those of this
-    program. ``step``: the number of the run among those of the launcher's processes, by default
-    that of the environment.
+    first, for any of them. ``arguments``: must be the same in all processes, by default those of
+    this program. ``step``: the number of the run among those of the launcher's processes, by
+    default that of the environment.
     """
     environment = os.environ if step is None else {**os.environ, STEP_VARIABLE: str(step)}
     placement = find_placement(environment)
     arguments = sys.argv[1:] if arguments is None else arguments
     if placement is None:
-        devices = pick_devices(choice(), count, mixed=mixed, falls_back=falls_back)
+        devices = pick_devices(
+            wanted.choice(), wanted.count, mixed=wanted.mixed, falls_back=wanted.falls_back
+        )
         with coordinator_of_one(devices) as coordinator:
             yield coordinator
         return
-    own = _own_devices(placement, choice, count, falls_back)
+    own = _own_devices(placement, wanted)
     if placement.process > 0:
-        raise Followed(follow_first(placement, own, timeout_s, arguments))
-    with gather_processes(placement, own, timeout_s, arguments) as coordinator:
-        if coordinator.devices.mixed and not mixed:
+        raise Followed(follow_first(placement, own, wanted.timeout_s, arguments))
+    with gather_processes(placement, own, wanted.timeout_s, arguments) as coordinator:
+        if coordinator.devices.mixed and not wanted.mixed:
             raise _no_mixture()
         _warn(coordinator.devices)
         yield coordinator
@@ -124,12 +132,11 @@ def first_of(command: str) -> Placement | None:
     return placement
 
 
-def _own_devices(
-    placement: Placement, choice: Callable[[], str], count: int | None, falls_back: bool | None
-) -> DeviceChoice | CclmarkError:
+def _own_devices(placement: Placement, wanted: WantedDevices) -> DeviceChoice | CclmarkError:
     try:
-        text = choice()
-        return choose_own_devices(placement, text, count, devices_here, falls_back=falls_back)
+        return choose_own_devices(
+            placement, wanted.choice(), wanted.count, devices_here, falls_back=wanted.falls_back
+        )
     except CclmarkError as error:
         return error
 

@@ -2,56 +2,74 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import click
 
-from cclmark.options.printed_help import SaysHelp
+from cclmark.options.command import (
+    METHOD,
+    Action,
+    OptionRules,
+    Requires,
+    argument,
+    changed,
+    command,
+    option,
+)
+from cclmark.options.groups import FileOptions, FormatOptions
+from cclmark.options.types import Percent
+
+_EXAMPLES = [
+    ("cclmark compare before.jsonl after.jsonl", "One run before and one after a change."),
+    (
+        "cclmark compare a1.jsonl,a2.jsonl,a3.jsonl b1.jsonl,b2.jsonl,b3.jsonl --fail-if-slower 5%",
+        "Three runs of each side; exit with 1 if a case became slower.",
+    ),
+    ("cclmark compare a.jsonl b.jsonl --format html -O change.html", "Both on the same axes."),
+]
 
 
-def compare_command(name: str) -> click.Command:
-    """Returns the command."""
-    return SaysHelp(
-        name,
-        params=[
-            click.Argument(["before"], metavar="BEFORE"),
-            click.Argument(["after"], nargs=-1, required=True, metavar="AFTER..."),
-            click.Option(
-                ["--format"],
-                type=click.Choice(["table", "markdown", "json", "html"]),
-                default="table",
-                help="Output format [table]; html draws both sides on the same axes.",
-            ),
-            click.Option(
-                ["-O", "--output"],
-                type=click.Path(path_type=Path),
-                metavar="FILE",
-                help="Output file [standard output].",
-            ),
-            click.Option(
-                ["--fail-if-slower"],
-                metavar="PERCENT",
-                help="Exit with 1 if a case is slower by this percentage and beyond noise (for "
-                "example 5%), with 2 if this cannot be decided. Also sets the margin of the "
-                "verdicts [5%].",
-            ),
-            click.Option(
-                ["--allow-inconclusive"],
-                is_flag=True,
-                help="With --fail-if-slower: exit with 0 if this cannot be decided.",
-            ),
-        ],
-        callback=_compare,
-        help="Compare journals case by case: slower, faster, no difference or "
-        "inconclusive.\n\nBEFORE and each AFTER are one journal, or several journals of the "
-        "same command separated by commas: A1.jsonl,A2.jsonl,A3.jsonl. Three journals of each "
-        "side measure the noise from run to run.",
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+@dataclass
+class CompareFlags:
+    """The options of ``cclmark compare``."""
+
+    rules: ClassVar[OptionRules] = (Requires("allow_inconclusive", "fail_if_slower"),)
+
+    before: str = argument("BEFORE", required=True)
+    after: tuple[str, ...] = argument("AFTER...", nargs=-1, required=True)
+    fail_if_slower: float | None = option(
+        "--fail-if-slower",
+        title=METHOD,
+        type=Percent(),
+        metavar="PERCENT",
+        help="Exit with 1 if a case is slower by this percentage and beyond noise (for example "
+        "5%), with 2 if this cannot be decided. Also sets the margin of the verdicts [5%].",
+    )
+    allow_inconclusive: bool = option(
+        "--allow-inconclusive",
+        title=METHOD,
+        default=False,
+        is_flag=True,
+        help="With --fail-if-slower: exit with 0 if this cannot be decided.",
+    )
+    format: str = changed(
+        FormatOptions,
+        "format",
+        type=click.Choice(["table", "markdown", "json", "html"]),
+        help="Output format [table]; html draws both sides on the same axes.",
+    )
+    output: Path | None = changed(
+        FileOptions, "output", metavar="FILE", help="Output file [standard output]."
     )
 
 
-def _compare(**options: object) -> None:
-    from cclmark.cli.compare.run import compare_journals
-
-    sys.exit(compare_journals(**options))  # type: ignore[arg-type]
+def compare_command(name: str, summary: str, run: Action) -> click.Command:
+    """Returns the command."""
+    text = (
+        f"{summary}\n\nBEFORE and each AFTER are one journal, or several journals of the same "
+        "command separated by commas: A1.jsonl,A2.jsonl,A3.jsonl. Three journals of each side "
+        "measure the noise from run to run."
+    )
+    return command(name, text, CompareFlags, run, examples=_EXAMPLES)

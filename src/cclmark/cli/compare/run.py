@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cclmark.analysis.ratio import MOST_RUNS
 from cclmark.analysis.run_noise import OwnNoiseOf
+from cclmark.cli.compare.command import CompareFlags
 from cclmark.comparison.figures import MARGIN, Side
 from cclmark.comparison.gate import GateOutcome, judge
 from cclmark.comparison.words import (
@@ -23,7 +24,6 @@ from cclmark.document.remarks import lacking
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.history.store import noise_of_machines
 from cclmark.kinds.registry import KINDS, read_journal
-from cclmark.options.numbers import percent_of
 from cclmark.printable import plain
 from cclmark.recording.atomic import refuse_to_lose
 from cclmark.recording.output import Output, print_out
@@ -132,24 +132,14 @@ def _say(text: str) -> None:
     print(f"cclmark: {plain(text)}", file=sys.stderr)
 
 
-def compare_journals(
-    before: str,
-    after: Sequence[str],
-    format: str,
-    output: Path | None,
-    fail_if_slower: str | None,
-    allow_inconclusive: bool,
-) -> int:
+def compare_journals(flags: CompareFlags) -> int:
     """Prints the comparison of each of ``after`` with ``before`` and returns the exit code.
 
     Raises UsageError if journals cannot be read or have no case in common, or if
     ``fail_if_slower`` cannot be decided; OutputError.
     """
-    if allow_inconclusive and fail_if_slower is None:
-        raise UsageError("--allow-inconclusive requires --fail-if-slower")
-    margin = MARGIN
-    if fail_if_slower is not None:
-        margin = percent_of("--fail-if-slower", fail_if_slower) / 100
+    before, after, output = flags.before, flags.after, flags.output
+    margin = MARGIN if flags.fail_if_slower is None else flags.fail_if_slower / 100
     refuse_to_lose(output, [Path(name) for text in (before, *after) for name in _names(text)])
     own_noise = noise_of_machines(lambda text: print(f"cclmark: {plain(text)}", file=sys.stderr))
     first = _side(before, own_noise)
@@ -159,14 +149,14 @@ def compare_journals(
     ]
 
     def text(to: Output) -> Sequence[str]:
-        if format == "html" and to.is_terminal:
+        if flags.format == "html" and to.is_terminal:
             raise UsageError("--format html writes a page: set its file with -O FILE.html")
-        return [_printed(comparisons, format, colours=to.takes_colours)]
+        return [_printed(comparisons, flags.format, colours=to.takes_colours)]
 
     print_out(output, text)
-    if fail_if_slower is None:
+    if flags.fail_if_slower is None:
         return EXIT_OK
-    return gate(comparisons, margin, allow_inconclusive=allow_inconclusive)
+    return gate(comparisons, margin, allow_inconclusive=flags.allow_inconclusive)
 
 
 def _against(

@@ -15,8 +15,16 @@ _FORMATS = (
     *CASE_FORMATS,
 )
 
+_EXAMPLES = [
+    ("cclmark export run.jsonl --format csv", "A row for each case."),
+    (
+        "cclmark export run1.jsonl run2.jsonl --format parquet --table samples -O samples.parquet",
+        "The raw times of two runs in one table.",
+    ),
+]
 
-def export_command(name: str) -> click.Command:
+
+def export_command(name: str, summary: str) -> click.Command:
     """Returns the command."""
     return SaysHelp(
         name,
@@ -47,9 +55,9 @@ def export_command(name: str) -> click.Command:
             ),
         ],
         callback=_export,
-        help="Write journals in a format for other programs.\n\nSeveral journals become one table "
+        examples=_EXAMPLES,
+        help=f"{summary}\n\nSeveral journals become one table "
         "in csv and parquet, and one text in prometheus.",
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 
 

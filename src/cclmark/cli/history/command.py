@@ -10,10 +10,17 @@ from typing import Any
 
 import click
 
-from cclmark.options.numbers import WholeNumber
 from cclmark.options.printed_help import SaysHelp
+from cclmark.options.types import Percent, WholeNumber
 
-_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_EXAMPLES = [
+    ("cclmark history add cclmark-runs/*.jsonl --label nightly", "Keep runs."),
+    ("cclmark history list --operation all_reduce -n 5", "The newest runs of an operation."),
+    (
+        "cclmark history trend --machine node7 --fail-if-slower 5%",
+        "The changes on a machine; exit with 1 if a case became slower.",
+    ),
+]
 
 
 class _History(SaysHelp, click.Group):
@@ -24,14 +31,13 @@ class _History(SaysHelp, click.Group):
         return list(self.commands)
 
 
-def history_commands(name: str) -> click.Group:
+def history_commands(name: str, summary: str) -> click.Group:
     """Returns the group with its commands."""
     group = _History(
         name,
-        help="Keep runs in a database: list them, print them again, show changes.\n\n"
-        "The database is an SQLite file, or a PostgreSQL server by its URL: --db, else "
-        "CCLMARK_HISTORY, else cclmark/history.sqlite in the XDG data directory.",
-        context_settings=_SETTINGS,
+        help=f"{summary}\n\nThe database is an SQLite file, or a PostgreSQL server by its URL: "
+        "--db, else CCLMARK_HISTORY, else cclmark/history.sqlite in the XDG data directory.",
+        examples=_EXAMPLES,
     )
     for command in (_add(), _list(), _show(), _trend(), _export(), _prune()):
         group.add_command(command)
@@ -57,9 +63,7 @@ def _command(name: str, help: str, parameters: Sequence[click.Parameter]) -> cli
         metavar="FILE-OR-URL",
         help="The history: a file, or postgresql://user@host/database.",
     )
-    return SaysHelp(
-        name, params=[*parameters, place], callback=call, help=help, context_settings=_SETTINGS
-    )
+    return SaysHelp(name, params=[*parameters, place], callback=call, help=help)
 
 
 def _filters() -> list[click.Parameter]:
@@ -151,11 +155,13 @@ def _trend() -> click.Command:
             ),
             click.Option(
                 ["--threshold"],
+                type=Percent(),
                 metavar="PERCENT",
                 help="Report changes of at least this percentage [2%; not above --fail-if-slower].",
             ),
             click.Option(
                 ["--fail-if-slower"],
+                type=Percent(),
                 metavar="PERCENT",
                 help=(
                     "Exit with 1 if the last change of a case made it slower by this percentage, "

@@ -30,7 +30,6 @@ from cclmark.history.lists import (
 from cclmark.history.moments import moment
 from cclmark.history.store import History
 from cclmark.history.trend import Trend
-from cclmark.options.numbers import percent_of
 from cclmark.options.usual_references import usual_references
 from cclmark.printable import plain
 from cclmark.recording.atomic import STANDARD_OUTPUT, refuse_to_lose, tell_written, write_whole
@@ -51,8 +50,8 @@ _MOST_NAMED = 20
 
 def trend_runs(
     everything: bool,
-    threshold: str | None,
-    fail_if_slower: str | None,
+    threshold: float | None,
+    fail_if_slower: float | None,
     format: str,
     output: Path | None,
     db: str | None,
@@ -63,8 +62,7 @@ def trend_runs(
     Raises UsageError for a name that is not in the history, for names that no run combines, and if
     ``fail_if_slower`` cannot be decided.
     """
-    allowed = None if fail_if_slower is None else percent_of("--fail-if-slower", fail_if_slower)
-    least = _threshold(threshold, allowed)
+    least = _threshold(threshold, fail_if_slower)
     history = history_at(db)
     _require_known(history, filters)
     shown = trends_of(*history.series(filter_of(**filters)), history.headers, least)
@@ -79,14 +77,13 @@ def trend_runs(
         return [trend_table(shown, everything=everything, paint=paint)]
 
     write_all(output, text, history)
-    return EXIT_OK if allowed is None else _verdict(shown.trends, allowed)
+    return EXIT_OK if fail_if_slower is None else _verdict(shown.trends, fail_if_slower)
 
 
-def _threshold(text: str | None, allowed_percent: float | None) -> float:
+def _threshold(percent: float | None, allowed_percent: float | None) -> float:
     """Returns the least share of a reported change. Raises UsageError for one above the gate's."""
-    if text is None:
+    if percent is None:
         return THRESHOLD if allowed_percent is None else min(THRESHOLD, allowed_percent / 100)
-    percent = percent_of("--threshold", text)
     if allowed_percent is not None and percent > allowed_percent:
         raise UsageError(
             f"--fail-if-slower {allowed_percent:.3g}% is below --threshold {percent:.3g}%, under "

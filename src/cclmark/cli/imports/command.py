@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from cclmark.options.numbers import WholeNumber
 from cclmark.options.printed_help import SaysHelp
+from cclmark.options.types import Size, WholeNumber
 from cclmark.plan.operations import COLLECTIVES, DTYPE_BYTES, REDUCTIONS, moves_data
 
 _FORMATS = (
@@ -22,8 +22,16 @@ _OTHER_BENCHMARKS = (
     *("nccom-test-json",),
 )
 
+_EXAMPLES = [
+    ("cclmark import all_reduce_perf.txt", "The output of nccl-tests, in cclmark-runs/."),
+    (
+        "cclmark import --format kineto rank0.json rank1.json -o job.jsonl",
+        "Traces of torch.profiler as one profile.",
+    ),
+]
 
-def import_command(name: str) -> click.Command:
+
+def import_command(name: str, summary: str) -> click.Command:
     """Returns the command."""
     return SaysHelp(
         name,
@@ -66,8 +74,8 @@ def import_command(name: str) -> click.Command:
             ),
             click.Option(
                 ["--size"],
+                type=Size(),
                 metavar="SIZE",
-                callback=_bytes_of,
                 help="Size of a copy, if the text does not contain it [the tool's default].",
             ),
             click.Option(["--device"], metavar="NAME", help="Name of the devices."),
@@ -84,8 +92,8 @@ def import_command(name: str) -> click.Command:
             ),
         ],
         callback=_import,
-        help="Convert the output of other tools into journals, which can be compared, exported and "
-        "kept like any journal.\n\nFILE: output of nvbandwidth (text or -j), "
+        examples=_EXAMPLES,
+        help=f"{summary}\n\nFILE: output of nvbandwidth (text or -j), "
         "p2pBandwidthLatencyTest (of the CUDA samples or of PCCL), the OSU micro-benchmarks, the "
         "Intel MPI Benchmarks, perftest (ib_write_bw and others), ucc_perftest, ucx_perftest, "
         "nccom-test, mscclpp-test (-o), SuperBench (results-summary.jsonl), "
@@ -95,14 +103,7 @@ def import_command(name: str) -> click.Command:
         "FlagCX's perf programs or all_reduce_bench.py, the JSON of nccl-tests (-J) or of "
         "cclmark, or traces of torch.profiler, execution traces of PyTorch (.json or .json.gz) or "
         "logs of NCCL Inspector, one for each rank, which become one profile; - is standard input.",
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
-
-
-def _bytes_of(context: click.Context, option: click.Parameter, size: str | None) -> int | None:
-    from cclmark.plan.sizes import parse_size
-
-    return None if size is None else parse_size(size)
 
 
 def _import(**options: object) -> None:

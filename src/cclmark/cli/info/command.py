@@ -6,33 +6,35 @@ from dataclasses import dataclass
 
 import click
 
-from cclmark.options.flags import OUTPUT, Action, LibraryFlags, changed, command, option
+from cclmark.options.command import OUTPUT, Action, changed, command, option
+from cclmark.options.groups import LibraryDescriptionOptions, LibraryFileOptions
+
+_EXAMPLES = [
+    ("cclmark info", "Devices, links and libraries of this machine."),
+    ("cclmark info --ccls --json", "Only the libraries, as JSON."),
+]
 
 
 @dataclass
-class InfoFlags(LibraryFlags):
+class InfoFlags(LibraryFileOptions, LibraryDescriptionOptions):
     """The options of ``cclmark info``."""
 
     ccl_path: str = changed(
-        LibraryFlags.__dataclass_fields__["ccl_path"],
+        LibraryFileOptions,
+        "ccl_path",
         help="NCCL's file; for other libraries set CCLMARK_RCCL_LIBRARY and so on.",
     )
     ccls: bool = option(
-        OUTPUT,
         "--ccls",
+        title=OUTPUT,
         default=False,
         is_flag=True,
         help="Only the libraries, with their operations, types and the systems on which they were "
         "tried.",
     )
-    json: bool = option(OUTPUT, "--json", default=False, is_flag=True, help="Print JSON.")
+    json: bool = option("--json", title=OUTPUT, default=False, is_flag=True, help="Print JSON.")
 
 
-def info_command(name: str, run: Action) -> click.Command:
+def info_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command."""
-    return command(
-        name,
-        "The devices and libraries of this machine, and the reasons why others are missing.",
-        InfoFlags,
-        run,
-    )
+    return command(name, summary, InfoFlags, run, examples=_EXAMPLES)

@@ -8,7 +8,7 @@ import msgspec
 
 from cclmark.cli.info.command import InfoFlags
 from cclmark.errors import MissingError
-from cclmark.options.option_values import leave_it_to_the_first
+from cclmark.options.chosen_devices import leave_it_to_the_first
 from cclmark.plan.operations import DTYPE_BYTES
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain

@@ -9,8 +9,16 @@ import click
 
 from cclmark.options.printed_help import SaysHelp
 
+_EXAMPLES = [
+    (
+        'NCCL_PROFILER_PLUGIN="$(cclmark plugin)" python train.py',
+        "A program with the plug-in: each process writes a log.",
+    ),
+    ("cclmark plugin cclmark-*.cclmlog", "What the logs contain."),
+]
 
-def plugin_command(name: str) -> click.Command:
+
+def plugin_command(name: str, summary: str) -> click.Command:
     """Returns the command."""
     return SaysHelp(
         name,
@@ -18,10 +26,8 @@ def plugin_command(name: str) -> click.Command:
             click.Argument(["logs"], nargs=-1, type=click.Path(path_type=Path), metavar="[LOG...]"),
         ],
         callback=_plugin,
-        help="Print the path of the NCCL plug-in, or what its logs contain.\n\n"
-        "\b\n"
-        'NCCL_PROFILER_PLUGIN="$(cclmark plugin)" python train.py\n'
-        "cclmark plugin cclmark-*.cclmlog\n\n"
+        examples=_EXAMPLES,
+        help=f"{summary}\n\n"
         "Each process of the program writes one log, cclmark-HOST-PID.cclmlog (with -2 and so "
         "on if the file exists), of at most 128 MiB. "
         "Variables: CCLMARK_PLUGIN_LOG, the beginning of the path of the logs; "
@@ -34,7 +40,6 @@ def plugin_command(name: str) -> click.Command:
         "Exit codes: 0; 1 if ranks of a communicator ran different collectives; 2 if a file cannot "
         "be read or is not a log; 3 if a log contains no operation or lacks events, or if the "
         "plug-in is missing.",
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 
 

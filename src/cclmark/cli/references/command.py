@@ -8,16 +8,28 @@ from pathlib import Path
 import click
 
 from cclmark.options.printed_help import SaysHelp
+from cclmark.options.types import Percent, Size
 
-_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _FORMATS = ("table", "json", "csv", "markdown")
+
+_EXAMPLES = [
+    ("cclmark references --device H200", "The published figures of this device."),
+    (
+        "cclmark references check run.jsonl --fail-below 90%",
+        "Compare a journal; exit with 1 below 90 % of a reference.",
+    ),
+    (
+        "cclmark references add run.jsonl --name 'our rack, accepted 2026-11'",
+        "Make a journal a reference.",
+    ),
+]
 
 
 class _References(SaysHelp, click.Group):
     """Lists references without a command; its commands check a journal, add or remove one."""
 
 
-def references_command(name: str) -> click.Group:
+def references_command(name: str, summary: str) -> click.Group:
     """Returns the group with its commands."""
     group = _References(
         name,
@@ -32,10 +44,9 @@ def references_command(name: str) -> click.Group:
             *_output_options(),
         ],
         callback=_list,
+        examples=_EXAMPLES,
         invoke_without_command=True,
-        help="List the sources of references: published figures and your own accepted machines. "
-        "With one of the first three options, list their figures.",
-        context_settings=_CONTEXT,
+        help=f"{summary} With one of the first three options, list their figures.",
     )
     group.add_command(_check_command())
     group.add_command(_add_command())
@@ -50,12 +61,14 @@ def _check_command() -> click.Command:
             click.Argument(["journal"], metavar="JOURNAL"),
             click.Option(
                 ["--fail-below"],
+                type=Percent("90%", above=True),
                 metavar="PERCENT",
                 help="Exit with 1 if a judged figure is below this share of its reference, for "
                 "example 90%.",
             ),
             click.Option(
                 ["-b", "--begin"],
+                type=Size(),
                 metavar="SIZE",
                 help="Smallest judged message of a collective [1M; any, where both figures are "
                 "times of the device].",
@@ -64,7 +77,6 @@ def _check_command() -> click.Command:
         ],
         callback=_check,
         help="Compare every figure of a journal with the nearest reference.",
-        context_settings=_CONTEXT,
     )
 
 
@@ -91,7 +103,6 @@ def _add_command() -> click.Command:
         help="Make the figures of a journal a reference for later runs. Figures that did not "
         "converge, vary by more than 10 % from sample to sample or were not verified are named "
         "and left out; then the exit code is 1.",
-        context_settings=_CONTEXT,
     )
 
 
@@ -102,7 +113,6 @@ def _remove_command() -> click.Command:
         callback=_remove,
         help="Delete a reference of your own. NAME is its source, as cclmark references lists it, "
         "or its title.",
-        context_settings=_CONTEXT,
     )
 
 

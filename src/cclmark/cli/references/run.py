@@ -30,11 +30,9 @@ from cclmark.document.reference_notes import ReferenceNotes, share_text
 from cclmark.document.remarks import lacking
 from cclmark.errors import EXIT_OK, EXIT_WRONG, UsageError
 from cclmark.kinds.registry import read_journal, report_kind
-from cclmark.options.numbers import percent_of
 from cclmark.plan.device_names import kind_of
 from cclmark.plan.items import P2P
 from cclmark.plan.operations import OPERATIONS
-from cclmark.plan.sizes import parse_size
 from cclmark.plan.thresholds import meant
 from cclmark.printable import plain
 from cclmark.recording.atomic import refuse_to_lose
@@ -56,15 +54,14 @@ from cclmark.results.journal import Journal
 
 
 def check_journal(
-    journal: str, fail_below: str | None, begin: str | None, format: str, output: Path | None
+    journal: str, fail_below: float | None, begin: int | None, format: str, output: Path | None
 ) -> int:
     """Prints every figure of ``journal`` with its reference and returns the exit code.
 
     Raises UsageError for a journal without figures and, with ``fail_below``, if no figure has a
     verdict; OutputError.
     """
-    least_share = None if fail_below is None else _share(fail_below)
-    least_bytes = None if begin is None else _size(begin)
+    least_share = None if fail_below is None else fail_below / 100
     refuse_to_lose(output, [Path(journal)])
     run = read_journal(Path(journal))
     _require_figures(run, journal)
@@ -77,7 +74,7 @@ def check_journal(
         run.transfers,
         lambda result: notes.match(result, header),
         lambda result: notes.match_transfer(result, header),
-        least_bytes,
+        begin,
     )
     bad = [one for one in found if one.bad]
     if least_share is not None and not bad and not any(one.judged for one in found):
@@ -117,21 +114,6 @@ def _require_figures(run: Journal, name: str) -> None:
 
 def _devices(run: Journal) -> str:
     return plain(", ".join(kinds_of(run.header))) or "its devices"
-
-
-def _share(text: str) -> float:
-    """Parses a percentage as a share of 1. Raises UsageError."""
-    percent = percent_of("--fail-below", text, "90%")
-    if percent == 0:
-        raise UsageError(f"--fail-below {text}: no share is below 0: write a share such as 90%")
-    return percent / 100
-
-
-def _size(text: str) -> int:
-    try:
-        return parse_size(text)
-    except UsageError as error:
-        raise UsageError(f"-b: {error}") from None
 
 
 def _printed(check: ReferenceCheck, format: str, *, colours: bool) -> str:

@@ -9,8 +9,16 @@ import click
 
 from cclmark.options.printed_help import SaysHelp
 
+_EXAMPLES = [
+    ("cclmark report run.jsonl", "run.html in this directory."),
+    (
+        "cclmark report before=old.jsonl after=new.jsonl -o change.html --png charts",
+        "Two runs on the same axes, and each chart as a picture.",
+    ),
+]
 
-def report_command(name: str) -> click.Command:
+
+def report_command(name: str, summary: str) -> click.Command:
     """Returns the command."""
     return SaysHelp(
         name,
@@ -39,10 +47,9 @@ def report_command(name: str) -> click.Command:
             ),
         ],
         callback=_report,
-        help="Create one HTML file from journals: findings, charts, matrices, all cases.\n\nThe "
-        "file is self-contained and requires no network. Several journals are drawn on the "
-        "same axes; NAME=JOURNAL sets the name of a journal.",
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        examples=_EXAMPLES,
+        help=f"{summary}\n\nThe file is self-contained and requires no network. Several "
+        "journals are drawn on the same axes; NAME=JOURNAL sets the name of a journal.",
     )
 
 

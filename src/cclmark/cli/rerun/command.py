@@ -9,8 +9,13 @@ import click
 
 from cclmark.options.printed_help import SaysHelp
 
+_EXAMPLES = [
+    ("cclmark rerun run.jsonl", "The same measurement again, compared with the journal."),
+    ("cclmark rerun run.jsonl -- --ccl shm -e 1M", "With another library and smaller sizes."),
+]
 
-def rerun_command(name: str) -> click.Command:
+
+def rerun_command(name: str, summary: str) -> click.Command:
     """Returns the command."""
     return _Rerun(
         name,
@@ -29,9 +34,8 @@ def rerun_command(name: str) -> click.Command:
             ),
         ],
         callback=_rerun,
-        help="Run a journal's command again, report the differences, and compare.\n\nOPTIONS "
-        "replace the options of the journal's command.",
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        examples=_EXAMPLES,
+        help=f"{summary}\n\nOPTIONS replace the options of the journal's command.",
     )
 
 

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import click
 
-from cclmark.options.numbers import WholeNumber
 from cclmark.options.printed_help import SaysHelp
+from cclmark.options.types import WholeNumber
+
+_EXAMPLES = [
+    ("cclmark serve", "Your history, on port 8321 of this machine."),
+    ("cclmark serve --db team.sqlite --host 0.0.0.0 --port 80", "Another one, for all machines."),
+]
 
 
-def serve_command(name: str) -> click.Command:
+def serve_command(name: str, summary: str) -> click.Command:
     """Returns the command."""
     return SaysHelp(
         name,
@@ -45,9 +50,8 @@ def serve_command(name: str) -> click.Command:
             click.Option(["--verbose"], is_flag=True, help="Print each request on standard error."),
         ],
         callback=_serve,
-        help="Show the history in a browser: runs, reports, overlays, comparisons, "
-        "trends.\n\nEverything is read-only. Without --host only this machine can connect.",
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        examples=_EXAMPLES,
+        help=f"{summary}\n\nEverything is read-only. Without --host only this machine can connect.",
     )
 
 

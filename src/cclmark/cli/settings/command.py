@@ -7,37 +7,37 @@ from pathlib import Path
 
 import click
 
-from cclmark.options.flags import OUTPUT, WHERE, Action, LibraryFlags, command, option
+from cclmark.options.command import Action, changed, command
+from cclmark.options.groups import (
+    FileOptions,
+    FormatOptions,
+    LibraryDescriptionOptions,
+    LibraryFileOptions,
+    LibraryOptions,
+)
+
+_EXAMPLES = [
+    ("cclmark settings", "Of the library of the devices."),
+    ("cclmark settings --ccl nccl --format json", "Of NCCL, as JSON."),
+]
 
 
 @dataclass
-class SettingsFlags(LibraryFlags):
+class SettingsFlags(LibraryFileOptions, LibraryDescriptionOptions):
     """The options of ``cclmark settings``."""
 
-    ccl: str = option(
-        WHERE,
-        "--ccl",
-        default="",
+    ccl: str = changed(
+        LibraryOptions,
+        "ccl",
+        "",
+        type=None,
         metavar="NAME",
         help="Collective library: nccl, mpi, torch:nccl, … [the devices' own].",
     )
-    format: str = option(
-        OUTPUT,
-        "--format",
-        default="table",
-        type=click.Choice(["table", "json"]),
-        help="What is printed [table].",
-    )
-    output: Path | None = option(
-        OUTPUT, "-O", "--output", type=click.Path(path_type=Path), help="Print to this file."
-    )
+    format: str = changed(FormatOptions, "format", type=click.Choice(["table", "json"]))
+    output: Path | None = changed(FileOptions, "output")
 
 
-def settings_command(name: str, run: Action) -> click.Command:
+def settings_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command."""
-    return command(
-        name,
-        "The settings of a library: values in effect, origin, when they take effect, costs.",
-        SettingsFlags,
-        run,
-    )
+    return command(name, summary, SettingsFlags, run, examples=_EXAMPLES)

@@ -14,8 +14,8 @@ from cclmark.cli.settings.command import SettingsFlags
 from cclmark.document.paint import Paint, ansi, unpainted
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.devices import choose_devices
+from cclmark.options.chosen_devices import leave_it_to_the_first
 from cclmark.options.chosen_libraries import unknown_library
-from cclmark.options.option_values import leave_it_to_the_first
 from cclmark.plan.libraries import (
     BRIDGE,
     MPI,

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import click
 
-from cclmark.options.flags import OPERATION, OUTPUT, Action, argument, command, option
+from cclmark.options.command import OPERATION, OUTPUT, Action, argument, command, option
+from cclmark.options.types import Pair
+
+_EXAMPLES = [
+    ("cclmark run --list", "The suites of cclmark."),
+    (
+        "cclmark run host --junit verdicts.xml",
+        "The suite for the host, with its verdicts as JUnit XML.",
+    ),
+]
 
 
 @dataclass
@@ -16,32 +25,37 @@ class SuiteFlags:
 
     suite: str = argument("SUITE", is_optional=True)
     tags: list[str] = option(
-        OPERATION,
         "--tag",
+        title=OPERATION,
         multiple=True,
         metavar="TAG",
         help="Only commands with this tag; may be repeated.",
     )
     only: list[str] = option(
-        OPERATION, "--only", multiple=True, metavar="NAME", help="Only the command with this name."
-    )
-    baselines: list[str] = option(
-        OPERATION,
-        "--baseline",
+        "--only",
+        title=OPERATION,
         multiple=True,
+        metavar="NAME",
+        help="Only the command with this name.",
+    )
+    baselines: list[tuple[str, str]] = option(
+        "--baseline",
+        title=OPERATION,
+        multiple=True,
+        type=Pair(example="NAME=JOURNAL"),
         metavar="NAME=JOURNAL",
         help="The baseline journal of the command with this name.",
     )
     listed: bool = option(
-        OUTPUT,
         "--list",
+        title=OUTPUT,
         default=False,
         is_flag=True,
         help="Show the commands without running them; without SUITE, list the suites.",
     )
     journal_dir: Path | None = option(
-        OUTPUT,
         "--journal-dir",
+        title=OUTPUT,
         type=click.Path(path_type=Path),
         metavar="DIR",
         help=(
@@ -49,35 +63,30 @@ class SuiteFlags:
         ),
     )
     junit: Path | None = option(
-        OUTPUT,
         "--junit",
+        title=OUTPUT,
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="Also write the verdicts as JUnit XML.",
     )
     format: str = option(
-        OUTPUT,
         "--format",
+        title=OUTPUT,
         default="table",
         type=click.Choice(["table", "json", "markdown"]),
         help="Output format [table].",
     )
     verbose: bool = option(
-        OUTPUT,
         "-v",
         "--verbose",
+        title=OUTPUT,
         default=False,
         is_flag=True,
         help="Show the output of the commands on standard error instead of keeping it.",
     )
 
 
-def suite_command(name: str, run: Action) -> click.Command:
+def suite_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command."""
-    return command(
-        name,
-        "Run an acceptance suite: commands with thresholds for their figures. SUITE is a TOML "
-        "file or the name of a suite of cclmark.",
-        SuiteFlags,
-        run,
-    )
+    text = f"{summary} SUITE is a TOML file or the name of a suite of cclmark."
+    return command(name, text, SuiteFlags, run, examples=_EXAMPLES)

@@ -37,7 +37,6 @@ from cclmark.kinds.pairs import request as pairing
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.devices import choose_devices
 from cclmark.launch.placement import is_primary
-from cclmark.options.option_values import size_of
 from cclmark.plan.runtimes import RUNTIMES
 from cclmark.plan.sizes import format_size, sweep
 from cclmark.plan.thresholds import SizeRange, meant
@@ -239,8 +238,7 @@ def _sizes_of(command: SuiteCommand) -> Sequence[int]:
         values = load_command(name).make_context(name, words).params
         if not values["end"]:
             return []
-        step = size_of("-i", values["step"]) if values["step"] else 0
-        begin, end = size_of("-b", values["begin"]), size_of("-e", values["end"])
+        begin, end, step = values["begin"], values["end"], values["step"]
         return sweep(begin, end, step, values["factor"] or _USUAL_FACTORS[command.kind])
     except (click.ClickException, UsageError):
         return []  # the command itself reports the error
@@ -283,7 +281,7 @@ def run_suite(flags: SuiteFlags) -> int:
     require_devices(suite)
     if not is_primary(os.environ):
         return _follow_suite(suite)
-    suite = with_baselines(suite, dict(map(_named_baseline, flags.baselines)))
+    suite = with_baselines(suite, {name: Path(path) for name, path in flags.baselines})
     baselines = {
         command.name: read_journal(command.baseline)
         for command in suite.commands
@@ -468,10 +466,3 @@ def _message(ended: Ended, journal: Journal | None) -> str:
     for prefix in _PREFIXES:
         words = words.removeprefix(prefix)
     return words.replace("--journal FILE", "--journal-dir DIR")  # the suite's counterpart
-
-
-def _named_baseline(text: str) -> tuple[str, Path]:
-    name, equals, path = text.partition("=")
-    if not (name and equals and path):
-        raise UsageError(f"--baseline: cannot read {text!r}: write NAME=JOURNAL")
-    return name, Path(path)

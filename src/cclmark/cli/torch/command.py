@@ -13,12 +13,11 @@ class _Torch(SaysHelp, click.Group):
     """The commands about torch."""
 
 
-def torch_commands(name: str) -> click.Group:
+def torch_commands(name: str, summary: str) -> click.Group:
     """Returns the group with its commands."""
     group = _Torch(
         name,
-        help="Check and measure a backend of torch.distributed as a training program uses it.",
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        help=summary,
     )
     group.add_command(check_command(_check))
     group.add_command(objects_command(_measure_objects))

@@ -4,33 +4,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import click
 
-from cclmark.options.flags import (
-    AUTO_PLACEMENT,
+from cclmark.options.command import OUTPUT, Action, GroupedCommand, changed, command, option
+from cclmark.options.groups import (
     ONE_LIBRARY,
     ONE_REDUCTION,
     ONE_TYPE,
-    OUTPUT,
-    PLACEMENT_HELP,
-    Action,
-    Flags,
-    GroupedCommand,
-    argument,
-    changed,
-    command,
-    option,
+    CaseOptions,
+    CheckOptions,
+    CommunicatorOptions,
+    CountOptions,
+    ElementOptions,
+    FileOptions,
+    FormatOptions,
+    IslandOptions,
+    LibraryOptions,
+    ModuleOptions,
+    RootOptions,
+    SizeOptions,
+    one_operation,
+    operations_in_help,
+    placement_option,
 )
-from cclmark.options.numbers import WholeNumber
-from cclmark.options.operation_argument import operations_in_help
-
-if TYPE_CHECKING:
-    pass
-
+from cclmark.options.types import WholeNumber
 
 _COPIES = "p2p"
+_EXAMPLES = [
+    ("cclmark trace all_reduce", "1 MiB on all accelerators, for Perfetto."),
+    (
+        "cclmark trace all_gather --devices host:2 -b 64K -n 5 --format chrome -O trace.json",
+        "Five operations between two ranks of the host, for Chrome.",
+    ),
+]
+_OF_COPIES = [
+    ("cclmark trace p2p --pair 0-1 -b 16M", "Copies of 16 MiB from device 0 to device 1.")
+]
 
 
 class _TraceCommand(GroupedCommand):
@@ -52,21 +63,17 @@ class _TraceCommand(GroupedCommand):
         return super().make_context(info_name, args, parent, **extra)
 
 
-def trace_command(name: str, run: Action) -> click.Command:
+def trace_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command that traces one operation."""
-    trace = command(
-        name,
-        "Record one operation on all ranks as a timeline for Perfetto, with a summary.",
-        TraceFlags,
-        run,
-        _TraceCommand,
-    )
-    assert isinstance(trace, _TraceCommand)
-    trace.run = run
-    trace.epilog = (
+    epilog = (
         f"{operations_in_help([_COPIES])}\n\nCopies between devices: see cclmark {name} {_COPIES} "
         "--help."
     )
+    trace = command(
+        *(name, summary, TraceFlags, run, _TraceCommand), examples=_EXAMPLES, epilog=epilog
+    )
+    assert isinstance(trace, _TraceCommand)
+    trace.run = run
     return trace
 
 
@@ -78,80 +85,57 @@ def _copies_command(run: Action) -> click.Command:
         "Record the copies of one transfer as a timeline for Perfetto, with a summary.",
         TraceCopiesFlags,
         run,
+        examples=_OF_COPIES,
     )
 
 
 @dataclass
-class TraceFlags(Flags):
+class TraceFlags(
+    CaseOptions,
+    RootOptions,
+    IslandOptions,
+    ModuleOptions,
+    CommunicatorOptions,
+    CountOptions,
+    CheckOptions,
+    FormatOptions,
+):
     """The options of ``cclmark trace``, which runs one case."""
 
-    without: ClassVar[frozenset[str]] = frozenset(
-        {
-            *(
-                "end",
-                "step",
-                "factor",
-                "explain",
-                "duration",
-                "summary_every",
-                "like",
-                "cycles",
-                "inject",
-            ),
-            *("timing", "group", "blocking", "graph", "across", "cache", "barrier", "clock"),
-            *("references", "resume", "precision_percent", "max_time_s"),
-        }
-    )
-
-    operation: str = argument("OPERATION")
-    begin: str = changed(
-        Flags.__dataclass_fields__["begin"], "1M", help="The size [1M].", shown="1M"
-    )
-    placement: str = changed(
-        Flags.__dataclass_fields__["placement"],
-        AUTO_PLACEMENT,
-        type=click.Choice([AUTO_PLACEMENT, "out-of-place", "in-place"]),
-        help=PLACEMENT_HELP,
-    )
-    dtype: str = changed(
-        Flags.__dataclass_fields__["dtype"],
-        metavar="TYPE",
-        help=ONE_TYPE,
-    )
-    reduction: str = changed(
-        Flags.__dataclass_fields__["reduction"],
-        metavar="OP",
-        help=ONE_REDUCTION,
-    )
-    root: str | None = changed(Flags.__dataclass_fields__["root"], help="Root [0].")
-    ccl: str = changed(
-        Flags.__dataclass_fields__["ccl"],
-        metavar="NAME",
-        help=ONE_LIBRARY,
-    )
-    iterations: int | None = changed(
-        Flags.__dataclass_fields__["iterations"],
+    operation: str = one_operation([_COPIES])
+    begin: int = changed(SizeOptions, "begin", 1 << 20, help="The size [1M].")
+    placement: str = placement_option()
+    dtype: list[str] = changed(ElementOptions, "dtype", metavar="TYPE", help=ONE_TYPE)
+    reduction: list[str] = changed(ElementOptions, "reduction", metavar="OP", help=ONE_REDUCTION)
+    root: int | None = changed(RootOptions, "root", help="Root [0].")
+    ccl: list[str] = changed(LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
+    iterations: int = changed(
+        CountOptions,
+        "iterations",
         20,
         type=WholeNumber(least=1, most=100_000),
         help="How many operations are traced [20].",
     )
-    warmup: int | None = changed(
-        Flags.__dataclass_fields__["warmup"], help="Operations before them [5]."
-    )
+    warmup: int | None = changed(CountOptions, "warmup", help="Operations before them [5].")
     output: Path | None = changed(
-        Flags.__dataclass_fields__["output"],
-        help="The trace [a new file in cclmark-runs/].",
+        FileOptions, "output", help="The trace [a new file in cclmark-runs/]."
     )
     format: str = changed(
-        Flags.__dataclass_fields__["format"],
+        FormatOptions,
+        "format",
         "perfetto",
         type=click.Choice(["perfetto", "chrome"]),
         help="The format of the trace [perfetto].",
     )
     steps: bool = option(
-        OUTPUT,
         "--steps",
+        title=OUTPUT,
         default=False,
         is_flag=True,
         help="The steps of the algorithm: a table, and all of them as CSV next to the trace.",
     )
+
+    @property
+    def end(self) -> int:
+        """The largest size, which is the only one."""
+        return self.begin

@@ -26,8 +26,7 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.request import Outcome, Request, Surroundings
 from cclmark.options.case_request import request_of, stem_of
-from cclmark.options.chosen_devices import device_count, devices_text
-from cclmark.options.operation_argument import known_operation
+from cclmark.options.chosen_devices import wanted_of
 from cclmark.plan.binding import Binding
 from cclmark.plan.cases import Case
 from cclmark.plan.items import P2P
@@ -103,26 +102,22 @@ def trace(flags: TraceFlags) -> int:
     began_s = time.monotonic()
     if flags.operation == P2P:
         raise UsageError("p2p must follow trace, because its options differ: cclmark trace p2p …")
-    known_operation(flags.operation, [P2P])
     most_slot_events()  # an invalid setting is an error before anything runs
-    operations = flags.iterations
-    assert operations is not None  # has a default
-    # The measurement before the trace stops by itself.
-    flags.iterations, flags.end, flags.max_time_s = None, flags.begin, _MEASURED_FOR_S
-    with joined(
-        lambda: devices_text(flags), device_count(flags), flags.timeout_s, mixed=True
-    ) as coordinator:
-        coordinator.exit_code = _trace(flags, operations, coordinator, began_s)
+    with joined(wanted_of(flags, mixed=True)) as coordinator:
+        coordinator.exit_code = _trace(flags, coordinator, began_s)
         return coordinator.exit_code
 
 
-def _trace(flags: TraceFlags, operations: int, coordinator: Coordinator, began_s: float) -> int:
+def _trace(flags: TraceFlags, coordinator: Coordinator, began_s: float) -> int:
+    operations = flags.iterations
     request, plan = request_of(collective.KIND, [flags.operation], flags, coordinator)
     if len(request.planned) != 1:
         raise UsageError(
             f"these options describe {len(request.planned)} cases: a trace contains one. Choose "
             "one library, type, reduction and root"
         )
+    # The measurement before the trace stops by itself.
+    request.settings.iterations, request.settings.max_time_s = None, _MEASURED_FOR_S
     case = request.planned[0]
     assert isinstance(case, Case)
     if request.starts_ranks_once:
@@ -183,11 +178,10 @@ def trace_copies(flags: TraceCopiesFlags) -> int:
         )
     copies = flags.repeat
     assert copies is not None  # has a default
-    flags.repeat, flags.max_time_s = min(copies, _MOST_AT_ONCE), _COPIES_MEASURED_FOR_S
-    flags.scope = flags.scope.strip().lower()
-    pair = _Pair.parse(flags.pair or _default_pair(flags.scope))
+    [scope] = flags.scope
+    pair = flags.pair or _PAIRS.get(scope)
     if pair is not None:
-        flags.scope = pair.scope_for(flags.scope)
+        flags.scope = [pair.scope_for(scope)]
     devices = _devices(flags, pair)
     settings = settings_of(flags, devices.runtime)
     plans = plans_of(flags, devices, settings)
@@ -195,6 +189,8 @@ def trace_copies(flags: TraceCopiesFlags) -> int:
     together = is_together(flags, devices.runtime, [transfer])
     settings = msgspec.structs.replace(
         settings,
+        iterations=min(copies, _MOST_AT_ONCE),
+        max_time_s=_COPIES_MEASURED_FOR_S,
         warmup=flags.warmup,
         bind=str(Binding.parse(flags.bind, 1 if together else len(devices.indices))),
     )
@@ -229,17 +225,15 @@ def _found_copies(
 
 
 @dataclass(frozen=True)
-class _Pair:
+class CopyPair:
     """The ends of a flow: device numbers, None for the host's memory."""
 
     start: int | None
     end: int | None
 
     @classmethod
-    def parse(cls, text: str) -> _Pair | None:
-        """Parses ``0-1``, ``host-0`` or ``0-host``; None for an empty text. Raises UsageError."""
-        if not text:
-            return None
+    def parse(cls, text: str) -> CopyPair:
+        """Parses ``0-1``, ``host-0`` or ``0-host``. Raises UsageError."""
         ends = text.lower().split("-")
         known = all(end == _HOST or (end.isascii() and end.isdecimal()) for end in ends)
         if len(ends) != 2 or not known or ends == [_HOST, _HOST]:
@@ -270,11 +264,11 @@ class _Pair:
         return (self.start, self.end) in flows
 
 
-def _default_pair(scope: str) -> str:
-    return {"pairs": "0-1", "local": "0-0", "host": "host-0"}.get(scope, "")
+parse_copy_pair = CopyPair.parse
+_PAIRS = {"pairs": CopyPair(0, 1), "local": CopyPair(0, 0), "host": CopyPair(None, 0)}
 
 
-def _devices(flags: TraceCopiesFlags, pair: _Pair | None) -> DeviceChoice:
+def _devices(flags: TraceCopiesFlags, pair: CopyPair | None) -> DeviceChoice:
     """The selected devices, without those that the pair does not require."""
     found = devices_of(flags, None)
     number = len(found.indices)
@@ -286,12 +280,12 @@ def _devices(flags: TraceCopiesFlags, pair: _Pair | None) -> DeviceChoice:
             f"{'is' if number == 1 else 'are'} only {number}: see --devices, -g and --pair, or use "
             "--scope local,host"
         )
-    if flags.count is None and flags.scope in ("pairs", "local", "host"):
+    if flags.count is None and flags.scope[0] in ("pairs", "local", "host"):
         return replace(found, indices=found.indices[: pair.devices])
     return found
 
 
-def _only(transfers: list[Transfer], flags: TraceCopiesFlags, pair: _Pair | None) -> Transfer:
+def _only(transfers: list[Transfer], flags: TraceCopiesFlags, pair: CopyPair | None) -> Transfer:
     """The one transfer that the options describe. Raises UsageError."""
     found = [
         one

@@ -3,62 +3,76 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
 import click
 
-from cclmark.options.flags import OPERATION, OUTPUT, Action, Flags, changed, command, option
+from cclmark.options.command import OPERATION, OUTPUT, Action, command, option
+from cclmark.options.groups import (
+    DeviceOptions,
+    FaultOptions,
+    FileOptions,
+    FormatOptions,
+    ModuleOptions,
+    TimeoutOptions,
+)
+from cclmark.options.types import Parsed
 
-_SHARED = Flags.__dataclass_fields__
+_EXAMPLES = [
+    ("cclmark torch check", "Every operation of nccl on all accelerators, of gloo on the host."),
+    (
+        "cclmark torch check --backend gloo --devices host:2 --only broadcast,barrier",
+        "Two operations of gloo, between two ranks of the host.",
+    ),
+]
 
 
 @dataclass
-class TorchFlags:
-    """The options of ``cclmark torch check``."""
+class BackendOptions:
+    """The backend of torch.distributed."""
+
+    title: ClassVar[str] = OPERATION
 
     backend: str = option(
-        OPERATION,
         "--backend",
         default="",
+        type=Parsed("options.chosen_devices.one_backend"),
         metavar="NAME",
         help="gloo, nccl, flagcx, ucc, mpi or any registered backend [nccl on accelerators, "
         "gloo on the host].",
     )
-    modules: list[str] = changed(_SHARED["modules"])
-    only: str = option(
-        OPERATION,
+
+
+@dataclass
+class TorchFlags(
+    BackendOptions,
+    ModuleOptions,
+    DeviceOptions,
+    TimeoutOptions,
+    FaultOptions,
+    FormatOptions,
+    FileOptions,
+):
+    """The options of ``cclmark torch check``."""
+
+    only: list[str] = option(
         "--only",
-        default="",
+        title=OPERATION,
+        default=[],
+        type=Parsed("kinds.check.plan.checks_called"),
         metavar="A,B",
         help="Only these checks; a part selects all checks that begin with it [all].",
     )
     values: bool = option(
-        OUTPUT,
         "--values",
+        title=OUTPUT,
         default=False,
         is_flag=True,
         help="The tensors before and after each operation on every rank, long ones by their ends.",
     )
-    devices: str = changed(_SHARED["devices"])
-    bind: str = changed(_SHARED["bind"])
-    count: int | None = changed(_SHARED["count"])
-    timeout_s: float = changed(_SHARED["timeout_s"])
-    inject: list[str] = changed(
-        _SHARED["inject"],
-        help=(
-            "A fault to inject, to verify its detection: corrupt:rank=1,index=5 or "
-            "delay:rank=2,ms=50."
-        ),
-    )
-    format: str = changed(
-        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
-    )
-    output: Path | None = changed(_SHARED["output"])
-    journal: Path | None = changed(_SHARED["journal"])
 
 
 def check_command(run: Action) -> click.Command:
     """Returns the command."""
-    return command(
-        "check", "Call every operation of a backend and compare the results.", TorchFlags, run
-    )
+    summary = "Call every operation of a backend and compare the results."
+    return command("check", summary, TorchFlags, run, examples=_EXAMPLES)

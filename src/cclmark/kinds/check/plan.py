@@ -115,21 +115,22 @@ class Check(msgspec.Struct, frozen=True):
         return f"{self.name} with {self.backend}"
 
 
-def chosen_checks(only: str, backend: str) -> list[Check]:
-    """The checks selected by the comma-separated names in ``only``, all of them if it is empty.
+def checks_called(text: str) -> list[str]:
+    """The checks that names separated by commas select.
 
     A name that is not a check selects all checks that begin with it. Raises UsageError for an
     unknown name.
     """
-    names = [name.strip().replace("-", "_") for name in only.split(",") if name.strip()]
+    names = [name.strip().replace("-", "_") for name in text.split(",") if name.strip()]
     found: dict[str, None] = {}
     for name in names:
         meant = [name] if name in CHECKS else [check for check in CHECKS if check.startswith(name)]
         if not meant:
-            raise UsageError(f"unknown check {name!r} in --only: choose from {', '.join(CHECKS)}")
+            raise UsageError(f"unknown check {name!r}: choose from {', '.join(CHECKS)}")
         found |= dict.fromkeys(meant)
-    return [Check(name, backend) for name in _in_order(list(found)) or CHECKS]
+    return [name for name in CHECKS if name in found]
 
 
-def _in_order(names: Sequence[str]) -> list[str]:
-    return [name for name in CHECKS if name in names]
+def chosen_checks(only: Sequence[str], backend: str) -> list[Check]:
+    """These checks of a backend, all without names."""
+    return [Check(name, backend) for name in only or CHECKS]

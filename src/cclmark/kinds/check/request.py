@@ -15,11 +15,10 @@ from cclmark.kinds.check.plan import chosen_checks
 from cclmark.kinds.check.result import CheckResult
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
-from cclmark.options.option_values import check_limits
-from cclmark.options.torch_devices import check_backend_name, checked_backend, wanted_devices
+from cclmark.options.chosen_devices import checked_backend, devices_of_backend
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
-from cclmark.recording.joining import joined
+from cclmark.recording.joining import WantedDevices, joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.results.schema import Settings
@@ -36,13 +35,10 @@ def check_torch(flags: TorchFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
-    check_limits(1.0, 1.0, flags.timeout_s)
-    check_backend_name(flags.backend, "torch check")
-    with joined(
-        lambda: wanted_devices(flags.devices, flags.count, flags.backend, _USUAL_RANKS),
-        flags.count,
-        flags.timeout_s,
-    ) as coordinator:
+    wanted = WantedDevices(
+        lambda: devices_of_backend(flags, flags.backend, _USUAL_RANKS), flags.count, flags.timeout_s
+    )
+    with joined(wanted) as coordinator:
         coordinator.exit_code = _check(flags, coordinator, began_s)
         return coordinator.exit_code
 

@@ -7,97 +7,224 @@ from typing import ClassVar
 
 import click
 
-from cclmark.errors import UsageError
+from cclmark.errors import EXIT_OK
 from cclmark.kinds.collective.formats import CASE_FORMATS
-from cclmark.options.flags import OPERATION, Action, Flags, argument, changed, command, option
-from cclmark.options.operation_argument import known_operation, operations_in_help
-from cclmark.plan.operations import COLLECTIVES, OPERATIONS
+from cclmark.options.command import (
+    OPERATION,
+    OUTPUT,
+    Action,
+    Excludes,
+    OptionRules,
+    Requires,
+    changed,
+    command,
+    option,
+)
+from cclmark.options.groups import (
+    CaseOptions,
+    CheckOptions,
+    CommunicatorOptions,
+    CountOptions,
+    ExplainOptions,
+    FaultOptions,
+    FormatOptions,
+    IslandOptions,
+    LikeOptions,
+    ModuleOptions,
+    ReferenceOptions,
+    ResumeOptions,
+    RootOptions,
+    SamplingOptions,
+    SizeOptions,
+    SoakOptions,
+    TimingOptions,
+    one_operation,
+    operations_in_help,
+)
+from cclmark.options.printed_help import Example
+from cclmark.options.types import Names, Parsed
+from cclmark.plan.operations import COLLECTIVES
+from cclmark.recording.standard_output import say
 
-_FORMAT = Flags.__dataclass_fields__["format"]
-_FORMATS = click.Choice(["table", "json", "csv", "markdown", *CASE_FORMATS])
+_WITH_REFERENCES = ("table", "markdown")
+_WITH_PIECES = ("table", "json", "csv", "markdown")
 
 
 @dataclass
-class OperationFlags(Flags):
+class CollectiveOptions(
+    SizeOptions,
+    CaseOptions,
+    RootOptions,
+    IslandOptions,
+    ModuleOptions,
+    CommunicatorOptions,
+    TimingOptions,
+    LikeOptions,
+    CountOptions,
+    SamplingOptions,
+    CheckOptions,
+    FaultOptions,
+    FormatOptions,
+    ReferenceOptions,
+    ResumeOptions,
+):
+    """What the commands that measure collectives have."""
+
+    rules: ClassVar[OptionRules] = (
+        Requires(
+            "references",
+            "format",
+            _WITH_REFERENCES,
+            "for csv and json use cclmark references check JOURNAL",
+        ),
+    )
+    why: ClassVar[bool] = False  # whether the command shows the library's predictions
+
+    format: str = changed(
+        FormatOptions,
+        "format",
+        type=click.Choice(["table", "json", "csv", "markdown", *CASE_FORMATS]),
+    )
+
+
+#: Options that ``cclmark.measure`` lacks: of the terminal, or of a journal that is continued.
+OF_TERMINAL = frozenset(
+    {"format", "output", "references", "journal", "resume", "like", "print_plan"}
+    | {"explain", "cycles", "duration", "summary_every", "npus"}
+)
+_NO_OPTION = "cclmark.measure has no such option"
+
+
+@dataclass
+class MeasureOptions(CollectiveOptions, SoakOptions, ExplainOptions):
+    """What the commands that measure collectives have, without that which explains."""
+
+    rules: ClassVar[OptionRules] = tuple(
+        Excludes("print_plan", name, _NO_OPTION)
+        for name in ("output", "references", "resume", "explain", "cycles", "duration")
+    )
+
+    print_plan: bool = option(
+        "--print-plan",
+        title=OUTPUT,
+        default=False,
+        is_flag=True,
+        help="Print the call of the Python API that measures the same, and measure nothing.",
+    )
+
+
+@dataclass
+class OperationFlags(MeasureOptions):
     """The options of the command of one collective."""
 
-    pieces: str = option(
-        OPERATION,
+    rules: ClassVar[OptionRules] = (
+        Excludes("pieces", "like", "rounds of divisions have a method of their own"),
+        Excludes("pieces", "explain", "one operation has one explanation"),
+        Excludes("pieces", "references", "references are single messages"),
+        Excludes("pieces", "cycles", "rounds alternate the divisions already"),
+        Excludes("pieces", "duration", "rounds alternate the divisions already"),
+        Excludes("pieces", "iterations", "--precision and --max-time end the rounds"),
+        Excludes("pieces", "warmup", "the warm-up ends when two batches agree"),
+        Excludes("pieces", "group", "groups of pieces are measured by default"),
+        Excludes("print_plan", "pieces", _NO_OPTION),
+        Requires("pieces", "format", _WITH_PIECES),
+    )
+
+    pieces: list[int] = option(
         "--pieces",
-        default="",
+        title=OPERATION,
+        default=[],
+        type=Parsed("kinds.pieces.plan.parse_pieces"),
         metavar="1,10,100",
         help="The whole message in one call and in so many pieces: calls one after another, one "
         "group, and for all_reduce as DDP's buckets.",
     )
-    format: str = changed(_FORMAT, type=_FORMATS)
 
 
 @dataclass
-class CollectivesFlags(Flags):
+class CollectivesFlags(MeasureOptions):
     """The same options, and the selection of operations."""
 
-    only: str = option(
-        OPERATION, "--only", default="", metavar="A,B", help="Only these operations [all]."
+    only: list[str] = option(
+        "--only",
+        title=OPERATION,
+        default=[],
+        type=Names(COLLECTIVES, "operation"),
+        metavar="A,B",
+        help="Only these operations [all].",
     )
-    format: str = changed(_FORMAT, type=_FORMATS)
 
 
 @dataclass
-class ExplainFlags(Flags):
+class ExplainFlags(CollectiveOptions):
     """The options of ``cclmark explain``, which always explains."""
 
-    without: ClassVar[frozenset[str]] = frozenset(
-        {"explain", "duration", "summary_every", "cycles"}
-    )
     why: ClassVar[bool] = True
 
-    operation: str = argument("OPERATION")
-    format: str = changed(_FORMAT, type=_FORMATS)
+    operation: str = one_operation()
 
 
-def collective_command(name: str, run: Action) -> click.Command:
+def _examples(name: str) -> list[Example]:
+    return [
+        (f"cclmark {name}", "All accelerators of this machine, 8 B to 128 MiB."),
+        (
+            f"cclmark {name} --devices host:2 -b 1K -e 64K --max-time 0.1",
+            "Two ranks of the host, sizes from 1 KiB to 64 KiB.",
+        ),
+        (
+            f"cclmark {name} -g 2 --ccl nccl,torch:nccl -d bfloat16",
+            "Two accelerators with two libraries side by side.",
+        ),
+    ]
+
+
+_OF_COLLECTIVES = [
+    (
+        "cclmark collectives --devices host:2 --only all_reduce,all_gather -e 1K --max-time 0.1",
+        "Two collectives between two ranks of the host.",
+    ),
+    ("cclmark collectives -b 1M -e 1G --format csv -O all.csv", "All collectives, as CSV."),
+]
+_OF_EXPLAIN = [
+    ("cclmark explain all_reduce", "The algorithm and protocol of each size, and why."),
+    (
+        "cclmark explain all_gather -b 1M -e 1M --ccl nccl",
+        "One size of another operation with NCCL.",
+    ),
+]
+
+
+def _print_plan(names: list[str], flags: MeasureOptions) -> int:
+    from cclmark.kinds.collective.python_call import call_text
+
+    say(call_text(names, flags))
+    return EXIT_OK
+
+
+def collective_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command of the operation ``name``."""
-    return command(
-        name,
-        OPERATIONS[name].summary,
-        OperationFlags,
-        lambda flags: run([name], flags, flags.pieces),
-    )
+
+    def measured(flags: OperationFlags) -> int | None:
+        return _print_plan([name], flags) if flags.print_plan else run([name], flags, flags.pieces)
+
+    return command(name, summary, OperationFlags, measured, examples=_examples(name))
 
 
-def collectives_command(name: str, run: Action) -> click.Command:
+def collectives_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command that measures several operations, by default all."""
-    return command(
-        name,
-        "All collectives in one launch.",
-        CollectivesFlags,
-        lambda flags: run(_chosen(flags.only), flags),
-    )
+
+    def measured(flags: CollectivesFlags) -> int | None:
+        names = flags.only or list(COLLECTIVES)
+        return _print_plan(names, flags) if flags.print_plan else run(names, flags)
+
+    return command(name, summary, CollectivesFlags, measured, examples=_OF_COLLECTIVES)
 
 
-def explain_command(name: str, run: Action) -> click.Command:
+def explain_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command that measures one operation and shows the library's predictions."""
 
     def explained(flags: ExplainFlags) -> int | None:
-        known_operation(flags.operation)
-        flags.explain = True
         return run([flags.operation], flags)
 
-    explain = command(
-        name,
-        "Measure an operation and show why its algorithm was chosen: the library's predictions.",
-        ExplainFlags,
-        explained,
-    )
-    explain.epilog = operations_in_help()
-    return explain
-
-
-def _chosen(only: str) -> list[str]:
-    names = [name.strip() for name in only.split(",") if name.strip()] or list(COLLECTIVES)
-    for name in names:
-        if name not in COLLECTIVES:
-            raise UsageError(
-                f"unknown operation {name!r} in --only: choose from {', '.join(COLLECTIVES)}"
-            )
-    return list(dict.fromkeys(names))
+    epilog = operations_in_help()
+    return command(name, summary, ExplainFlags, explained, examples=_OF_EXPLAIN, epilog=epilog)

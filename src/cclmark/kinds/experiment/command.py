@@ -7,114 +7,127 @@ from typing import ClassVar
 
 import click
 
-from cclmark.options.flags import (
-    AUTO_PLACEMENT,
-    METHOD,
-    ONE_LIBRARY,
+from cclmark.options.command import (
     OPERATION,
-    PLACEMENT_HELP,
     Action,
-    Flags,
-    argument,
+    Excludes,
+    OptionRules,
+    Requires,
     changed,
     command,
     option,
 )
-from cclmark.options.numbers import WholeNumber
-from cclmark.options.operation_argument import operations_in_help
-from cclmark.options.step_options import VariedFlags
+from cclmark.options.groups import (
+    ONE_LIBRARY,
+    USUAL_ROUNDS,
+    CaseOptions,
+    CheckOptions,
+    CommunicatorOptions,
+    CountOptions,
+    FormatOptions,
+    IslandOptions,
+    LibraryOptions,
+    ResumeOptions,
+    RootOptions,
+    SamplingOptions,
+    SizeOptions,
+    TimingOptions,
+    VariedOptions,
+    operations_in_help,
+    placement_option,
+    rounds_option,
+    several_operations,
+)
+from cclmark.options.types import Names, Parsed, Percent
 
-_SHARED = Flags.__dataclass_fields__
-_VARIED = VariedFlags.__dataclass_fields__
-USUAL_ROUNDS = 5
+_ONE_VALUE = "it varies one value"
+_EXAMPLES = [
+    (
+        "cclmark experiment all_reduce --vary NCCL_PROTO=LL128,Simple -b 1M -e 64M",
+        "Two protocols of NCCL, each compared with the default.",
+    ),
+    (
+        "cclmark experiment all_reduce --devices host:2 --vary CCLMARK_SHM_INLINE_BYTES=0,4096 "
+        "-b 1K -e 1K --rounds 2",
+        "A variable of shm, between two ranks of the host.",
+    ),
+    (
+        "cclmark experiment all_reduce --bisect NCCL_MAX_CTAS=1:32 --keep 98%",
+        "The smallest number of channels that keeps 98 % of the bandwidth.",
+    ),
+]
 
 
 @dataclass
-class ExperimentFlags(Flags):
+class ExperimentFlags(
+    SizeOptions,
+    CaseOptions,
+    RootOptions,
+    IslandOptions,
+    CommunicatorOptions,
+    VariedOptions,
+    TimingOptions,
+    CountOptions,
+    SamplingOptions,
+    CheckOptions,
+    FormatOptions,
+    ResumeOptions,
+):
     """The options of ``cclmark experiment``, which always explains, and measures round by round."""
 
-    without: ClassVar[frozenset[str]] = frozenset(
-        {
-            *(
-                "explain",
-                "cycles",
-                "duration",
-                "summary_every",
-                "like",
-                "references",
-                "inject",
-                "modules",
-            ),
-        }
+    rules: ClassVar[OptionRules] = (
+        Excludes("bisect", "vary", _ONE_VALUE),
+        Excludes("bisect", "libraries", _ONE_VALUE),
+        Excludes("bisect", "one_at_a_time", _ONE_VALUE),
+        Excludes("bisect", "output", "use cclmark export for its journal"),
+        Requires("bisect", "format", ("table",), "use cclmark export for its journal"),
     )
 
-    operations: str = argument("OPERATION[,OPERATION...]")
-    ccl: str = changed(_SHARED["ccl"], metavar="NAME", help=ONE_LIBRARY)
-    vary: list[str] = changed(
-        _VARIED["vary"],
-        help=(
-            "A setting and its values: an environment variable, an option of the communicator "
-            "(config.minCTAs), memory, registration or placement; may be repeated. Values that "
-            "contain commas are separated by |."
-        ),
+    operations: list[str] = several_operations()
+    ccl: list[str] = changed(LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
+    vary: list[tuple[str, list[str]]] = changed(
+        VariedOptions,
+        "vary",
+        help="A setting and its values: an environment variable, an option of the communicator "
+        "(config.minCTAs), memory, registration or placement; may be repeated. Values that "
+        "contain commas are separated by |.",
     )
-    libraries: str = option(
-        OPERATION,
+    libraries: list[str] = option(
         "--library",
-        default="",
+        title=OPERATION,
+        default=[],
+        type=Names(what="library", example="libnccl.so,rccl"),
         metavar="A,B",
         help="Files or names of libraries that are compared with the default one.",
     )
-    one_at_a_time: bool = changed(_VARIED["one_at_a_time"])
     allow_unknown_settings: bool = changed(
-        _VARIED["allow_unknown_settings"],
+        VariedOptions,
+        "allow_unknown_settings",
         help="Vary variables too that the file of no library lists. A difference counts only "
         "beyond the noise of the default against itself.",
     )
-    bisect: str = option(
-        OPERATION,
+    bisect: tuple[str, list[int]] | None = option(
         "--bisect",
-        default="",
+        title=OPERATION,
+        type=Parsed("kinds.experiment.request.parse_bisect"),
         metavar="NAME=LOW:HIGH",
-        help=(
-            "Find the smallest value of a variable that keeps a share of the best bandwidth; "
-            "NAME=LOW:HIGH:STEP or NAME=LOW:HIGH:x2 for large ranges."
-        ),
+        help="Find the smallest value of a variable that keeps a share of the best bandwidth; "
+        "NAME=LOW:HIGH:STEP or NAME=LOW:HIGH:x2 for large ranges.",
     )
-    keep: str = option(
-        OPERATION,
+    keep: float = option(
         "--keep",
-        default="99%",
+        title=OPERATION,
+        default=99.0,
+        type=Percent("99%", above=True, most=100),
         metavar="SHARE",
         help="The share that --bisect keeps at every size [99%].",
     )
-    rounds: int = option(
-        METHOD,
-        "--rounds",
-        default=USUAL_ROUNDS,
-        type=WholeNumber(least=2, most=1000),
-        metavar="N",
-        help=f"Rounds, in each of which everything is measured [{USUAL_ROUNDS}].",
-    )
-    placement: str = changed(
-        _SHARED["placement"],
-        AUTO_PLACEMENT,
-        type=click.Choice([AUTO_PLACEMENT, "out-of-place", "in-place"]),
-        help=PLACEMENT_HELP,
-    )
-    max_time_s: float = changed(_SHARED["max_time_s"], 0.2, shown="0.2")
-    format: str = changed(
-        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
-    )
+    rounds: int = rounds_option(USUAL_ROUNDS)
+    placement: str = placement_option()
+    max_time_s: float = changed(SamplingOptions, "max_time_s", 0.2, shown="0.2")
 
 
-def experiment_command(name: str, run: Action) -> click.Command:
+def experiment_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command."""
-    experiment = command(
-        name,
-        "Compare settings of a library with its default, round by round: speed-ups with intervals.",
-        ExperimentFlags,
-        run,
-    )
-    experiment.epilog = operations_in_help()
-    return experiment
+    epilog = operations_in_help()
+    return command(name, summary, ExperimentFlags, run, examples=_EXAMPLES, epilog=epilog)

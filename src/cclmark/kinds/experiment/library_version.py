@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from cclmark.options.flags import LibraryFlags
+from cclmark.options.groups import CaseOptions
 from cclmark.plan.libraries import library_called
 from cclmark.plan.library_fields import parse_version
 from cclmark.plan.library_settings import find_setting
@@ -19,7 +19,7 @@ from cclmark.plan.variants import OPTION
 _TIMEOUT_S = 60.0
 
 
-def version_for(names: Sequence[str], ccl: str, flags: LibraryFlags) -> str:
+def version_for(names: Sequence[str], ccl: str, flags: CaseOptions) -> str:
     """Returns the version of the library ``ccl`` if variables with these names depend on it.
 
     Empty if they do not, if the library is not loaded from a file, and if it cannot be loaded: the
@@ -46,7 +46,7 @@ def _depends(ccl: str, name: str, oldest: int) -> bool:
     )
 
 
-def _version_of(ccl: str, flags: LibraryFlags) -> str:
+def _version_of(ccl: str, flags: CaseOptions) -> str:
     command = [sys.executable, "-m", "cclmark", "settings", "--ccl", ccl, "--format", "json"]
     if flags.ccl_path:
         command += ["--ccl-path", flags.ccl_path]

@@ -38,16 +38,12 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.experiment_launch import worst_of
 from cclmark.launch.request import Outcome, Request
 from cclmark.options.case_request import request_of, stem_of
-from cclmark.options.chosen_devices import device_count, devices_text
+from cclmark.options.chosen_devices import wanted_of
 from cclmark.options.chosen_libraries import with_mpirun
-from cclmark.options.flags import AUTO_PLACEMENT
-from cclmark.options.numbers import percent_of
-from cclmark.options.operation_argument import known_operations
-from cclmark.options.option_values import check_limits
+from cclmark.options.groups import AUTO_PLACEMENT
 from cclmark.options.varied import (
     check_settings,
     checked_variants,
-    parse_config,
     require_option,
     scope_of,
 )
@@ -56,7 +52,7 @@ from cclmark.plan.items import items_of
 from cclmark.plan.libraries import MPI, all_libraries, in_place_only
 from cclmark.plan.library_settings import foreign_setting
 from cclmark.plan.sizes import parse_size
-from cclmark.plan.variants import CONTROL, DEFAULT, LIBRARY, OPTION, Assignment, Variant, parse_vary
+from cclmark.plan.variants import CONTROL, DEFAULT, LIBRARY, OPTION, Assignment, Variant
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record, recording
@@ -73,39 +69,32 @@ _WRITE = (
 )
 
 
-def parse_bisect(text: str, keep: str) -> tuple[str, Sequence[int], float]:
-    """Parses ``NAME=LOW:HIGH``, with ``:STEP`` or ``:xFACTOR``, and the share of ``--keep``.
+def parse_bisect(text: str) -> tuple[str, Sequence[int]]:
+    """Parses ``NAME=LOW:HIGH``, with ``:STEP`` or ``:xFACTOR``.
 
-    Returns the name of the variable, its values in ascending order, and the share. Raises
-    UsageError.
+    Returns the name of the variable and its values in ascending order. Raises UsageError.
     """
     found = _REQUEST.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"--bisect {text!r}: {_WRITE}")
+        raise UsageError(f"{text!r}: {_WRITE}")
     name = found[1]
     if not (Assignment(name, "").is_variable or Assignment(name, "").option):
         raise UsageError(
-            f"--bisect {name}: it varies a variable or an option of the communicator with numeric "
+            f"{name}: it varies a variable or an option of the communicator with numeric "
             f"values: use --vary {name}=…, or --library for libraries"
         )
-    values = _values(text, found)
-    percent = percent_of("--keep", keep, "99%")
-    if not 0 < percent <= 100:
-        raise UsageError(f"--keep {keep}: a share above 0 and up to 100%")
-    return name, values, percent / 100
+    return name, _values(text, found)
 
 
 def _values(text: str, found: re.Match[str]) -> Sequence[int]:
     """The values of a request. Raises UsageError."""
     low, high = _number(text, found[2]), _number(text, found[3])
     if low >= high:
-        raise UsageError(f"--bisect {text}: the first value must be below the last one")
+        raise UsageError(f"{text}: the first value must be below the last one")
     if found[4] is not None:
         factor = int(found[4])
         if factor < 2 or low < 1:
-            raise UsageError(
-                f"--bisect {text}: a factor of at least 2 requires a first value of 1 or more"
-            )
+            raise UsageError(f"{text}: a factor of at least 2 requires a first value of 1 or more")
         powers = [low]
         while powers[-1] * factor <= high:
             powers.append(powers[-1] * factor)
@@ -113,12 +102,11 @@ def _values(text: str, found: re.Match[str]) -> Sequence[int]:
     else:
         step = 1 if found[5] is None else _number(text, found[5])
         if step < 1:
-            raise UsageError(f"--bisect {text}: the step must be at least 1")
+            raise UsageError(f"{text}: the step must be at least 1")
         values = range(low, high + 1, step)
     if not 2 <= len(values) <= _MOST_VALUES:
         raise UsageError(
-            f"--bisect {text}: {len(values)} values, but 2 to {_MOST_VALUES} can be searched: "
-            f"{_WRITE}"
+            f"{text}: {len(values)} values, but 2 to {_MOST_VALUES} can be searched: {_WRITE}"
         )
     return values
 
@@ -130,7 +118,7 @@ def _number(text: str, part: str) -> int:
     try:
         return parse_size(part)
     except UsageError as error:
-        raise UsageError(f"--bisect {text}: {part!r} is not a number: {_WRITE}") from error
+        raise UsageError(f"{text}: {part!r} is not a number: {_WRITE}") from error
 
 
 @dataclass(frozen=True)
@@ -258,9 +246,8 @@ def measure_experiment(flags: ExperimentFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
-    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    operations = known_operations(flags.operations)
-    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
+    operations = flags.operations
+    with joined(wanted_of(flags)) as coordinator:
         coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
         return coordinator.exit_code
 
@@ -278,8 +265,8 @@ def _measure(
         raise UsageError("--ccl: one library is the default; compare others with --library")
     ccl = plan.ccls[0]
     cases = items_of(request.planned, Case)
-    if flags.bisect:
-        return _bisect(flags, ccl, request, cases, began_s)
+    if flags.bisect is not None:
+        return _bisect(flags, *flags.bisect, ccl, request, cases, began_s)
     variants, notices = _variants(flags, ccl)
     if any(one.value_of(LIBRARY) == MPI for one in variants):
         request = with_mpirun(request, coordinator, "--library mpi")
@@ -297,11 +284,11 @@ def _measure(
         began_s,
         output=flags.output,
         journal=flags.journal,
-        resume=flags.resume,
-        explain=True,
         stem=stem_of(
             f"experiment-{operations[0] if len(operations) == 1 else 'collectives'}", plan
         ),
+        resume=flags.resume,
+        explain=True,
     )
 
 
@@ -318,16 +305,16 @@ def _placed_alike(cases: Sequence[Case], variants: Sequence[Variant]) -> list[Ca
 
 
 def _bisect(
-    flags: ExperimentFlags, ccl: str, request: Request, cases: Sequence[Case], began_s: float
+    flags: ExperimentFlags,
+    name: str,
+    values: Sequence[int],
+    ccl: str,
+    request: Request,
+    cases: Sequence[Case],
+    began_s: float,
 ) -> int:
-    """Runs ``--bisect`` and returns the exit code. Raises UsageError."""
-    if flags.vary or flags.libraries or flags.one_at_a_time:
-        raise UsageError(
-            "--bisect excludes --vary, --library and --one-at-a-time: it varies one value"
-        )
-    if flags.format != "table" or flags.output is not None:
-        raise UsageError("--bisect prints a table: use cclmark export for its journal")
-    name, values, keep = parse_bisect(flags.bisect, flags.keep)
+    """Runs ``--bisect`` over the values of ``name``; returns the exit code. Raises UsageError."""
+    keep = flags.keep / 100
     if foreign := foreign_setting(ccl, name):
         raise UsageError(f"--bisect: {foreign}")
     version = version_for([name], ccl, flags)
@@ -343,7 +330,7 @@ def _bisect(
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
     earlier = None
     if flags.resume is not None:
-        command = f"cclmark experiment --bisect {flags.bisect}"
+        command = f"cclmark experiment --bisect {name}={values[0]}:{values[-1]}"
         fits = partial(_is_of, name, {"", *map(str, values)})
         earlier = EarlierTrials.read(flags.resume, request, command, fits, repeats_failures=True)
     printed = Output(None)
@@ -376,8 +363,8 @@ def _is_of(name: str, values: Collection[str], trial: Trial) -> bool:
 
 def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str]]:
     """Returns the variants of the flags, and notices on settings. Raises UsageError."""
-    varied = [parse_vary(text) for text in flags.vary]
-    libraries = [one.strip() for one in flags.libraries.split(",") if one.strip()]
+    varied = list(flags.vary)
+    libraries = flags.libraries
     if not varied and not libraries:
         raise UsageError(
             "nothing is varied: add --vary NAME=VALUE,VALUE (see cclmark settings) or --library A,B"
@@ -385,7 +372,7 @@ def _variants(flags: ExperimentFlags, ccl: str) -> tuple[list[Variant], list[str
     version = version_for([name for name, _ in varied], ccl, flags)
     notices = check_settings(varied, ccl, version, allow_unknown=flags.allow_unknown_settings)
     options = {name for name, _ in varied if Assignment(name, "").option}
-    options |= {OPTION + name for name in parse_config(flags.config)}
+    options |= {OPTION + name for name in dict(flags.config)}
     for library in libraries:
         for name in options if library in all_libraries() else ():
             require_option(f"--library {library}:", library, name)

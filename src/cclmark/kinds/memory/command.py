@@ -3,65 +3,64 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import click
 
-from cclmark.options.flags import (
-    AUTO_PLACEMENT,
-    PLACEMENT_HELP,
-    Action,
-    Flags,
-    argument,
-    changed,
-    command,
+from cclmark.options.command import Action, changed, command
+from cclmark.options.groups import (
+    ONE_LIBRARY,
+    CaseOptions,
+    CheckOptions,
+    CommunicatorOptions,
+    CountOptions,
+    FormatOptions,
+    IslandOptions,
+    LibraryOptions,
+    ModuleOptions,
+    ResumeOptions,
+    RootOptions,
+    SizeOptions,
+    one_operation,
+    operations_in_help,
+    placement_option,
 )
-from cclmark.options.operation_argument import operations_in_help
 
-_SHARED = Flags.__dataclass_fields__
+_EXAMPLES = [
+    ("cclmark memory all_reduce", "The memory for 1 MiB on all devices."),
+    (
+        "cclmark memory alltoall --devices host:2 -b 1K -e 4K",
+        "Three sizes of another operation, between two ranks of the host.",
+    ),
+]
 
 
 @dataclass
-class MemoryFlags(Flags):
+class MemoryFlags(
+    SizeOptions,
+    CaseOptions,
+    RootOptions,
+    IslandOptions,
+    ModuleOptions,
+    CommunicatorOptions,
+    CheckOptions,
+    FormatOptions,
+    ResumeOptions,
+):
     """The options of ``cclmark memory``: of collectives, without options on times."""
 
-    without: ClassVar[frozenset[str]] = frozenset(
-        {
-            *("timing", "warmup", "group", "blocking", "graph", "cycles", "duration"),
-            *("summary_every", "like", "across", "cache", "barrier", "clock", "precision_percent"),
-            *("max_time_s", "inject", "explain", "references"),
-        }
-    )
-
-    operation: str = argument("OPERATION")
-    begin: str = changed(_SHARED["begin"], default="1M", help="Size, or the smallest one [1M].")
-    end: str = changed(_SHARED["end"], help="Largest size: 8, 128K, 4G, 1GiB [-b].")
-    placement: str = changed(
-        _SHARED["placement"],
-        default=AUTO_PLACEMENT,
-        type=click.Choice([AUTO_PLACEMENT, "both", "out-of-place", "in-place"]),
-        help=PLACEMENT_HELP,
-    )
-    ccl: str = changed(
-        _SHARED["ccl"],
-        metavar="NAME",
-        help="Collective library: nccl, shm, mpi, torch:gloo, bridge, … [the devices' own].",
-    )
+    operation: str = one_operation()
+    begin: int = changed(SizeOptions, "begin", 1 << 20, help="Size, or the smallest one [1M].")
+    end: int | None = changed(SizeOptions, "end", help="Largest size: 8, 128K, 4G, 1GiB [-b].")
+    placement: str = placement_option("both")
+    ccl: list[str] = changed(LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
     iterations: int | None = changed(
-        _SHARED["iterations"], help="Operations before the memory of the library is read [5]."
-    )
-    format: str = changed(
-        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
+        CountOptions,
+        "iterations",
+        help="Operations before the memory of the library is read [5].",
     )
 
 
-def memory_command(name: str, run: Action) -> click.Command:
+def memory_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command."""
-    memory = command(
-        name,
-        "List the buffers of an operation, and the memory that the library takes in each stage.",
-        MemoryFlags,
-        run,
-    )
-    memory.epilog = operations_in_help()
-    return memory
+    epilog = operations_in_help()
+    return command(name, summary, MemoryFlags, run, examples=_EXAMPLES, epilog=epilog)

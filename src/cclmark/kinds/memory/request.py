@@ -15,8 +15,7 @@ from cclmark.kinds.memory.kind import KIND
 from cclmark.kinds.memory.result import MemoryResult
 from cclmark.launch.coordinator import Coordinator
 from cclmark.options.case_request import request_of, stem_of
-from cclmark.options.chosen_devices import device_count, devices_text
-from cclmark.options.operation_argument import known_operation
+from cclmark.options.chosen_devices import wanted_of
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
@@ -28,21 +27,18 @@ def read_memory(flags: MemoryFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
-    known_operation(flags.operation)
-    with joined(
-        lambda: devices_text(flags), device_count(flags), flags.timeout_s, mixed=True
-    ) as coordinator:
+    with joined(wanted_of(flags, mixed=True)) as coordinator:
         coordinator.exit_code = _read(flags, coordinator, began_s)
         return coordinator.exit_code
 
 
 def _read(flags: MemoryFlags, coordinator: Coordinator, began_s: float) -> int:
-    sweep_flags = replace(flags, end=flags.end or flags.begin)
+    sweep_flags = replace(flags, end=flags.begin if flags.end is None else flags.end)
     request, plan = request_of(KIND, [flags.operation], sweep_flags, coordinator)
     if len(plan.ccls) > 1:
         raise UsageError(
-            f"--ccl {flags.ccl}: memory is read for one library, because several libraries in a "
-            "process share memory"
+            f"--ccl {','.join(flags.ccl)}: memory is read for one library, because several "
+            "libraries in a process share memory"
         )
     return record(
         request,
@@ -50,8 +46,8 @@ def _read(flags: MemoryFlags, coordinator: Coordinator, began_s: float) -> int:
         began_s,
         output=flags.output,
         journal=flags.journal,
-        resume=flags.resume,
         stem=stem_of(f"memory-{flags.operation}", plan),
+        resume=flags.resume,
     )
 
 

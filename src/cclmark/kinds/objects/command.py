@@ -7,87 +7,100 @@ from pathlib import Path
 
 import click
 
-from cclmark.kinds.check.command import TorchFlags
-from cclmark.options.flags import OPERATION, Action, Flags, changed, command, option
-from cclmark.options.numbers import WholeNumber
-
-_SHARED = Flags.__dataclass_fields__
-
-
-_OF_TORCH = TorchFlags.__dataclass_fields__
-
+from cclmark.kinds.check.command import BackendOptions
+from cclmark.options.command import OPERATION, Action, changed, command, option
+from cclmark.options.groups import (
+    CheckOptions,
+    DeviceOptions,
+    FaultOptions,
+    FileOptions,
+    FormatOptions,
+    ModuleOptions,
+    ResumeOptions,
+    SamplingOptions,
+    SeedOptions,
+    SizeOptions,
+    TimeoutOptions,
+)
+from cclmark.options.types import Parsed, Size, WholeNumber
 
 USUAL_FACTOR = 16.0
+USUAL_END_BYTES = 4 << 20
+_EXAMPLES = [
+    ("cclmark torch objects", "All calls, with objects of 64 B to 4 MiB."),
+    (
+        "cclmark torch objects --backend gloo --devices host:2 --only flag -e 1K --max-time 0.1",
+        "One call of gloo, between two ranks of the host.",
+    ),
+]
 
 
 @dataclass
-class ObjectFlags:
+class ObjectFlags(
+    SizeOptions,
+    BackendOptions,
+    ModuleOptions,
+    DeviceOptions,
+    CheckOptions,
+    SamplingOptions,
+    TimeoutOptions,
+    SeedOptions,
+    FaultOptions,
+    FormatOptions,
+    FileOptions,
+    ResumeOptions,
+):
     """The options of ``cclmark torch objects``."""
 
-    begin: str = changed(_SHARED["begin"], "64", shown="64")
-    end: str = changed(
-        _SHARED["end"],
-        "4M",
+    begin: int = changed(SizeOptions, "begin", 64, shown="64")
+    end: int | None = changed(
+        SizeOptions,
+        "end",
+        type=Size(most=1 << 30),
         help="Largest size of a pickled object: 8, 128K, 4M, 1GiB [4M, or -b].",
     )
-    step: str = changed(_SHARED["step"])
-    factor: float | None = changed(_SHARED["factor"], shown=f"{USUAL_FACTOR:g}")
-    backend: str = changed(_OF_TORCH["backend"])
-    modules: list[str] = changed(_SHARED["modules"])
-    only: str = option(
-        OPERATION,
+    factor: float | None = changed(SizeOptions, "factor", shown=f"{USUAL_FACTOR:g}")
+    only: list[str] = option(
         "--only",
-        default="",
+        title=OPERATION,
+        default=[],
+        type=Parsed("kinds.objects.plan.chosen_calls"),
         metavar="A,B",
         help="Only these calls: flag, all_gather_object, broadcast_object_list, "
         "scatter_object_list, gather_object, send_object_list, or the first part of a name [all].",
     )
     content: str = option(
-        OPERATION,
         "--content",
+        title=OPERATION,
         default="bytes",
         type=click.Choice(["bytes", "numbers"]),
         help="The object: bytes, one bytes object, which pickles at the speed of a copy; numbers, "
         "a list of floats, which pickles element by element [bytes].",
     )
-    devices: str = changed(_SHARED["devices"])
-    bind: str = changed(_SHARED["bind"])
-    count: int | None = changed(_SHARED["count"])
     check: int = changed(
-        _SHARED["check"],
+        CheckOptions,
+        "check",
         type=WholeNumber(0, 1),
         metavar="0|1",
         help="Whether received objects and tensors are compared with the sent ones [1].",
     )
-    precision_percent: float = changed(_SHARED["precision_percent"])
     max_time_s: float = changed(
-        _SHARED["max_time_s"], help="Maximum time for the rounds of one call [1]."
+        SamplingOptions, "max_time_s", help="Maximum time for the rounds of one call [1]."
     )
-    timeout_s: float = changed(_SHARED["timeout_s"])
-    seed: int = changed(_SHARED["seed"])
     inject: list[str] = changed(
-        _SHARED["inject"],
-        help=(
-            "A fault to inject, to verify its detection: corrupt:rank=1,index=5, "
-            "delay:rank=2,ms=50 or hang:rank=1,case=3."
-        ),
+        FaultOptions,
+        "inject",
+        help="A fault to inject, to verify its detection: corrupt:rank=1,index=5, "
+        "delay:rank=2,ms=50 or hang:rank=1,case=3.",
     )
-    format: str = changed(
-        _SHARED["format"], type=click.Choice(["table", "json", "csv", "markdown"])
-    )
-    output: Path | None = changed(_SHARED["output"])
-    journal: Path | None = changed(_SHARED["journal"])
     resume: Path | None = changed(
-        _SHARED["resume"],
+        ResumeOptions,
+        "resume",
         help="Measure only the calls that are missing in this journal of the same command.",
     )
 
 
 def objects_command(run: Action) -> click.Command:
     """Returns the command."""
-    return command(
-        "objects",
-        "Time Python objects through a backend, and the same data as tensors.",
-        ObjectFlags,
-        run,
-    )
+    summary = "Time Python objects through a backend, and the same data as tensors."
+    return command("objects", summary, ObjectFlags, run, examples=_EXAMPLES)

@@ -165,9 +165,7 @@ def chosen_calls(only: str) -> list[str]:
     for name in names:
         meant = [one for one in OBJECT_CALLS if one.startswith(name)]
         if not meant:
-            raise UsageError(
-                f"unknown call {name!r} in --only: choose from {', '.join(OBJECT_CALLS)}"
-            )
+            raise UsageError(f"unknown call {name!r}: choose from {', '.join(OBJECT_CALLS)}")
         found.update(meant)
     return [one for one in OBJECT_CALLS if one in found or not names]
 

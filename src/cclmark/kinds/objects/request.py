@@ -9,27 +9,22 @@ from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
-from cclmark.errors import UsageError
-from cclmark.kinds.objects.command import USUAL_FACTOR, ObjectFlags
+from cclmark.kinds.objects.command import USUAL_END_BYTES, USUAL_FACTOR, ObjectFlags
 from cclmark.kinds.objects.kind import KIND
-from cclmark.kinds.objects.plan import calls_of, chosen_calls
+from cclmark.kinds.objects.plan import OBJECT_CALLS, calls_of
 from cclmark.kinds.objects.result import ObjectResult
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
-from cclmark.options.option_values import check_limits, size_of
-from cclmark.options.torch_devices import check_backend_name, checked_backend, wanted_devices
+from cclmark.options.chosen_devices import checked_backend, devices_of_backend
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
-from cclmark.plan.sizes import format_size, sweep
-from cclmark.recording.joining import joined
+from cclmark.plan.sizes import sweep
+from cclmark.recording.joining import WantedDevices, joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.results.schema import Settings
 
 _MOST_USUAL_RANKS = 4  # of the host
-
-
-_MOST_BYTES = 1 << 30  # of one pickled object
 
 
 def measure_objects(flags: ObjectFlags) -> int:
@@ -38,14 +33,11 @@ def measure_objects(flags: ObjectFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
-    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    check_backend_name(flags.backend, "torch objects")
     usual_ranks = max(2, min(_MOST_USUAL_RANKS, len(os.sched_getaffinity(0))))
-    with joined(
-        lambda: wanted_devices(flags.devices, flags.count, flags.backend, usual_ranks),
-        flags.count,
-        flags.timeout_s,
-    ) as coordinator:
+    wanted = WantedDevices(
+        lambda: devices_of_backend(flags, flags.backend, usual_ranks), flags.count, flags.timeout_s
+    )
+    with joined(wanted) as coordinator:
         coordinator.exit_code = _measure(flags, coordinator, began_s)
         return coordinator.exit_code
 
@@ -55,7 +47,7 @@ def _measure(flags: ObjectFlags, coordinator: Coordinator, began_s: float) -> in
     sizes = sweep(
         settings.begin_bytes, settings.end_bytes, settings.step_bytes, settings.factor or 2.0
     )
-    operations = chosen_calls(flags.only)
+    operations = flags.only or list(OBJECT_CALLS)
     backend = checked_backend(flags.backend, coordinator, "object calls")
     ranks = len(coordinator.devices.indices)
     request = Request(
@@ -73,28 +65,19 @@ def _measure(flags: ObjectFlags, coordinator: Coordinator, began_s: float) -> in
         began_s,
         output=flags.output,
         journal=flags.journal,
-        resume=flags.resume,
         stem=f"torch-objects-{backend}-{ranks}",
+        resume=flags.resume,
     )
 
 
 def _settings(flags: ObjectFlags, ranks: int) -> Settings:
     """Creates the settings that the flags request. Raises UsageError."""
-    begin_bytes, end_bytes = size_of("-b", flags.begin), size_of("-e", flags.end)
-    if flags.end == ObjectFlags.end:
-        end_bytes = max(begin_bytes, end_bytes)
-    if end_bytes > _MOST_BYTES:
-        raise UsageError(
-            f"-e {flags.end}: objects of up to {format_size(_MOST_BYTES)} are supported"
-        )
-    if flags.step and flags.factor is not None:
-        raise UsageError("-i (step) and -f (factor) exclude each other")
     for text in flags.inject:
         Injection.parse(text, ranks)
     return Settings(
-        begin_bytes=begin_bytes,
-        end_bytes=end_bytes,
-        step_bytes=size_of("-i", flags.step) if flags.step else 0,
+        begin_bytes=flags.begin,
+        end_bytes=max(flags.begin, USUAL_END_BYTES) if flags.end is None else flags.end,
+        step_bytes=flags.step,
         factor=0.0 if flags.step else flags.factor or USUAL_FACTOR,
         timing="calls in a row",
         across_ranks="max",

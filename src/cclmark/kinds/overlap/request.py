@@ -17,21 +17,19 @@ from cclmark.kinds.overlap.plan import overlaps_of
 from cclmark.kinds.overlap.result import OverlapResult
 from cclmark.launch.coordinator import Coordinator
 from cclmark.options.case_request import request_of, stem_of
-from cclmark.options.chosen_devices import device_count, devices_text
+from cclmark.options.chosen_devices import wanted_of
 from cclmark.options.computes import compute_of
-from cclmark.options.operation_argument import known_operations
-from cclmark.options.option_values import check_limits
 from cclmark.options.varied import check_settings, checked_variants
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
-from cclmark.plan.variants import DEFAULT, Variant, parse_vary
+from cclmark.plan.variants import DEFAULT, Variant
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 
 # By runtime; the other ones are accelerators.
 _ROWS, _USUAL_ROWS = {"host": 256}, 8192
-_ARRAYS, _USUAL_ARRAY = {"host": "16M"}, "1G"
+_ARRAYS, _USUAL_ARRAY_BYTES = {"host": 16 << 20}, 1 << 30
 
 _USUAL_OPERATION = "all_reduce"
 
@@ -42,11 +40,10 @@ def measure_overlap(flags: OverlapFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
-    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    operations = known_operations(flags.operations or _USUAL_OPERATION)
+    operations = flags.operations or [_USUAL_OPERATION]
     if flags.factor is None and not flags.step:
         flags = replace(flags, factor=USUAL_FACTOR)
-    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
+    with joined(wanted_of(flags)) as coordinator:
         coordinator.exit_code = _measure(operations, flags, coordinator, began_s)
         return coordinator.exit_code
 
@@ -65,14 +62,12 @@ def _measure(
     ccl = plan.ccls[0]
     runtime = coordinator.devices.runtime
     compute = compute_of(
-        flags.compute,
-        flags.matrix,
-        flags.array,
+        flags,
         runtime,
         usual_rows=_ROWS.get(runtime, _USUAL_ROWS),
-        usual_array=_ARRAYS.get(runtime, _USUAL_ARRAY),
+        usual_array_bytes=_ARRAYS.get(runtime, _USUAL_ARRAY_BYTES),
     )
-    varied = [parse_vary(text) for text in flags.vary]
+    varied = flags.vary
     notices = check_settings(varied, ccl, allow_unknown=flags.allow_unknown_settings)
     variants: list[Variant] = []
     if varied:
@@ -92,9 +87,9 @@ def _measure(
         began_s,
         output=flags.output,
         journal=flags.journal,
+        stem=stem_of(f"overlap-{name}", plan),
         resume=flags.resume,
         explain=flags.explain,
-        stem=stem_of(f"overlap-{name}", plan),
     )
 
 

@@ -15,7 +15,7 @@ from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.errors import UsageError
 from cclmark.kinds.collective.request import instead_of_mpi, libraries_of_pairs, on_each_host
-from cclmark.kinds.p2p.command import PcclFlags, TransferFlags
+from cclmark.kinds.p2p.command import CopyOptions, PcclFlags, TransferFlags, TransferRangeOptions
 from cclmark.kinds.p2p.formats import TransferPccl
 from cclmark.kinds.p2p.kind import KIND
 from cclmark.launch.coordinator import Coordinator
@@ -23,13 +23,13 @@ from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.placement import Placement, find_placement
 from cclmark.launch.request import Request
 from cclmark.options.chosen_libraries import with_mpirun
-from cclmark.options.flags import Flags
-from cclmark.options.option_values import check_limits, size_of
+from cclmark.options.command import part
+from cclmark.options.groups import CaseOptions, FaultOptions, SamplingOptions
 from cclmark.options.usual_references import usual_references
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
 from cclmark.plan.libraries import MPI
-from cclmark.plan.sizes import parse_size, sweep
+from cclmark.plan.sizes import sweep
 from cclmark.plan.transfers import (
     DIRECTIONS,
     ELEMENT_BYTES,
@@ -42,18 +42,17 @@ from cclmark.plan.transfers import (
     TransferPlan,
     random_sizes,
 )
-from cclmark.recording.joining import first_of, joined, pick_devices
+from cclmark.recording.joining import WantedDevices, first_of, joined, pick_devices
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.results.item_results import TransferResult
 from cclmark.results.schema import Settings
 from cclmark.run import locate
 
-_DEFAULT_SIZE = {"host": "16M"}
-_DEFAULT_SIZE_OF_ACCELERATORS = "512M"
+_DEFAULT_BYTES = {"host": 16 << 20}
+_DEFAULT_BYTES_OF_ACCELERATORS = 512 << 20
 _PCCL_ELEMENTS = 8  # of a random size, where PCCL's options give no bounds
 _MOST_BLOCKS = 65535
-_MOST_THREADS = 1024
 _MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
 _ACROSS = ("all-to-one", "one-to-all", "all-pairs")  # scopes of all devices at once
 _NO_PEER_ON_HOST = "copies without peer access are between accelerators: use -a 0"
@@ -71,15 +70,15 @@ def measure_transfers(flags: TransferFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
-    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     placement = find_placement(os.environ)
     if placement is not None and not placement.on_one_host:
-        with joined(
-            lambda: _devices_text(flags),
-            _count(flags),
+        wanted = WantedDevices(
+            lambda: flags.device_list or flags.devices,
+            flags.count,
             flags.timeout_s,
             falls_back=_falls_back(flags),
-        ) as coordinator:
+        )
+        with joined(wanted) as coordinator:
             flags.per_device = 1
             coordinator.exit_code = _measure(flags, coordinator.devices, began_s, coordinator)
             return coordinator.exit_code
@@ -121,7 +120,7 @@ def _measure(
     if not ccl and (flags.ccl or flags.ccl_path):
         where = "all devices are on one host"
         if plans[0].hosts:
-            where = f"--scope {flags.scope} has no pairs on different hosts"
+            where = f"--scope {','.join(flags.scope)} has no pairs on different hosts"
         raise UsageError(
             f"--ccl and --ccl-path select the library between hosts, but {where}: leave them out"
         )
@@ -137,7 +136,7 @@ def _measure(
             "supported; latency requires --scope pairs or local; chase is a read, ping-pong a "
             "write, both by SM"
         )
-    asked = "latency" in flags.perf.lower() and flags.latency_method in ("chase", "ping-pong")
+    asked = "latency" in flags.perf and flags.latency_method in ("chase", "ping-pong")
     if asked and all(one.measure != "latency" for one in transfers):
         print(
             "cclmark: no latency to measure: chase is a read, ping-pong a write, both by SM with "
@@ -171,20 +170,19 @@ def _measure(
         began_s,
         output=flags.output,
         journal=flags.journal,
-        resume=flags.resume,
         stem=f"p2p-{devices.runtime}-{len(devices.indices)}",
+        resume=flags.resume,
     )
 
 
 def _check_several_hosts(flags: TransferFlags) -> None:
     """Raises UsageError for what several hosts do not support."""
-    scopes = [name.strip() for name in flags.scope.lower().split(",")]
-    if "all" in scopes or set(scopes) & set(_ACROSS):
+    if set(flags.scope) & set(_ACROSS):
         supported = [name for name in SCOPES if name not in _ACROSS]
-        rest = [name for name in supported if name in scopes or "all" in scopes] or supported[:1]
+        rest = [name for name in supported if name in flags.scope] or supported[:1]
         raise UsageError(
-            f"--scope {flags.scope}: several hosts do not support {', '.join(_ACROSS)}: use "
-            f"--scope {','.join(rest)}, or {on_each_host(flags.ccl)}"
+            f"--scope {','.join(flags.scope)}: several hosts do not support "
+            f"{', '.join(_ACROSS)}: use --scope {','.join(rest)}, or {on_each_host(flags.ccl)}"
         )
 
 
@@ -193,11 +191,13 @@ def _library_between_hosts(flags: TransferFlags, coordinator: Coordinator) -> st
 
     Raises UsageError, MissingError if there is none.
     """
-    shared = Flags(ccl=flags.ccl, ccl_path=flags.ccl_path, devices=flags.devices)
+    shared = CaseOptions(ccl=flags.ccl, ccl_path=flags.ccl_path, devices=flags.devices)
     user = "pairs on different hosts are measured with"
     (name, *others) = libraries_of_pairs(shared, coordinator, user)
     if others:
-        raise UsageError(f"--ccl {flags.ccl}: p2p uses one library between hosts: use --ccl {name}")
+        raise UsageError(
+            f"--ccl {','.join(flags.ccl)}: p2p uses one library between hosts: use --ccl {name}"
+        )
     return name
 
 
@@ -205,57 +205,41 @@ def _say_what_is_ignored(flags: TransferFlags) -> None:
     for name, words in _MEANINGLESS.items():
         if getattr(flags, name):
             print(f"cclmark: {words} has no effect and is ignored", file=sys.stderr)
-    if flags.engine.strip().upper() == "CE" and (flags.blocks != "-1" or flags.threads != -1):
+    if flags.engine == ["CE"] and (flags.blocks != [0] or flags.threads is not None):
         print("cclmark: the copy engine has no thread blocks: use -t SM", file=sys.stderr)
-    if flags.bench != "none" and (flags.no_peer or "," in flags.direction):
+    if flags.bench != "none" and (flags.no_peer or len(flags.direction) > 1):
         print("cclmark: --bench-type sets the measurements: -a and -d are ignored", file=sys.stderr)
     if not flags.warmup:
         print("cclmark: -w 0 is ignored: the first copy never counts", file=sys.stderr)
 
 
-def devices_of(flags: TransferFlags, launched: Placement | None) -> DeviceChoice:
+def devices_of(flags: CopyOptions, launched: Placement | None) -> DeviceChoice:
     """Returns the devices that the flags select. Raises UsageError, MissingError."""
-    count, falls_back = _count(flags), _falls_back(flags)
-    if launched is not None:
-        count = launched.processes
-    text = _devices_text(flags)
-    if text != flags.devices:
-        if count is not None and len(text.split(",")) != count:
-            raise UsageError(
-                f"--dev_list lists {len(text.split(','))} devices, but -g requests {count}"
-            )
-        return pick_devices(text, None)
-    return pick_devices(flags.devices, count, falls_back=falls_back)
+    count = flags.count if launched is None else launched.processes
+    if listed := flags.device_list:
+        number = len(listed.split(","))
+        if count is not None and number != count:
+            raise UsageError(f"--dev_list lists {number} devices, but -g requests {count}")
+        return pick_devices(listed, None)
+    return pick_devices(flags.devices, count, falls_back=_falls_back(flags))
 
 
-def _falls_back(flags: TransferFlags) -> bool:
+def parse_device_list(text: str) -> str:
+    """Returns the numbers of --dev_list, empty for -1 and without any."""
+    listed = ",".join(entry for entry in text.split(",") if entry.strip())
+    return "" if listed == "-1" else listed
+
+
+def _falls_back(flags: CopyOptions) -> bool:
     """Whether the host is measured on a machine without accelerators.
 
     PCCL's program measures accelerators only, and its text does not distinguish them.
     """
-    return _count(flags) is None and not isinstance(flags, PcclFlags)
-
-
-def _count(flags: TransferFlags) -> int | None:
-    """Returns -g. Raises UsageError."""
-    count = flags.count if flags.count is not None and flags.count != -1 else None
-    if count is not None and count < 1:
-        raise UsageError(f"-g must be at least 1, not {count}")
-    return count
-
-
-def _devices_text(flags: TransferFlags) -> str:
-    """Returns --dev_list, else --devices. Raises UsageError for both."""
-    listed = ",".join(part for part in flags.device_list.split(",") if part.strip())
-    if not listed or listed == "-1":
-        return flags.devices
-    if flags.devices:
-        raise UsageError("--devices and --dev_list exclude each other")
-    return listed
+    return flags.count is None and not isinstance(flags, PcclFlags)
 
 
 def is_together(
-    flags: TransferFlags,
+    flags: CopyOptions,
     runtime: str,
     transfers: Sequence[Transfer],
     *,
@@ -304,63 +288,41 @@ def _strikes(pair: tuple[int, int], transfer: Transfer) -> bool:
     return transfer.has_output and pair in flows
 
 
-def _choices(text: str, known: dict[str, str], flag: str) -> list[str]:
-    """Returns the values that a comma-separated list names, or all."""
-    lower = {name.lower(): value for name, value in known.items()}
-    words = [word.strip().lower() for word in text.split(",") if word.strip()]
-    if words == ["all"]:
-        return list(dict.fromkeys(known.values()))
-    for word in words:
-        if word not in lower:
-            raise UsageError(f"{flag}: unknown {word!r}, choose from {', '.join(known)}, or all")
-    if not words:
-        raise UsageError(f"{flag} is empty: choose from {', '.join(known)}, or all")
-    return list(dict.fromkeys(lower[word] for word in words))
-
-
-def plans_of(flags: TransferFlags, devices: DeviceChoice, settings: Settings) -> list[TransferPlan]:
+def plans_of(flags: CopyOptions, devices: DeviceChoice, settings: Settings) -> list[TransferPlan]:
     """Returns the plans that contain the transfers of the flags. Raises UsageError."""
     number = len(devices.indices)
-    offset_bytes = 0
-    if flags.offset.strip() not in ("0", ""):
-        offset_bytes = size_of("--buffer-offset", flags.offset)
-    if offset_bytes % ELEMENT_BYTES:
+    if flags.offset % ELEMENT_BYTES:
         raise UsageError(f"--buffer-offset must be a multiple of {ELEMENT_BYTES} bytes")
-    if flags.format == "pccl" and set(scopes := flags.scope.lower().split(",")) - {
-        "pairs",
-        "all-pairs",
-    }:
+    scopes = flags.scope
+    if flags.format == "pccl" and set(scopes) - {"pairs", "all-pairs"}:
         raise UsageError(
             f"--format pccl supports only matrices of pairs, not {','.join(scopes)}: use another "
             "format"
         )
-    sizes = _sizes(flags, settings)
-    same = {name: name for name in (*ENGINES, *DIRECTIONS, *KERNELS, *SCOPES)}
-    scopes = _choices(flags.scope, {name: same[name] for name in SCOPES}, "--scope")
+    ranges = part(flags, TransferRangeOptions)
+    sizes = _sizes(flags, ranges, settings)
     if number < 2 and set(scopes) - {"local", "host"}:
         raise UsageError(
             f"{', '.join(sorted(set(scopes) - {'local', 'host'}))}: a pair requires two devices, "
             f"but there is only {number}: see --devices and -g, or use --scope local,host"
         )
-    if not -1 <= flags.threads <= _MOST_THREADS or flags.threads == 0:
-        raise UsageError(f"--block-size: choose from 1 to {_MOST_THREADS}")
 
     def plan(**changes: object) -> TransferPlan:
         usual: dict[str, object] = {
             "devices": number,
             "sizes": sizes,
             "scopes": scopes,
-            "blocks": _blocks(flags.blocks),
-            "threads": max(0, flags.threads),
-            "offset_bytes": offset_bytes,
-            "triangle": bool(flags.triangle),
-            "local_too": bool(flags.local_too),
-            "latency_method": flags.latency_method,
+            "blocks": flags.blocks,
+            "threads": flags.threads or 0,
+            "offset_bytes": flags.offset,
+            "triangle": bool(ranges.triangle),
+            "local_too": bool(ranges.local_too),
+            "latency_method": ranges.latency_method,
             "numa": ("near", "far") if "host" in scopes else ("near",),
         }
         return TransferPlan(**{**usual, **changes})  # type: ignore[arg-type]
 
-    if flags.bench == "all":
+    if ranges.bench == "all":
         return [
             plan(
                 measures=tuple(_MEASURES.values()),
@@ -369,8 +331,8 @@ def plans_of(flags: TransferFlags, devices: DeviceChoice, settings: Settings) ->
                 kernels=KERNELS,
             )
         ]
-    if flags.bench != "none":
-        direction = flags.bench.removeprefix("p2p_")
+    if ranges.bench != "none":
+        direction = ranges.bench.removeprefix("p2p_")
         staged = not flags.per_device and devices.runtime != "host"
         if not staged:
             print(
@@ -387,44 +349,42 @@ def plans_of(flags: TransferFlags, devices: DeviceChoice, settings: Settings) ->
         ]
     return [
         plan(
-            measures=_choices(flags.perf, _MEASURES, "--perf"),
-            directions=_choices(flags.direction, {n: n for n in DIRECTIONS}, "--direction"),
-            engines=_choices(flags.engine, {n: n for n in ENGINES}, "--engine"),
-            kernels=_choices(flags.kernel, {n: n for n in KERNELS}, "--kernel"),
+            measures=[_MEASURES[name] for name in flags.perf],
+            directions=flags.direction,
+            engines=flags.engine,
+            kernels=flags.kernel,
             peer_access=(not flags.no_peer,),
         )
     ]
 
 
-def _sizes(flags: TransferFlags, settings: Settings) -> list[int]:
-    least, most = flags.least_elements, flags.most_elements
-    if least is None and most is None and flags.random_sizes > 1:
+def _sizes(flags: CopyOptions, ranges: TransferRangeOptions, settings: Settings) -> list[int]:
+    least, most = ranges.least_elements, ranges.most_elements
+    if least is None and most is None and ranges.random_sizes > 1:
         if not isinstance(flags, PcclFlags):
             raise UsageError("-i requires -y and -x, the bounds of the random sizes")
         least = most = _PCCL_ELEMENTS
     if least is not None or most is not None:
-        if flags.begin or flags.end:
-            raise UsageError("-b and -e set a sweep, -y and -x random sizes: use one of them")
         least, most = least or 1, most or least or 1
         if least > most:
             raise UsageError(
                 f"random sizes from {least} (-y) to {most} (-x): -y must not exceed -x"
             )
         return random_sizes(
-            flags.random_sizes, least * ELEMENT_BYTES, most * ELEMENT_BYTES, flags.seed
+            ranges.random_sizes, least * ELEMENT_BYTES, most * ELEMENT_BYTES, flags.seed
         )
     for size in (settings.begin_bytes, settings.end_bytes):
         if size % ELEMENT_BYTES:
             raise UsageError(f"sizes must be multiples of {ELEMENT_BYTES} bytes, not {size}")
-    sizes = sweep(settings.begin_bytes, settings.end_bytes, 0, flags.factor)
+    sizes = sweep(settings.begin_bytes, settings.end_bytes, 0, settings.factor)
     return list(dict.fromkeys(size // ELEMENT_BYTES * ELEMENT_BYTES for size in sizes))
 
 
-def _blocks(text: str) -> list[int]:
+def parse_blocks(text: str) -> list[int]:
     """Parses numbers of thread blocks: ``16``, ``1,2,4``, ``1-132`` (doubling); -1: the default."""
     counts: list[int] = []
-    for part in text.split(","):
-        word = part.strip()
+    for entry in text.split(","):
+        word = entry.strip()
         if word == "-1":
             counts.append(0)
             continue
@@ -441,26 +401,24 @@ def _blocks(text: str) -> list[int]:
     return list(dict.fromkeys(counts))
 
 
-def settings_of(flags: TransferFlags, runtime: str) -> Settings:
+def settings_of(flags: CopyOptions, runtime: str) -> Settings:
     """Returns the settings of the flags. Raises UsageError."""
-    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    if flags.elements is not None and flags.begin and not isinstance(flags, PcclFlags):
-        raise UsageError("-b and -n (integers) both give a size")
-    if flags.begin:
-        begin_bytes = size_of("--begin", flags.begin)
-    elif flags.elements is not None:
-        begin_bytes = flags.elements * ELEMENT_BYTES
+    ranges, sampling = part(flags, TransferRangeOptions), part(flags, SamplingOptions)
+    if flags.begin is not None:
+        begin_bytes = flags.begin
+    elif ranges.elements is not None:
+        begin_bytes = ranges.elements * ELEMENT_BYTES
     else:
-        begin_bytes = parse_size(_DEFAULT_SIZE.get(runtime, _DEFAULT_SIZE_OF_ACCELERATORS))
+        begin_bytes = _DEFAULT_BYTES.get(runtime, _DEFAULT_BYTES_OF_ACCELERATORS)
     return Settings(
         begin_bytes=begin_bytes,
-        end_bytes=size_of("--end", flags.end) if flags.end else begin_bytes,
+        end_bytes=begin_bytes if ranges.end is None else ranges.end,
         step_bytes=0,
-        factor=flags.factor,
+        factor=ranges.factor,
         timing="gated",
         across_ranks="max",
-        precision=flags.precision_percent / 100,
-        max_time_s=flags.max_time_s,
+        precision=sampling.precision_percent / 100,
+        max_time_s=sampling.max_time_s,
         timeout_s=flags.timeout_s,
         iterations=flags.repeat,
         warmup=None,
@@ -470,8 +428,8 @@ def settings_of(flags: TransferFlags, runtime: str) -> Settings:
         cycles=1,
         registration="none",
         seed=flags.seed,
-        inject=list(flags.inject),
-        triangle=bool(flags.triangle),
+        inject=list(part(flags, FaultOptions).inject),
+        triangle=bool(ranges.triangle),
     )
 
 

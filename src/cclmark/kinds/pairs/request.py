@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 
 import msgspec
 
@@ -18,9 +19,8 @@ from cclmark.kinds.pairs.kind import KIND
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
 from cclmark.options.case_request import check_faults, rounding_of, settings_of, sweep_of
-from cclmark.options.chosen_devices import device_count, devices_text
+from cclmark.options.chosen_devices import wanted_of
 from cclmark.options.chosen_libraries import require_added_to_be_used, warnings_of, with_mpirun
-from cclmark.options.option_values import check_limits
 from cclmark.options.varied import check_config
 from cclmark.plan.binding import Binding
 from cclmark.plan.inject import Injection
@@ -41,8 +41,7 @@ def measure_pairs(flags: PairFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
-    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
+    with joined(wanted_of(flags)) as coordinator:
         coordinator.exit_code = _measure(flags, coordinator, began_s)
         return coordinator.exit_code
 
@@ -68,7 +67,8 @@ def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
     cases = list(sweep.cases())
     if not cases:
         raise UsageError(
-            f"no size of the sweep has an element of {flags.dtype} for each rank: raise -e"
+            f"no size of the sweep has an element of {' or '.join(flags.dtype)} for each rank: "
+            "raise -e"
         )
     faults = {text: Injection.parse_for_pairs(text, number) for text in flags.inject}
     for text, fault in faults.items():
@@ -95,24 +95,14 @@ def _measure(flags: PairFlags, coordinator: Coordinator, began_s: float) -> int:
         began_s,
         output=flags.output,
         journal=flags.journal,
-        resume=flags.resume,
         stem=f"pairs-{'-'.join(sweep.ccls)}-{number}",
+        resume=flags.resume,
         explain=flags.explain,
     )
 
 
-def _chosen(only: str, group: int) -> list[str]:
-    """Returns the operations named in ``only``, regardless of case and separators."""
-    bare = {name.replace("_", ""): name for name in PAIR_OPERATIONS}
-    names = [name.strip() for name in only.split(",") if name.strip()]
-    chosen: dict[str, None] = {}
-    for name in [] if names == ["all"] else names:
-        known = bare.get(name.lower().replace("-", "").replace("_", ""))
-        if known is None:
-            raise UsageError(
-                f"unknown operation {name!r} in --only: choose from {', '.join(PAIR_OPERATIONS)}"
-            )
-        chosen[known] = None
+def _chosen(chosen: Sequence[str], group: int) -> list[str]:
+    """Returns the operations of ``--only``, those that fit -m without it. Raises UsageError."""
     operations = list(chosen) or list(PAIR_OPERATIONS)
     round_trips = [name for name in operations if OPERATIONS[name].round_trip]
     if group > 1 and round_trips:

@@ -154,7 +154,7 @@ def parse_pieces(text: str) -> list[int]:
             len(word) <= len(str(MOST_PIECES)) and 1 <= int(word) <= MOST_PIECES
         ):
             raise UsageError(
-                f"--pieces {text}: write numbers from 1 to {MOST_PIECES}, for example 1,10,100"
+                f"{text!r}: write numbers from 1 to {MOST_PIECES}, for example 1,10,100"
             )
         numbers.add(int(word))
     return sorted(numbers)

@@ -7,33 +7,48 @@ from dataclasses import dataclass
 import click
 
 from cclmark.kinds.replay.choices import GAPS
-from cclmark.options.flags import OPERATION, Action, Flags, argument, changed, command, option
-from cclmark.options.numbers import WholeNumber
-from cclmark.options.step_options import StepFlags
+from cclmark.options.command import OPERATION, Action, argument, changed, command, option
+from cclmark.options.groups import (
+    ComputeOptions,
+    FaultOptions,
+    LibraryFileOptions,
+    SamplingOptions,
+    StepOptions,
+    VariedOptions,
+)
 from cclmark.plan.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
 
-_SHARED = Flags.__dataclass_fields__
-_STEPS = StepFlags.__dataclass_fields__
+_EXAMPLES = [
+    ("cclmark replay job.jsonl", "The profile's communication on as many devices of this machine."),
+    (
+        "cclmark replay job.jsonl --devices host:4 --gaps drop",
+        "On four ranks of the host, without the times between calls.",
+    ),
+    (
+        "cclmark replay job.jsonl --vary NCCL_PROTO=LL128,Simple --compute fit",
+        "Two protocols against the default, beside work like the program's.",
+    ),
+]
 
 
 @dataclass
-class ProgramFlags:
-    """The program whose communication is repeated."""
+class ReplayFlags(StepOptions, LibraryFileOptions, ComputeOptions):
+    """The options of ``cclmark replay``."""
 
     profile: str = argument("PROFILE")
     gaps: str | None = option(
-        OPERATION,
         "--gaps",
+        title=OPERATION,
         type=click.Choice(list(GAPS)),
         help="keep: each call begins as long after the last call that had ended before it as in "
         "the program (its compute waits for communication); fixed: at its moment in the program "
         "(its compute does not wait); drop: at once [keep; --compute fit: keep or fixed, whichever "
         "fits].",
     )
-    compute: str = option(
-        OPERATION,
-        "--compute",
-        default=OF_PROFILE,
+    compute: str = changed(
+        ComputeOptions,
+        "compute",
+        OF_PROFILE,
         type=click.Choice([OF_PROFILE, NO_COMPUTE, MATMUL, TRIAD, FIT]),
         help="What runs beside the calls, in place of the program's computation: profile, memory "
         "traffic beside those that took longer in the program than alone, as much as makes them as "
@@ -41,59 +56,46 @@ class ProgramFlags:
         "the one of the last three and the gaps with which communication and step take about as "
         "long as in the program [profile].",
     )
-    matrix: int | None = option(
-        OPERATION,
-        "--matrix",
-        type=WholeNumber(least=16, most=65536),
-        metavar="N",
+    matrix: int | None = changed(
+        ComputeOptions,
+        "matrix",
         help="matmul: rows and columns of the matrices [4096, bfloat16; host: 128, float32]. "
         "Calls wait for the blocks of a product, the longer the larger it is.",
     )
-    array: str = option(
-        OPERATION,
-        "--array",
-        default="",
-        metavar="SIZE",
+    array: int | None = changed(
+        ComputeOptions,
+        "array",
         help="memory: size of each of the three arrays [64M; host: 1M].",
     )
-
-
-@dataclass
-class ReplayFlags(StepFlags, ProgramFlags):
-    """The options of ``cclmark replay``."""
-
-    vary: list[str] = changed(
-        _STEPS["vary"],
+    vary: list[tuple[str, list[str]]] = changed(
+        VariedOptions,
+        "vary",
         help="A variable of the environment or an option of all communicators and its values, for "
         "example NCCL_P2P_DISABLE=1 or config.minCTAs=32, each compared with the default in new "
         "processes; may be repeated. Values that contain commas are separated by |.",
     )
-    ccl: str = changed(
-        _STEPS["ccl"],
+    ccl: list[str] = changed(
+        StepOptions,
+        "ccl",
         help="Libraries, with commas; the first one is the default, with which the others are "
         "compared [nccl; host: shm].",
     )
-    ccl_path: str = changed(_SHARED["ccl_path"])
     check: int = changed(
-        _STEPS["check"],
+        StepOptions,
+        "check",
         help="1: check the output of every call of a step before the timed ones [1].",
     )
     max_time_s: float = changed(
-        _STEPS["max_time_s"], 10.0, help="Maximum time for timing steps of a variant [10]."
+        SamplingOptions, "max_time_s", 10.0, help="Maximum time for timing steps of a variant [10]."
     )
     inject: list[str] = changed(
-        _STEPS["inject"],
+        FaultOptions,
+        "inject",
         help="A fault to inject, to verify its detection: corrupt:rank=1,index=5 (an element of "
         "an output) or delay:rank=1,ms=50 (before each step).",
     )
 
 
-def replay_command(name: str, run: Action) -> click.Command:
+def replay_command(name: str, summary: str, run: Action) -> click.Command:
     """Returns the command."""
-    return command(
-        name,
-        "Repeat the communication of a step of a profiled program, verified, with any library or "
-        "setting.",
-        ReplayFlags,
-        run,
-    )
+    return command(name, summary, ReplayFlags, run, examples=_EXAMPLES)

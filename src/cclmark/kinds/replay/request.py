@@ -34,9 +34,8 @@ from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
 from cclmark.options.chosen_libraries import unknown_library
 from cclmark.options.computes import compute_of
-from cclmark.options.option_values import check_limits
-from cclmark.options.step_runs import faults_of, rounds_of, step_settings, step_variants
 from cclmark.options.usual_references import usual_references
+from cclmark.options.varied import faults_of, rounds_of, step_settings, step_variants
 from cclmark.plan.computations import Compute
 from cclmark.plan.libraries import (
     BRIDGE,
@@ -49,7 +48,7 @@ from cclmark.plan.libraries import (
 )
 from cclmark.plan.variants import DEFAULT
 from cclmark.plan.work_beside import FIT, NO_COMPUTE, OF_PROFILE
-from cclmark.recording.joining import devices_here, joined
+from cclmark.recording.joining import WantedDevices, devices_here, joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import measure_part, record, unused
 from cclmark.recording.run_files import new_journal
@@ -64,8 +63,6 @@ def check_fit(flags: ReplayFlags, found: FoundStep, coordinator: Coordinator) ->
             f"{coordinator.placement.launcher} on one host, then give the --gaps and --compute "
             "that it chose"
         )
-    if flags.matrix is not None or flags.array:
-        raise UsageError("--compute fit chooses the size: omit --matrix and --array")
     if flags.gaps == DROP:
         raise UsageError(
             "--compute fit compares the communication with the program's, whose calls --gaps drop "
@@ -165,7 +162,7 @@ _CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 _USUAL_CONNECTIONS = 8
 # Of the work beside the calls, by runtime: it is short beside a step.
 _ROWS, _USUAL_ROWS = {"host": 128}, 4096
-_ARRAYS, _USUAL_ARRAY = {"host": "1M"}, "64M"
+_ARRAYS, _USUAL_ARRAY_BYTES = {"host": 1 << 20}, 64 << 20
 
 
 def measure_replays(flags: ReplayFlags) -> int:
@@ -179,7 +176,6 @@ def measure_replays(flags: ReplayFlags) -> int:
             "the profile is missing: cclmark replay [OPTIONS] PROFILE, the journal of cclmark "
             "profile or of imported traces"
         )
-    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
     path = Path(flags.profile)
     journal = read_journal(path)
     ranks = ranks_of(journal, flags.profile)
@@ -191,9 +187,10 @@ def measure_replays(flags: ReplayFlags) -> int:
         _check_count(chosen, ranks)
     found = step_of(journal, flags.profile)
     libraries = [one.name for one in journal.header.libraries]
-    with joined(
+    wanted = WantedDevices(
         lambda: flags.devices, count, flags.timeout_s, falls_back=flags.count is None
-    ) as coordinator:
+    )
+    with joined(wanted) as coordinator:
         coordinator.exit_code = _measure(flags, found, libraries, coordinator, began_s)
         return coordinator.exit_code
 
@@ -294,8 +291,8 @@ def _measure(
         began_s,
         output=flags.output,
         journal=journal,
-        resume=flags.resume,
         stem=_stem(ranks),
+        resume=flags.resume,
     )
 
 
@@ -361,7 +358,7 @@ def _libraries(flags: ReplayFlags, runtime: str) -> list[str]:
     Raises UsageError.
     """
     usual = _OF_HOST if runtime == "host" else native_library(runtime)
-    named = [one.strip() for one in flags.ccl.split(",")] if flags.ccl else [usual or ""]
+    named = flags.ccl or [usual or ""]
     found = list(dict.fromkeys(meant_by(name, runtime) for name in named))
     for name in found:
         backend = torch_backend_of(name)
@@ -392,15 +389,11 @@ def _compute_of(flags: ReplayFlags, runtime: str) -> Compute | None:
     """Returns what runs beside the calls. Raises UsageError."""
     if flags.compute not in (NO_COMPUTE, OF_PROFILE):
         return compute_of(
-            flags.compute,
-            flags.matrix,
-            flags.array,
+            flags,
             runtime,
             usual_rows=_ROWS.get(runtime, _USUAL_ROWS),
-            usual_array=_ARRAYS.get(runtime, _USUAL_ARRAY),
+            usual_array_bytes=_ARRAYS.get(runtime, _USUAL_ARRAY_BYTES),
         )
-    if flags.matrix is not None or flags.array:
-        raise UsageError("--matrix and --array require --compute matmul or memory")
     return None
 
 

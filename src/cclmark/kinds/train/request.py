@@ -21,12 +21,11 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
 from cclmark.options.environment_file import read_shell
-from cclmark.options.option_values import check_limits
-from cclmark.options.step_runs import faults_of, rounds_of, step_settings, step_variants
+from cclmark.options.varied import faults_of, rounds_of, step_settings, step_variants
 from cclmark.plan.libraries import require_torch_devices, torch_backend_of, usual_runtime
 from cclmark.plan.models import Model, find_model
 from cclmark.plan.variants import DEFAULT, PROCESS, Assignment, Variant
-from cclmark.recording.joining import joined
+from cclmark.recording.joining import WantedDevices, joined
 from cclmark.recording.output import Output
 from cclmark.recording.recorder import record
 from cclmark.run import locate
@@ -46,21 +45,19 @@ def measure_training(flags: TrainFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
-    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    named = _named_backends(flags.ccl)
-    with joined(lambda: _devices_text(flags, named), flags.count, flags.timeout_s) as coordinator:
+    named = flags.ccl
+    wanted = WantedDevices(lambda: _devices_text(flags, named), flags.count, flags.timeout_s)
+    with joined(wanted) as coordinator:
         coordinator.exit_code = _measure(flags, named, coordinator, began_s)
         return coordinator.exit_code
 
 
-def _named_backends(text: str) -> list[str]:
+def named_backends(text: str) -> list[str]:
     """Returns the backends of ``--ccl`` as ``torch:NAME``. Raises UsageError."""
-    if not text:
-        return []
     names = [one.strip() for one in text.split(",")]
     full = [name if name.startswith("torch:") else f"torch:{name}" for name in names]
     if not all(torch_backend_of(name) for name in full):
-        raise UsageError(f"--ccl {text!r}: write a backend of torch, for example torch:nccl")
+        raise UsageError(f"{text!r}: write a backend of torch, for example torch:nccl")
     return list(dict.fromkeys(full))
 
 
@@ -105,8 +102,8 @@ def _measure(
         began_s,
         output=flags.output,
         journal=flags.journal,
-        resume=flags.resume,
         stem=f"train-{training.model.name}-{training.parallel}-{ranks}",
+        resume=flags.resume,
     )
 
 

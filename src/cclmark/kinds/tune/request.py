@@ -48,10 +48,7 @@ from cclmark.kinds.tune.tuning import (
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Outcome
 from cclmark.options.case_request import request_of
-from cclmark.options.chosen_devices import device_count, devices_text
-from cclmark.options.numbers import percent_of
-from cclmark.options.operation_argument import known_operations
-from cclmark.options.option_values import check_limits
+from cclmark.options.chosen_devices import wanted_of
 from cclmark.plan.cases import Case
 from cclmark.plan.items import items_of
 from cclmark.plan.libraries import MPI, title_of, torch_backend_of
@@ -62,7 +59,6 @@ from cclmark.plan.library_settings import (
     unknown_setting_refusal,
 )
 from cclmark.plan.operations import count_for_size, size_for_count
-from cclmark.plan.sizes import parse_duration
 from cclmark.plan.variants import DEFAULT
 from cclmark.recording.joining import joined
 from cclmark.recording.output import Output
@@ -70,11 +66,6 @@ from cclmark.recording.recorder import recording
 from cclmark.recording.run_files import new_journal
 
 _UNKNOWN_VERSION = ""
-
-
-def named_settings(text: str) -> list[str]:
-    """The names of ``--settings``."""
-    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def require_candidates(ccl: str, operations: Sequence[str], only: Sequence[str]) -> None:
@@ -144,9 +135,8 @@ def tune(flags: TuneFlags) -> int:
     Raises CclmarkError before anything is started or written if the flags are invalid.
     """
     began_s = time.monotonic()
-    check_limits(flags.precision_percent, flags.max_time_s, flags.timeout_s)
-    operations = known_operations(flags.operations)
-    with joined(lambda: devices_text(flags), device_count(flags), flags.timeout_s) as coordinator:
+    operations = flags.operations
+    with joined(wanted_of(flags)) as coordinator:
         coordinator.exit_code = _tune(operations, flags, coordinator, began_s)
         return coordinator.exit_code
 
@@ -212,12 +202,9 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
             "tune starts its ranks itself, several times: run it without "
             f"{coordinator.placement.launcher}, on one host"
         )
-    budget_s = parse_duration(flags.budget)
-    largest_loss = percent_of("--allow-loss", flags.allow_loss, "4%") / 100
-    only = named_settings(flags.settings)
+    largest_loss = flags.allow_loss / 100
+    only = flags.settings
     changes = flags.app_changes == "yes"
-    if changes and only:
-        raise UsageError("--settings and --app-changes yes exclude each other")
     request, plan = request_of(KIND, operations, flags, coordinator)
     ccl = plan.ccls[0]
     if len(plan.ccls) > 1:
@@ -252,7 +239,7 @@ def _request(operations: list[str], flags: TuneFlags, coordinator: Coordinator) 
         by_operation,
         {name: _with_middles(own) for name, own in by_operation.items()},
     )
-    limits = (_USUAL_DIRECTORY, budget_s, flags.proof_rounds)
+    limits = (_USUAL_DIRECTORY, flags.budget, flags.proof_rounds)
     if by_size:
         target = partial(_target_of, ccl, plan.ranks, changes, request.settings.timing)
         return TuneRequest(*sweeps, target, *limits, largest_loss)

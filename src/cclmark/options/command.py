@@ -1,0 +1,330 @@
+"""Click commands from groups of options.
+
+A group is a dataclass: each field is an option with the field's default, and its value is stored
+under the field's name. A command lists its groups as the bases of a dataclass, and takes over
+single options with another text or default by ``changed``. ``command`` creates the click command.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from cclmark.errors import UsageError
+from cclmark.options.printed_help import Example, SaysHelp
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+SIZES = "Sizes"
+OPERATION = "Operation"
+WHERE = "Devices and libraries"
+METHOD = "Method"
+OUTPUT = "Output"
+
+_UNCHANGED: Any = object()
+
+
+def option(*names: str, default: Any = None, title: str = "", **settings: Any) -> Any:
+    """A dataclass field that becomes a click option.
+
+    ``title``: of its section of the help, by default the ``title`` of the class.
+    """
+    metadata = {"names": names, "title": title, "settings": settings}
+    if settings.get("multiple") or isinstance(default, list):
+        return field(default_factory=lambda: list(default or ()), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def argument(metavar: str, *, is_optional: bool = False, **settings: Any) -> Any:
+    """A dataclass field that becomes a click argument; empty if it is missing.
+
+    Without ``required`` its type, or the command, reports a missing one, with the possible values.
+    """
+    shown = f"[{metavar}]" if is_optional else metavar
+    settings = {"metavar": shown, "required": False, **settings}
+    if not is_optional and not settings["required"] and "nargs" not in settings:
+        settings["default"] = ""
+    return field(default=() if "nargs" in settings else "", metadata={"argument": settings})
+
+
+def changed(
+    group: type[Any],
+    name: str,
+    default: Any = _UNCHANGED,
+    *,
+    add: tuple[str, ...] = (),
+    drop: tuple[str, ...] = (),
+    shown: str = "",
+    **settings: Any,
+) -> Any:
+    """The option ``name`` of a group with another default, other names or another help text.
+
+    ``shown``: the default as the help shows it.
+    """
+    original = group.__dataclass_fields__[name]
+    names = (*add, *(word for word in original.metadata["names"] if word not in drop))
+    settings = {**original.metadata["settings"], **settings}
+    if shown:
+        text = re.sub(r" \[[^]]*\]\.$", "", settings["help"]).rstrip(".")
+        settings["help"] = f"{text} [{shown}]."
+    title = original.metadata["title"] or group.title
+    if default is _UNCHANGED:
+        default = default_of(original)
+    return option(*names, default=default, title=title, **settings)
+
+
+def default_of(entry: Field[Any]) -> Any:
+    """The default of an option."""
+    return entry.default if entry.default_factory is MISSING else entry.default_factory()
+
+
+Group = TypeVar("Group", bound="DataclassInstance")
+
+
+def part(flags: object, group: type[Group]) -> Group:
+    """The options of a group that a command has, and the defaults of those that it lacks."""
+    names = (entry.name for entry in fields(group))
+    return group(**{name: getattr(flags, name) for name in names if hasattr(flags, name)})
+
+
+@dataclass(frozen=True)
+class Excludes:
+    """Two options that cannot be given together. ``why``: the reason, for the message."""
+
+    option: str
+    other: str
+    why: str = ""
+
+    def objection(self, flags: object, shown: Mapping[str, str]) -> str:
+        """What is wrong with the options, empty if nothing is."""
+        if not (_is_given(flags, self.option) and _is_given(flags, self.other)):
+            return ""
+        if not self.why:
+            return f"{shown[self.option]} and {shown[self.other]} exclude each other"
+        return f"{shown[self.option]} excludes {shown[self.other]}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Requires:
+    """An option that requires another one. ``values``: those that it requires, any without."""
+
+    option: str
+    other: str
+    values: tuple[str, ...] = ()
+    why: str = ""
+
+    def objection(self, flags: object, shown: Mapping[str, str]) -> str:
+        """What is wrong with the options, empty if nothing is."""
+        value = getattr(flags, self.other)
+        is_met = value in self.values if self.values else _is_given(flags, self.other)
+        if is_met or not _is_given(flags, self.option):
+            return ""
+        text = f"{shown[self.option]} requires {self.needed(shown)}"
+        text += f", not {value}" if self.values and value else ""
+        return text + (f": {self.why}" if self.why else "")
+
+    def needed(self, shown: Mapping[str, str]) -> str:
+        """The other option, with its values."""
+        *first, last = self.values or ("",)
+        values = f"{', '.join(first)} or {last}" if first else last
+        return f"{shown[self.other]} {values}".rstrip()
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """An option ``NAME=VALUE`` that may be repeated, each time with another name."""
+
+    option: str
+
+    def objection(self, flags: object, shown: Mapping[str, str]) -> str:
+        """What is wrong with the options, empty if nothing is."""
+        names = [name for name, _ in getattr(flags, self.option)]
+        twice = next((name for name in names if names.count(name) > 1), "")
+        return f"{shown[self.option]} {twice} is given twice" if twice else ""
+
+
+OptionRule: TypeAlias = Excludes | Requires | Distinct
+OptionRules: TypeAlias = tuple[OptionRule, ...]
+
+
+def _is_given(flags: object, name: str) -> bool:
+    """Whether an option has another value than its default."""
+    entries: Mapping[str, Field[Any]] = type(flags).__dataclass_fields__  # type: ignore[attr-defined]
+    return bool(getattr(flags, name) != default_of(entries[name]))
+
+
+def rules_of(flags_type: type[Any]) -> list[OptionRule]:
+    """The rules of a command: those of its groups whose options it has, and those of its own."""
+    known = flags_type.__dataclass_fields__
+    found = (rule for one in flags_type.__mro__ for rule in vars(one).get("rules", ()))
+    return [
+        rule
+        for rule in dict.fromkeys(found)
+        if rule.option in known and getattr(rule, "other", rule.option) in known
+    ]
+
+
+def check_together(flags: DataclassInstance) -> None:
+    """Raises UsageError for options that exclude or require each other."""
+    shown = {entry.name: shown_name(entry) for entry in fields(flags)}
+    for rule in rules_of(type(flags)):
+        if objection := rule.objection(flags, shown):
+            raise UsageError(objection)
+
+
+def shown_name(entry: Field[Any]) -> str:
+    """The option in messages: ``-i (--step)``."""
+    if "argument" in entry.metadata:
+        return str(entry.metadata["argument"]["metavar"].rpartition(" ")[2])
+    names = entry.metadata["names"]
+    long = next((name for name in names if name.startswith("--")), "")
+    return f"{names[0]} ({long})" if long and long != names[0] else names[0]
+
+
+def _with_rules(text: str, name: str, rules: Sequence[OptionRule], short: Mapping[str, str]) -> str:
+    """The help of an option, and what it is not accepted with."""
+    excluded = [one for one in rules if isinstance(one, Excludes)]
+    others = [short[one.other] for one in excluded if one.option == name]
+    # With a reason, the help of the first option is enough.
+    others += [short[one.option] for one in excluded if one.other == name and not one.why]
+    if others:
+        text += f" Not together with: {', '.join(others)}."
+    needed = [
+        one.needed(short) for one in rules if isinstance(one, Requires) and one.option == name
+    ]
+    return text + (f" Requires {' and '.join(needed)}." if needed else "")
+
+
+class GroupedCommand(SaysHelp):
+    """A command whose help lists its options in groups, and that recognises flags of the peers."""
+
+    def __init__(self, *args: Any, elsewhere: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._elsewhere = elsewhere
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the flags; rejects a flag of another tool and names the replacement."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name in self._elsewhere:
+                hint = self._elsewhere[error.option_name]
+                raise click.UsageError(f"{error.message.rstrip('.')}. {hint}", ctx) from None
+            raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes a section for each title."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                sections.setdefault(getattr(parameter, "title", "Other"), []).append(record)
+        for title in (SIZES, OPERATION, WHERE, METHOD, OUTPUT, "Other"):
+            if title in sections:
+                with formatter.section(title):
+                    formatter.write_dl(sections[title])
+
+
+class GroupedOption(click.Option):
+    """An option with its title. An empty value, for example of an unset variable, is rejected."""
+
+    def __init__(self, *args: Any, title: str, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.title = title
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Converts and checks the typed value; a default may be empty."""
+        empty = "" in value if isinstance(value, (list, tuple)) else value == ""
+        if empty and ctx.get_parameter_source(self.name or "") is not ParameterSource.DEFAULT:
+            raise click.BadParameter("the value is empty", ctx, self)
+        return super().process_value(ctx, value)
+
+
+#: What a command does with its flags. Returns the exit code, None for 0.
+Action = Callable[..., int | None]
+FlagsType = TypeVar("FlagsType", bound="DataclassInstance")
+
+
+def _entries(flags_type: type[Any]) -> Iterator[tuple[str, str]]:
+    """The names of the options in the order of the groups, each with the title of its group."""
+    for base in flags_type.__bases__:
+        yield from _entries(base)
+    inherited = [getattr(base, "__dataclass_fields__", {}) for base in flags_type.__bases__]
+    for name, entry in getattr(flags_type, "__dataclass_fields__", {}).items():
+        if all(fields_of_base.get(name) is not entry for fields_of_base in inherited):
+            yield name, vars(flags_type).get("title", "")
+
+
+def parameters_of(flags_type: type[Any]) -> list[click.Parameter]:
+    """The options and arguments of click, in the order of the groups."""
+    entries: Mapping[str, Field[Any]] = flags_type.__dataclass_fields__
+    titles: dict[str, str] = {}
+    for name, title in _entries(flags_type):
+        titles.setdefault(name, title)
+    rules = rules_of(flags_type)
+    short = {
+        name: shown_name(entry).partition(" ")[0]
+        for name, entry in entries.items()
+        if entry.metadata
+    }
+    found: list[click.Parameter] = []
+    for name, title in titles.items():
+        entry = entries[name]
+        if "argument" in entry.metadata:
+            found.append(click.Argument([name], **entry.metadata["argument"]))
+        elif entry.metadata.get("names"):
+            settings = dict(entry.metadata["settings"])
+            if "multiple" not in settings:
+                settings["default"] = default_of(entry)
+            if "help" in settings:
+                settings["help"] = _with_rules(settings["help"], name, rules, short)
+            names = [*entry.metadata["names"], name]
+            found.append(GroupedOption(names, title=entry.metadata["title"] or title, **settings))
+    return found
+
+
+def command(
+    name: str,
+    summary: str,
+    flags_type: type[FlagsType],
+    run: Callable[[FlagsType], int | None],
+    kind: type[GroupedCommand] = GroupedCommand,
+    *,
+    examples: Sequence[Example] = (),
+    epilog: str | None = None,
+    **settings: Any,
+) -> click.Command:
+    """The click command ``name`` of class ``kind``, which calls ``run`` with its flags.
+
+    ``settings``: further ones of click's command.
+    """
+
+    def callback(**values: Any) -> None:
+        # click collects the values of an option that may be repeated in a tuple.
+        lists = (entry.name for entry in fields(flags_type) if entry.default_factory is not MISSING)
+        flags = flags_type(**values | {name: list(values[name]) for name in lists})
+        check_together(flags)
+        try:
+            exit_code = run(flags)
+        except BrokenPipeError:
+            # Standard error is broken; click would exit with 1, which means wrong data.
+            raise click.Abort from None
+        sys.exit(exit_code)
+
+    return kind(
+        name,
+        params=parameters_of(flags_type),
+        callback=callback,
+        help=summary,
+        epilog=epilog,
+        examples=examples,
+        elsewhere=getattr(flags_type, "elsewhere", {}),
+        **settings,
+    )

@@ -1,0 +1,50 @@
+"""The examples of the help: the page has them, and those for the host run."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from cclmark.cli.commands import COMMANDS, load_command
+
+MAKE = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "reference" / "make.py"))
+
+
+def examples():
+    """The command lines of the examples of all commands."""
+    for name in COMMANDS:
+        top = load_command(name)
+        for command, _ in MAKE["commands"](top, click.Context(top, info_name=name)):
+            yield from (line for line, _ in getattr(command, "examples", ()))
+
+
+OF_HOST = [line for line in examples() if "--devices host" in line and ".jsonl" not in line]
+NEEDS_TORCH = re.compile(r"cclmark (torch|train) ")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_examples(name):
+    top = load_command(name)
+    inner = [one for one, _ in MAKE["commands"](top, click.Context(top, info_name=name))]
+    assert any(one.examples for one in inner)
+
+
+def test_the_page_has_the_examples():
+    page = MAKE["PAGE"].read_text(encoding="utf-8")
+    made = MAKE["with_block"](page, "Examples", "sh", MAKE["examples"]())
+    assert page == made, "python docs/reference/make.py writes the page anew"
+
+
+@pytest.mark.parametrize("line", OF_HOST)
+def test_the_examples_for_the_host_run(cclmark, line):
+    if NEEDS_TORCH.match(line) and importlib.util.find_spec("torch") is None:
+        pytest.skip("requires torch")
+    _, *arguments = shlex.split(line)
+    run = cclmark(*arguments)
+    assert run.out or run.written()

@@ -1,0 +1,217 @@
+"""Options: what their types accept, their groups, and what they exclude and require."""
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import click
+import pytest
+
+from cclmark.cli.commands import COMMANDS, load_command
+from cclmark.errors import UsageError
+from cclmark.kinds.p2p import command as p2p
+from cclmark.kinds.tune.command import TuneFlags
+from cclmark.options import groups
+from cclmark.options.command import (
+    Distinct,
+    Excludes,
+    Requires,
+    changed,
+    check_together,
+    command,
+    part,
+)
+from cclmark.options.command import option as made_option
+from cclmark.options.types import (
+    DURATION,
+    Names,
+    OneName,
+    Pair,
+    Percent,
+    RealNumber,
+    Size,
+    WholeNumber,
+)
+from cclmark.plan import transfers
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "number"),
+    [
+        (WholeNumber(1), "1", 1),
+        (WholeNumber(1, 9), "9", 9),
+        (WholeNumber(), "-3", -3),
+        (RealNumber(0, 1e6, above=True), "1e-9", 1e-9),
+        (RealNumber(0, 1000), "0", 0.0),
+        (RealNumber(), "2", 2.0),
+        (Size(), "4K", 4096),
+        (Size(least=0), "0", 0),
+        (DURATION, "1.5m", 90.0),
+        (Percent(), "5%", 5.0),
+        (Percent(), "5", 5.0),
+        (Percent(), "0.5%", 0.5),
+        (Names(), "b, a,b", ["b", "a"]),
+        (Names(("all_reduce", "barrier")), "AllReduce", ["all_reduce"]),
+        (Names(("all_reduce", "barrier")), "all", ["all_reduce", "barrier"]),
+        (OneName(("all_reduce", "barrier"), "operation"), "all-reduce", "all_reduce"),
+        (Pair(), "a=b=c", ("a", "b=c")),
+    ],
+)
+def test_values_are_parsed(kind, text, number):
+    converted = kind.convert(text, None, None)
+    assert (converted, type(converted)) == (number, type(number))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        (WholeNumber(1), "abc", "'abc' is not a whole number of at least 1."),
+        (WholeNumber(1), "0", "'0' is not a whole number of at least 1."),
+        (WholeNumber(1, 9), "10", "'10' is not a whole number from 1 to 9."),
+        (WholeNumber(1, 9), "1.5", "'1.5' is not a whole number from 1 to 9."),
+        (WholeNumber(most=9), "10", "'10' is not a whole number of at most 9."),
+        (WholeNumber(), "x", "'x' is not a whole number."),
+        (RealNumber(0, 5.5), "6", "'6' is not a number from 0 to 5.5."),
+        (RealNumber(0, above=True), "0", "'0' is not a number above 0."),
+        (RealNumber(0, 9, above=True), "0", "'0' is not a number above 0 and at most 9."),
+        (RealNumber(), "two", "'two' is not a number."),
+        (RealNumber(0, 9), "nan", "'nan' is not a number from 0 to 9."),
+        (Size(), "8X", "cannot read the size '8X': write 8, 128K, 4G or 1GiB"),
+        (Size(least=4096), "1K", "'1K' is not a size of at least 4K."),
+        (Size(most=1 << 30), "2G", "'2G' is not a size of at most 1G."),
+        (DURATION, "soon", "cannot read the duration 'soon': write 45s, 30m, 12h or 2d"),
+        (Percent("9%"), "much", "cannot read 'much': write a share such as 9%"),
+        (Percent(), "0.5", "0.5 is ambiguous, 50% or 0.5%: write it with %"),
+        (Percent("9%"), "101", "101: this is 101%: write it with %, or write a share such as 9%"),
+        (
+            Percent("9%", most=100),
+            "101%",
+            "101%: the share must not exceed 100%: write a share such as 9%",
+        ),
+        (
+            Percent("9%", above=True),
+            "0%",
+            "0%: the share must be above 0: write a share such as 9%",
+        ),
+        (Names(("a", "b"), "letter"), "c", "unknown letter 'c': choose from a, b, or all"),
+        (Names(("a", "b"), "letter"), ",", "the letter is missing: choose from a, b, or all"),
+        (Names(what="library", example="x,y"), "x,,y", "'x,,y': a library is empty; write x,y"),
+        (OneName(("a", "b"), "letter"), "a,b", "'a,b': choose one letter, from a, b"),
+        (Pair(example="A=B"), "A", "'A': write A=B"),
+    ],
+)
+def test_the_message_describes_the_expected_number(kind, text, message):
+    with pytest.raises(click.BadParameter) as caught:
+        kind.convert(text, None, None)
+    assert caught.value.message == message
+
+
+def _options(command):
+    yield from (one for one in command.params if isinstance(one, click.Option))
+    for inner in getattr(command, "commands", {}).values():
+        yield from _options(inner)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_numeric_option_has_these_messages(name):
+    numeric = (click.IntRange, click.FloatRange, type(click.INT), type(click.FLOAT))
+    for option in _options(load_command(name)):
+        if isinstance(option.type, numeric) and not option.count:
+            assert isinstance(option.type, WholeNumber | RealNumber), option.opts
+
+
+@dataclass
+class First:
+    title: ClassVar[str] = "Sizes"
+    rules = (Excludes("one", "two"), Requires("three", "mode", ("fast", "slow"), "it is timed"))
+
+    one: int = made_option("-1", "--one", default=1, type=WholeNumber(), help="One [1].")
+    two: int | None = made_option("--two", type=WholeNumber(), help="Two.")
+    three: bool = made_option("--three", default=False, is_flag=True, help="Three.")
+
+
+@dataclass
+class Second:
+    title: ClassVar[str] = "Method"
+    rules = (Excludes("two", "mode", "both are long"), Distinct("pairs"))
+
+    mode: str = made_option("--mode", default="none", help="Mode [none].")
+    pairs: list = made_option("--pair", multiple=True, type=Pair(), help="Pairs.")  # noqa: RUF009
+
+
+@dataclass
+class Both(First, Second):
+    rules = (Requires("pairs", "two"),)
+
+    one: int = changed(First, "one", 5, shown="5")
+    own: str = made_option("--own", default="", title="Output", help="Own.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), ""),
+        (("--one", "5", "--two", "1"), ""),  # the default
+        (("--one", "6", "--two", "1"), "-1 (--one) and --two exclude each other"),
+        (("--two", "1", "--mode", "fast"), "--two excludes --mode: both are long"),
+        (("--three",), "--three requires --mode fast or slow, not none: it is timed"),
+        (("--three", "--mode", "slow"), ""),
+        (("--pair", "a=1"), "--pair requires --two"),
+        (("--two", "1", "--pair", "a=1", "--pair", "b=1"), ""),
+        (("--two", "1", "--pair", "a=1", "--pair", "a=2"), "--pair a is given twice"),
+    ],
+)
+def test_options_that_exclude_or_require_each_other(arguments, message):
+    seen = []
+    made = command("x", "Works.", Both, seen.append)
+    try:
+        with pytest.raises(SystemExit):
+            made.main([*arguments], standalone_mode=False)
+    except UsageError as error:
+        assert str(error) == message
+        assert not seen
+    else:
+        assert not message
+        assert len(seen) == 1
+
+
+def test_the_help_has_the_groups_and_what_options_exclude():
+    made = command("x", "Works.", Both, print, examples=[("cclmark x --one 2", "Two.")])
+    text = made.get_help(click.Context(made, info_name="x", terminal_width=100))
+    assert [line for line in text.splitlines() if line and line[0] != " "] == [
+        "Usage: x [OPTIONS]",
+        *("Sizes:", "Method:", "Output:", "Other:", "Examples:"),
+    ]
+    words = " ".join(text.split())
+    assert "One [5]. Not together with: --two." in words
+    assert "Two. Not together with: --mode, -1." in words
+    assert "Three. Requires --mode fast or slow." in words
+    assert "cclmark x --one 2 Two." in words
+
+
+def test_a_part_has_the_values_of_the_command_and_the_defaults_of_the_rest():
+    found = part(Second(mode="fast"), First)
+    assert found == First()
+    assert part(Both(one=3, mode="fast"), Second) == Second(mode="fast")
+    method = part(TuneFlags(timing="graph"), groups.TimingOptions)
+    assert method == groups.TimingOptions(timing="graph")
+    assert part(TuneFlags(), groups.SoakOptions) == groups.SoakOptions()
+
+
+def test_the_names_of_copies_are_those_that_are_measured():
+    for name in ("ENGINES", "KERNELS", "DIRECTIONS", "SCOPES"):
+        assert getattr(p2p, name) == getattr(transfers, name)
+
+
+@pytest.mark.parametrize(
+    "group", [one for name, one in vars(groups).items() if name.endswith("Options")]
+)
+def test_every_rule_of_a_group_is_about_options_of_commands(group):
+    check_together(group())
+    known = {
+        entry.name
+        for one in vars(groups).values()
+        if hasattr(one, "rules")
+        for entry in fields(one)
+    }
+    for rule in vars(group).get("rules", ()):
+        assert rule.option in known
