@@ -154,7 +154,7 @@ def matrices_of_group():
         heat("all: first", names, values, **shared),
         heat("all: second", names, values, **shared),
         heat("all: third", names, values, reasons=["n/a: <slow>"], **shared),
-        heat("kinds", names, [[None, None]] * 2, meaning=["of links"]),
+        heat("kinds", names, [[None, None]] * 2, meaning=["of links"], of_devices=True),
     ]
 
 

@@ -337,8 +337,8 @@ def test_what_cannot_be_judged_is_not_called_the_same():
 def test_how_devices_are_connected_is_a_table():
     section = next(one for one in page_of([NamedRun("run", COPIES)]).sections if one.key == "p2p")
     table = section.tables[0]
-    assert table.rows[0] == ["DEV0", "x", "NV18", "NV18", "NV18"]
-    assert "A pair's links carry 450 GB/s in one direction." in table.notes
+    assert table.rows[0] == ["DEV0", "X", "NV18", "NV18", "NV18"]
+    assert "link limit of a pair, one direction: 450 GB/s" in table.notes
 
 
 def test_without_plotly_it_is_said_what_to_install(monkeypatch):
