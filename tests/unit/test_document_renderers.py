@@ -154,7 +154,7 @@ def matrices_of_group():
         heat("all: first", names, values, **shared),
         heat("all: second", names, values, **shared),
         heat("all: third", names, values, reasons=["n/a: <slow>"], **shared),
-        heat("kinds", names, [[None, None]] * 2, meaning=["of links"], of_devices=True),
+        heat("kinds", names, [[None, None]] * 2, meaning=["of", "links"], of_devices=True),
     ]
 
 
@@ -201,7 +201,7 @@ def test_markdown_has_a_heading_for_a_group_and_reasons():
         "",
         "## kinds",
         "",
-        "of links",
+        "of; links",
         "",
         *("|  | DEV0 | DEV1 |", "|---|---:|---:|", "| DEV0 | x | x |", "| DEV1 | x | x |"),
     ]
@@ -212,7 +212,7 @@ def test_a_page_has_maps_without_values_as_tables():
     (section,) = sections_of(lambda _: document, "gallery", [NamedRun("a", JOURNAL)])
     ((chart,), (table,)) = section.charts, section.tables
     assert (chart.title, [*chart.notes]) == ("all: third", ["row sends", "n/a: <slow>"])
-    assert (table.title, [*table.notes]) == ("kinds", ["of links"])
+    assert (table.title, [*table.notes]) == ("kinds", ["of", "links"])
     assert [*table.rows] == [["DEV0", "x", "x"], ["DEV1", "x", "x"]]
     assert not {"group", "meaning", "reasons", "of_devices"} & {*Encoder().chart(chart)}
 
