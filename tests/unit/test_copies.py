@@ -8,11 +8,14 @@ import pytest
 
 from cclmark.analysis.copies import checks_of, outliers_of
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
+from cclmark.document.chart_model import Lines
 from cclmark.document.deviations import deviation_text, relative
+from cclmark.document.document_text import document_of
 from cclmark.document.exporters import exporter_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
+from cclmark.kinds.p2p.document import document_of_transfers
 from cclmark.kinds.p2p.formats import TransferPccl
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.plan.items import P2P
@@ -20,6 +23,7 @@ from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
 from cclmark.report.run_page import page_of
 from cclmark.results.journal import Journal
+from cclmark.results.schema import Verification, WrongOutput
 from reports import insights_on
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
@@ -155,3 +159,45 @@ def test_shares_above_the_limit_are_counted_and_explained(form, runtime, reason)
         assert (reason in text) == above
         assert ("shares of the link limit exceed 100 %, up to " in text) == above
     assert ("exceed 100 %" in text_of(1e9, shares=False)) == (form == "page")
+
+
+def test_each_matrix_has_a_row_unless_curves_have_its_median():
+    (table,) = document_of(document_of_transfers, NamedRun("", COPIES, notes())).closing
+    assert len(table.rows) == 12
+    assert [*table.rows[0]] == [
+        *("Unidirectional bandwidth, write, CE, 512 MiB", "395.93 GB/s"),
+        *("395.73 (DEV3, DEV0)", "396.05 (DEV2, DEV3)", "100% of 396.4 GB/s"),
+    ]
+    assert not table.rows[-4][-1], "a latency without a reference"
+    blocks = read_journal(RESULTS / "p2p_blocks.jsonl")
+    (curves,) = document_of(document_of_transfers, NamedRun("", blocks)).closing
+    assert isinstance(curves, Lines)
+    assert curves.in_texts
+
+
+def test_connections_are_in_the_head_and_a_matrix_follows_its_last_result():
+    exporter = exporter_of(KINDS[P2P], "table")
+    head = exporter.begin(COPIES.header)
+    assert "link limit of a pair, one direction: 450 GB/s" in head
+    assert head.count("DEV3      NV18      NV18      NV18         X") == 1
+    assert head.count("DEV3         1         1         1         0") == 1
+    texts = [exporter.add(one) for one in COPIES.transfers[:25]]
+    titles = [text.split("[")[0].strip() for text in texts if text]
+    assert titles == [f"Unidirectional bandwidth, {way}, CE, 512 MiB" for way in ("write", "read")]
+    assert [*map(bool, texts)].index(True) == 12
+    assert "Connections" not in exporter.end(None)
+
+
+def test_wrong_copies_have_no_figure_and_their_elements_below():
+    first = COPIES.transfers[0]
+    found = Verification(2, [WrongOutput(0, 2, 7, "0x3", "0x4")])
+    wrong = replace(first, status="wrong", verification=found)
+    journal = Journal(COPIES.header, results=[wrong, *COPIES.transfers[1:]])
+    document = document_of(document_of_transfers, NamedRun("", journal))
+    heat = document.blocks[0]
+    assert (heat.texts[0][1], heat.values[0][1]) == ("WRONG", None)
+    assert [*heat.wrong] == [(0, 1)]
+    assert [*heat.reasons] == ["DEV0 → DEV1: 2 wrong, first element 7 is 0x4, not 0x3"]
+    assert document.findings[0].sentence.startswith("wrong data in 1 case: unidirectional write CE")
+    assert document.is_wrong
+    assert document.outcome.startswith("120 of 120 copies checked, 1 wrong")

@@ -95,7 +95,7 @@ class TestJson:
         assert [type(one) for one in found.document.blocks] == [type(one) for one in GALLERY.blocks]
         assert found.document.findings == GALLERY.findings
         table, curve = found.document.blocks[0], found.document.blocks[3]
-        assert table == replace(GALLERY.blocks[0], rows=table.rows, notes=["a note"])
+        assert (table.title, table.notes) == (GALLERY.blocks[0].title, ["a note"])
         assert curve.series == [replace(GALLERY.blocks[3].series[0], x=[1.0], y=[2.0])]
         assert found.document.blocks[5].rows[0] == ("one", CALLS)
         assert encode_documents([found]) == self.TEXT
@@ -159,6 +159,7 @@ def test_json_has_the_findings_of_a_document():
         "sentence": "nccl is late",
         "subject": "",
         "advice": "measure longer",
+        "is_outcome": False,
     }
 
 
@@ -244,7 +245,7 @@ def matrices_of_group():
         heat("all: first", names, values, **shared),
         heat("all: second", names, values, **shared),
         heat("all: third", names, values, reasons=["n/a: <slow>"], **shared),
-        heat("kinds", names, [[None, None]] * 2, meaning=["of links"]),
+        heat("kinds", names, [[None, None]] * 2, meaning=["of", "links"], of_devices=True),
     ]
 
 
@@ -291,7 +292,7 @@ def test_markdown_has_a_heading_for_a_group_and_reasons():
         "",
         "## kinds",
         "",
-        "of links",
+        "of; links",
         "",
         *("|  | DEV0 | DEV1 |", "|---|---:|---:|", "| DEV0 | x | x |", "| DEV1 | x | x |"),
     ]
@@ -302,7 +303,7 @@ def test_a_page_has_maps_without_values_as_tables():
     (section,) = sections_of(lambda _: document, "gallery", [NamedRun("a", JOURNAL)])
     ((chart,), (table,)) = section.charts, section.tables
     assert (chart.title, [*chart.notes]) == ("all: third", ["row sends", "n/a: <slow>"])
-    assert (table.title, [*table.notes]) == ("kinds", ["of links"])
+    assert (table.title, [*table.notes]) == ("kinds", ["of", "links"])
     assert [*table.rows] == [["DEV0", "x", "x"], ["DEV1", "x", "x"]]
     assert not {"group", "meaning", "reasons", "of_devices"} & {*Encoder().chart(chart)}
 

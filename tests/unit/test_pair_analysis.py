@@ -387,6 +387,16 @@ class TestReport:
         assert r"1 KiB DEV0–DEV1: too large" in text
         assert "1 MiB DEV0–DEV2: DEV2 got 3 wrong" in text
 
+    def test_many_reasons_are_counted(self):
+        results = [
+            result(case(pair), status="died", reason=f"{pair}", summary=None, verification=None)
+            for pair in pairs_of(8)
+        ]
+        text = table(results, devices=8)
+        assert text.count("\n  died  1 MiB DEV") == 20
+        assert "  8 more: see the journal\n" in text
+        assert "28 given up" in text
+
     def test_heat_says_how_good_a_value_is_and_takes_no_room(self):
         painted, plain = table(self.results(), paint=ansi), table(self.results())
         assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain

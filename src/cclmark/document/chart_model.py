@@ -156,7 +156,7 @@ class BoxSeries:
 class Heat(Chart):
     """A matrix of values, as [row][column]. ``texts``: in the cells; ``hover``: details.
 
-    A chart that texts have too, as a table; without any value also on pages.
+    A chart that texts have too, as a table; pages have one of devices without any value as a table.
     ``higher_is_better`` False reverses the scale; ``centred``: the middle of the scale is 0.
     ``least_span``: the smallest range of the scale, so that nearly equal values look equal.
     ``wrong``: the rows and columns of cells without a value because of wrong data or a failure.

@@ -70,9 +70,9 @@ def sections_of(compose: Compose, key: str, runs: Sequence[NamedRun]) -> list[Se
 
 
 def _add_heat(heat: Heat, charts: list[Chart], tables: list[PageTable]) -> None:
-    """Adds a chart, or without any value a table, unless it has too many columns."""
+    """Adds a chart; of devices without any value a table, unless it has too many columns."""
     notes = [*heat.meaning, *heat.notes, *heat.reasons]
-    if any(value is not None for row in heat.values for value in row):
+    if not heat.of_devices or any(value is not None for row in heat.values for value in row):
         charts.append(replace(heat, notes=notes))
     elif not heat.is_detail and 0 < len(heat.columns) <= _MOST_COLUMNS:
         rows = [[name, *texts] for name, texts in zip(heat.rows, heat.texts, strict=True)]

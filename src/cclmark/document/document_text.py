@@ -295,25 +295,19 @@ class DocumentMarkdown(DocumentText):
         found: list[str] = []
         for number, heat in enumerate(heats):
             if number == 0:
-                meaning = map(escape, heat.meaning)
-                found += ["", f"## {escape(heat.group or heat.title)}", *_below(meaning)]
+                found += ["", f"## {escape(heat.group or heat.title)}"]
+                found += ["", escape("; ".join(heat.meaning))] if heat.meaning else []
             head = (heat.column_title, *heat.columns)
             rows = [[name, *own] for name, own in zip(heat.rows, heat.texts, strict=True)]
             table = Table(heat.title, head, rows, "<" + ">" * len(heat.columns))
             found += ["", f"**{escape(heat.caption)}**"] if heat.group else []
             if heat.columns:
                 found += ["", *_head_of(table), *map(_row, table.single_lines())]
-            found += _below(map(self._line, heat.reasons))
+            found += ["", *map(self._line, heat.reasons)] if heat.reasons else []
         return found
 
     def _early(self, reason: str) -> list[str]:
-        return ["", f"Ended early: {reason}"]
-
-
-def _below(lines: Iterable[str]) -> list[str]:
-    """The lines after an empty one; empty without any."""
-    found = [*lines]
-    return ["", *found] if found else []
+        return ["", f"Ended early: {escape(reason)}"]
 
 
 def _lines_of_table(table: Table) -> list[str]:

@@ -345,8 +345,6 @@ def _heat(
         texts=[
             [
                 _text(cells[row][column], values[row][column], found[row][column], width)
-                if cells[row][column] is not None or rows[row] != columns[column]
-                else "x"
                 for column in range(len(columns))
             ]
             for row in range(len(rows))
@@ -389,7 +387,7 @@ def _far(
 def _text(cell: MatrixCell | None, value: float | None, found: Deviation | None, width: int) -> str:
     """A figure with a mark of ``width`` characters if it stands out, or why there is none."""
     if cell is None:
-        return ""
+        return "x"
     if value is None:
         return cell.note or "?"
     mark = "" if found is None else f" {_DOWN}" if found.worse else f" {_UP}"

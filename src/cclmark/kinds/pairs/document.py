@@ -151,8 +151,9 @@ def _heat(
     keys: set[str],
 ) -> Heat:
     """The bandwidth or the time of each pair."""
-    what, of = ("algbw", _rate) if unit == "GB/s" else ("time", _time_us)
-    figure_name = "bandwidth" if unit == "GB/s" else "time"
+    what, key, of = ("time", "time", _time_us)
+    if unit == "GB/s":
+        what, key, of = ("algbw", "bandwidth", _rate)
     size, numbers = format_size(point.size_bytes), range(len(devices))
     group = f"{name} · {plain(sweep.series.ccl)}"
     title = f"{group}: {what} [{unit}] at {size}"
@@ -161,7 +162,7 @@ def _heat(
     texts = [[_text(known, point, (row, column)) for column in numbers] for row in numbers]
     kinds = {(one.first, one.second): one.kind for one in header.relations}
     return Heat(
-        key=key_of(f"pairs {name} {figure_name} {size}", keys),
+        key=key_of(f"pairs {name} {key} {size}", keys),
         title=title,
         says=f"{title}. {extremes(values, unit, devices, devices)}",
         column_title="",
