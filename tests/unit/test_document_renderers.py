@@ -96,7 +96,8 @@ class TestJson:
         assert found.document.findings == GALLERY.findings
         table, curve = found.document.blocks[0], found.document.blocks[3]
         assert (table.title, table.notes) == (GALLERY.blocks[0].title, ["a note"])
-        assert curve.series == [replace(GALLERY.blocks[3].series[0], x=[1.0], y=[2.0])]
+        (own,) = curve.series
+        assert (own.name, own.x, own.y) == (GALLERY.blocks[3].series[0].name, [1.0], [2.0])
         assert found.document.blocks[5].rows[0] == ("one", CALLS)
         assert encode_documents([found]) == self.TEXT
 
