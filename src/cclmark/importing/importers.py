@@ -18,13 +18,12 @@ from cclmark.importing.mpi_tables import IMB, OSU, UCC
 from cclmark.importing.nccl_tests_json import NCCL_TESTS_JSON
 from cclmark.importing.nccl_tests_text import NCCL_TESTS
 from cclmark.importing.nccom import NCCOM, NCCOM_JSON
-from cclmark.importing.nixlbench import NIXLBENCH
 from cclmark.importing.nvbandwidth import NVBANDWIDTH, NVBANDWIDTH_JSON
 from cclmark.importing.pccl import PCCL
 from cclmark.importing.perftest import PERFTEST, PERFTEST_JSON
 from cclmark.importing.run import Given, Origin
 from cclmark.importing.traces import TRACE_IMPORTERS
-from cclmark.importing.ucx import UCX
+from cclmark.importing.transports import NIXLBENCH, UCX
 from cclmark.results.journal import Journal
 
 _JOURNAL = b'{"type":"header"'
