@@ -46,7 +46,8 @@ def all_reduce_help() -> str:
     """What ``cclmark all_reduce -h`` prints."""
     command = load_command("all_reduce")
     parent = click.Context(click.Group("cclmark"), info_name="cclmark")
-    return command.get_help(click.Context(command, parent, "all_reduce", terminal_width=_COLUMNS))
+    settings = {**command.context_settings, "terminal_width": _COLUMNS}
+    return command.get_help(click.Context(command, parent, "all_reduce", **settings))
 
 
 def with_block(page: str, heading: str, language: str, text: str) -> str:

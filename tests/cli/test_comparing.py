@@ -492,9 +492,10 @@ class TestWrongInput:
         assert "26 cases" in cclmark("compare", one, other).out
 
     def test_a_share_that_is_none(self, cclmark):
-        for text in ("much", "-5%", "5%%", ""):
-            message = self.refused(cclmark, run("ctas8"), run("buff8"), "--fail-if-slower", text)
-            assert "write a share such as 5%" in message
+        gate = (run("ctas8"), run("buff8"), "--fail-if-slower")
+        for text in ("much", "-5%", "5%%"):
+            assert "write a share such as 5%" in self.refused(cclmark, *gate, text)
+        assert "the value is empty" in self.refused(cclmark, *gate, "")
 
     def test_a_file_that_cannot_be_written(self, cclmark):
         message = self.refused(cclmark, run("ctas8"), run("buff8"), "-O", "/nowhere/x")

@@ -346,7 +346,7 @@ def test_an_interrupted_experiment_is_resumed(cclmark, background):
     ("arguments", "message"),
     [
         (("all_reduce",), "nothing is varied"),
-        ((), "OPERATION is missing: choose from all_reduce, "),
+        ((), "Missing argument 'OPERATION[,OPERATION...]'. Choose from all_reduce, "),
         (("all_redcue", "--vary", "A=1"), "unknown operation 'all_redcue'"),
         (("all_reduce", "--vary", "A"), "write NAME=VALUE,VALUE"),
         (("all_reduce", "--vary", "A=1,,2"), "a value is empty"),

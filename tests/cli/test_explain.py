@@ -359,7 +359,7 @@ def test_why_it_was_chosen(cclmark, fake_cuda):
     refused = cclmark("explain", "all_reduces", code=2)
     assert "unknown operation 'all_reduces'" in refused.err
     missing = cclmark("explain", code=2)
-    assert "OPERATION is missing: choose from all_reduce, " in missing.err
+    assert "Missing argument 'OPERATION'. Choose from all_reduce, " in missing.err
     assert "OPERATION: all_reduce, " in cclmark("explain", "--help").out
     soak = cclmark(
         *("all_reduce", *EAGER, "--explain", "--duration", "2s"), env=fake_cuda.env(), code=0

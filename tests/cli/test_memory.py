@@ -474,7 +474,7 @@ def test_an_argument_of_a_journal_does_not_become_an_option(cclmark, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ((), 2, "OPERATION is missing: choose from all_reduce, "),
+        ((), 2, "Missing argument 'OPERATION'. Choose from all_reduce, "),
         (("allreduce",), 2, "unknown operation 'allreduce'"),
         (("all_reduce", *ON_HOST, "-R", "2"), 2, "require no registration"),
         (("all_reduce", *ON_HOST, "-b", "2M", "-e", "1M"), 2, "-b must not be above -e"),

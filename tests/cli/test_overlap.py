@@ -173,7 +173,7 @@ def test_a_journal_of_it_is_resumed_run_again_and_not_compared(cclmark, tmp_path
         (("--matrix", "64", "--compute", "memory"), "--matrix requires --compute matmul"),
         (("--array", "1M"), "--array requires --compute memory"),
         (("--array", "lots", "--compute", "memory"), "--array"),
-        (("--array", "8", "--compute", "memory"), "at least 4096 bytes"),
+        (("--array", "8", "--compute", "memory"), "is not a size of at least 4K"),
         (("--rounds", "1"), "is not a whole number from 2 to 1000"),
         (("--vary", "placement=sideways"), "unknown value 'sideways'"),
         (("--ccl", "shm,mpi"), "--ccl: overlap measures one library"),

@@ -32,10 +32,16 @@ def rows_of(run):
         (("all_reduce", "--pieces", "4", "-e", "8"), "no message of 8 B or less"),
         (("all_reduce", "--pieces", "4", "-n", "5"), "--pieces excludes -n"),
         (("all_reduce", "--pieces", "4", "-m", "2"), "--pieces excludes -m"),
-        (("all_reduce", "--pieces", "4", "-N", "2"), "--pieces excludes -N and --duration"),
+        (
+            ("all_reduce", "--pieces", "4", "-N", "2"),
+            "--pieces excludes -N (--cycles): rounds alternate",
+        ),
         (("all_reduce", "--pieces", "4", "--explain"), "--pieces excludes --explain"),
         (("all_reduce", "--pieces", "4", "--timing", "per-op"), "--timing is throughput or"),
-        (("all_reduce", "--pieces", "4", "--format", "nccl-tests"), "--format is table, json"),
+        (
+            ("all_reduce", "--pieces", "4", "--format", "nccl-tests"),
+            "--pieces requires --format table, json, csv or markdown, not nccl-tests",
+        ),
         (("all_reduce", "--pieces", "4", "--inject", "corrupt:rank=9,index=0"), "no rank 9"),
         (("collectives", "--pieces", "4"), "No such option"),
     ],

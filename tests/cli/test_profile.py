@@ -318,7 +318,10 @@ def test_a_program_without_nccl(cclmark):
         (["profile", "--", "no-such-program"], "cannot run no-such-program"),
         (["profile", "--", "/"], "cannot run /: Permission denied"),
         (["profile", "--read", "none"], "this is no directory with logs"),
-        (["profile", "--read", ".", "--", "true"], "leave out the command"),
+        (
+            ["profile", "--read", ".", "--", "true"],
+            "--read excludes COMMAND...: it reads the logs of an earlier run",
+        ),
         (["profile", "--journal", "/none/j", "--", "touch", "ran"], "cannot write the journal"),
         (["profile", "--nonsense", "--", "true"], "--nonsense"),
     ],
@@ -487,7 +490,8 @@ def test_several_runs_in_one_directory_are_separated(cclmark, job, tmp_path):
     unknown = cclmark("profile", "--read", "logs", "--run", "nonsense", code=2)
     assert "contains no logs of such a run, but of" in unknown.message
     assert (
-        "--run chooses among the runs" in cclmark("profile", "--run", "a", "true", code=2).message
+        "--run requires --read: it chooses among the runs"
+        in cclmark("profile", "--run", "a", "true", code=2).message
     )
     # Logs of an older plug-in, which have no identity.
     for path in tmp_path.glob("logs/*.cclmlog"):

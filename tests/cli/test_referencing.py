@@ -105,7 +105,7 @@ class TestChecking:
     def test_shares_that_may_be_a_slip(self, refs):
         check = ("references", "check", SWEEP, "--fail-below")
         assert "is ambiguous, 90% or 0.9%" in refs(*check, "0.9", code=2).message
-        assert "no share is below 0" in refs(*check, "0%", code=2).message
+        assert "the share must be above 0" in refs(*check, "0%", code=2).message
         assert "must not exceed" in refs(*check, "1001", code=2).message
 
     def test_a_slow_one_fails(self, refs, tmp_path):
@@ -188,7 +188,10 @@ class TestChecking:
             assert "write a share such as 90%" in message
         message = refs("references", "check", SWEEP, "--fail-below", "900", code=2).message
         assert "this is 900%: write it with %" in message
-        assert "-b: cannot read" in refs("references", "check", SWEEP, "-b", "x", code=2).message
+        assert (
+            "'--begin': cannot read"
+            in refs("references", "check", SWEEP, "-b", "x", code=2).message
+        )
 
     def test_a_barrier_has_no_reference(self, refs, cclmark):
         journal = str(cclmark("barrier", "--devices", "host:2", "-n", "3", "-w", "1").journal_path)

@@ -543,8 +543,11 @@ def test_a_rank_that_is_killed_ends_the_run(background, traced, no_leaks):
         (("PROFILE", "--ccl", "shm,shm", "--vary", "registration=none"), "variables of the"),
         (("PROFILE", "-g", "3", "--devices", "host:3"), "the profile has 2 ranks"),
         (("PROFILE", "--inject", "hang:rank=0,case=0"), "only the faults"),
-        (("PROFILE", "--matrix", "64"), "require --compute matmul or memory"),
-        (("PROFILE", "--compute", "fit", "--array", "1M"), "omit --matrix and --array"),
+        (("PROFILE", "--matrix", "64"), "--matrix requires --compute matmul, not profile"),
+        (
+            ("PROFILE", "--compute", "fit", "--array", "1M"),
+            "--array excludes --compute fit: it chooses the size",
+        ),
         (("PROFILE", "--compute", "fit", "--gaps", "drop"), "use keep or fixed"),
         (("PROFILE", "-c", "0", "--inject", "corrupt:rank=0,index=0"), "checks no data"),
     ],

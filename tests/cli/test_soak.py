@@ -112,11 +112,11 @@ def test_an_interruption_keeps_everything(background, no_leaks):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--duration", "1x"), "--duration: cannot read the duration '1x'"),
+        (("--duration", "1x"), "'--duration': cannot read the duration '1x'"),
         (("--duration", "0s"), "above 0"),
         (("--duration", "1s", "-N", "3"), "exclude each other"),
         (("--summary-every", "1s"), "requires --duration"),
-        (("--duration", "1s", "--summary-every", "soon"), "--summary-every: cannot read"),
+        (("--duration", "1s", "--summary-every", "soon"), "'--summary-every': cannot read"),
     ],
 )
 def test_bad_durations(cclmark, arguments, said):

@@ -269,4 +269,4 @@ def test_a_plug_in_that_cannot_be_imported_is_named(cclmark):
     assert "has no backend nix, only" in run.err
     assert "--import MODULE" in run.err
     run = cclmark("torch", "check", "--backend", "cpu:gloo,cuda:nccl", code=2)
-    assert "run cclmark torch check --backend gloo and then cclmark torch check " in run.err
+    assert "run the command with --backend gloo and then with --backend nccl" in run.err

@@ -25,19 +25,19 @@ def of_call(run, name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--only", "gather_tensor"), "unknown call 'gather_tensor' in --only: choose from flag,"),
+        (("--only", "gather_tensor"), "unknown call 'gather_tensor': choose from flag,"),
         (("--devices", "host:1"), "object calls require two ranks, but there is only 1"),
         (("--backend", "nccl", "--devices", "host:2"), "nccl supports cuda devices"),
         (("-b", "1", "-e", "14"), "the smallest object (bytes) has 15 bytes when pickled"),
-        (("-e", "2G"), "objects of up to 1 GiB are supported"),
+        (("-e", "2G"), "'2G' is not a size of at most 1G"),
         (("-b", "1K", "-e", "64"), "-b must not be above -e"),
         (("-i", "8", "-f", "2"), "exclude each other"),
         (("--inject", "corrupt:rank=9,index=0", "--devices", "host:2"), "no rank 9"),
         (("-T", "0"), "--timeout"),
         (
             ("--backend", "gloo,nccl"),
-            "--backend gloo,nccl: one backend is allowed at a time: run cclmark torch objects "
-            "--backend gloo and then cclmark torch objects --backend nccl\n",
+            "'gloo,nccl': one backend is allowed at a time: run the command with --backend gloo "
+            "and then with --backend nccl\n",
         ),
     ],
 )

@@ -263,7 +263,7 @@ def test_a_library_that_reports_nothing_is_an_error(cclmark, fake_cuda, tmp_path
     ("arguments", "message"),
     [
         (("nothing",), "unknown operation 'nothing': choose from all_reduce, "),
-        ((), "OPERATION is missing: choose from all_reduce, "),
+        ((), "Missing argument 'OPERATION'. Choose from all_reduce, "),
         ((), "barrier, p2p\n"),
         (("all_reduce", "-o", "sum,max"), "these options describe 2 cases"),
         (("all_reduce", "-O", "/nowhere/t"), "cannot write the trace /nowhere/t: No such file"),

@@ -180,7 +180,7 @@ def test_a_copy_that_hangs_or_fails_leaves_no_file(cclmark, fake_cuda, tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("p2p", "-t", "CE,SM"), "these options describe 2 transfers: a trace contains one"),
+        (("p2p", "-t", "CE,SM"), "'CE,SM': choose one engine, from CE, SM"),
         (("p2p", "--scope", "one-to-all", "-g", "2"), "device 1 to 0"),
         (("p2p", "--pair", "0-2", "-g", "2"), "the pair requires 3 devices, but there are only 2"),
         (("p2p", "--pair", "0"), "cannot read the pair '0'"),

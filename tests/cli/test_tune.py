@@ -86,7 +86,7 @@ def test_two_runs_at_once_are_refused(cclmark, fakes, tmp_path):
         (("all_reduce", "-d", "float32,bfloat16"), {}, "-d: tune one at a time"),
         (("all_reduce", "--proof-rounds", "6"), {}, "--proof-rounds"),
         (("all_reduce", "--budget", "soon"), {}, "soon"),
-        ((), {}, "OPERATION is missing: choose from all_reduce, "),
+        ((), {}, "Missing argument 'OPERATION[,OPERATION...]'. Choose from all_reduce, "),
         (("all_reduce", "--devices", "cuda:0"), {}, "requires two or more devices"),
     ],
 )

@@ -52,7 +52,7 @@ from cclmark.plan import transfers
         (Names(), "b, a,b", ["b", "a"]),
         (Names(("all_reduce", "barrier")), "AllReduce", ["all_reduce"]),
         (Names(("all_reduce", "barrier")), "all", ["all_reduce", "barrier"]),
-        (OneName(("all_reduce", "barrier"), "operation"), "all-reduce", "all_reduce"),
+        (OneName(("all_reduce", "barrier"), "operation"), "all_reduce", "all_reduce"),
         (Pair(), "a=b=c", ("a", "b=c")),
     ],
 )
@@ -95,6 +95,7 @@ def test_values_are_parsed(kind, text, number):
         (Names(("a", "b"), "letter"), "c", "unknown letter 'c': choose from a, b, or all"),
         (Names(("a", "b"), "letter"), ",", "the letter is missing: choose from a, b, or all"),
         (Names(what="library", example="x,y"), "x,,y", "'x,,y': a library is empty; write x,y"),
+        (Names(("a_b",), "name", exact=True), "ab", "unknown name 'ab': choose from a_b, or all"),
         (OneName(("a", "b"), "letter"), "a,b", "'a,b': choose one letter, from a, b"),
         (Pair(example="A=B"), "A", "'A': write A=B"),
     ],

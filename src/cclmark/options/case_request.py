@@ -8,7 +8,7 @@ from cclmark.analysis.summary import usual_clock
 from cclmark.errors import MissingError, UsageError
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Request
-from cclmark.options import like
+from cclmark.options import groups, like
 from cclmark.options.chosen_libraries import (
     libraries_of,
     mpirun_of,
@@ -18,23 +18,7 @@ from cclmark.options.chosen_libraries import (
     warnings_of,
 )
 from cclmark.options.command import part
-from cclmark.options.groups import (
-    AUTO_PLACEMENT,
-    CaseOptions,
-    CheckOptions,
-    CommunicatorOptions,
-    CountOptions,
-    FaultOptions,
-    IslandOptions,
-    LikeOptions,
-    ModuleOptions,
-    ResumeOptions,
-    RootOptions,
-    SamplingOptions,
-    SizeOptions,
-    SoakOptions,
-    TimingOptions,
-)
+from cclmark.options.groups import AUTO_PLACEMENT
 from cclmark.options.varied import check_config
 from cclmark.plan.binding import Binding
 from cclmark.plan.cases import Case, Sweep, UnevenPattern, rows_pattern
@@ -77,7 +61,7 @@ def check_faults(
 
 def sweep_of(
     operations: list[str],
-    flags: CaseOptions,
+    flags: groups.CaseOptions,
     ccls: list[str],
     settings: Settings,
     ranks: int,
@@ -108,9 +92,9 @@ def sweep_of(
     )
 
 
-def _pattern_text(flags: CaseOptions) -> str:
+def _pattern_text(flags: groups.CaseOptions) -> str:
     """Returns ``--pattern``; with ``--resume``, the journal's weights for the same file."""
-    resume = part(flags, ResumeOptions).resume
+    resume = part(flags, groups.ResumeOptions).resume
     if resume is None or not flags.pattern.startswith("matrix:"):
         return flags.pattern
     then = JournalReader([]).read(resume, as_written=True).header.settings
@@ -162,10 +146,12 @@ def roots_of(root: int | None, ranks: int) -> list[int]:
     return [root or 0]
 
 
-def islands_of(flags: CaseOptions, ccls: Sequence[str], coordinator: Coordinator) -> list[Island]:
+def islands_of(
+    flags: groups.CaseOptions, ccls: Sequence[str], coordinator: Coordinator
+) -> list[Island]:
     """Returns the islands that bridge connects, none without bridge. Raises UsageError."""
     devices = coordinator.devices
-    asked = part(flags, IslandOptions)
+    asked = part(flags, groups.IslandOptions)
     if BRIDGE not in ccls:
         for given, name in ((asked.islands, "--islands"), (asked.through_host, "--through-host")):
             if given:
@@ -215,7 +201,7 @@ _REGISTRATIONS = ("none", "local", "symmetric")
 
 
 def settings_of(
-    flags: CaseOptions, runtime: str, usual_factor: float = 2.0, usual_timing: str = "auto"
+    flags: groups.CaseOptions, runtime: str, usual_factor: float = 2.0, usual_timing: str = "auto"
 ) -> Settings:
     """Creates the settings that the flags request. Raises UsageError."""
     if flags.memory not in (None, "plain") and runtime == "host":
@@ -223,14 +209,17 @@ def settings_of(
     if flags.memory == "torch":
         require_torch_devices(runtime)
     method, soak, counts = (
-        part(flags, TimingOptions),
-        part(flags, SoakOptions),
-        part(flags, CountOptions),
+        part(flags, groups.TimingOptions),
+        part(flags, groups.SoakOptions),
+        part(flags, groups.CountOptions),
     )
-    communicator, sampling = part(flags, CommunicatorOptions), part(flags, SamplingOptions)
+    communicator, sampling = (
+        part(flags, groups.CommunicatorOptions),
+        part(flags, groups.SamplingOptions),
+    )
     timing = _timing(method, usual_timing, runtime)
     begin_bytes, end_bytes, step_bytes, factor = sizes_of(
-        part(flags, SizeOptions), runtime, usual_factor, part(flags, LikeOptions).like
+        part(flags, groups.SizeOptions), runtime, usual_factor, part(flags, groups.LikeOptions).like
     )
     return Settings(
         begin_bytes=begin_bytes,
@@ -246,7 +235,7 @@ def settings_of(
         warmup=counts.warmup,
         group=method.group,
         graph_launches=method.graph or 1,
-        check=part(flags, CheckOptions).check,
+        check=part(flags, groups.CheckOptions).check,
         cycles=0 if soak.duration else soak.cycles,
         duration_s=soak.duration,
         registration=_registration(communicator, runtime),
@@ -256,14 +245,14 @@ def settings_of(
         # The host has one clock.
         clock="auto" if runtime == "host" or method.clock == usual_clock(timing) else method.clock,
         seed=flags.seed,
-        inject=list(part(flags, FaultOptions).inject),
+        inject=list(part(flags, groups.FaultOptions).inject),
         pattern=flags.pattern,
         config=dict(communicator.config),
     )
 
 
 def sizes_of(
-    sizes: SizeOptions, runtime: str, usual_factor: float, program: str | None = None
+    sizes: groups.SizeOptions, runtime: str, usual_factor: float, program: str | None = None
 ) -> tuple[int, int, int, float]:
     """Returns the first and the last size, and the step or the factor; the other one is 0.
 
@@ -277,7 +266,7 @@ def sizes_of(
     return sizes.begin, end_bytes, sizes.step, 0.0 if sizes.step else factor
 
 
-def _registration(communicator: CommunicatorOptions, runtime: str) -> str:
+def _registration(communicator: groups.CommunicatorOptions, runtime: str) -> str:
     """Returns what ``--register`` and ``-R`` select together. Raises UsageError."""
     named, number = communicator.register, communicator.register_number
     if named and number is not None and named != _REGISTRATIONS[number]:
@@ -288,7 +277,7 @@ def _registration(communicator: CommunicatorOptions, runtime: str) -> str:
     return registration
 
 
-def _timing(method: TimingOptions, usual: str, runtime: str) -> str:
+def _timing(method: groups.TimingOptions, usual: str, runtime: str) -> str:
     """Returns the timing that ``--timing``, ``-z`` and ``-G`` select together.
 
     ``auto`` is ``throughput`` on the host, which has no graphs. Raises UsageError.
@@ -312,7 +301,7 @@ _BESIDE_CCLS = ("nvrtc", "cublaslt")
 
 
 def request_of(
-    kind: Kind, operations: list[str], flags: CaseOptions, coordinator: Coordinator
+    kind: Kind, operations: list[str], flags: groups.CaseOptions, coordinator: Coordinator
 ) -> tuple[Request, Sweep]:
     """Returns the request for the cases of ``flags``, and the sweep that contains them.
 
@@ -321,13 +310,13 @@ def request_of(
     devices = coordinator.devices
     settings = settings_of(flags, devices.runtime)
     ranks = len(devices.indices)
-    root = part(flags, RootOptions).root
+    root = part(flags, groups.RootOptions).root
     roots = roots_of(root, ranks)
     without_effect = root_without_effect(operations, root)
     plan = sweep_of(operations, flags, libraries_of(flags, coordinator), settings, ranks, roots)
     settings.weights = [list(row) for row in plan.uneven.weights]
     settings.islands = islands_of(flags, plan.ccls, coordinator)
-    settings.through_host = part(flags, IslandOptions).through_host
+    settings.through_host = part(flags, groups.IslandOptions).through_host
     settings.bind = str(Binding.parse(flags.bind, ranks))
     loaded = [*plan.ccls, *inner_libraries(settings.islands)]
     require_added_to_be_used(loaded)
@@ -336,7 +325,7 @@ def request_of(
     if not cases:
         raise UsageError(
             f"no size of the sweep has an element of {' or '.join(flags.dtype)} for each of "
-            f"{plan.ranks} ranks: raise {'-e' if isinstance(flags, SizeOptions) else '-b'}"
+            f"{plan.ranks} ranks: raise {'-e' if isinstance(flags, groups.SizeOptions) else '-b'}"
         )
     check_faults({text: Injection.parse(text, ranks) for text in settings.inject}, settings, cases)
     mpirun = None
@@ -358,7 +347,7 @@ def request_of(
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, *_BESIDE_CCLS)}
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
-        modules=part(flags, ModuleOptions).modules,
+        modules=part(flags, groups.ModuleOptions).modules,
         warnings=[*warnings_of(loaded), *rounding_of(plan), *without_effect],
         mpirun=mpirun.path if mpirun is not None and coordinator.placement is None else "",
         absent=absent,

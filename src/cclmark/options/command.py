@@ -96,24 +96,32 @@ def part(flags: object, group: type[Group]) -> Group:
 
 @dataclass(frozen=True)
 class Excludes:
-    """Two options that cannot be given together. ``why``: the reason, for the message."""
+    """Two options that cannot be given together.
+
+    ``why``: the reason, for the message. ``values``: those of the other option, any without.
+    """
 
     option: str
     other: str
     why: str = ""
+    values: tuple[str, ...] = ()
 
     def objection(self, flags: object, shown: Mapping[str, str]) -> str:
         """What is wrong with the options, empty if nothing is."""
-        if not (_is_given(flags, self.option) and _is_given(flags, self.other)):
+        if not (_is_given(flags, self.option) and _is_met(flags, self.other, self.values)):
             return ""
+        other = _with_values(shown[self.other], self.values)
         if not self.why:
-            return f"{shown[self.option]} and {shown[self.other]} exclude each other"
-        return f"{shown[self.option]} excludes {shown[self.other]}: {self.why}"
+            return f"{shown[self.option]} and {other} exclude each other"
+        return f"{shown[self.option]} excludes {other}: {self.why}"
 
 
 @dataclass(frozen=True)
 class Requires:
-    """An option that requires another one. ``values``: those that it requires, any without."""
+    """An option that requires another one.
+
+    ``values``: those of the other option, any without. ``why``: the reason, for the message.
+    """
 
     option: str
     other: str
@@ -122,19 +130,12 @@ class Requires:
 
     def objection(self, flags: object, shown: Mapping[str, str]) -> str:
         """What is wrong with the options, empty if nothing is."""
-        value = getattr(flags, self.other)
-        is_met = value in self.values if self.values else _is_given(flags, self.other)
-        if is_met or not _is_given(flags, self.option):
+        if not _is_given(flags, self.option) or _is_met(flags, self.other, self.values):
             return ""
-        text = f"{shown[self.option]} requires {self.needed(shown)}"
+        value = getattr(flags, self.other)
+        text = f"{shown[self.option]} requires {_with_values(shown[self.other], self.values)}"
         text += f", not {value}" if self.values and value else ""
         return text + (f": {self.why}" if self.why else "")
-
-    def needed(self, shown: Mapping[str, str]) -> str:
-        """The other option, with its values."""
-        *first, last = self.values or ("",)
-        values = f"{', '.join(first)} or {last}" if first else last
-        return f"{shown[self.other]} {values}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,16 @@ def _is_given(flags: object, name: str) -> bool:
     """Whether an option has another value than its default."""
     entries: Mapping[str, Field[Any]] = type(flags).__dataclass_fields__  # type: ignore[attr-defined]
     return bool(getattr(flags, name) != default_of(entries[name]))
+
+
+def _is_met(flags: object, name: str, values: tuple[str, ...]) -> bool:
+    return getattr(flags, name) in values if values else _is_given(flags, name)
+
+
+def _with_values(shown: str, values: tuple[str, ...]) -> str:
+    """An option with its values: ``--format table or markdown``."""
+    *first, last = values or ("",)
+    return f"{shown} {', '.join(first)} or {last}" if first else f"{shown} {last}".rstrip()
 
 
 def rules_of(flags_type: type[Any]) -> list[OptionRule]:
@@ -191,13 +202,17 @@ def shown_name(entry: Field[Any]) -> str:
 def _with_rules(text: str, name: str, rules: Sequence[OptionRule], short: Mapping[str, str]) -> str:
     """The help of an option, and what it is not accepted with."""
     excluded = [one for one in rules if isinstance(one, Excludes)]
-    others = [short[one.other] for one in excluded if one.option == name]
-    # With a reason, the help of the first option is enough.
-    others += [short[one.option] for one in excluded if one.other == name and not one.why]
+    others = [_with_values(short[one.other], one.values) for one in excluded if one.option == name]
+    # With a reason or values, the help of the first option is enough.
+    others += [
+        short[one.option] for one in excluded if one.other == name and not (one.why or one.values)
+    ]
     if others:
         text += f" Not together with: {', '.join(others)}."
     needed = [
-        one.needed(short) for one in rules if isinstance(one, Requires) and one.option == name
+        _with_values(short[one.other], one.values)
+        for one in rules
+        if isinstance(one, Requires) and one.option == name
     ]
     return text + (f" Requires {' and '.join(needed)}." if needed else "")
 

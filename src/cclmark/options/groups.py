@@ -42,7 +42,7 @@ from cclmark.plan.operations import COLLECTIVES
 from cclmark.plan.work_beside import MATMUL, TRIAD
 
 #: One or several operations, which are not all by a word.
-OPERATION_NAMES = Names(COLLECTIVES, "operation", every=False)
+OPERATION_NAMES = Names(COLLECTIVES, "operation", every=False, exact=True)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
@@ -205,9 +205,9 @@ class Percent(click.ParamType[Any]):
 class Names(click.ParamType[Any]):
     """Names separated by commas, each once.
 
-    ``known``: the possible names, any without; their case, hyphens and underscores do not matter.
-    ``what``: such a name in messages. ``every``: ``all`` is all of them. ``one``: only one name is
-    accepted. ``example``: for messages.
+    ``known``: the possible names, any without; unless ``exact`` is set, their case, hyphens and
+    underscores do not matter. ``what``: such a name in messages. ``every``: ``all`` is all of
+    them. ``one``: only one name is accepted. ``example``: for messages.
     """
 
     name = "names"
@@ -218,10 +218,12 @@ class Names(click.ParamType[Any]):
         what: str = "name",
         *,
         every: bool = True,
+        exact: bool = False,
         one: bool = False,
         example: str = "",
     ) -> None:
-        self._known = {_bare(name): name for name in known}
+        self._spelling: Callable[[str], str] = str if exact else _bare
+        self._known = {self._spelling(name): name for name in known}
         self._what, self._every, self._one, self._example = what, every and not one, one, example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -243,19 +245,19 @@ class Names(click.ParamType[Any]):
         if not words:
             self.fail(f"the {self._what} is missing: choose from {choice}", param, ctx)
         for word in words:
-            if _bare(word) not in self._known:
+            if self._spelling(word) not in self._known:
                 self.fail(f"unknown {self._what} {word!r}: choose from {choice}", param, ctx)
-        found = list(dict.fromkeys(self._known[_bare(word)] for word in words))
+        found = list(dict.fromkeys(self._known[self._spelling(word)] for word in words))
         if self._one and len(found) > 1:
             self.fail(f"{value!r}: choose one {self._what}, from {choice}", param, ctx)
         return found
 
 
 class OneName(Names):
-    """One of several names; their case, hyphens and underscores do not matter."""
+    """One of several names."""
 
     def __init__(self, known: Iterable[str], what: str) -> None:
-        super().__init__(known, what, one=True)
+        super().__init__(known, what, exact=True, one=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Returns the name. Raises click.BadParameter."""

@@ -8,23 +8,12 @@ from typing import Any
 
 import click
 
+from cclmark.options import groups
 from cclmark.options.command import OUTPUT, Action, GroupedCommand, changed, command, option
 from cclmark.options.groups import (
     ONE_LIBRARY,
     ONE_REDUCTION,
     ONE_TYPE,
-    CaseOptions,
-    CheckOptions,
-    CommunicatorOptions,
-    CountOptions,
-    ElementOptions,
-    FileOptions,
-    FormatOptions,
-    IslandOptions,
-    LibraryOptions,
-    ModuleOptions,
-    RootOptions,
-    SizeOptions,
     one_operation,
     operations_in_help,
     placement_option,
@@ -91,37 +80,39 @@ def _copies_command(run: Action) -> click.Command:
 
 @dataclass
 class TraceFlags(
-    CaseOptions,
-    RootOptions,
-    IslandOptions,
-    ModuleOptions,
-    CommunicatorOptions,
-    CountOptions,
-    CheckOptions,
-    FormatOptions,
+    groups.CaseOptions,
+    groups.RootOptions,
+    groups.IslandOptions,
+    groups.ModuleOptions,
+    groups.CommunicatorOptions,
+    groups.CountOptions,
+    groups.CheckOptions,
+    groups.FormatOptions,
 ):
     """The options of ``cclmark trace``, which runs one case."""
 
     operation: str = one_operation([_COPIES])
-    begin: int = changed(SizeOptions, "begin", 1 << 20, help="The size [1M].")
+    begin: int = changed(groups.SizeOptions, "begin", 1 << 20, help="The size [1M].")
     placement: str = placement_option()
-    dtype: list[str] = changed(ElementOptions, "dtype", metavar="TYPE", help=ONE_TYPE)
-    reduction: list[str] = changed(ElementOptions, "reduction", metavar="OP", help=ONE_REDUCTION)
-    root: int | None = changed(RootOptions, "root", help="Root [0].")
-    ccl: list[str] = changed(LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
+    dtype: list[str] = changed(groups.ElementOptions, "dtype", metavar="TYPE", help=ONE_TYPE)
+    reduction: list[str] = changed(
+        groups.ElementOptions, "reduction", metavar="OP", help=ONE_REDUCTION
+    )
+    root: int | None = changed(groups.RootOptions, "root", help="Root [0].")
+    ccl: list[str] = changed(groups.LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
     iterations: int = changed(
-        CountOptions,
+        groups.CountOptions,
         "iterations",
         20,
         type=WholeNumber(least=1, most=100_000),
         help="How many operations are traced [20].",
     )
-    warmup: int | None = changed(CountOptions, "warmup", help="Operations before them [5].")
+    warmup: int | None = changed(groups.CountOptions, "warmup", help="Operations before them [5].")
     output: Path | None = changed(
-        FileOptions, "output", help="The trace [a new file in cclmark-runs/]."
+        groups.FileOptions, "output", help="The trace [a new file in cclmark-runs/]."
     )
     format: str = changed(
-        FormatOptions,
+        groups.FormatOptions,
         "format",
         "perfetto",
         type=click.Choice(["perfetto", "chrome"]),

@@ -7,15 +7,8 @@ from typing import ClassVar
 
 import click
 
+from cclmark.options import groups
 from cclmark.options.command import OPERATION, OUTPUT, Action, command, option
-from cclmark.options.groups import (
-    DeviceOptions,
-    FaultOptions,
-    FileOptions,
-    FormatOptions,
-    ModuleOptions,
-    TimeoutOptions,
-)
 from cclmark.options.types import Parsed
 
 _EXAMPLES = [
@@ -46,12 +39,12 @@ class BackendOptions:
 @dataclass
 class TorchFlags(
     BackendOptions,
-    ModuleOptions,
-    DeviceOptions,
-    TimeoutOptions,
-    FaultOptions,
-    FormatOptions,
-    FileOptions,
+    groups.ModuleOptions,
+    groups.DeviceOptions,
+    groups.TimeoutOptions,
+    groups.FaultOptions,
+    groups.FormatOptions,
+    groups.FileOptions,
 ):
     """The options of ``cclmark torch check``."""
 

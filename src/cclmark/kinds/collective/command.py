@@ -9,6 +9,7 @@ import click
 
 from cclmark.errors import EXIT_OK
 from cclmark.kinds.collective.formats import CASE_FORMATS
+from cclmark.options import groups
 from cclmark.options.command import (
     OPERATION,
     OUTPUT,
@@ -20,27 +21,7 @@ from cclmark.options.command import (
     command,
     option,
 )
-from cclmark.options.groups import (
-    CaseOptions,
-    CheckOptions,
-    CommunicatorOptions,
-    CountOptions,
-    ExplainOptions,
-    FaultOptions,
-    FormatOptions,
-    IslandOptions,
-    LikeOptions,
-    ModuleOptions,
-    ReferenceOptions,
-    ResumeOptions,
-    RootOptions,
-    SamplingOptions,
-    SizeOptions,
-    SoakOptions,
-    TimingOptions,
-    one_operation,
-    operations_in_help,
-)
+from cclmark.options.groups import one_operation, operations_in_help
 from cclmark.options.printed_help import Example
 from cclmark.options.types import Names, Parsed
 from cclmark.plan.operations import COLLECTIVES
@@ -52,21 +33,21 @@ _WITH_PIECES = ("table", "json", "csv", "markdown")
 
 @dataclass
 class CollectiveOptions(
-    SizeOptions,
-    CaseOptions,
-    RootOptions,
-    IslandOptions,
-    ModuleOptions,
-    CommunicatorOptions,
-    TimingOptions,
-    LikeOptions,
-    CountOptions,
-    SamplingOptions,
-    CheckOptions,
-    FaultOptions,
-    FormatOptions,
-    ReferenceOptions,
-    ResumeOptions,
+    groups.SizeOptions,
+    groups.CaseOptions,
+    groups.RootOptions,
+    groups.IslandOptions,
+    groups.ModuleOptions,
+    groups.CommunicatorOptions,
+    groups.TimingOptions,
+    groups.LikeOptions,
+    groups.CountOptions,
+    groups.SamplingOptions,
+    groups.CheckOptions,
+    groups.FaultOptions,
+    groups.FormatOptions,
+    groups.ReferenceOptions,
+    groups.ResumeOptions,
 ):
     """What the commands that measure collectives have."""
 
@@ -96,7 +77,7 @@ _NO_OPTION = "cclmark.measure has no such option"
 
 
 @dataclass
-class MeasureOptions(CollectiveOptions, SoakOptions, ExplainOptions):
+class MeasureOptions(CollectiveOptions, groups.SoakOptions, groups.ExplainOptions):
     """What the commands that measure collectives have, without that which explains."""
 
     rules: ClassVar[OptionRules] = tuple(
@@ -149,7 +130,7 @@ class CollectivesFlags(MeasureOptions):
         "--only",
         title=OPERATION,
         default=[],
-        type=Names(COLLECTIVES, "operation"),
+        type=Names(COLLECTIVES, "operation", exact=True),
         metavar="A,B",
         help="Only these operations [all].",
     )

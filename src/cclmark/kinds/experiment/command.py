@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import click
 
+from cclmark.options import groups
 from cclmark.options.command import (
     OPERATION,
     Action,
@@ -20,19 +21,6 @@ from cclmark.options.command import (
 from cclmark.options.groups import (
     ONE_LIBRARY,
     USUAL_ROUNDS,
-    CaseOptions,
-    CheckOptions,
-    CommunicatorOptions,
-    CountOptions,
-    FormatOptions,
-    IslandOptions,
-    LibraryOptions,
-    ResumeOptions,
-    RootOptions,
-    SamplingOptions,
-    SizeOptions,
-    TimingOptions,
-    VariedOptions,
     operations_in_help,
     placement_option,
     rounds_option,
@@ -60,18 +48,18 @@ _EXAMPLES = [
 
 @dataclass
 class ExperimentFlags(
-    SizeOptions,
-    CaseOptions,
-    RootOptions,
-    IslandOptions,
-    CommunicatorOptions,
-    VariedOptions,
-    TimingOptions,
-    CountOptions,
-    SamplingOptions,
-    CheckOptions,
-    FormatOptions,
-    ResumeOptions,
+    groups.SizeOptions,
+    groups.CaseOptions,
+    groups.RootOptions,
+    groups.IslandOptions,
+    groups.CommunicatorOptions,
+    groups.VariedOptions,
+    groups.TimingOptions,
+    groups.CountOptions,
+    groups.SamplingOptions,
+    groups.CheckOptions,
+    groups.FormatOptions,
+    groups.ResumeOptions,
 ):
     """The options of ``cclmark experiment``, which always explains, and measures round by round."""
 
@@ -84,9 +72,9 @@ class ExperimentFlags(
     )
 
     operations: list[str] = several_operations()
-    ccl: list[str] = changed(LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
+    ccl: list[str] = changed(groups.LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
     vary: list[tuple[str, list[str]]] = changed(
-        VariedOptions,
+        groups.VariedOptions,
         "vary",
         help="A setting and its values: an environment variable, an option of the communicator "
         "(config.minCTAs), memory, registration or placement; may be repeated. Values that "
@@ -101,7 +89,7 @@ class ExperimentFlags(
         help="Files or names of libraries that are compared with the default one.",
     )
     allow_unknown_settings: bool = changed(
-        VariedOptions,
+        groups.VariedOptions,
         "allow_unknown_settings",
         help="Vary variables too that the file of no library lists. A difference counts only "
         "beyond the noise of the default against itself.",
@@ -124,7 +112,7 @@ class ExperimentFlags(
     )
     rounds: int = rounds_option(USUAL_ROUNDS)
     placement: str = placement_option()
-    max_time_s: float = changed(SamplingOptions, "max_time_s", 0.2, shown="0.2")
+    max_time_s: float = changed(groups.SamplingOptions, "max_time_s", 0.2, shown="0.2")
 
 
 def experiment_command(name: str, summary: str, run: Action) -> click.Command:

@@ -6,24 +6,9 @@ from dataclasses import dataclass
 
 import click
 
+from cclmark.options import groups
 from cclmark.options.command import Action, changed, command
-from cclmark.options.groups import (
-    ONE_LIBRARY,
-    CaseOptions,
-    CheckOptions,
-    CommunicatorOptions,
-    CountOptions,
-    FormatOptions,
-    IslandOptions,
-    LibraryOptions,
-    ModuleOptions,
-    ResumeOptions,
-    RootOptions,
-    SizeOptions,
-    one_operation,
-    operations_in_help,
-    placement_option,
-)
+from cclmark.options.groups import ONE_LIBRARY, one_operation, operations_in_help, placement_option
 
 _EXAMPLES = [
     ("cclmark memory all_reduce", "The memory for 1 MiB on all devices."),
@@ -36,25 +21,29 @@ _EXAMPLES = [
 
 @dataclass
 class MemoryFlags(
-    SizeOptions,
-    CaseOptions,
-    RootOptions,
-    IslandOptions,
-    ModuleOptions,
-    CommunicatorOptions,
-    CheckOptions,
-    FormatOptions,
-    ResumeOptions,
+    groups.SizeOptions,
+    groups.CaseOptions,
+    groups.RootOptions,
+    groups.IslandOptions,
+    groups.ModuleOptions,
+    groups.CommunicatorOptions,
+    groups.CheckOptions,
+    groups.FormatOptions,
+    groups.ResumeOptions,
 ):
     """The options of ``cclmark memory``: of collectives, without options on times."""
 
     operation: str = one_operation()
-    begin: int = changed(SizeOptions, "begin", 1 << 20, help="Size, or the smallest one [1M].")
-    end: int | None = changed(SizeOptions, "end", help="Largest size: 8, 128K, 4G, 1GiB [-b].")
+    begin: int = changed(
+        groups.SizeOptions, "begin", 1 << 20, help="Size, or the smallest one [1M]."
+    )
+    end: int | None = changed(
+        groups.SizeOptions, "end", help="Largest size: 8, 128K, 4G, 1GiB [-b]."
+    )
     placement: str = placement_option("both")
-    ccl: list[str] = changed(LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
+    ccl: list[str] = changed(groups.LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
     iterations: int | None = changed(
-        CountOptions,
+        groups.CountOptions,
         "iterations",
         help="Operations before the memory of the library is read [5].",
     )

@@ -8,20 +8,8 @@ from pathlib import Path
 import click
 
 from cclmark.kinds.check.command import BackendOptions
+from cclmark.options import groups
 from cclmark.options.command import OPERATION, Action, changed, command, option
-from cclmark.options.groups import (
-    CheckOptions,
-    DeviceOptions,
-    FaultOptions,
-    FileOptions,
-    FormatOptions,
-    ModuleOptions,
-    ResumeOptions,
-    SamplingOptions,
-    SeedOptions,
-    SizeOptions,
-    TimeoutOptions,
-)
 from cclmark.options.types import Parsed, Size, WholeNumber
 
 USUAL_FACTOR = 16.0
@@ -37,29 +25,29 @@ _EXAMPLES = [
 
 @dataclass
 class ObjectFlags(
-    SizeOptions,
+    groups.SizeOptions,
     BackendOptions,
-    ModuleOptions,
-    DeviceOptions,
-    CheckOptions,
-    SamplingOptions,
-    TimeoutOptions,
-    SeedOptions,
-    FaultOptions,
-    FormatOptions,
-    FileOptions,
-    ResumeOptions,
+    groups.ModuleOptions,
+    groups.DeviceOptions,
+    groups.CheckOptions,
+    groups.SamplingOptions,
+    groups.TimeoutOptions,
+    groups.SeedOptions,
+    groups.FaultOptions,
+    groups.FormatOptions,
+    groups.FileOptions,
+    groups.ResumeOptions,
 ):
     """The options of ``cclmark torch objects``."""
 
-    begin: int = changed(SizeOptions, "begin", 64, shown="64")
+    begin: int = changed(groups.SizeOptions, "begin", 64, shown="64")
     end: int | None = changed(
-        SizeOptions,
+        groups.SizeOptions,
         "end",
         type=Size(most=1 << 30),
         help="Largest size of a pickled object: 8, 128K, 4M, 1GiB [4M, or -b].",
     )
-    factor: float | None = changed(SizeOptions, "factor", shown=f"{USUAL_FACTOR:g}")
+    factor: float | None = changed(groups.SizeOptions, "factor", shown=f"{USUAL_FACTOR:g}")
     only: list[str] = option(
         "--only",
         title=OPERATION,
@@ -78,23 +66,23 @@ class ObjectFlags(
         "a list of floats, which pickles element by element [bytes].",
     )
     check: int = changed(
-        CheckOptions,
+        groups.CheckOptions,
         "check",
         type=WholeNumber(0, 1),
         metavar="0|1",
         help="Whether received objects and tensors are compared with the sent ones [1].",
     )
     max_time_s: float = changed(
-        SamplingOptions, "max_time_s", help="Maximum time for the rounds of one call [1]."
+        groups.SamplingOptions, "max_time_s", help="Maximum time for the rounds of one call [1]."
     )
     inject: list[str] = changed(
-        FaultOptions,
+        groups.FaultOptions,
         "inject",
         help="A fault to inject, to verify its detection: corrupt:rank=1,index=5, "
         "delay:rank=2,ms=50 or hang:rank=1,case=3.",
     )
     resume: Path | None = changed(
-        ResumeOptions,
+        groups.ResumeOptions,
         "resume",
         help="Measure only the calls that are missing in this journal of the same command.",
     )

@@ -6,19 +6,9 @@ from dataclasses import dataclass
 
 import click
 
+from cclmark.options import groups
 from cclmark.options.command import Action, changed, command
 from cclmark.options.groups import (
-    CaseOptions,
-    CheckOptions,
-    CommunicatorOptions,
-    ComputeOptions,
-    ExplainOptions,
-    FormatOptions,
-    ModuleOptions,
-    ResumeOptions,
-    RootOptions,
-    SizeOptions,
-    VariedOptions,
     operations_in_help,
     placement_option,
     rounds_option,
@@ -42,25 +32,25 @@ _EXAMPLES = [
 
 @dataclass
 class OverlapFlags(
-    SizeOptions,
-    CaseOptions,
-    RootOptions,
-    ModuleOptions,
-    CommunicatorOptions,
-    ComputeOptions,
-    VariedOptions,
-    CheckOptions,
-    ExplainOptions,
-    FormatOptions,
-    ResumeOptions,
+    groups.SizeOptions,
+    groups.CaseOptions,
+    groups.RootOptions,
+    groups.ModuleOptions,
+    groups.CommunicatorOptions,
+    groups.ComputeOptions,
+    groups.VariedOptions,
+    groups.CheckOptions,
+    groups.ExplainOptions,
+    groups.FormatOptions,
+    groups.ResumeOptions,
 ):
     """The options of ``cclmark overlap``, which measures round by round."""
 
     operations: list[str] = several_operations(is_optional=True)
-    begin: int = changed(SizeOptions, "begin", 1 << 20, shown="1M")
-    factor: float | None = changed(SizeOptions, "factor", shown=f"{USUAL_FACTOR:g}")
+    begin: int = changed(groups.SizeOptions, "begin", 1 << 20, shown="1M")
+    factor: float | None = changed(groups.SizeOptions, "factor", shown=f"{USUAL_FACTOR:g}")
     vary: list[tuple[str, list[str]]] = changed(
-        VariedOptions,
+        groups.VariedOptions,
         "vary",
         help="A setting and its values, for example NCCL_MAX_CTAS=4,8,16,32,64: an environment "
         "variable, an option of the communicator (config.maxCTAs), memory, registration or "

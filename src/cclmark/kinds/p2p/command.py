@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import click
 
+from cclmark.options import groups
 from cclmark.options.command import (
     METHOD,
     OPERATION,
@@ -19,18 +20,6 @@ from cclmark.options.command import (
     changed,
     command,
     option,
-)
-from cclmark.options.groups import (
-    DeviceOptions,
-    FaultOptions,
-    FileOptions,
-    FormatOptions,
-    LibraryFileOptions,
-    LibraryOptions,
-    ResumeOptions,
-    SamplingOptions,
-    SeedOptions,
-    TimeoutOptions,
 )
 from cclmark.options.types import FACTOR, Names, Parsed, Size, WholeNumber
 
@@ -66,12 +55,12 @@ _OF_PCCL = [
 
 @dataclass
 class CopyOptions(
-    LibraryFileOptions,
-    DeviceOptions,
-    TimeoutOptions,
-    SeedOptions,
-    FormatOptions,
-    FileOptions,
+    groups.LibraryFileOptions,
+    groups.DeviceOptions,
+    groups.TimeoutOptions,
+    groups.SeedOptions,
+    groups.FormatOptions,
+    groups.FileOptions,
 ):
     """What the commands about copies between devices have."""
 
@@ -156,7 +145,7 @@ class CopyOptions(
         help="Offset of the copies in the buffers, a multiple of 4 bytes [0].",
     )
     ccl: list[str] = changed(
-        LibraryOptions,
+        groups.LibraryOptions,
         "ccl",
         metavar="NAME",
         help="Library between hosts: nccl, mpi, … [the devices' own; mpi for host devices].",
@@ -227,11 +216,13 @@ class CopyOptions(
         "-v", "--verify", title=METHOD, default=1, help="Check the received data [1].", **_SWITCH
     )
     timeout_s: float = changed(
-        TimeoutOptions,
+        groups.TimeoutOptions,
         "timeout_s",
         help="Maximum time for one phase; a copy that takes half of it times out [60].",
     )
-    seed: int = changed(SeedOptions, "seed", help="Seed of the data and of random sizes [1].")
+    seed: int = changed(
+        groups.SeedOptions, "seed", help="Seed of the data and of random sizes [1]."
+    )
 
 
 @dataclass
@@ -337,7 +328,11 @@ class TransferRangeOptions:
 
 @dataclass
 class TransferFlags(
-    CopyOptions, TransferRangeOptions, SamplingOptions, FaultOptions, ResumeOptions
+    CopyOptions,
+    TransferRangeOptions,
+    groups.SamplingOptions,
+    groups.FaultOptions,
+    groups.ResumeOptions,
 ):
     """The options of ``cclmark p2p``."""
 
@@ -360,12 +355,15 @@ class TransferFlags(
         metavar="N",
         help="Maximum number of devices in a matrix [32].",
     )
-    precision_percent: float = changed(SamplingOptions, "precision_percent", 1.0, shown="1")
+    precision_percent: float = changed(groups.SamplingOptions, "precision_percent", 1.0, shown="1")
     max_time_s: float = changed(
-        SamplingOptions, "max_time_s", 0.5, help="Maximum time for sampling one transfer [0.5]."
+        groups.SamplingOptions,
+        "max_time_s",
+        0.5,
+        help="Maximum time for sampling one transfer [0.5].",
     )
     inject: list[str] = changed(
-        FaultOptions,
+        groups.FaultOptions,
         "inject",
         help=(
             "A fault to inject, to verify its detection: corrupt:pair=0-1,index=5 or "

@@ -6,23 +6,9 @@ from dataclasses import dataclass
 
 import click
 
+from cclmark.options import groups
 from cclmark.options.command import METHOD, OPERATION, OUTPUT, Action, changed, command, option
-from cclmark.options.groups import (
-    CaseOptions,
-    CheckOptions,
-    CommunicatorOptions,
-    CountOptions,
-    DeviceOptions,
-    ExplainOptions,
-    FaultOptions,
-    FormatOptions,
-    LibraryOptions,
-    ResumeOptions,
-    SamplingOptions,
-    SizeOptions,
-    TimingOptions,
-    placement_option,
-)
+from cclmark.options.groups import placement_option
 from cclmark.options.types import Names, WholeNumber
 from cclmark.plan.operations import PAIR_OPERATIONS
 
@@ -37,17 +23,17 @@ _EXAMPLES = [
 
 @dataclass
 class PairFlags(
-    SizeOptions,
-    CaseOptions,
-    CommunicatorOptions,
-    TimingOptions,
-    CountOptions,
-    SamplingOptions,
-    CheckOptions,
-    FaultOptions,
-    ExplainOptions,
-    FormatOptions,
-    ResumeOptions,
+    groups.SizeOptions,
+    groups.CaseOptions,
+    groups.CommunicatorOptions,
+    groups.TimingOptions,
+    groups.CountOptions,
+    groups.SamplingOptions,
+    groups.CheckOptions,
+    groups.FaultOptions,
+    groups.ExplainOptions,
+    groups.FormatOptions,
+    groups.ResumeOptions,
 ):
     """The options of ``cclmark pairs``, which measures both roots, and every case once."""
 
@@ -60,24 +46,24 @@ class PairFlags(
         help="Only these operations [all].",
     )
     devices: str = changed(
-        DeviceOptions,
+        groups.DeviceOptions,
         "devices",
         help="0,2,3 or cuda:0-3 or host or host:4 [all accelerators, else the host].",
     )
     ccl: list[str] = changed(
-        LibraryOptions,
+        groups.LibraryOptions,
         "ccl",
         help="Collective library, or several with commas [the devices' own].",
     )
     placement: str = placement_option("both")
-    factor: float | None = changed(SizeOptions, "factor", shown="4")
+    factor: float | None = changed(groups.SizeOptions, "factor", shown="4")
     timing: str | None = changed(
-        TimingOptions,
+        groups.TimingOptions,
         "timing",
         type=click.Choice(["throughput", "blocking", "graph", "per-op"]),
         help="How operations are timed [throughput].",
     )
-    max_time_s: float = changed(SamplingOptions, "max_time_s", 0.1, shown="0.1")
+    max_time_s: float = changed(groups.SamplingOptions, "max_time_s", 0.1, shown="0.1")
     one_by_one: bool = option(
         "--one-by-one",
         title=METHOD,
@@ -86,7 +72,7 @@ class PairFlags(
         help="Never measure several pairs at once, even if they do not disturb each other.",
     )
     inject: list[str] = changed(
-        FaultOptions,
+        groups.FaultOptions,
         "inject",
         help="A fault to inject, to verify its detection: corrupt:pair=0-1,index=5 or "
         "delay:pair=2-3,ms=5.",

@@ -24,7 +24,7 @@ from cclmark.options.types import WholeNumber
 
 _USUAL_CALLS = 1 << 17
 _MOST_CALLS = 1 << 26
-_EARLIER = "--read reads the logs of an earlier run"
+_EARLIER = "it reads the logs of an earlier run"
 _EXAMPLES = [
     ("cclmark profile -- torchrun --nproc-per-node 8 train.py", "A job of torchrun."),
     ("cclmark profile -- mpirun -n 4 ./program", "A program under an mpirun."),

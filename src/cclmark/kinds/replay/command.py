@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import click
 
 from cclmark.kinds.replay.choices import GAPS
-from cclmark.options.command import OPERATION, Action, argument, changed, command, option
-from cclmark.options.groups import (
-    ComputeOptions,
-    FaultOptions,
-    LibraryFileOptions,
-    SamplingOptions,
-    StepOptions,
-    VariedOptions,
+from cclmark.options import groups
+from cclmark.options.command import (
+    OPERATION,
+    Action,
+    Excludes,
+    OptionRules,
+    argument,
+    changed,
+    command,
+    option,
 )
 from cclmark.plan.work_beside import FIT, MATMUL, NO_COMPUTE, OF_PROFILE, TRIAD
 
@@ -32,8 +35,12 @@ _EXAMPLES = [
 
 
 @dataclass
-class ReplayFlags(StepOptions, LibraryFileOptions, ComputeOptions):
+class ReplayFlags(groups.StepOptions, groups.LibraryFileOptions, groups.ComputeOptions):
     """The options of ``cclmark replay``."""
+
+    rules: ClassVar[OptionRules] = tuple(
+        Excludes(name, "compute", "it chooses the size", (FIT,)) for name in ("matrix", "array")
+    )
 
     profile: str = argument("PROFILE")
     gaps: str | None = option(
@@ -46,7 +53,7 @@ class ReplayFlags(StepOptions, LibraryFileOptions, ComputeOptions):
         "fits].",
     )
     compute: str = changed(
-        ComputeOptions,
+        groups.ComputeOptions,
         "compute",
         OF_PROFILE,
         type=click.Choice([OF_PROFILE, NO_COMPUTE, MATMUL, TRIAD, FIT]),
@@ -57,39 +64,42 @@ class ReplayFlags(StepOptions, LibraryFileOptions, ComputeOptions):
         "long as in the program [profile].",
     )
     matrix: int | None = changed(
-        ComputeOptions,
+        groups.ComputeOptions,
         "matrix",
         help="matmul: rows and columns of the matrices [4096, bfloat16; host: 128, float32]. "
         "Calls wait for the blocks of a product, the longer the larger it is.",
     )
     array: int | None = changed(
-        ComputeOptions,
+        groups.ComputeOptions,
         "array",
         help="memory: size of each of the three arrays [64M; host: 1M].",
     )
     vary: list[tuple[str, list[str]]] = changed(
-        VariedOptions,
+        groups.VariedOptions,
         "vary",
         help="A variable of the environment or an option of all communicators and its values, for "
         "example NCCL_P2P_DISABLE=1 or config.minCTAs=32, each compared with the default in new "
         "processes; may be repeated. Values that contain commas are separated by |.",
     )
     ccl: list[str] = changed(
-        StepOptions,
+        groups.StepOptions,
         "ccl",
         help="Libraries, with commas; the first one is the default, with which the others are "
         "compared [nccl; host: shm].",
     )
     check: int = changed(
-        StepOptions,
+        groups.StepOptions,
         "check",
         help="1: check the output of every call of a step before the timed ones [1].",
     )
     max_time_s: float = changed(
-        SamplingOptions, "max_time_s", 10.0, help="Maximum time for timing steps of a variant [10]."
+        groups.SamplingOptions,
+        "max_time_s",
+        10.0,
+        help="Maximum time for timing steps of a variant [10].",
     )
     inject: list[str] = changed(
-        FaultOptions,
+        groups.FaultOptions,
         "inject",
         help="A fault to inject, to verify its detection: corrupt:rank=1,index=5 (an element of "
         "an output) or delay:rank=1,ms=50 (before each step).",

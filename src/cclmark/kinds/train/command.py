@@ -8,15 +8,8 @@ from typing import ClassVar
 import click
 
 from cclmark.kinds.train.choices import LEARNING_RATES, MODEL_NAMES, PARALLELISMS
+from cclmark.options import groups
 from cclmark.options.command import METHOD, OPERATION, Action, changed, command, option
-from cclmark.options.groups import (
-    FaultOptions,
-    ModuleOptions,
-    SamplingOptions,
-    SeedOptions,
-    StepOptions,
-    TimeoutOptions,
-)
 from cclmark.options.types import Parsed, RealNumber, WholeNumber
 
 USUAL_SEQUENCE = 1024
@@ -120,7 +113,7 @@ class TrainingOptions:
 
 
 @dataclass
-class TrainFlags(StepOptions, TrainingOptions, ModuleOptions):
+class TrainFlags(groups.StepOptions, TrainingOptions, groups.ModuleOptions):
     """The options of ``cclmark train``."""
 
     artifacts: list[str] = option(
@@ -133,7 +126,7 @@ class TrainFlags(StepOptions, TrainingOptions, ModuleOptions):
         "are compared with the default; may be repeated.",
     )
     ccl: list[str] = changed(
-        StepOptions,
+        groups.StepOptions,
         "ccl",
         type=Parsed("kinds.train.request.named_backends"),
         help="Backends of torch.distributed, with commas: torch:nccl, torch:gloo, torch:flagcx, …; "
@@ -141,12 +134,15 @@ class TrainFlags(StepOptions, TrainingOptions, ModuleOptions):
         "torch:gloo].",
     )
     check: int = changed(
-        StepOptions,
+        groups.StepOptions,
         "check",
         help="1: compare parameters that several ranks hold after the training [1].",
     )
     max_time_s: float = changed(
-        SamplingOptions, "max_time_s", 20.0, help="Maximum time for timing steps of a variant [20]."
+        groups.SamplingOptions,
+        "max_time_s",
+        20.0,
+        help="Maximum time for timing steps of a variant [20].",
     )
     peak_teraflops: float | None = option(
         "--peak",
@@ -157,16 +153,16 @@ class TrainFlags(StepOptions, TrainingOptions, ModuleOptions):
         "bfloat16 peak of its datasheet].",
     )
     timeout_s: float = changed(
-        TimeoutOptions,
+        groups.TimeoutOptions,
         "timeout_s",
         help="Maximum time for one phase, for example the first step, before the run is ended; "
         "later phases are also allowed the time of their steps [60].",
     )
     seed: int = changed(
-        SeedOptions, "seed", help="Seed of the tokens and the initial parameters [1]."
+        groups.SeedOptions, "seed", help="Seed of the tokens and the initial parameters [1]."
     )
     inject: list[str] = changed(
-        FaultOptions,
+        groups.FaultOptions,
         "inject",
         help="A fault to inject, to verify its detection: corrupt:rank=1,index=5 (an element of "
         "the first parameter) or delay:rank=1,ms=50 (before each step).",

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import click
 
+from cclmark.options import groups
 from cclmark.options.command import (
     METHOD,
     OPERATION,
@@ -22,17 +23,6 @@ from cclmark.options.groups import (
     ONE_LIBRARY,
     ONE_REDUCTION,
     ONE_TYPE,
-    CaseOptions,
-    CountOptions,
-    ElementOptions,
-    FileOptions,
-    IslandOptions,
-    LibraryOptions,
-    ResumeOptions,
-    RootOptions,
-    SamplingOptions,
-    SizeOptions,
-    TimingOptions,
     operations_in_help,
     placement_option,
     several_operations,
@@ -56,18 +46,18 @@ _EXAMPLES = [
 
 @dataclass
 class TuneFlags(
-    SizeOptions,
-    CaseOptions,
-    RootOptions,
-    IslandOptions,
-    TimingOptions,
-    CountOptions,
-    SamplingOptions,
-    ResumeOptions,
+    groups.SizeOptions,
+    groups.CaseOptions,
+    groups.RootOptions,
+    groups.IslandOptions,
+    groups.TimingOptions,
+    groups.CountOptions,
+    groups.SamplingOptions,
+    groups.ResumeOptions,
 ):
     """The options of ``cclmark tune``."""
 
-    rules: ClassVar[OptionRules] = (Excludes("settings", "app_changes"),)
+    rules: ClassVar[OptionRules] = (Excludes("settings", "app_changes", values=("yes",)),)
 
     operations: list[str] = several_operations()
     budget: float = option(
@@ -123,17 +113,19 @@ class TuneFlags(
         help="On CUDA devices, measure the slow-down of an N x N matrix product beside the tuned "
         f"collectives, before and after; 0 disables [{USUAL_ROWS}].",
     )
-    dtype: list[str] = changed(ElementOptions, "dtype", metavar="TYPE", help=ONE_TYPE)
-    reduction: list[str] = changed(ElementOptions, "reduction", metavar="OP", help=ONE_REDUCTION)
-    root: int | None = changed(RootOptions, "root", help="Root [0].")
-    ccl: list[str] = changed(LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
-    begin: int = changed(SizeOptions, "begin", 1 << 10, shown="1K")
-    end: int | None = changed(SizeOptions, "end", 256 << 20, shown="256M")
-    factor: float | None = changed(SizeOptions, "factor", 4.0, shown="4")
+    dtype: list[str] = changed(groups.ElementOptions, "dtype", metavar="TYPE", help=ONE_TYPE)
+    reduction: list[str] = changed(
+        groups.ElementOptions, "reduction", metavar="OP", help=ONE_REDUCTION
+    )
+    root: int | None = changed(groups.RootOptions, "root", help="Root [0].")
+    ccl: list[str] = changed(groups.LibraryOptions, "ccl", metavar="NAME", help=ONE_LIBRARY)
+    begin: int = changed(groups.SizeOptions, "begin", 1 << 10, shown="1K")
+    end: int | None = changed(groups.SizeOptions, "end", 256 << 20, shown="256M")
+    factor: float | None = changed(groups.SizeOptions, "factor", 4.0, shown="4")
     placement: str = placement_option()
-    max_time_s: float = changed(SamplingOptions, "max_time_s", 0.05, shown="0.05")
+    max_time_s: float = changed(groups.SamplingOptions, "max_time_s", 0.05, shown="0.05")
     output: Path | None = changed(
-        FileOptions,
+        groups.FileOptions,
         "output",
         help="The directory of the artifacts, new or empty [tuned].",
         metavar="DIR",
