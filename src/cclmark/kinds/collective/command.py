@@ -62,7 +62,7 @@ class CollectiveOptions(
     why: ClassVar[bool] = False  # whether the command shows the library's predictions
 
     format: str = changed(
-        FormatOptions,
+        groups.FormatOptions,
         "format",
         type=click.Choice(["table", "json", "csv", "markdown", *CASE_FORMATS]),
     )
