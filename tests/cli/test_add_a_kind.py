@@ -84,7 +84,7 @@ def test_the_page_follows_the_rules_of_the_code(package):
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            *("tests/unit/test_names.py", "tests/unit/test_numbers.py"),
+            *("tests/unit/test_names.py", "tests/unit/test_options.py"),
         ],
         capture_output=True,
         text=True,
