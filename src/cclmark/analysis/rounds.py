@@ -42,19 +42,20 @@ R = TypeVar("R", bound=RoundResult)
 class Rounds(Generic[R]):
     """The results of an item in all rounds.
 
-    ``measured``: those with a time. ``times_s``: their times in seconds by round.
+    ``measured``: those with a time. ``times_s``: their times in seconds, each with its round: a
+    search may measure an item several times in a round.
     """
 
     def __init__(self, results: Iterable[R], time_of: Callable[[R], float | None]) -> None:
         """``time_of``: the compared time of a result in seconds, None if it was not measured."""
         self.results = list(results)
         self.measured: list[R] = []
-        self.times_s: dict[int, float] = {}
+        self.times_s: list[tuple[int, float]] = []
         for one in self.results:
             time_s = time_of(one)
             if time_s is not None:
                 self.measured.append(one)
-                self.times_s[one.item.round] = time_s
+                self.times_s.append((one.item.round, time_s))
 
     @property
     def failed(self) -> R | None:
@@ -77,7 +78,7 @@ class Rounds(Generic[R]):
     @property
     def time_s(self) -> float | None:
         """The median over the rounds, None without any."""
-        return median(list(self.times_s.values())) if self.times_s else None
+        return median([time_s for _, time_s in self.times_s]) if self.times_s else None
 
     def interval_s(self, samples_of: Callable[[R], Sequence[float]]) -> tuple[float, float] | None:
         """The 95 % interval of ``time_s``: from the times of the rounds, None with two.
@@ -86,7 +87,7 @@ class Rounds(Generic[R]):
         """
         if len(self.measured) == 1:
             return median_interval(samples_of(self.measured[0]))
-        times_s = list(self.times_s.values())
+        times_s = [time_s for _, time_s in self.times_s]
         if len(times_s) < LEAST_RUNS or min(times_s) <= 0:
             return None
         found = paired_ratio([[math.log(one) for one in times_s]])
@@ -94,16 +95,16 @@ class Rounds(Generic[R]):
 
     def ratio_to(self, other: Rounds[R]) -> RatioEstimate | None:
         """See ratio_of_rounds."""
-        return ratio_of_rounds(self.times_s, other.times_s)
+        return ratio_of_rounds(self.times_s, dict(other.times_s))
 
 
 def ratio_of_rounds(
-    times_s: Mapping[int, float], others_s: Mapping[int, float]
+    times_s: Iterable[tuple[int, float]], others_s: Mapping[int, float]
 ) -> RatioEstimate | None:
-    """The ratio of times by round to others, from the rounds that have both; None with one."""
+    """The ratio of times, each with its round, to others by round; None with one such pair."""
     logs = [
         math.log(time_s / others_s[number])
-        for number, time_s in times_s.items()
+        for number, time_s in times_s
         if time_s > 0 and others_s.get(number, 0.0) > 0
     ]
     return paired_ratio([logs]) if len(logs) >= LEAST_COMPARED_ROUNDS else None

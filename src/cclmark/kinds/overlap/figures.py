@@ -254,9 +254,9 @@ def _slow_down(
     return SlowDown(
         median(list(alone_s.values())),
         median_s,
-        ratio_of_rounds(beside_s, alone_s),
-        ratio_of_rounds(beside_s, dict.fromkeys(beside_s, median_s)),
-        ratio_of_rounds(beside_s, usual_s),
+        ratio_of_rounds(beside_s.items(), alone_s),
+        ratio_of_rounds(beside_s.items(), dict.fromkeys(beside_s, median_s)),
+        ratio_of_rounds(beside_s.items(), usual_s),
     )
 
 
