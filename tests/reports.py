@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from cclmark.document.blocks import Finding
 from cclmark.document.document_text import DocumentMarkdown, DocumentText
-from cclmark.document.insight_words import Insight
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
@@ -32,7 +32,7 @@ COLLECTIVES = read_journal(_RESULTS / "report" / "collectives.jsonl")
 replace = msgspec.structs.replace
 
 
-def insights_on(journal: Journal, notes: ReferenceNotes | None = None) -> list[Insight]:
+def insights_on(journal: Journal, notes: ReferenceNotes | None = None) -> list[Finding]:
     """The statements about a run."""
     return insights(NamedRun("", journal, notes or ReferenceNotes()))
 

@@ -28,8 +28,8 @@ from cclmark.comparison.words import (
     comparison_of,
     require_figures,
 )
+from cclmark.document.blocks import Finding
 from cclmark.document.exporters import formats_of
-from cclmark.document.insight_words import Insight
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.remarks import lacking
@@ -105,8 +105,8 @@ class Run:
         return failed or bool(lacking(self.journal))
 
     @cached_property
-    def findings(self) -> Sequence[Insight]:
-        """The findings, the most severe first: kind (bad, look, good, note), text and advice."""
+    def findings(self) -> Sequence[Finding]:
+        """The findings, the most severe first: severity, sentence and advice, see Finding."""
         return insights(self._named)
 
     @property
@@ -179,7 +179,7 @@ class Run:
         if figure := headline(self._named):
             yield f"  {figure}"
         for one in self.findings:
-            yield f"  {_MARKS[one.kind]} {one.text}"
+            yield f"  {_MARKS[one.severity]} {one.sentence}"
 
     def _repr_html_(self) -> str:
         """The verdict above the table of the run, for notebooks."""

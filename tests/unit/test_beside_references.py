@@ -27,7 +27,7 @@ replace = msgspec.structs.replace
 
 def found(journal, word):
     notes = ReferenceNotes(shipped_references)
-    return [one for one in insights_on(journal, notes) if word in one.text]
+    return [one for one in insights_on(journal, notes) if word in one.sentence]
 
 
 def table(journal):
@@ -51,29 +51,31 @@ def only(journal, operation, **environment):
 
 def test_what_is_normal_by_a_reference_is_not_worth_a_look():
     (one,) = found(UNCHECKED, "Less than 60%")
-    assert one.kind == "note"
-    assert one.text == (
+    assert one.severity == "note"
+    assert one.sentence == (
         "Less than 60% of the 450 GB/s link limit, as in the reference: sendrecv 36% (grouped "
         "send/recv)."
     )
-    without = [one for one in insights_on(UNCHECKED) if "Less than 60%" in one.text]
-    assert [one.kind for one in without] == ["look"]
+    without = [one for one in insights_on(UNCHECKED) if "Less than 60%" in one.sentence]
+    assert [one.severity for one in without] == ["look"]
 
 
 class TestLatency:
     def test_the_band_is_stated(self):
         (one,) = found(COLLECTIVES, "Latencies are plausible")
-        assert one.kind == "good"
-        assert "all_reduce 0.77 times (8 B)" in one.text
-        assert one.text.endswith(
+        assert one.severity == "good"
+        assert "all_reduce 0.77 times (8 B)" in one.sentence
+        assert one.sentence.endswith(
             "up to 2 times counts as plausible, because it depends on the host's processors."
         )
-        assert f"  {one.text}\n" in table(COLLECTIVES)
+        assert f"  l{one.sentence[1:-1]}\n" in table(COLLECTIVES)
 
     def test_far_slower_than_the_reference_is_worth_a_look(self):
         (one,) = found(SIMPLE, "latency slow")
-        assert one.kind == "look"
-        assert "latency slow: a call takes 26.84 µs at 8 B, 2.43 times the reference's" in one.text
+        assert one.severity == "look"
+        assert (
+            "latency slow: a call takes 26.84 µs at 8 B, 2.43 times the reference's" in one.sentence
+        )
         assert found(SIMPLE, "Latencies are plausible") == []
         text = export(
             case_text(markdown=True, references=ReferenceNotes(shipped_references)), SIMPLE
@@ -83,7 +85,7 @@ class TestLatency:
     @pytest.mark.parametrize(
         ("factor", "words"),
         [
-            (0.5, "Latencies are plausible: time of the device"),
+            (0.5, "latencies are plausible: time of the device"),
             (1.4, "latency slow: the device needs"),
         ],
     )
@@ -110,7 +112,7 @@ class TestLatency:
     @pytest.mark.parametrize(
         ("factor", "words"),
         [
-            (1.05, "Latencies are plausible: time of the device"),
+            (1.05, "latencies are plausible: time of the device"),
             (1.2, "latency slow: the device needs"),
         ],
     )
@@ -139,7 +141,7 @@ class TestLatency:
         reason = "the library cannot be captured"
         results = [replace(one, device_reason=reason) for one in COLLECTIVES.results]
         text = table(Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer))
-        assert "Latencies are plausible: cost of a call" in text
+        assert "latencies are plausible: cost of a call" in text
         assert "all_reduce 0.77 times (8 B)" in text
         assert "up to 2 times counts as plausible" in text
 
@@ -156,7 +158,7 @@ class TestPeak:
         (after,) = findings(results)
         assert after.peak.case == before.peak.case
         (note,) = found(journal, "did not get to")
-        assert before.peak.case.describe() in note.text
+        assert before.peak.case.describe() in note.sentence
         assert before.peak.case.describe() in table(journal)
         unsure = f"(not converged, ±{before.peak.summary.half_width * 100:.1f} %)"
         words = f"512 MiB in-place {unsure}"
@@ -166,7 +168,7 @@ class TestPeak:
         assert words in page_of([NamedRun("", journal)]).peaks.rows[0]
         assert f"GB/s bus bandwidth at 512 MiB {unsure}" in headline_of(journal)
         (note,) = found(journal, "Peaks are normal")
-        assert unsure in note.text
+        assert unsure in note.sentence
         assert "not converged" not in table(COLLECTIVES)
         assert "not converged" not in headline_of(COLLECTIVES)
 
@@ -216,8 +218,8 @@ class TestRestrictions:
         line = "NVLink multicast (NVLS) is off (NCCL_NVLS_ENABLE=0); the reference was measured"
         assert table(COLLECTIVES).count(f"{line} with it off too") == 1
         (one,) = found(COLLECTIVES, "NVLS")
-        assert one.kind == "note"
-        assert one.text.endswith("with it off too: all_reduce, all_gather and reduce_scatter.")
+        assert one.severity == "note"
+        assert one.sentence.endswith("with it off too: all_reduce, all_gather and reduce_scatter.")
 
     @pytest.mark.parametrize(
         ("variable", "value", "words"),
@@ -251,7 +253,7 @@ class TestRestrictions:
     def test_a_setting_that_the_reference_does_not_report_is_said_so(self):
         journal = only(COLLECTIVES, "broadcast", NCCL_P2P_DISABLE="1")
         assert (
-            "Direct access between devices (P2P) is off (NCCL_P2P_DISABLE=1); the reference does "
+            "direct access between devices (P2P) is off (NCCL_P2P_DISABLE=1); the reference does "
             "not report this setting"
         ) in table(journal)
         assert "is off" not in table(only(COLLECTIVES, "broadcast"))

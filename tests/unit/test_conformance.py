@@ -144,10 +144,10 @@ def test_what_is_unknown_makes_no_verdict_good(kind, state):
     journal = journal_of(state(lines_of(kind)))
     run = NamedRun("run", journal)
     found = insights(run)
-    severities = [one.kind for one in found]
+    severities = [one.severity for one in found]
     order = ["bad", "look", "good", "note"]
     assert severities == sorted(severities, key=order.index)
-    assert all(re.search(r"[.!?…)]$", one.text.rstrip()) for one in found), found
+    assert all(re.search(r"[.!?…)]$", one.sentence.rstrip()) for one in found), found
     if state in (cut, interrupted, died):
         assert set(severities) & {"bad", "look"}, found
     if state is died and kind != "profile":

@@ -50,7 +50,7 @@ def formats(journal):
         "markdown": html.unescape(
             "".join(replayed(journal, "markdown", references=shipped_references))
         ),
-        "page": "\n".join(one.text for _, group in page_of([run]).insights for one in group),
+        "page": "\n".join(one.sentence for _, group in page_of([run]).insights for one in group),
     }
 
 
@@ -94,9 +94,9 @@ def test_a_deviation_says_which_way_is_good():
 
 
 def test_a_faster_pair_is_noted_and_not_worth_a_look():
-    kinds = {one.kind for one in insights_on(COPIES) if "lower, better" in one.text}
+    kinds = {one.severity for one in insights_on(COPIES) if "lower, better" in one.sentence}
     assert kinds == {"note"}
-    kinds = {one.kind for one in insights_on(slowed()) if "lower, worse" in one.text}
+    kinds = {one.severity for one in insights_on(slowed()) if "lower, worse" in one.sentence}
     assert kinds == {"look"}
 
 
@@ -114,9 +114,12 @@ def test_no_pair_stands_out_where_times_say_little():
 def test_no_pair_of_collectives_stands_out_where_times_say_little():
     words = "DEV0–DEV3: 8.77 µs, usual for NV18 6.31 µs (39% higher, worse): ping_pong, 8 B"
     assert words in "".join(replayed(PAIRS, "table"))
-    assert f"{words}." in [one.text for one in insights_on(PAIRS)]
+    assert f"{words}." in [one.sentence for one in insights_on(PAIRS)]
     crowded = Journal(replace(PAIRS.header, notices=[CROWDED]), PAIRS.results)
-    for text in ("".join(replayed(crowded, "table")), *(one.text for one in insights_on(crowded))):
+    for text in (
+        "".join(replayed(crowded, "table")),
+        *(one.sentence for one in insights_on(crowded)),
+    ):
         assert "usual for" not in text
         assert "stands out" not in text
 

@@ -382,7 +382,7 @@ def test_what_the_outcome_says_is_on_pages_only(monkeypatch):
     found = [Finding("good", "all were checked", is_outcome=True)]
     document = Document("Gallery", "", findings=found, outcome="1 of 1 checked")
     assert written_as(DocumentText, document) == ["", "  1 of 1 checked"]
-    assert [one.text for one in insights_of(monkeypatch, document)] == ["All were checked."]
+    assert [one.sentence for one in insights_of(monkeypatch, document)] == ["All were checked."]
 
 
 def test_markdown_escapes_and_aligns_by_the_sides():
@@ -453,7 +453,7 @@ def test_the_summary_of_a_page_has_the_end_unless_a_finding_states_it(monkeypatc
     kind = SimpleNamespace(document=lambda _: document, has_times=False)
     monkeypatch.setattr(overview, "report_kind", lambda _: kind)
     cut = Journal(header=JOURNAL.header, results=JOURNAL.results)
-    texts = [one.text for one in overview.insights(NamedRun("a", cut))]
+    texts = [one.sentence for one in overview.insights(NamedRun("a", cut))]
     assert any("ended early" in text for text in texts) != states_end
 
 
@@ -510,12 +510,12 @@ def insights_of(monkeypatch, document):
     """Without the notices of the run."""
     kind = SimpleNamespace(document=lambda _: document, has_times=False)
     monkeypatch.setattr(overview, "report_kind", lambda _: kind)
-    return [one for one in overview.insights(NamedRun("a", JOURNAL)) if one.text not in NOTICES]
+    return [one for one in overview.insights(NamedRun("a", JOURNAL)) if one.sentence not in NOTICES]
 
 
 def test_advice_is_that_of_its_insight(monkeypatch):
     found = insights_of(monkeypatch, GALLERY)
-    assert [(one.text, one.advice) for one in found] == [
+    assert [(one.sentence, one.advice) for one in found] == [
         ("Rank 1 is wrong.", ""),
         ("nccl is late.", "Measure longer."),
         ("All 2.", ""),
@@ -524,7 +524,7 @@ def test_advice_is_that_of_its_insight(monkeypatch):
 
 def test_findings_on_a_subject_are_one_insight_for_each_severity(monkeypatch):
     found = insights_of(monkeypatch, Document("Gallery", "", findings=ABOUT))
-    assert [(one.kind, one.text) for one in found] == [
+    assert [(one.severity, one.sentence) for one in found] == [
         ("bad", "64 KiB: rank 1 is wrong."),
         ("note", "64 KiB: it takes 1 MiB. it takes 2 MiB."),
         ("note", "128 KiB: it takes 3 MiB."),

@@ -129,7 +129,7 @@ def test_columns_that_do_not_fit_into_the_terminal_follow_below():
 
 
 def looks(found):
-    return [one for _, of in found.insights for one in of if one.kind == "look"]
+    return [one for _, of in found.insights for one in of if one.severity == "look"]
 
 
 NOISY = {DEFAULT: ([1.0, 1.0, 1.0], [1.0, 2.0, 1.0]), CONTROL: ([1.0, 1.0, 1.0], [9.0, 1.0, 1.0])}
@@ -137,8 +137,8 @@ NOISY = {DEFAULT: ([1.0, 1.0, 1.0], [1.0, 2.0, 1.0]), CONTROL: ([1.0, 1.0, 1.0],
 
 def test_sizes_at_which_nothing_could_be_decided_are_reported_with_advice():
     (look,) = looks(page({**NOISY, numbered(8): ([0.9, 0.9, 0.9], [0.5, 1.0, 0.5])}))
-    assert look.text.startswith("Too noisy: the default differs from itself by up to ±")
-    assert "(all_reduce 64 KiB)" in look.text
+    assert look.sentence.startswith("Too noisy: the default differs from itself by up to ±")
+    assert "(all_reduce 64 KiB)" in look.sentence
     assert "--rounds" in look.advice
 
 
@@ -146,7 +146,7 @@ def test_noise_is_reported_for_all_sizes_and_the_worst_is_named_first():
     """Also for a size at which a variant exceeds it: that only decides about this variant."""
     fast = ([0.9, 0.9, 0.9], [1e-4, 1.1e-4, 1e-4])
     (look,) = looks(page({**NOISY, numbered(8): fast}))
-    assert "(all_reduce 64 KiB): smaller differences of these sizes" in look.text
+    assert "(all_reduce 64 KiB): smaller differences of these sizes" in look.sentence
     both = {
         DEFAULT: ([1.0, 1.5, 1.0], NOISY[DEFAULT][1]),
         CONTROL: ([1.0, 1.0, 1.4], NOISY[CONTROL][1]),
@@ -155,7 +155,7 @@ def test_noise_is_reported_for_all_sizes_and_the_worst_is_named_first():
     experiment = experiment_of(journal.of(TrialResult), "throughput")
     worst = max(noise_floor(one) for one in experiment.controls.values())
     (look,) = looks(page({**both, numbered(8): fast}))
-    assert f"up to ±{worst * 100:.1f} % (all_reduce 64 KiB, all_reduce 1 KiB)" in look.text
+    assert f"up to ±{worst * 100:.1f} % (all_reduce 64 KiB, all_reduce 1 KiB)" in look.sentence
     assert looks(page({**QUIET, numbered(8): QUIET[DEFAULT]})) == []
     assert looks(page(NOISY)) == [], "there is nothing to decide"
 

@@ -108,13 +108,15 @@ def test_figures_with_different_definitions_are_not_compared_in_silence():
     means = "the mean of the tool's iterations"
     ranks = "the mean over ranks of each rank's mean of the tool's iterations, each between two"
     page = page_of(runs)
-    (found,) = [one for one in _findings(page) if one.text.startswith("Times of all_reduce have")]
-    assert found.text.startswith(
+    (found,) = [
+        one for one in _findings(page) if one.sentence.startswith("Times of all_reduce have")
+    ]
+    assert found.sentence.startswith(
         "Times of all_reduce have 2 definitions: nccl-tests 2.19.6 and hccl_test: a time is "
         f"{means}; OSU micro-benchmarks 7.4: a time is {ranks}"
     )
     assert found.advice == "Compare only figures of one definition."
-    assert not any("Measured differently" in one.text for one in _findings(page))
+    assert not any("Measured differently" in one.sentence for one in _findings(page))
     section = next(one for one in page.sections if one.title.startswith("all_reduce"))
     assert section.words[1] == f"nccl-tests 2.19.6 and hccl_test: a time is {means}."
     for chart in section.charts:
@@ -127,7 +129,7 @@ def test_figures_with_different_definitions_are_not_compared_in_silence():
 
 def test_figures_with_one_definition_are_compared():
     page = page_of(_imported("nccl-tests-2.19.txt", "hccl-test.txt"))
-    assert not any("definitions" in one.text for one in _findings(page))
+    assert not any("definitions" in one.sentence for one in _findings(page))
     section = next(one for one in page.sections if one.title.startswith("all_reduce"))
     assert section.words == []
     assert "The highest is" in section.charts[0].says
@@ -136,9 +138,11 @@ def test_figures_with_one_definition_are_compared():
 
 def test_many_definitions_are_in_the_sections(journals):
     page = page_of(_runs(journals, "collective"))
-    (found,) = [one for one in _findings(page) if one.text.startswith("Times of all_reduce have")]
-    assert ", nccom-test, " in found.text and "a time is" not in found.text
-    assert found.text.count("nccom-test") == 1
+    (found,) = [
+        one for one in _findings(page) if one.sentence.startswith("Times of all_reduce have")
+    ]
+    assert ", nccom-test, " in found.sentence and "a time is" not in found.sentence
+    assert found.sentence.count("nccom-test") == 1
     section = next(one for one in page.sections if one.title.startswith("all_reduce float32"))
     assert any(one.startswith("ucc_perftest: a time is that of") for one in section.words)
 
@@ -146,11 +150,13 @@ def test_many_definitions_are_in_the_sections(journals):
 def test_a_reference_of_another_tool_decides_nothing_and_both_are_named():
     (copies,) = _imported("nvbandwidth-0.8.txt")
     (found,) = [
-        one.text for one in _findings(page_of([copies])) if "bandwidth, read, CE" in one.text
+        one.sentence
+        for one in _findings(page_of([copies]))
+        if "bandwidth, read, CE" in one.sentence
     ]
     assert "; a figure of p2pBandwidthLatencyTest there, of nvbandwidth 0.8 here)" in found
     (collectives,) = _imported("nccl-tests-2.19.txt")
-    words = [one.text for one in _findings(page_of([collectives]))]
+    words = [one.sentence for one in _findings(page_of([collectives]))]
     assert any("of the reference" in one for one in words)
     assert not any("a figure of" in one for one in words)
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cclmark.document.insight_words import Insight, sentence
+from cclmark.document.blocks import Finding
+from cclmark.document.insight_words import sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.kinds.registry import read_journal
@@ -31,7 +32,7 @@ def changed(journal, at, **changes):
 
 
 def texts(journal, kind, notes=None):
-    return [one.text for one in insights_on(journal, notes) if one.kind == kind]
+    return [one.sentence for one in insights_on(journal, notes) if one.severity == kind]
 
 
 def shipped():
@@ -85,10 +86,10 @@ def test_wrong_data_comes_first():
     wrong = Verification(wrong=3, findings=[WrongOutput(1, 3, 0, "1", "2")])
     journal = changed(COLLECTIVES, 5, status="wrong", verification=wrong)
     first = insights_on(journal)[0]
-    assert first.kind == "bad"
-    assert first.text.startswith("Wrong data in 1 case: all_reduce")
+    assert first.severity == "bad"
+    assert first.sentence.startswith("Wrong data in 1 case: all_reduce")
     assert "Do not use" in first.advice
-    assert not any("none was wrong" in one.text for one in insights_on(journal))
+    assert not any("none was wrong" in one.sentence for one in insights_on(journal))
 
 
 def test_unchecked_data_is_no_right_data():
@@ -153,9 +154,9 @@ def test_small_messages_of_pairs_are_not_blamed_on_links():
     ]
     journal = Journal(PAIRS.header, slow, footer=PAIRS.footer)
     # Advice once, which asks for nothing: beside it stands that nothing needs a look.
-    first, *others = [one for one in insights_on(journal) if "usual for" in one.text]
-    assert {one.kind for one in (first, *others)} == {"note"}
-    assert first.text.startswith("DEV1 → DEV0: 100.00 µs, usual for NV18 ")
+    first, *others = [one for one in insights_on(journal) if "usual for" in one.sentence]
+    assert {one.severity for one in (first, *others)} == {"note"}
+    assert first.sentence.startswith("DEV1 → DEV0: 100.00 µs, usual for NV18 ")
     assert "processors that launch" in first.advice
     assert "measure" not in first.advice
     assert others
@@ -202,7 +203,7 @@ def test_wrong_data_is_no_peak():
     assert "900" not in headline_of(journal)
     assert (
         "rank 3, 1 in all, the first at element 7: expected 1, actual 2"
-        in insights_on(journal)[0].text
+        in insights_on(journal)[0].sentence
     )
 
 
@@ -214,7 +215,7 @@ def test_what_was_put_in_on_purpose_is_said():
     slow = replace(first.summary, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
     journal = Journal(header, results=[replace(first, summary=slow), *COPIES.transfers[1:]])
     assert "with injected faults (--inject delay:pair=0-1)" in measured_words(journal)
-    (look,) = [one for one in insights_on(journal) if one.text.startswith("DEV")]
+    (look,) = [one for one in insights_on(journal) if one.sentence.startswith("DEV")]
     assert look.advice == "The cause may be the fault injected by --inject."
 
 
@@ -283,8 +284,8 @@ def test_advice_about_a_trace_is_possible():
     assert any("--max-time" in one.advice for one in insights_on(journal))
     journal.traces.append(Trace("t.pftrace", "perfetto", 1))
     found = insights_on(journal)
-    assert not any("--max-time" in one.text + one.advice for one in found)
-    (advice,) = [one.advice for one in found if "medians" in one.text]
+    assert not any("--max-time" in one.sentence + one.advice for one in found)
+    (advice,) = [one.advice for one in found if "medians" in one.sentence]
     assert advice.endswith("measure the case with its own command for a better median.")
 
 
@@ -293,15 +294,15 @@ def test_samples_that_scatter_are_no_reason_to_look_where_medians_are_known():
     noisy = [replace(one, summary=replace(one.summary, cv=0.5)) for one in COLLECTIVES.results]
     journal = Journal(COLLECTIVES.header, noisy, footer=COLLECTIVES.footer)
     assert texts(journal, "look") == []
-    (note,) = [one for one in insights_on(journal) if "from sample to sample" in one.text]
-    assert note.kind == "note"
-    assert "; their medians are known to ±2.7 % or better." in note.text
+    (note,) = [one for one in insights_on(journal) if "from sample to sample" in one.sentence]
+    assert note.severity == "note"
+    assert "; their medians are known to ±2.7 % or better." in note.sentence
     assert "not its own" not in note.advice
     # Of few samples nobody knows how far the median is off.
     few = [replace(one, summary=replace(one.summary, half_width=None)) for one in noisy]
     journal = Journal(COLLECTIVES.header, few, footer=COLLECTIVES.footer)
-    (note,) = [one for one in insights_on(journal) if "from sample to sample" in one.text]
-    assert "are known" not in note.text
+    (note,) = [one for one in insights_on(journal) if "from sample to sample" in one.sentence]
+    assert "are known" not in note.sentence
 
 
 LIBRARIES = read_journal(RESULTS / "libraries.jsonl")
@@ -387,7 +388,7 @@ def test_the_fastest_copy_is_compared_with_its_own_limit():
 
 
 def test_what_several_runs_say_alike_is_said_once():
-    same, other = Insight("look", "No output was checked.", "-c 1"), Insight("note", "Odd.")
+    same, other = Finding("look", "No output was checked.", advice="-c 1"), Finding("note", "Odd.")
     assert together([("", [same, other])]) == [("", [same, other])]
     assert together([("a", [same]), ("b", [same, other])]) == [
         ("", [replace_text(same, "Both runs: No output was checked.")]),
@@ -397,7 +398,7 @@ def test_what_several_runs_say_alike_is_said_once():
     found = [(name, [same] if number < 8 else [other]) for number, name in enumerate(names)]
     groups = dict(together(found))
     assert list(groups) == [""]
-    assert [one.text for one in groups[""]] == [
+    assert [one.sentence for one in groups[""]] == [
         "8 of 11 runs (run0, run1, run2 and 5 more): No output was checked.",
         "3 of 11 runs (run8, run9 and run10): Odd.",
     ]
@@ -413,7 +414,7 @@ def test_runs_that_were_measured_differently_are_named():
     names = ("a", "b", "c", "pairs", "copies")
     runs = [*zip(names, (COLLECTIVES, by_host, by_host, PAIRS, COPIES), strict=True)]
     found = of_methods(runs)
-    assert [(one.kind, one.text) for one in found] == [
+    assert [(one.severity, one.sentence) for one in found] == [
         (
             "look",
             "Measured differently from a (there): b and c (here). --barrier: own there, library "
@@ -435,7 +436,9 @@ def test_what_another_tool_does_not_tell_is_no_difference():
 def test_a_page_of_several_runs_says_once_what_nobody_checked():
     unchecked = [read_journal(RESULTS / "runs" / f"default-{n}.jsonl") for n in (1, 2, 3)]
     page = page_of([NamedRun(f"run{n}", journal) for n, journal in enumerate(unchecked)])
-    found = [one.text for _, group in page.insights for one in group if "checked" in one.text]
+    found = [
+        one.sentence for _, group in page.insights for one in group if "checked" in one.sentence
+    ]
     assert len(found) == 1
     assert found[0].startswith("All 3 runs: No output was checked")
 
@@ -448,7 +451,7 @@ def test_the_footnote_of_another_librarys_reference_says_so():
 
 
 def replace_text(insight, text):
-    return Insight(insight.kind, text, insight.advice)
+    return Finding(insight.severity, text, advice=insight.advice)
 
 
 def test_more_than_links_carry_is_worth_a_look():
@@ -473,10 +476,10 @@ def test_far_above_a_reference_is_not_normal_and_small_messages_are_not_judged()
         if one.case.operation == "all_reduce"
     ]
     found = insights_on(Journal(COLLECTIVES.header, many), notes)
-    assert [one.kind for one in found if " is high: " in one.text] == ["look"]
+    assert [one.severity for one in found if " is high: " in one.sentence] == ["look"]
     small = [one for one in many if one.case.size_bytes <= 128]
     found = insights_on(Journal(COLLECTIVES.header, small), notes)
-    assert not any("normal" in one.text or "is high" in one.text for one in found)
+    assert not any("normal" in one.sentence or "is high" in one.sentence for one in found)
 
 
 def test_several_hosts_have_devices_with_their_names():
@@ -490,7 +493,7 @@ def test_several_hosts_have_devices_with_their_names():
         replace(COPIES.header, devices=devices),
         results=[replace(first, summary=slow), *COPIES.transfers[1:]],
     )
-    assert any("HOST0:DEV0 → HOST0:DEV1" in one.text for one in insights_on(journal))
+    assert any("HOST0:DEV0 → HOST0:DEV1" in one.sentence for one in insights_on(journal))
 
 
 def test_notices_of_the_run_reach_the_summary():
@@ -537,7 +540,7 @@ def test_skipped_cases_are_neither_unchecked_nor_unsure():
         for one in COLLECTIVES.results
     ]
     found = [
-        one.text
+        one.sentence
         for one in insights_on(Journal(COLLECTIVES.header, skipped, footer=COLLECTIVES.footer))
     ]
     assert not any("No output was checked" in text or "did not get to" in text for text in found)

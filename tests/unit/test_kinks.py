@@ -98,18 +98,18 @@ def test_of_all_stored_journals_few_have_a_kink(path):
 
 
 def sentences(journal, notes=None):
-    return [one for one in insights_on(journal, notes) if "suggest" in one.text]
+    return [one for one in insights_on(journal, notes) if "suggest" in one.sentence]
 
 
 def test_a_kink_is_worth_a_look_unless_the_reference_has_it_too():
     (look,) = sentences(COLLECTIVES)
-    assert look.kind == "look"
-    assert look.text == (
+    assert look.severity == "look"
+    assert look.sentence == (
         "sendrecv out-of-place, nccl: 128 MiB take 826.36 µs (162.4 GB/s), 42% less bandwidth than "
         "32 MiB and 512 MiB suggest; messages of 512 MiB are faster per byte (354.0 GB/s): combine "
         "smaller ones."
     )
     (note,) = sentences(COLLECTIVES, ReferenceNotes(shipped_references))
-    assert note.kind == "note"
-    assert note.text.endswith("; the reference has 162.2 GB/s there too.")
+    assert note.severity == "note"
+    assert note.sentence.endswith("; the reference has 162.2 GB/s there too.")
     assert sentences(Journal(COLLECTIVES.header, COLLECTIVES.results[:20])) == []

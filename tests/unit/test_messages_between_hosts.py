@@ -69,8 +69,8 @@ def test_a_round_trip_with_wrong_data_is_in_the_verdict_and_among_the_checks():
     summary = TransferSummary(1e-5, 1e-5, 1e-5, 6)
     results = [*COPIES.transfers[:4], msgspec.structs.replace(latency, summary=summary)]
     first = insights_on(Journal(COPIES.header, results))[0]
-    assert first.kind == "bad"
-    assert first.text.startswith("Wrong data in 1 case")
+    assert first.severity == "bad"
+    assert first.sentence.startswith("Wrong data in 1 case")
 
 
 @pytest.mark.parametrize("method", ["chase", "ping-pong"])

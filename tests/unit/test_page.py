@@ -332,8 +332,8 @@ def test_what_cannot_be_judged_is_not_called_the_same():
         other = Side("b.jsonl", [Journal(run.header, results)])
         page = comparison_page([Comparison(good, other, [], compare(good, other))])
         found = page.insights[0][1]
-        assert any(one.kind == kind and words in one.text for one in found)
-        assert not any("Nothing differs" in one.text for one in found)
+        assert any(one.severity == kind and words in one.sentence for one in found)
+        assert not any("Nothing differs" in one.sentence for one in found)
 
 
 def test_how_devices_are_connected_is_a_table():
@@ -359,7 +359,7 @@ class TestDeviceTimes:
 
     def test_are_in_the_summary_and_in_the_table_of_peaks(self):
         page = page_of([NamedRun("", self.AUTO)])
-        texts = [one.text for _, found in page.insights for one in found]
+        texts = [one.sentence for _, found in page.insights for one in found]
         launches = (
             "Launches determine the time up to 512 KiB: at 8 B a call costs 8.66 µs, the device "
             "needs 5.77 µs."
@@ -436,7 +436,7 @@ def test_wide_intervals_have_no_exponent():
         if one.summary is not None
     ]
     texts = [
-        one.text
+        one.sentence
         for _, found in page_of([NamedRun("", Journal(SAMPLE.header, results))]).insights
         for one in found
     ]

@@ -80,11 +80,11 @@ def test_a_change_of_one_curve_alone_names_the_curve():
 def test_a_path_that_is_worse_than_the_links_is_a_finding():
     journal = explained(parameters={"NCCL_P2P_DISABLE": "1"}, messages=["a text of the library"])
     found = insights_on(journal)
-    (warning,) = [one for one in found if "host memory" in one.text]
-    assert warning.kind == "look"
-    assert warning.text.endswith("NCCL_P2P_DISABLE=1 is set.")
-    assert [one.kind for one in found if "a text of the library" in one.text] == ["note"]
-    assert not [one for one in insights_on(explained("P2P/CUMEM")) if "host memory" in one.text]
+    (warning,) = [one for one in found if "host memory" in one.sentence]
+    assert warning.severity == "look"
+    assert warning.sentence.endswith("NCCL_P2P_DISABLE=1 is set.")
+    assert [one.severity for one in found if "a text of the library" in one.sentence] == ["note"]
+    assert not [one for one in insights_on(explained("P2P/CUMEM")) if "host memory" in one.sentence]
 
 
 def test_differing_ranks_and_unknown_cases_are_findings():
@@ -92,7 +92,7 @@ def test_differing_ranks_and_unknown_cases_are_findings():
     first, second, *_ = journal.cases
     first.explanation = replace(first.explanation, reason="rank 1 ran tree")
     second.explanation = Explanation(second.index, reason="the log is full")
-    texts = [one.text for one in insights_on(journal)]
+    texts = [one.sentence for one in insights_on(journal)]
     assert f"Rank 1 ran tree: {first.case.describe()}." in texts
     assert "What ran is unknown in 1 case: the log is full." in texts
 

@@ -182,7 +182,7 @@ def test_on_a_narrow_terminal_a_skipped_size_says_why():
         SKIPPED, case=msgspec.structs.replace(SKIPPED.case, in_place=True)
     )
     text = export(case_text(columns=80), [SKIPPED, in_place])
-    assert text.count(f" skipped: {SKIPPED.reason}\n") == 1
+    assert text.count(f"  skipped: {SKIPPED.reason}\n") == 1
 
 
 def test_a_placement_that_was_left_out_says_why_below_its_row():

@@ -15,8 +15,8 @@ from cclmark.comparison.words import (
     shown_of,
     tally,
 )
+from cclmark.document.blocks import Finding, Severity
 from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines
-from cclmark.document.insight_words import Insight, InsightKind
 from cclmark.document.naming import NamedRun, group_titles, groups_of
 from cclmark.document.page.page import Page, PageTable, Rows, Section, shortened
 from cclmark.document.text import counted, format_time_us
@@ -164,10 +164,10 @@ def _runs(side: Side) -> str:
     return f"{len(side.runs)} run{'s' * (len(side.runs) > 1)}"
 
 
-def _insights(comparison: Comparison) -> list[Insight]:
+def _insights(comparison: Comparison) -> list[Finding]:
     slower = [one for one in comparison.found if one.verdict == "slower" and one.ratio]
     faster = [one for one in comparison.found if one.verdict == "faster" and one.ratio]
-    kinds: tuple[tuple[InsightKind, str, list[Compared]], ...] = (
+    kinds: tuple[tuple[Severity, str, list[Compared]], ...] = (
         ("look", "slower", slower),
         ("good", "faster", faster),
     )
@@ -176,41 +176,41 @@ def _insights(comparison: Comparison) -> list[Insight]:
         if ones:
             far = max(ones, key=lambda one: abs((one.ratio or 1.0) - 1))
             text = f"{len(ones)} {word} beyond noise, the most {_what(far)}"
-            found.append(Insight(kind, f"{text}: {far.ratio:.3f} times as long."))
+            found.append(Finding(kind, f"{text}: {far.ratio:.3f} times as long."))
     wrong = [one for one in comparison.found if "wrong data" in one.reason]
     if wrong:
         found.insert(
             0,
-            Insight("bad", f"Wrong data in {counted(len(wrong), 'case')}: see the reasons below."),
+            Finding("bad", f"Wrong data in {counted(len(wrong), 'case')}: see the reasons below."),
         )
     inconclusive = sum(one.verdict == "inconclusive" for one in comparison.found)
     if not any(one.judged for one in comparison.found):
         found.append(
-            Insight("look", "No case could be judged: none has reliable times on both sides.")
+            Finding("look", "No case could be judged: none has reliable times on both sides.")
         )
     elif inconclusive:
         text = f"{counted(inconclusive, 'case')} inconclusive: {_TOO_WIDE}."
-        found.append(Insight("look", text))
+        found.append(Finding("look", text))
     elif not slower and not faster:
         found.append(
-            Insight("good", f"No difference beyond the margin of {comparison.margin * 100:.3g} %.")
+            Finding("good", f"No difference beyond the margin of {comparison.margin * 100:.3g} %.")
         )
     if launches := launches_in_words(comparison):
-        found.append(Insight("note", f"{launches[0].upper()}{launches[1:]}."))
+        found.append(Finding("note", f"{launches[0].upper()}{launches[1:]}."))
     said = "; ".join(comparison.differences) or "none that the journals record"
-    found.append(Insight("note", f"Differences between them: {said}."))
+    found.append(Finding("note", f"Differences between them: {said}."))
     reasons = Counter(
         plain(one.reason) for one in comparison.found if one.verdict == "not comparable"
     )
     for reason, count in reasons.most_common(3):
-        found.append(Insight("note", f"{count} not comparable: {reason}."))
+        found.append(Finding("note", f"{count} not comparable: {reason}."))
     if noise := noise_said(comparison):
-        found.append(Insight("note", f"Noise from run to run is {noise}."))
-    found.append(Insight("note", f"Margin: {margin_in_words(comparison.margin)}."))
+        found.append(Finding("note", f"Noise from run to run is {noise}."))
+    found.append(Finding("note", f"Margin: {margin_in_words(comparison.margin)}."))
     for side, word in ((comparison.before, "before"), (comparison.after, "after")):
-        found += [Insight("look", f"{text}.") for text in side.incomplete]
+        found += [Finding("look", f"{text}.") for text in side.incomplete]
         notices = dict.fromkeys(text for run in side.runs for text in run.header.notices)
-        found += [Insight("note", f"{word}: {text}.") for text in notices]
+        found += [Finding("note", f"{word}: {text}.") for text in notices]
     return found
 
 

@@ -18,8 +18,7 @@ _WHILE_RUNNING = View()
 def formats_of(kind: Kind) -> list[str]:
     """Returns the formats in which one journal with results of ``kind`` can be written."""
     own: ReportKind = kind.report()
-    texts = () if own.document is None else _OF_DOCUMENTS
-    return list(dict.fromkeys(("table", "json", "csv", *texts, *own.formats)))
+    return list(dict.fromkeys(("table", "json", "csv", *_OF_DOCUMENTS, *own.formats)))
 
 
 def exporter_of(kind: Kind, format: str, view: View = _WHILE_RUNNING) -> Exporter[Any]:
@@ -32,7 +31,7 @@ def exporter_of(kind: Kind, format: str, view: View = _WHILE_RUNNING) -> Exporte
         return JsonExporter(kind.listed_as, own.document, view.references)
     if format == "csv":
         return CsvExporter(own.csv)
-    if format in own.formats or own.document is None:
+    if format in own.formats:
         return own.formats[format](view)
     return _OF_DOCUMENTS[format](
         own.document, view, own.part, in_order=own.in_order, keeps_samples=own.needs_samples

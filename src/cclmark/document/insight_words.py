@@ -1,12 +1,9 @@
-"""A sentence of a summary, and its phrases."""
+"""Phrases of findings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
-from cclmark.document.blocks import Finding
 from cclmark.document.text import BYTES_PER_GB
 from cclmark.plan.libraries import all_libraries
 from cclmark.plan.operations import OPERATIONS
@@ -14,29 +11,7 @@ from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Summary
 
-InsightKind = Literal["good", "note", "look", "bad"]
 MOST_NAMED = 3
-
-
-@dataclass(frozen=True)
-class Insight:
-    """A sentence, its severity, and advice, which is empty if there is nothing to do."""
-
-    kind: InsightKind
-    text: str
-    advice: str = ""
-
-
-def finding_of(one: Insight, *, is_outcome: bool = False) -> Finding:
-    """Returns the same as a finding of a document."""
-    return Finding(one.kind, _phrase(one.text), advice=_phrase(one.advice), is_outcome=is_outcome)
-
-
-def _phrase(text: str) -> str:
-    """Returns a sentence without its capital letter and full stop."""
-    word = text.split(" ", 1)[0]
-    is_word = word.istitle() and word.isalpha()
-    return (text[0].lower() + text[1:] if is_word else text).removesuffix(".")
 
 
 def of_all_ranks(journal: Journal) -> list[CaseResult]:

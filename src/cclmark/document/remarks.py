@@ -17,14 +17,13 @@ from cclmark.results.schema import Footer, Header, Settings, WrongOutput
 
 
 def all_launches_in_words(found: Sequence[OperationFindings]) -> str:
-    """Describes all operations of a run in one sentence; empty if no operation is affected."""
+    """Describes all operations of a run in a phrase; empty if no operation is affected."""
     texts = [(one.name, text) for one in found if (text := launches_in_words(one))]
     if not texts:
         return ""
     if len(found) > 1:
-        return f"{'; '.join(f'{name}: {text}' for name, text in texts)}."
-    text = texts[0][1]
-    return f"{text[0].upper()}{text[1:]}."
+        return "; ".join(f"{name}: {text}" for name, text in texts)
+    return texts[0][1]
 
 
 def launches_in_words(found: OperationFindings) -> str:

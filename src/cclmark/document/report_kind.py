@@ -17,7 +17,6 @@ from cclmark.results.schema import Header
 if TYPE_CHECKING:
     from cclmark.analysis.steps import StepRun
     from cclmark.document.blocks import Document, RunContent
-    from cclmark.document.insight_words import Insight
     from cclmark.document.naming import NamedRun
     from cclmark.document.page.page import Section
 
@@ -66,10 +65,6 @@ def _no_headline(run: NamedRun) -> str:
     return ""
 
 
-def _no_insights(run: NamedRun) -> list[Insight]:
-    return []
-
-
 @dataclass(frozen=True)
 class ReportKind:
     """The report definition of one kind of results.
@@ -83,16 +78,15 @@ class ReportKind:
     soon as it is complete; None if they write all at the end. ``in_order``: whether the results of
     a part follow each other, so that it is complete when another one begins. ``needs_samples``:
     whether the document is composed from raw samples too. ``formats``: those of other tools by
-    name; for a kind without a document also the table and Markdown.
+    name, and texts that differ from the document.
 
     ``metrics``: the gauges for Prometheus, which ``measure`` sets for one result. ``counted``: the
-    number of results, in words. ``headline``: the main figure, empty for none. ``insights``: the
-    findings of the summary, in any order. ``titled``: the work in the title of a page.
-    ``sections``: the charts of several runs together, in place of documents on a page.
-    ``page_columns``, ``page_cells`` and ``page_notes``: the table of all results on a page.
-    ``method_words`` explain the figures, ``method`` describes the
-    method of a run. ``by_session``: whether the settings of the timed loop of collectives apply.
-    ``has_samples``: whether times are sampled until a precision is reached. ``step_runs``: the
+    number of results, in words. ``headline``: the main figure, empty for none. ``titled``: the work
+    in the title of a page. ``sections``: the charts of several runs together, in place of documents
+    on a page. ``page_columns``, ``page_cells`` and ``page_notes``: the table of all results on a
+    page. ``method_words`` explain the figures, ``method`` describes the method of a run.
+    ``by_session``: whether the settings of the timed loop of collectives apply. ``has_samples``:
+    whether times are sampled until a precision is reached. ``step_runs``: the
     steps of a training or a program, None for other kinds. ``traced``: what has the stages of a
     trace. ``needs_devices``: a report requires that the header contains a device and a library.
     """
@@ -100,6 +94,7 @@ class ReportKind:
     noun: str
     title: str
     has_times: bool
+    document: Callable[[RunContent], Document]
     csv: Layout
     exported: Layout
     metrics: Sequence[Metric]
@@ -109,12 +104,10 @@ class ReportKind:
     method: Callable[[Header], str]
     page_columns: Sequence[str]
     page_cells: Callable[[NamedRun, Any], Mapping[str, Cell]]
-    document: Callable[[RunContent], Document] | None = None
     part: Callable[[Any], tuple[Hashable, int]] | None = None
     in_order: bool = False
     needs_samples: bool = True
     formats: Mapping[str, Callable[[View], Exporter[Any]]] = field(default_factory=dict)
-    insights: Callable[[NamedRun], list[Insight]] = _no_insights
     samples: Layout | None = None
     headline: Callable[[NamedRun], str] = _no_headline
     sections: Callable[[Sequence[NamedRun]], list[Section]] | None = None

@@ -10,17 +10,14 @@ import msgspec
 from cclmark.analysis.irregularities import noisy
 from cclmark.analysis.links import link_limit, path_warnings
 from cclmark.analysis.summary import converged
+from cclmark.document.blocks import Finding, Severity
 from cclmark.document.insight_words import (
     MOST_NAMED,
-    Insight,
-    InsightKind,
     amount,
     described,
     first_line,
     listed,
-    sentence,
 )
-from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import ending, left_out, planned_results, problems, unsettled_text
 from cclmark.errors import EXIT_INTERRUPTED
 from cclmark.results.item_results import CaseResult, TransferResult
@@ -34,7 +31,7 @@ def of_data(
     unverifiable: str = "",
     *,
     with_elements: bool = True,
-) -> Iterator[Insight]:
+) -> Iterator[Finding]:
     """Reports whether the outputs of the results with times were correct.
 
     ``unverifiable``: the results without an output, in words. ``with_elements``: also the first
@@ -47,25 +44,25 @@ def of_data(
     if wrong:
         words = _wrong_words if with_elements else described
         names = [words(one) for one in wrong[:MOST_NAMED]]
-        yield Insight(
+        yield Finding(
             "bad",
-            f"Wrong data in {amount(len(wrong), 'case')}: {listed(names, len(wrong))}.",
-            advice_on_wrong_data(journal.header),
+            f"wrong data in {amount(len(wrong), 'case')}: {listed(names, len(wrong))}",
+            advice=advice_on_wrong_data(journal.header),
         )
     elif checked:
         share = f"{len(checked)} of {len(measured)} outputs were"
-        kind: InsightKind = "note"
+        kind: Severity = "note"
         if len(checked) == len(measured):
             unmeasured = sum(one.status != "skipped" for one in results) > len(measured)
-            share = "Every measured output was" if unmeasured else "Every output was"
+            share = "every measured output was" if unmeasured else "every output was"
             kind = "note" if unmeasured else "good"
-        yield Insight(kind, f"{share} checked in full; none was wrong{unverifiable}.")
+        yield Finding(kind, f"{share} checked in full; none was wrong{unverifiable}")
     elif measured:
         off = journal.header.imported is None and journal.header.settings.check == 0
-        yield Insight(
+        yield Finding(
             "look",
-            "No output was checked: the figures do not show whether the data was correct.",
-            "Leave out -c 0." if off else "",
+            "no output was checked: the figures do not show whether the data was correct",
+            advice="Leave out -c 0." if off else "",
         )
 
 
@@ -88,7 +85,7 @@ def _wrong_words(result: CaseResult | TransferResult) -> str:
 
 def of_completeness(
     journal: Journal, results: Sequence[CaseResult | TransferResult], *, with_end: bool = True
-) -> Iterator[Insight]:
+) -> Iterator[Finding]:
     """Reports missing results and the run's own notices.
 
     ``with_end``: also why the run ended early.
@@ -96,11 +93,11 @@ def of_completeness(
     yield from of_statuses(results)
     if with_end:
         yield from _ending(journal, len(journal.results))
-    yield from (Insight("look", sentence(text)) for text in left_out(journal))
-    yield from (Insight("note", sentence(text)) for text in journal.header.notices)
+    yield from (Finding("look", text) for text in left_out(journal))
+    yield from (Finding("note", text) for text in journal.header.notices)
 
 
-def of_statuses(results: Sequence[CaseResult | TransferResult]) -> Iterator[Insight]:
+def of_statuses(results: Sequence[CaseResult | TransferResult]) -> Iterator[Finding]:
     """Reports results without figures by their status, with the usual reason."""
     by_status: dict[str, list[str]] = {}
     for one in results:
@@ -111,17 +108,17 @@ def of_statuses(results: Sequence[CaseResult | TransferResult]) -> Iterator[Insi
         usual, times = Counter(reasons).most_common(1)[0]
         skipped = status == "skipped"
         more = "" if times == len(reasons) else f" ({times} of them)"
-        yield Insight(
+        yield Finding(
             "note" if skipped else "bad",
-            f"{amount(len(reasons), 'case')} {status}: {usual}{more}.",
-            ""
+            f"{amount(len(reasons), 'case')} {status}: {usual}{more}",
+            advice=""
             if skipped
             else "The journal contains a report of the state of every rank: see the case in the "
             "table.",
         )
 
 
-def _ending(journal: Journal, done: int) -> Iterator[Insight]:
+def _ending(journal: Journal, done: int) -> Iterator[Finding]:
     planned = planned_results(journal.header)
     footer = journal.footer
     ended = ending(footer and msgspec.structs.replace(footer, message=first_line(footer.message)))
@@ -130,35 +127,37 @@ def _ending(journal: Journal, done: int) -> Iterator[Insight]:
     of = f" after {done} of {planned} cases" if planned > done else ""
     from_outside = footer is None or footer.exit_code == EXIT_INTERRUPTED
     imported = journal.header.imported is not None
-    yield Insight(
+    yield Finding(
         "look" if from_outside else "bad",
-        f"The {'journal' if imported else 'run'} ended early{of}: {ended}.",
-        "Import the text again."
+        f"the {'journal' if imported else 'run'} ended early{of}: {ended}",
+        advice="Import the text again."
         if imported
         else "The same command with --resume JOURNAL measures the missing cases.",
     )
 
 
-def nothing_wrong(run: NamedRun, found: list[Insight], *, compared: bool = False) -> list[Insight]:
+def nothing_wrong(
+    journal: Journal, found: Sequence[Finding], *, compared: bool = False
+) -> list[Finding]:
     """Returns the insight that nothing needs attention, or that nothing was comparable."""
-    if any(one.kind in ("bad", "look") for one in found):
+    if any(one.severity in ("bad", "look") for one in found):
         return []
-    header = run.journal.header
-    if not any(result.is_measured for result in run.journal.results):
+    header = journal.header
+    if not any(result.is_measured for result in journal.results):
         return []
     if compared or header.relations or link_limit(header.links, header.hosts) is not None:
-        return [Insight("good", "Nothing needs a look.")]
-    text = "There is no link limit and no reference to hold these against."
-    return [Insight("note", text)]
+        return [Finding("good", "nothing needs a look")]
+    text = "there is no link limit and no reference to hold these against"
+    return [Finding("note", text)]
 
 
-def of_what_ran(journal: Journal) -> Iterator[Insight]:
+def of_what_ran(journal: Journal) -> Iterator[Finding]:
     """Yields the findings of the pass that explains; nothing without one."""
     for paths in journal.paths:
         for text in path_warnings(journal.header, paths):
-            yield Insight("look", f"{paths.ccl}: {text}.")
+            yield Finding("look", f"{paths.ccl}: {text}")
         for text in paths.messages:
-            yield Insight("note", f"{paths.ccl} reports: {text}.")
+            yield Finding("note", f"{paths.ccl} reports: {text}")
     differing: dict[str, list[CaseResult]] = {}
     unknown: dict[str, list[CaseResult]] = {}
     for result in journal.cases:
@@ -169,18 +168,18 @@ def of_what_ran(journal: Journal) -> Iterator[Insight]:
         of.setdefault(found.reason, []).append(result)
     for reason, results in differing.items():
         names = listed([described(one) for one in results[:MOST_NAMED]], len(results))
-        yield Insight("note", sentence(f"{reason}: {names}"))
+        yield Finding("note", f"{reason}: {names}")
     if len(unknown) > MOST_NAMED:  # of many operations, each with its own variables
         cases = amount(sum(map(len, unknown.values())), "case")
         first = next(iter(unknown))
-        yield Insight(
+        yield Finding(
             "note",
-            f"What ran is unknown in {cases}, for {len(unknown)} reasons in the column "
-            f"`explanation` below, for example: {first}.",
+            f"what ran is unknown in {cases}, for {len(unknown)} reasons in the column "
+            f"`explanation` below, for example: {first}",
         )
         return
     for reason, results in unknown.items():
-        yield Insight("note", f"What ran is unknown in {amount(len(results), 'case')}: {reason}.")
+        yield Finding("note", f"what ran is unknown in {amount(len(results), 'case')}: {reason}")
 
 
 _LEAST_UNSURE = 0.05  # of a median: half the width of its 95 % interval
@@ -190,29 +189,30 @@ _SHORT = "A trace measures only briefly: measure the case with its own command f
 _UNKNOWN = 0.5  # a less certain median is not usable, even if most others are
 
 
-def of_noise(journal: Journal) -> Iterator[Insight]:
+def of_noise(journal: Journal) -> Iterator[Finding]:
     """Reports the uncertainty of medians and the spread of samples."""
     measured = [one for one in journal.cases if one.summary is not None]
     unsure = _unsure(journal, measured)
     if 2 * len(unsure) > len(measured) or (unsure and unsure[0][0] > _UNKNOWN):
         width, worst = unsure[0]
-        yield Insight(
+        yield Finding(
             "look",
-            f"The medians of {amount(len(unsure), 'case')} of {len(measured)} are known to no "
+            f"the medians of {amount(len(unsure), 'case')} of {len(measured)} are known to no "
             f"better than ±{_two_digits(_unsure_from(journal))} % (95 %), the worst that of "
-            f"{described(worst)}: ±{width:.0%}.",
-            f"Smaller differences are not significant. {_SHORT if journal.traces else _LONGER}",
+            f"{described(worst)}: ±{width:.0%}",
+            advice="Smaller differences are not significant. "
+            + (_SHORT if journal.traces else _LONGER),
         )
     noisy_cases = noisy(measured)
     if noisy_cases:
         first = noisy_cases[0]
         assert first.summary is not None
         verb = "varies" if len(noisy_cases) == 1 else "vary"
-        yield Insight(
+        yield Finding(
             "note",
             f"{amount(len(noisy_cases), 'case')} of {len(measured)} {verb} by more than 10 % from "
             f"sample to sample, most {described(first)} ({first.summary.cv:.0%})"
-            f"{_yet_known(noisy_cases)}.",
+            f"{_yet_known(noisy_cases)}",
         )
     settings = journal.header.settings
     fixed = journal.header.imported is not None or settings.iterations is not None
@@ -220,10 +220,10 @@ def of_noise(journal: Journal) -> Iterator[Insight]:
         return
     if text := unsettled_text(settings, measured):
         one = sum(not converged(result) for result in measured) == 1
-        yield Insight(
+        yield Finding(
             "note",
-            f"{text}.",
-            f"--max-time gives {'it' if one else 'them'} longer.",
+            text,
+            advice=f"--max-time gives {'it' if one else 'them'} longer.",
         )
 
 

@@ -53,12 +53,12 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
         whole = PackedJournals(PAGE_VERSION, packed)
         texts[JOURNALS_ID] = msgspec.json.encode(whole).decode()
     documents = [
-        RunDocument(run.name, run.journal.kind, document_of(kind.document, run))
+        RunDocument(
+            run.name, run.journal.kind, document_of(report_kind(run.journal.kind).document, run)
+        )
         for run in runs
-        if (kind := report_kind(run.journal.kind)).document is not None
     ]
-    if documents:
-        texts[DOCUMENTS_ID] = encode_documents(documents)
+    texts[DOCUMENTS_ID] = encode_documents(documents)
     return texts, f"{note}."
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from cclmark.document.blocks import Finding, Severity
 from cclmark.document.document_text import Compose, document_of
 from cclmark.document.head import (
     Definitions,
@@ -15,17 +16,9 @@ from cclmark.document.head import (
     definitions_of,
     origin_of,
 )
-from cclmark.document.insight_words import (
-    MOST_NAMED,
-    Insight,
-    InsightKind,
-    amount,
-    ended,
-    listed,
-    sentence,
-)
+from cclmark.document.insight_words import MOST_NAMED, amount, ended, listed, sentence
 from cclmark.document.naming import NamedRun
-from cclmark.document.soundness import nothing_wrong, of_completeness
+from cclmark.document.soundness import of_completeness
 from cclmark.kinds.registry import report_kind
 from cclmark.results.imported import told_by_both
 from cclmark.results.journal import Journal
@@ -33,25 +26,25 @@ from cclmark.results.resume import differing_settings
 from cclmark.results.schema import Header
 from cclmark.results.surroundings import differing_memory
 
-Group = tuple[str, list[Insight]]
+Group = tuple[str, list[Finding]]
 # Settings that change the meaning of a time, not only its precision.
 _METHOD = ("timing", "barrier", "clock", "across_ranks", "cache", "group", "registration")
 
 
 def together(
-    found: Sequence[tuple[str, Sequence[Insight]]], between: Sequence[Insight] = ()
+    found: Sequence[tuple[str, Sequence[Finding]]], between: Sequence[Finding] = ()
 ) -> list[Group]:
     """Groups insights by run; insights that several runs share come first, once, with these runs.
 
     ``found``: the insights of each run by its name, which is safe to print. ``between``: insights
     from the comparison of the runs.
     """
-    runs: dict[Insight, list[str]] = {}
+    runs: dict[Finding, list[str]] = {}
     for name, own in found:
         for one in dict.fromkeys(own):
             runs.setdefault(one, []).append(name)
     shared = [*between] + [
-        replace(one, text=f"{_which(names, len(found))}: {one.text}")
+        replace(one, sentence=f"{_which(names, len(found))}: {one.sentence}")
         for one, names in runs.items()
         if len(names) > 1
     ]
@@ -62,7 +55,7 @@ def together(
     return groups
 
 
-def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
+def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Finding]:
     """Reports runs that measured the same items with another method than the first run that did.
 
     Only runs with the same definition of a time are compared, see ``of_definitions``. The names of
@@ -87,17 +80,17 @@ def of_methods(runs: Sequence[tuple[str, Journal]]) -> list[Insight]:
         if found:
             unlike.setdefault((first, "; ".join(found)), []).append(name)
     return [
-        Insight(
+        Finding(
             "look",
             f"Measured differently from {first} (there): {listed(names[:MOST_NAMED], len(names))} "
             f"(here). {differences}.",
-            "Their times are not of the same thing: measure again with the same options.",
+            advice="Their times are not of the same thing: measure again with the same options.",
         )
         for (first, differences), names in unlike.items()
     ]
 
 
-def of_definitions(runs: Sequence[Journal]) -> list[Insight]:
+def of_definitions(runs: Sequence[Journal]) -> list[Finding]:
     """Reports items that tools with different definitions of a time measured.
 
     Few definitions are in the text; of many, the notice of each run has its own.
@@ -113,10 +106,10 @@ def of_definitions(runs: Sequence[Journal]) -> list[Insight]:
             key = tuple(definition_lines(definitions))
             alike.setdefault(key, (definitions, []))[1].append(work)
     return [
-        Insight(
+        Finding(
             "look",
             f"Times of {listed(works)} have {len(definitions)} definitions{_defined(definitions)}.",
-            "Compare only figures of one definition.",
+            advice="Compare only figures of one definition.",
         )
         for definitions, works in alike.values()
     ]
@@ -141,21 +134,16 @@ def _which(names: Sequence[str], of: int) -> str:
     return f"{len(names)} of {of} runs ({listed(names[:MOST_NAMED], len(names))})"
 
 
-_ORDER: dict[InsightKind, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
+_ORDER: dict[Severity, int] = {"bad": 0, "look": 1, "good": 2, "note": 3}
 
 
-def insights(run: NamedRun) -> list[Insight]:
+def insights(run: NamedRun) -> list[Finding]:
     """Returns the findings, the most severe first, then positive ones, then notes."""
-    kind = report_kind(run.journal.kind)
-    if kind.document is None:
-        found = kind.insights(run)
-    else:
-        found = [*_of_document(kind.document, run)]
-        found += nothing_wrong(run, found) if kind.has_times else []
-    return sorted(found, key=lambda one: _ORDER[one.kind])
+    found = _of_document(report_kind(run.journal.kind).document, run)
+    return sorted(found, key=lambda one: _ORDER[one.severity])
 
 
-def _of_document(compose: Compose, run: NamedRun) -> Iterator[Insight]:
+def _of_document(compose: Compose, run: NamedRun) -> Iterator[Finding]:
     """Yields the findings of a document, those on a subject as one, and what is missing."""
     document = document_of(compose, run)
     for (severity, subject), group in groupby(
@@ -164,12 +152,16 @@ def _of_document(compose: Compose, run: NamedRun) -> Iterator[Insight]:
         own = [*group]
         if subject:
             texts = [text for one in own for text in (one.sentence, one.advice) if text]
-            yield Insight(severity, f"{subject}: {' '.join(map(ended, texts))}")
+            yield Finding(severity, f"{subject}: {' '.join(map(ended, texts))}")
         else:
-            for one in own:
-                advice = sentence(one.advice) if one.advice else ""
-                yield Insight(severity, sentence(one.sentence), advice)
-    yield from of_completeness(run.journal, [], with_end=not document.states_end)
+            yield from map(_in_sentences, own)
+    missing = of_completeness(run.journal, [], with_end=not document.states_end)
+    yield from map(_in_sentences, missing)
+
+
+def _in_sentences(one: Finding) -> Finding:
+    advice = sentence(one.advice) if one.advice else ""
+    return Finding(one.severity, sentence(one.sentence), advice=advice)
 
 
 def headline(run: NamedRun) -> str:

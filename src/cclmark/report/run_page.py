@@ -109,7 +109,7 @@ def _sections_of(name: str, runs: Sequence[NamedRun]) -> list[Section]:
     kind = report_kind(name)
     if kind.sections is not None:
         return kind.sections(runs)
-    return [] if kind.document is None else sections_of(kind.document, name, runs)
+    return sections_of(kind.document, name, runs)
 
 
 def _title(runs: Sequence[NamedRun]) -> str:

@@ -20,8 +20,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from cclmark import __version__
+from cclmark.document.blocks import Finding
 from cclmark.document.chart_model import Chart
-from cclmark.document.insight_words import Insight
 from cclmark.document.page.drawings import Diagram, StageBars
 from cclmark.errors import MissingError
 
@@ -181,7 +181,7 @@ class Page:
     title: str
     subtitle: str
     lead: Sequence[str]
-    insights: Sequence[tuple[str, Sequence[Insight]]]
+    insights: Sequence[tuple[str, Sequence[Finding]]]
     sections: Sequence[Section]
     rows: Rows
     peaks: PageTable | None = None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.irregularities import alternatives, dips, kinks, placement_gaps
 from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.analysis.links import link_limit
-from cclmark.document.blocks import Finding
+from cclmark.document.blocks import Finding, Severity
 from cclmark.document.insight_words import (
     MOST_NAMED,
-    Insight,
-    InsightKind,
     device_words,
     listed,
     of_all_ranks,
@@ -47,7 +46,7 @@ _MOST_LISTED = 6
 
 def of_limits(
     journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
-) -> Iterator[Insight]:
+) -> Iterator[Finding]:
     """Compares peaks with the link limit if messages were large enough.
 
     A peak that is normal by a reference needs no attention, whatever its share of the limit.
@@ -72,32 +71,32 @@ def of_limits(
             (usual if is_normal else low).append(text)
     rate = f"the {limit / 1e9:.0f} GB/s link limit"
     if low:
-        yield Insight(
+        yield Finding(
             "look",
-            f"Less than {_LOW_SHARE:.0%} of {rate} even with large messages: "
-            f"{listed(low[:_MOST_LISTED], len(low))}.",
-            "Measure the links with `cclmark p2p`. If copies reach the limit, look at the choice "
-            "of algorithm and channels, and whether the library goes through the host's memory; "
-            "if not, look at the links.",
+            f"less than {_LOW_SHARE:.0%} of {rate} even with large messages: "
+            f"{listed(low[:_MOST_LISTED], len(low))}",
+            advice="Measure the links with `cclmark p2p`. If copies reach the limit, look at the "
+            "choice of algorithm and channels, and whether the library goes through the host's "
+            "memory; if not, look at the links.",
         )
     if usual:
-        yield Insight(
+        yield Finding(
             "note",
-            f"Less than {_LOW_SHARE:.0%} of {rate}, as in the reference: "
-            f"{listed(usual[:_MOST_LISTED], len(usual))}.",
+            f"less than {_LOW_SHARE:.0%} of {rate}, as in the reference: "
+            f"{listed(usual[:_MOST_LISTED], len(usual))}",
         )
     if high:
-        yield Insight(
+        yield Finding(
             "look",
-            f"More than {rate}: {listed(high[:_MOST_LISTED], len(high))}.",
-            "No link carries that. The library may reduce in the switch (multicast), or data may "
-            "stay in a cache: look at small messages and --cache warm first.",
+            f"more than {rate}: {listed(high[:_MOST_LISTED], len(high))}",
+            advice="No link carries that. The library may reduce in the switch (multicast), or "
+            "data may stay in a cache: look at small messages and --cache warm first.",
         )
 
 
 def of_references(
     journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
-) -> Iterator[Insight]:
+) -> Iterator[Finding]:
     """Compares peaks and latencies with references for the same devices."""
     found = [one for one in of_operations if moves_data(one.operation)]
     yield from _peaks(found, journal, notes)
@@ -106,7 +105,7 @@ def of_references(
 
 def _peaks(
     found: list[OperationFindings], journal: Journal, notes: ReferenceNotes
-) -> Iterator[Insight]:
+) -> Iterator[Finding]:
     normal: dict[str, list[str]] = {}
     for one in found:
         name = one.name
@@ -122,16 +121,16 @@ def _peaks(
                 "high": "Far more than others reached: check that the sizes are the intended ones, "
                 "and that outputs were checked.",
             }
-            kind: InsightKind = "look" if verdict in advice else "note"
+            kind: Severity = "look" if verdict in advice else "note"
             about = f"{name} is {text}" if verdict else f"{name}, {text}"
-            yield Insight(kind, f"{about}.", advice.get(verdict, ""))
+            yield Finding(kind, about, advice=advice.get(verdict, ""))
     for name, shares in normal.items():
-        yield Insight("good", f"Peaks are normal: {listed(shares)} of the reference ({name}).")
+        yield Finding("good", f"peaks are normal: {listed(shares)} of the reference ({name})")
 
 
 def _latencies(
     found: list[OperationFindings], journal: Journal, notes: ReferenceNotes
-) -> Iterator[Insight]:
+) -> Iterator[Finding]:
     plausible: dict[tuple[float, str, str], list[str]] = {}
     for one in found:
         verdict = notes.latency(one.latency, journal.header)
@@ -139,11 +138,11 @@ def _latencies(
             continue
         name, size_bytes = one.name, one.latency.case.size_bytes
         if verdict.slow:
-            yield Insight(
+            yield Finding(
                 "look",
-                f"{name}: {latency_text(verdict, size_bytes)}.",
-                "Check the settings that restrict the library's protocols, the processors' clocks, "
-                "the cores and memory to which ranks are bound, and other processes there.",
+                f"{name}: {latency_text(verdict, size_bytes)}",
+                advice="Check the settings that restrict the library's protocols, the processors' "
+                "clocks, the cores and memory to which ranks are bound, and other processes there.",
             )
             continue
         whose = "time of the device" if verdict.by_device else "cost of a call"
@@ -154,16 +153,16 @@ def _latencies(
         )
     for (most, whose, reference), words in plausible.items():
         why = "" if whose.endswith("device") else ", because it depends on the host's processors"
-        yield Insight(
+        yield Finding(
             "good",
-            f"Latencies are plausible: {whose} of smallest messages relative to the reference "
-            f"({reference}): {listed(words)}; up to {most:g} times counts as plausible{why}.",
+            f"latencies are plausible: {whose} of smallest messages relative to the reference "
+            f"({reference}): {listed(words)}; up to {most:g} times counts as plausible{why}",
         )
 
 
 def of_restrictions(
     journal: Journal, notes: ReferenceNotes, of_operations: Sequence[OperationFindings]
-) -> Iterator[Insight]:
+) -> Iterator[Finding]:
     """Reports restrictions by the environment, and whether the reference has the same ones."""
     affected: dict[str, list[str]] = {}
     for one in of_operations:
@@ -175,7 +174,7 @@ def of_restrictions(
             affected.setdefault(text, []).append(one.name)
     for text, names in affected.items():
         about = listed(names[:_MOST_LISTED], len(names))
-        yield Insight("note", f"{text[0].upper()}{text[1:]}: {about}.")
+        yield Finding("note", f"{text}: {about}")
 
 
 def _share_words(share: float) -> str:
@@ -186,7 +185,7 @@ def _share_words(share: float) -> str:
 _LEAST_TIMES = 1.1  # times the time of the fastest library
 
 
-def of_courses(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
+def of_courses(journal: Journal, notes: ReferenceNotes) -> Iterator[Finding]:
     """Reports kinks, bandwidth that falls as messages grow, and placements that differ."""
     results = of_all_ranks(journal)
     yield from of_kinks(journal, notes)
@@ -199,10 +198,10 @@ def of_courses(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
         for gap in placement_gaps(results)
     ]
     if gaps:
-        yield Insight("note", f"The placements differ: {listed(gaps[:6], len(gaps))}.")
+        yield Finding("note", f"the placements differ: {listed(gaps[:6], len(gaps))}")
 
 
-def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Insight]:
+def of_kinks(journal: Journal, notes: ReferenceNotes) -> Iterator[Finding]:
     """Reports sizes that take longer than their neighbours suggest, and bandwidth that falls."""
     results = of_all_ranks(journal)
     odd = kinks(results)
@@ -237,12 +236,12 @@ def _ran(at: CaseResult, other: CaseResult) -> str:
     return f" ({here.choice} ran there, {there.choice} at {format_size(other.case.size_bytes)})"
 
 
-def _odd(journal: Journal, notes: ReferenceNotes, at: CaseResult, text: str) -> Insight:
+def _odd(journal: Journal, notes: ReferenceNotes, at: CaseResult, text: str) -> Finding:
     """Returns a note if the reference has the same figure for that size, else a finding."""
     match = notes.match(at, journal.header)
     if match is not None and verdict_of(match) == "normal":
-        return Insight("note", f"{text}; the reference has {match.figure} there too.")
-    return Insight("look", f"{text}.", _course_advice(journal, at))
+        return Finding("note", f"{text}; the reference has {match.figure} there too")
+    return Finding("look", text, advice=_course_advice(journal, at))
 
 
 def _instead(at: CaseResult, results: Sequence[CaseResult]) -> str:
@@ -277,7 +276,7 @@ def _course_advice(journal: Journal, at: CaseResult) -> str:
     )
 
 
-def of_libraries(journal: Journal) -> Iterator[Insight]:
+def of_libraries(journal: Journal) -> Iterator[Finding]:
     """Reports how much longer libraries take than the fastest one, for small and large messages."""
     sweeps: dict[str, LibraryComparison] = {}
     for sweep in comparisons(of_all_ranks(journal)):
@@ -295,7 +294,7 @@ def of_libraries(journal: Journal) -> Iterator[Insight]:
         ends = common[:: len(common) - 1] if len(common) > 1 else common
         texts = [_beside_fastest(sweep.ccls, times_s, size) for size, times_s in ends]
         if found := [text for text in texts if text]:
-            yield Insight("note", f"{operation}: {'; '.join(found)}.")
+            yield Finding("note", f"{operation}: {'; '.join(found)}")
 
 
 def _beside_fastest(ccls: Sequence[str], times_s: Sequence[float], size_bytes: int) -> str:
@@ -345,17 +344,10 @@ def findings_on_collectives(run: NamedRun) -> list[Finding]:
         *of_noise(journal),
     ]
     if launches := all_launches_in_words(operations):
-        found.append(Insight("note", launches, _LAUNCH_ADVICE))
+        found.append(Finding("note", launches, advice=_LAUNCH_ADVICE))
     data = [*of_data(journal, journal.cases)]
-    last = nothing_wrong(run, [*data, *found], compared=bool(beside))
-    return [
-        *(_finding(one, is_outcome=one.kind == "good") for one in data),
-        *map(_finding, [*found, *last]),
-    ]
-
-
-def _finding(one: Insight, *, is_outcome: bool = False) -> Finding:
-    return Finding(one.kind, one.text, advice=one.advice, is_outcome=is_outcome)
+    last = nothing_wrong(journal, [*data, *found], compared=bool(beside))
+    return [*(replace(one, is_outcome=one.severity == "good") for one in data), *found, *last]
 
 
 def headline_of_collectives(run: NamedRun) -> str:
@@ -404,18 +396,18 @@ def _of_latencies(found: Sequence[OperationFindings]) -> str:
     return f"{best.name} of {size} takes {format_time_us(time_s)} µs{unsure}."
 
 
-def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Insight]:
+def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Finding]:
     """Reports ranks that are slower than the others, or late, in most cases."""
     host = on_host_alone(journal)
     for found in of_operations:
         name = found.name
         if found.slowest_rank is not None:
             device = device_words(journal, found.slowest_rank)
-            yield Insight(
+            yield Finding(
                 "look",
                 f"{name}: rank {found.slowest_rank}{device} is slower than the others in most "
-                "cases.",
-                "A collective is as fast as its slowest rank. "
+                "cases",
+                advice="A collective is as fast as its slowest rank. "
                 + (
                     "Look for other processes on its processor."
                     if host
@@ -425,9 +417,9 @@ def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> It
             )
         if found.late_rank is not None:
             device = device_words(journal, found.late_rank)
-            yield Insight(
+            yield Finding(
                 "look",
-                f"{name}: rank {found.late_rank}{device} comes late, the others wait for it.",
-                "Look for other processes on its processor cores, and at how ranks are bound to "
-                "cores and memory.",
+                f"{name}: rank {found.late_rank}{device} comes late, the others wait for it",
+                advice="Look for other processes on its processor cores, and at how ranks are "
+                "bound to cores and memory.",
             )

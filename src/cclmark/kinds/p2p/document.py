@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import cast
 
@@ -27,7 +27,7 @@ from cclmark.document.deviations import (
 )
 from cclmark.document.exporter import Exporter
 from cclmark.document.fields import Field, Fields
-from cclmark.document.insight_words import amount, finding_of, listed
+from cclmark.document.insight_words import amount, listed
 from cclmark.document.matrix import (
     WRONG,
     Matrix,
@@ -43,7 +43,7 @@ from cclmark.document.reference_notes import share_text, verdict_of, verdict_tex
 from cclmark.document.remarks import planned_results
 from cclmark.document.report_kind import ReportKind, RunLabels, View
 from cclmark.document.sample_columns import TRANSFER_SAMPLES
-from cclmark.document.soundness import of_data, of_statuses
+from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
 from cclmark.document.text import BYTES_PER_GB, figure
 from cclmark.plan.pair_cases import Pair
 from cclmark.plan.sizes import format_size
@@ -217,11 +217,13 @@ def document_of_transfers(run: RunContent) -> Document:
     matches = {}
     if run.is_whole:
         matches = slowest_matches(results, run.header, run.references.match_transfer)
+    findings = [*_findings(journal, matches)] if run.is_whole else []
+    findings += nothing_wrong(journal, findings) if run.is_whole else []
     return Document(
         "Copies between devices",
         method_of_transfers(run.header),
         [*_heats(matrices, run.header, results)],
-        [*_findings(journal, matches)] if run.is_whole else [],
+        findings,
         _outcome(run.header, results),
         any(one.status in ("wrong", "timeout") for one in results),
         noun="device",
@@ -543,8 +545,8 @@ def _findings(journal: Journal, matches: Mapping[Transfer, Match]) -> Iterator[F
     unverifiable = f" ({checks_text(checks)})" if checks.unverifiable else ""
     # Texts have the elements and reasons below matrices.
     for one in of_data(journal, results, unverifiable):
-        yield finding_of(one, is_outcome=one.kind != "bad")
-    yield from (finding_of(one, is_outcome=True) for one in of_statuses(results))
+        yield replace(one, is_outcome=one.severity != "bad")
+    yield from (replace(one, is_outcome=True) for one in of_statuses(results))
     yield from _standing_out(journal)
     yield from _against_references(journal, matches)
     yield from (Finding("note", text) for text in _contention(results))

@@ -31,12 +31,12 @@ from cclmark.document.device_labels import pair_name, way_between
 from cclmark.document.explained import RAN_NOTE, tables_of_pairs
 from cclmark.document.fields import Fields
 from cclmark.document.head import method_of
-from cclmark.document.insight_words import amount, finding_of
+from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
 from cclmark.document.remarks import planned_results
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.sample_columns import CASE_SAMPLES
-from cclmark.document.soundness import of_data, of_noise, of_statuses, of_what_ran
+from cclmark.document.soundness import nothing_wrong, of_data, of_noise, of_statuses, of_what_ran
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.kinds.collective.document import (
     CASE_METRICS,
@@ -82,11 +82,14 @@ def document_of_pairs(run: RunContent) -> Document:
     found = sweeps(results)
     names = names_of([sweep.series for sweep in found])
     named = [*zip(found, names, strict=True)]
+    journal = Journal(run.header, results=[*results], paths=[*run.paths], footer=run.footer)
+    findings = [*_findings(journal, named)]
+    findings += nothing_wrong(journal, findings)
     return Document(
         "Collectives of pairs",
         method_of(run.header),
         [*_blocks(run, named)],
-        [*_findings(run, named)],
+        findings,
         _outcome(run.header, results),
         any(one.status == "wrong" for one in results),
         noun="device",
@@ -309,18 +312,17 @@ def _medians(named: Sequence[tuple[PairSweep, str]], devices: Sequence[str]) -> 
     )
 
 
-def _findings(run: RunContent, named: Sequence[tuple[PairSweep, str]]) -> Iterator[Finding]:
-    results = cast("list[CaseResult]", [*run.results])
-    journal = Journal(run.header, results=[*results], paths=[*run.paths], footer=run.footer)
+def _findings(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> Iterator[Finding]:
+    results = journal.cases
     # Texts have the cases and their elements below matrices.
     for one in of_data(journal, results, with_elements=False):
-        yield finding_of(one, is_outcome=one.kind != "bad")
-    yield from (finding_of(one, is_outcome=True) for one in of_statuses(results))
+        yield replace(one, is_outcome=one.severity != "bad")
+    yield from (replace(one, is_outcome=True) for one in of_statuses(results))
     yield from _standing_out(journal, named)
     for one in of_what_ran(journal):  # tables have what ran, and its reasons
-        yield finding_of(one, is_outcome=one.kind == "note")
-    yield from map(finding_of, of_noise(journal))
-    if (text := _at_once(run.header, results)) is not None:
+        yield replace(one, is_outcome=one.severity == "note")
+    yield from of_noise(journal)
+    if (text := _at_once(journal.header, results)) is not None:
         yield Finding("note", text)
 
 
