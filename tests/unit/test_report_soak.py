@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.document.exporter import Observer
-from cclmark.document.paint import unpainted
+from cclmark.document.report_kind import View
+from cclmark.kinds.collective.document import CaseView
 from cclmark.kinds.collective.soak import SoakTable
 from cclmark.kinds.registry import read_journal
 from cclmark.printable import printable
@@ -23,7 +24,7 @@ HEADER = msgspec.structs.replace(
 
 
 def table(every_s=0.0):
-    return SoakTable(case_text, unpainted, every_s)
+    return SoakTable(View(), CaseView(), every_s)
 
 
 def result(cycle, time_s=1e-5, at_s=0.0, **changes):

@@ -11,7 +11,7 @@ import msgspec
 from cclmark.document.case_fields import CASE_FIELDS
 from cclmark.document.columns import CsvExporter
 from cclmark.document.json_format import JsonExporter
-from cclmark.kinds.collective.document import FIELDS
+from cclmark.kinds.collective.document import FIELDS, document_of_cases
 from cclmark.kinds.registry import read_journal
 from cclmark.results.item_results import CaseResult
 from cclmark.results.schema import Header
@@ -27,6 +27,10 @@ def export(exporter, results, footer=SAMPLE.footer):
 def with_summary(result, **changes):
     summary = msgspec.structs.replace(result.summary, **changes)
     return msgspec.structs.replace(result, summary=summary)
+
+
+def json_of():
+    return JsonExporter("cases", document_of_cases)
 
 
 def test_csv_has_a_line_for_each_case_and_units_in_its_names():
@@ -64,7 +68,7 @@ def test_csv_cells_are_no_formulas():
 
 
 def test_json_holds_everything_that_the_journal_holds():
-    document = json.loads(export(JsonExporter("cases"), SAMPLE.results))
+    document = json.loads(export(json_of(), SAMPLE.results))
     assert msgspec.convert(document["header"], Header) == SAMPLE.header
     cases = [msgspec.convert(case, CaseResult) for case in document["cases"]]
     assert cases == SAMPLE.results
@@ -72,20 +76,20 @@ def test_json_holds_everything_that_the_journal_holds():
 
 
 def test_json_spells_out_defaults():
-    document = json.loads(export(JsonExporter("cases"), SAMPLE.results[:1]))
+    document = json.loads(export(json_of(), SAMPLE.results[:1]))
     assert document["cases"][0]["case"]["root"] is None
     assert document["cases"][0]["cycle"] == 0
 
 
 def test_json_has_no_nan():
     result = with_summary(SAMPLE.results[0], p99_s=math.nan, busbw_bytes_per_s=math.inf)
-    summary = json.loads(export(JsonExporter("cases"), [result]))["cases"][0]["summary"]
+    summary = json.loads(export(json_of(), [result]))["cases"][0]["summary"]
     assert summary["p99_s"] is None
     assert summary["busbw_bytes_per_s"] is None
 
 
 def test_json_of_a_run_cut_short_is_closed():
     for results in ([], SAMPLE.results[:3]):
-        document = json.loads(export(JsonExporter("cases"), results, footer=None))
+        document = json.loads(export(json_of(), results, footer=None))
         assert len(document["cases"]) == len(results)
         assert document["footer"] is None

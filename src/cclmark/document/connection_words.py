@@ -51,8 +51,10 @@ def connections_of(header: Header, paths: Paths) -> Connections:
     return Connections(paths.ccl, source, reason, parts, list(map(plain, warnings)))
 
 
-def connection_lines(header: Header, every: Iterable[Paths], paint: Paint = unpainted) -> list[str]:
-    """Returns a block of lines for each library."""
+def connection_lines(
+    header: Header, every: Iterable[Paths], paint: Paint = unpainted, *, warnings: bool = True
+) -> list[str]:
+    """Returns a block of lines for each library, with its warnings."""
     lines: list[str] = []
     for paths in every:
         found = connections_of(header, paths)
@@ -63,7 +65,8 @@ def connection_lines(header: Header, every: Iterable[Paths], paint: Paint = unpa
         width = max((len(name) for name, _ in found.parts if name != _TRANSPORT), default=0)
         for name, text in found.parts:
             lines.append(f"    {text}" if name == _TRANSPORT else f"    {name:<{width}}  {text}")
-        lines += [paint(f"    warning: {text}", "yellow") for text in found.warnings]
+        if warnings:
+            lines += [paint(f"    warning: {text}", "yellow") for text in found.warnings]
     return lines
 
 

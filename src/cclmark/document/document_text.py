@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from cclmark.document.blocks import (
     Bars,
     Block,
@@ -21,6 +19,7 @@ from cclmark.document.blocks import (
 from cclmark.document.chart_model import Chart, Heat, Lines
 from cclmark.document.grid import curve_lines, curve_table, heat_lines, usual_width
 from cclmark.document.head import host_lines, labelled, opening_lines
+from cclmark.document.json_format import without_samples
 from cclmark.document.naming import NamedRun
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import ending_line
@@ -99,7 +98,7 @@ class DocumentText:
     def add(self, result: Any) -> str:
         """Returns the blocks of parts that the result completes; empty if it completes none."""
         if not self._keeps_samples:
-            result = msgspec.structs.replace(result, samples=None)
+            result = without_samples(result)
         self._results.append(result)
         if self._part is None:
             return ""

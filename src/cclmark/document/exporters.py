@@ -28,7 +28,9 @@ def exporter_of(kind: Kind, format: str, view: View = _WHILE_RUNNING) -> Exporte
     """
     own: ReportKind = kind.report()
     if format == "json":
-        return JsonExporter(kind.listed_as, own.document, view.references)
+        return JsonExporter(
+            kind.listed_as, own.document, view.references, keeps_samples=own.needs_samples
+        )
     if format == "csv":
         return CsvExporter(own.csv)
     if format in own.formats:

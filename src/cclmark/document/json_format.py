@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
 
-from cclmark.document.blocks import Document, RunContent
+from cclmark.document.blocks import Document, Finding, RunContent
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.results.item_results import Result
 from cclmark.results.schema import Condition, Footer, Header, Paths, Profile
@@ -24,36 +23,45 @@ class JsonExporter:
     Every field is present, even with its default value. NaN and infinities, which JSON does not
     support, are null. ``footer`` is null if the end of the run is missing. A soak also has
     ``conditions``, a run with explanations ``paths``, a profile of a program
-    ``profile``. At the end are the ``findings`` of kinds with a document, null if the journal
-    contradicts itself.
+    ``profile``. At the end are the ``findings``. They are null for a soak, whose results are not
+    held in memory, and with the reason in ``findings_error`` if the journal contradicts itself.
     """
 
     def __init__(
         self,
         listed_as: str,
-        compose: Callable[[RunContent], Document] | None = None,
+        compose: Callable[[RunContent], Document],
         references: ReferenceNotes | None = None,
+        *,
+        keeps_samples: bool = True,
     ) -> None:
-        """``listed_as``: the name of the list of results. ``compose``: the document of a run."""
+        """``listed_as``: the name of the list of results. ``compose``: the document of a run.
+
+        ``keeps_samples``: whether the document is composed from raw samples too.
+        """
         self._listed_as = listed_as
         self._compose = compose
         self._references = references or ReferenceNotes()
+        self._keeps_samples = keeps_samples
+        self._is_soak = False
         self._header: Header | None = None
         self._results: list[Any] = []
         self._own_profile: Profile | None = None
         self._separator = "\n"
         self._conditions: list[str] = []
-        self._paths: list[str] = []
+        self._paths: list[Paths] = []
         self._profile = ""
 
     def begin(self, header: Header) -> str:
         """Returns the document up to its first case."""
         self._header = header
+        self._is_soak = header.settings.duration_s > 0 or header.settings.cycles == 0
         return f'{{"header": {encode(header)},\n"{self._listed_as}": ['
 
     def add(self, result: Result) -> str:
         """Returns one result, on one line."""
-        self._results.append(result)
+        if not self._is_soak:
+            self._results.append(result if self._keeps_samples else without_samples(result))
         separator, self._separator = self._separator, ",\n"
         return separator + encode(result)
 
@@ -63,7 +71,7 @@ class JsonExporter:
 
     def connect(self, paths: Paths) -> None:
         """Stores the paths of a library for the end of the document."""
-        self._paths.append(encode(paths))
+        self._paths.append(paths)
 
     def profile(self, profile: Profile) -> None:
         """Stores what a profile contains besides its operations for the end of the document."""
@@ -72,23 +80,38 @@ class JsonExporter:
 
     def end(self, footer: Footer | None) -> str:
         """Returns the rest of the document."""
-        lists = _list("conditions", self._conditions) + _list("paths", self._paths)
+        lists = _list("conditions", self._conditions) + _list("paths", [*map(encode, self._paths)])
         lists += self._profile
         return f'\n],\n{lists}"footer": {encode(footer)}{self._findings(footer)}}}\n'
 
     def _findings(self, footer: Footer | None) -> str:
-        if self._compose is None:
-            return ""
+        if self._is_soak:
+            return ',\n"findings": null'
         assert self._header is not None
         content = RunContent(
-            self._header, self._results, footer, self._references, self._own_profile
+            *(self._header, self._results, footer, self._references, self._own_profile),
+            paths=self._paths,
         )
         try:
-            found = [encode(asdict(one)) for one in self._compose(content).findings]
-        except (LookupError, ArithmeticError, ValueError, AssertionError):
-            return ',\n"findings": null'
+            found = [encode(_stated(one)) for one in self._compose(content).findings]
+        except (LookupError, ArithmeticError, ValueError, AssertionError) as error:
+            reason = encode(f"{type(error).__name__}: {error}")
+            return f',\n"findings": null,\n"findings_error": {reason}'
         joined = ",\n".join(found)
         return f',\n"findings": [{joined}]'
+
+
+def without_samples(result: Any) -> Any:
+    """Returns a result without raw samples, which are the largest part of it."""
+    changes: dict[str, Any] = {"samples": None}
+    if (device := getattr(result, "device", None)) is not None:
+        changes["device"] = msgspec.structs.replace(device, samples=None)
+    return msgspec.structs.replace(result, **changes)
+
+
+def _stated(one: Finding) -> dict[str, str]:
+    """A finding without what only renderers need."""
+    return {name: getattr(one, name) for name in ("severity", "sentence", "subject", "advice")}
 
 
 def _list(name: str, entries: Sequence[str]) -> str:

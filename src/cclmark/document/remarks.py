@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from cclmark.analysis.findings import OperationFindings, is_staged
@@ -11,7 +12,7 @@ from cclmark.document.text import counted, format_time_us, half_width_text
 from cclmark.plan.operations import moves_data
 from cclmark.plan.sizes import format_size
 from cclmark.printable import plain
-from cclmark.results.item_results import CaseResult
+from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.journal import Journal
 from cclmark.results.schema import Footer, Header, Settings, WrongOutput
 
@@ -99,6 +100,30 @@ def series(row: PlacementRow) -> str:
 def planned_results(header: Header | None) -> int:
     """Returns the number of results of the complete run; 0 if it has no end or is unknown."""
     return 0 if header is None else header.planned_cases * header.settings.cycles
+
+
+def outcome_of_cases(header: Header, results: Sequence[CaseResult]) -> str:
+    """Counts the measured, the checked and the failed cases; empty if none was planned."""
+    checked = [one for one in results if one.verification is not None or one.status == "wrong"]
+    planned = planned_results(header)
+    if not results and not planned:
+        return ""
+    if len(results) < planned:
+        measured = sum(result.summary is not None for result in results)
+        text = f"{measured} of {planned} cases measured, {len(checked)} checked"
+    elif not checked and not header.settings.check:
+        by_option = " (-c 0)" if header.imported is None else ""
+        text = f"{counted(len(results), 'case')}, not checked{by_option}"
+    else:
+        text = f"{len(checked)} of {len(results)} cases checked"
+    text += f", {sum(one.status == 'wrong' for one in checked)} wrong" if checked else ""
+    return text + without_figures_text(results)
+
+
+def without_figures_text(results: Sequence[CaseResult | TransferResult]) -> str:
+    """Returns ``, 2 skipped, 1 timeout`` for results without figures; empty for none."""
+    numbers = Counter(one.status for one in results if one.status not in ("ok", "wrong"))
+    return "".join(f", {number} {status}" for status, number in numbers.items())
 
 
 def ending(footer: Footer | None) -> str:

@@ -151,13 +151,17 @@ def nothing_wrong(
     return [Finding("note", text)]
 
 
-def of_what_ran(journal: Journal) -> Iterator[Finding]:
-    """Yields the findings of the pass that explains; nothing without one."""
+def of_paths(journal: Journal) -> Iterator[Finding]:
+    """Reports how libraries connect the ranks, if that stands out, and what they say about it."""
     for paths in journal.paths:
         for text in path_warnings(journal.header, paths):
             yield Finding("look", f"{paths.ccl}: {text}")
         for text in paths.messages:
             yield Finding("note", f"{paths.ccl} reports: {text}")
+
+
+def of_what_ran(journal: Journal) -> Iterator[Finding]:
+    """Reports the reasons of explanations; nothing without any."""
     differing: dict[str, list[CaseResult]] = {}
     unknown: dict[str, list[CaseResult]] = {}
     for result in journal.cases:

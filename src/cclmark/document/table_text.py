@@ -30,7 +30,9 @@ class _Layout:
         self._paint = paint
         self._looks = {(row, column): look for row, column, look in table.looks}
         self._count = len(table.head) - table.is_last_below
-        self._widths = self._widths_of_columns()
+        self._widths = self._widths_of_columns(table.rows)
+        # Parts that continue a table have the columns of the first one, whatever their cells are.
+        self._decisive = self._widths_of_columns([]) if table.widths else self._widths
         lead = [*range(table.lead)]
         groups = [
             [*range(first, first + table.groups.width)]
@@ -40,7 +42,8 @@ class _Layout:
         if width is None or self._width(self._parts[0]) <= width:
             return
         if len(groups) > 1:
-            self._widths[_NAME] = max(map(len, (table.groups.title, *table.groups.short)))
+            name_width = max(map(len, (table.groups.title, *table.groups.short)))
+            self._widths[_NAME] = self._decisive[_NAME] = name_width
         for column in (None, *table.optional):
             if column is not None:
                 lead.remove(column)
@@ -49,9 +52,9 @@ class _Layout:
             if self._width(self._parts[0]) <= width:
                 return
 
-    def _widths_of_columns(self) -> dict[int, int]:
+    def _widths_of_columns(self, rows: Sequence[Sequence[str]]) -> dict[int, int]:
         table = self._table
-        full = [table.head, *(cells for cells in table.rows if len(cells) == len(table.head))]
+        full = [table.head, *(cells for cells in rows if len(cells) == len(table.head))]
         least = table.widths or [0] * self._count
         return {
             column: max(least[column], *(len(cells[column]) for cells in full))
@@ -59,7 +62,7 @@ class _Layout:
         }
 
     def _width(self, columns: Sequence[int]) -> int:
-        widths = [self._widths[column] for column in columns]
+        widths = [self._decisive[column] for column in columns]
         return len(_GAP) * len(widths) + sum(widths)
 
     @property

@@ -33,7 +33,7 @@ from cclmark.document.case_fields import (
 )
 from cclmark.document.columns import Cell
 from cclmark.document.connection_words import connection_lines
-from cclmark.document.document_text import DocumentText
+from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.explained import what_ran
 from cclmark.document.exporter import Exporter
 from cclmark.document.fields import Fields
@@ -48,7 +48,7 @@ from cclmark.document.remarks import (
     convergence_text,
     half_peak_text,
     marks_text,
-    planned_results,
+    outcome_of_cases,
     staged_legend,
     staged_mark,
 )
@@ -87,21 +87,21 @@ class CaseView:
     """What the rows of cases show.
 
     ``placements``: those that the run measures. ``shares``: of references, for every row. ``gbps``:
-    bandwidths in Gbit/s too. ``why``: the library's predictions.
+    bandwidths in Gbit/s too. ``why``: the library's predictions. ``is_first_cycle``: of a soak,
+    which says what stands out at its end.
     """
 
     placements: Sequence[str] = PLACEMENTS
     shares: bool = False
     gbps: bool = False
     why: bool = False
+    is_first_cycle: bool = False
 
 
 def document_of_cases(run: RunContent, view: CaseView | None = None) -> Document:
     """Composes everything that a run says. ``view``: None for the placements of its results."""
     results = cast("Sequence[CaseResult]", run.results)
-    if view is None:
-        found = {one.case.placement for one in results}
-        view = CaseView([one for one in PLACEMENTS if one in found] or PLACEMENTS)
+    view = view or view_of(results)
     blocks = [*_Rows(run, view).tables(results)]
     if not run.is_whole:
         return Document("Collectives", method_of(run.header), blocks)
@@ -111,22 +111,39 @@ def document_of_cases(run: RunContent, view: CaseView | None = None) -> Document
     named = NamedRun("", journal, run.references)
     # One operation has a sentence instead.
     peaks = peaks_of([named]) if len(named.findings) > 1 else None
+    figures = [*map(partial(_figure, header=run.header), named.findings)] if not peaks else []
     unsettled = any(not one.converged for one in results if one.summary is not None)
+    notes = [
+        *(line for line in staged_legend(results) if peaks is None or line not in peaks.notes),
+        *([_UNSETTLED_NOTE] if unsettled else []),
+        *run.references.legend(),
+    ]
+    closing = [peaks] if peaks is not None else []
+    if view.is_first_cycle:
+        return Document(
+            *("Collectives", method_of(run.header), blocks),
+            notes=notes,
+            closing=closing,
+            figures=figures,
+            states_end=True,
+        )
     return Document(
         "Collectives",
         method_of(run.header),
         blocks,
         findings_on_collectives(named),
-        _outcome(run.header, results),
+        outcome_of_cases(run.header, results),
         any(one.status == "wrong" for one in results),
-        [
-            *staged_legend(results),
-            *([_UNSETTLED_NOTE] if unsettled else []),
-            *run.references.legend(),
-        ],
-        closing=[*_closing(run, results, view), *([peaks] if peaks is not None else [])],
-        figures=[*map(partial(_figure, header=run.header), named.findings)] if not peaks else [],
+        notes,
+        closing=[*_closing(run, results, view), *closing],
+        figures=figures,
     )
+
+
+def view_of(results: Iterable[CaseResult]) -> CaseView:
+    """The rows of a whole run that measured ``results``."""
+    measured = {one.case.placement for one in results}
+    return CaseView([one for one in PLACEMENTS if one in measured] or PLACEMENTS)
 
 
 class _Rows:
@@ -307,7 +324,7 @@ def _closing(run: RunContent, results: Sequence[CaseResult], view: CaseView) -> 
             on_page=False,
         )
     for paths in run.paths:
-        title, *lines = connection_lines(run.header, [paths])
+        title, *lines = connection_lines(run.header, [paths], warnings=False)  # findings
         yield Listing(title.strip(), [line[2:] for line in lines])
     if not view.why:
         return
@@ -381,26 +398,6 @@ def _figure(found: OperationFindings, header: Header) -> str:
         f"{format_size(peak.case.size_bytes)} {peak.case.placement}{marks_text(peak)}{share}"
         f"{half_peak_text(found)}; {smallest}{by_host}"
     )
-
-
-def _outcome(header: Header, results: Sequence[CaseResult]) -> str:
-    """The line about the checks; empty if nothing was planned."""
-    checked = [one for one in results if one.verification is not None or one.status == "wrong"]
-    wrong = sum(result.status == "wrong" for result in checked)
-    skipped = sum(result.status == "skipped" for result in results)
-    planned = planned_results(header)
-    if not results and not planned:
-        return ""
-    if len(results) < planned:
-        measured = sum(result.summary is not None for result in results)
-        text = f"{measured} of {planned} cases measured, {len(checked)} checked"
-    elif not checked and not header.settings.check:
-        by_option = " (-c 0)" if header.imported is None else ""
-        text = f"{counted(len(results), 'case')}, not checked{by_option}"
-    else:
-        text = f"{len(checked)} of {len(results)} cases checked"
-    text += f", {wrong} wrong" if checked else ""
-    return text + (f", {skipped} skipped" if skipped else "")
 
 
 def _in_five(number: int) -> str:
@@ -547,18 +544,32 @@ def _sections(runs: Sequence[NamedRun]) -> list[Section]:
     return collective_sections(runs)
 
 
-def _table(view: View) -> Exporter[CaseResult]:
-    def table() -> DocumentText:
-        return DocumentText(
-            document_of_cases, view, part_of_case, in_order=True, keeps_samples=False
-        )
+def text_of_cases(view: View, shown: CaseView, *, markdown: bool = False) -> DocumentText:
+    """Returns the exporter of the table, or of Markdown, that writes each row as it is complete."""
+    return (DocumentMarkdown if markdown else DocumentText)(
+        partial(document_of_cases, view=shown),
+        view,
+        partial(part_of_case, placements=len(shown.placements)),
+        in_order=True,
+        keeps_samples=False,
+    )
 
+
+def _shown(view: View) -> CaseView:
+    return CaseView() if view.journal is None else view_of(view.journal.cases)
+
+
+def _table(view: View) -> Exporter[CaseResult]:
     assert view.journal is not None
     if view.journal.header.settings.duration_s <= 0:
-        return table()
+        return text_of_cases(view, _shown(view))
     from cclmark.kinds.collective.soak import SoakTable
 
-    return SoakTable(table, view.paint, 0.0)
+    return SoakTable(view, _shown(view), 0.0)
+
+
+def _markdown(view: View) -> Exporter[CaseResult]:
+    return text_of_cases(view, _shown(view), markdown=True)
 
 
 def _without_view(
@@ -585,6 +596,7 @@ REPORT = ReportKind(
     needs_samples=False,
     formats={
         "table": _table,
+        "markdown": _markdown,
         **{name: _without_view(create) for name, create in CASE_FORMATS.items()},
     },
     metrics=CASE_METRICS,

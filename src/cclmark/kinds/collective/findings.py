@@ -27,7 +27,14 @@ from cclmark.document.reference_notes import (
     verdict_text,
 )
 from cclmark.document.remarks import all_launches_in_words, convergence_text, half_peak_text
-from cclmark.document.soundness import nothing_wrong, of_data, of_noise, of_statuses, of_what_ran
+from cclmark.document.soundness import (
+    nothing_wrong,
+    of_data,
+    of_noise,
+    of_paths,
+    of_statuses,
+    of_what_ran,
+)
 from cclmark.document.text import BYTES_PER_GB, format_time_us
 from cclmark.plan.libraries import title_of
 from cclmark.plan.library_settings import algorithm_settings
@@ -335,6 +342,7 @@ def findings_on_collectives(run: NamedRun) -> list[Finding]:
     found = [
         *of_statuses(journal.cases),
         *of_ranks(journal, operations),
+        *of_paths(journal),
         *of_what_ran(journal),
         *of_limits(journal, notes, operations),
         *beside,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -113,19 +114,26 @@ def command_of(names: Sequence[str], sizes: str | int, options: Mapping[str, Any
 def call_text(names: Sequence[str], flags: MeasureOptions) -> str:
     """The call that measures the same as a command line."""
     known = measure_parameters()
-    words = [] if list(names) == list(COLLECTIVES) else [repr(name) for name in names]
+    words = [] if list(names) == list(COLLECTIVES) else [*map(_literal, names)]
     if sizes := _sizes_text(flags):
-        words.append(f"sizes={sizes!r}")
+        words.append(f"sizes={_literal(sizes)}")
     flags.count = device_count(flags)
     entries = type(flags).__dataclass_fields__
     for name, option in known.items():
         value = getattr(flags, name)
         if name not in _OF_SIZES and value != default_of(entries[name]):
-            words.append(f"{name}={_spelt(option, value)!r}")
+            words.append(f"{name}={_literal(_spelt(option, value))}")
     if flags.journal is not None:
-        words.append(f"journal={str(flags.journal)!r}")
-    text = f"cclmark.measure({', '.join(words)})".replace("'", '"')
+        words.append(f"journal={_literal(str(flags.journal))}")
+    text = f"cclmark.measure({', '.join(words)})"
     return text if flags.format == "table" else f'{text}.text("{flags.format}")'
+
+
+def _literal(value: Any) -> str:
+    """The value in Python, texts in double quotation marks."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 def _sizes_text(flags: MeasureOptions) -> str:

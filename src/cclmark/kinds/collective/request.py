@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
-from cclmark.document.document_text import DocumentMarkdown, DocumentText
 from cclmark.document.exporter import Exporter
 from cclmark.document.exporters import exporter_of
 from cclmark.document.paint import Paint, ansi, unpainted
@@ -18,8 +16,7 @@ from cclmark.kinds.collective.command import CollectiveOptions
 from cclmark.kinds.collective.document import (
     PLACEMENTS,
     CaseView,
-    document_of_cases,
-    part_of_case,
+    text_of_cases,
 )
 from cclmark.kinds.collective.kind import KIND
 from cclmark.kinds.pieces.kind import KIND as PIECES
@@ -171,23 +168,15 @@ def _exporter(
     flags: CollectiveOptions, plan: Sweep, output: Output, references: ReferenceNotes
 ) -> Exporter[CaseResult]:
     if flags.format not in ("table", "markdown"):
-        return exporter_of(KIND, flags.format)
+        return exporter_of(KIND, flags.format, View(references=references))
     names = [name for name in PLACEMENTS if (name == "in-place") in plan.placements]
     shown = CaseView(names, flags.references, like.shows_gbps(flags.like), flags.why)
-    compose = partial(document_of_cases, view=shown)
-    row = partial(part_of_case, placements=len(names))
     if flags.format == "markdown":
-        view = View(references=references)
-        return DocumentMarkdown(compose, view, row, in_order=True, keeps_samples=False)
-    paint = _paint(output)
-
-    def table() -> DocumentText:
-        view = View(paint=paint, columns=output.terminal_columns, references=references)
-        return DocumentText(compose, view, row, in_order=True, keeps_samples=False)
-
+        return text_of_cases(View(references=references), shown, markdown=True)
+    view = View(paint=_paint(output), columns=output.terminal_columns, references=references)
     soak = part(flags, SoakOptions)
     if not soak.duration:
-        return table()
+        return text_of_cases(view, shown)
     from cclmark.kinds.collective.soak import SoakTable
 
-    return SoakTable(table, paint, soak.summary_every)
+    return SoakTable(view, shown, soak.summary_every)

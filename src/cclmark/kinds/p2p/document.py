@@ -40,7 +40,7 @@ from cclmark.document.matrix import (
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
 from cclmark.document.reference_notes import share_text, verdict_of, verdict_text
-from cclmark.document.remarks import planned_results
+from cclmark.document.remarks import planned_results, without_figures_text
 from cclmark.document.report_kind import ReportKind, RunLabels, View
 from cclmark.document.sample_columns import TRANSFER_SAMPLES
 from cclmark.document.soundness import nothing_wrong, of_data, of_statuses
@@ -225,7 +225,7 @@ def document_of_transfers(run: RunContent) -> Document:
         [*_heats(matrices, run.header, results)],
         findings,
         _outcome(run.header, results),
-        any(one.status in ("wrong", "timeout") for one in results),
+        any(one.status not in ("ok", "skipped") for one in results),
         noun="device",
         opening=[*_connections(run.header)],
         closing=[*_closing(matrices, results, matches)] if run.is_whole else [],
@@ -545,8 +545,9 @@ def _findings(journal: Journal, matches: Mapping[Transfer, Match]) -> Iterator[F
     unverifiable = f" ({checks_text(checks)})" if checks.unverifiable else ""
     # Texts have the elements and reasons below matrices.
     for one in of_data(journal, results, unverifiable):
-        yield replace(one, is_outcome=one.severity != "bad")
-    yield from (replace(one, is_outcome=True) for one in of_statuses(results))
+        yield replace(one, is_outcome=one.severity == "good")
+    for one in of_statuses(results):
+        yield replace(one, is_outcome=one.severity == "note")
     yield from _standing_out(journal)
     yield from _against_references(journal, matches)
     yield from (Finding("note", text) for text in _contention(results))
@@ -596,8 +597,9 @@ def _contention(results: Sequence[TransferResult]) -> Iterator[str]:
             own = [value for (start, end), value in figures(result) if start != end]
             values.setdefault(alike, {}).setdefault(scope, []).extend(own)
     for alike, by_scope in values.items():
-        if len(by_scope) > 1 and all(by_scope.values()):
-            share = median(by_scope["all-pairs"]) / median(by_scope["pairs"])
+        alone = median(by_scope.get("pairs") or [0.0])
+        if alone > 0 and by_scope.get("all-pairs"):
+            share = median(by_scope["all-pairs"]) / alone
             yield (
                 f"all pairs at once reach {share:.1%} of a pair alone: {alike.direction} "
                 f"{alike.means}, {format_size(alike.size_bytes)}"
@@ -616,10 +618,7 @@ def _outcome(header: Header, results: Sequence[TransferResult]) -> str:
             f"{measured} of {planned} transfers measured, {checks.checked} checked, "
             f"{checks.wrong} wrong"
         )
-    for status, word in (("skipped", "skipped"), ("timeout", "hung")):
-        number = sum(one.status == status for one in results)
-        text += f", {number} {word}" if number else ""
-    return text
+    return text + without_figures_text(results)
 
 
 def _headline(run: NamedRun) -> str:

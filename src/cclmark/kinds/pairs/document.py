@@ -33,10 +33,17 @@ from cclmark.document.fields import Fields
 from cclmark.document.head import method_of
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
-from cclmark.document.remarks import planned_results
+from cclmark.document.remarks import outcome_of_cases
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.sample_columns import CASE_SAMPLES
-from cclmark.document.soundness import nothing_wrong, of_data, of_noise, of_statuses, of_what_ran
+from cclmark.document.soundness import (
+    nothing_wrong,
+    of_data,
+    of_noise,
+    of_paths,
+    of_statuses,
+    of_what_ran,
+)
 from cclmark.document.text import BYTES_PER_GB, US_PER_S, figure
 from cclmark.kinds.collective.document import (
     CASE_METRICS,
@@ -90,7 +97,7 @@ def document_of_pairs(run: RunContent) -> Document:
         method_of(run.header),
         [*_blocks(run, named)],
         findings,
-        _outcome(run.header, results),
+        outcome_of_cases(run.header, results),
         any(one.status == "wrong" for one in results),
         noun="device",
     )
@@ -316,11 +323,13 @@ def _findings(journal: Journal, named: Sequence[tuple[PairSweep, str]]) -> Itera
     results = journal.cases
     # Texts have the cases and their elements below matrices.
     for one in of_data(journal, results, with_elements=False):
-        yield replace(one, is_outcome=one.severity != "bad")
-    yield from (replace(one, is_outcome=True) for one in of_statuses(results))
-    yield from _standing_out(journal, named)
-    for one in of_what_ran(journal):  # tables have what ran, and its reasons
+        yield replace(one, is_outcome=one.severity == "good")
+    for one in of_statuses(results):
         yield replace(one, is_outcome=one.severity == "note")
+    yield from _standing_out(journal, named)
+    yield from of_paths(journal)
+    # Tables have what ran, and its reasons.
+    yield from (replace(one, is_outcome=True) for one in of_what_ran(journal))
     yield from of_noise(journal)
     if (text := _at_once(journal.header, results)) is not None:
         yield Finding("note", text)
@@ -373,21 +382,6 @@ def _at_once(header: Header, results: Sequence[CaseResult]) -> str | None:
     if len(header.devices) < _LEAST_AT_ONCE or header.settings.one_by_one or not results:
         return None
     return "every pair was measured alone"
-
-
-def _outcome(header: Header, results: Sequence[CaseResult]) -> str:
-    """Counts the measured and the checked cases."""
-    planned = max(planned_results(header), len(results))
-    checked = sum(result.verification is not None for result in results)
-    numbers = {
-        "skipped": sum(result.status == "skipped" for result in results),
-        "given up": sum(result.status in _GIVEN_UP for result in results),
-    }
-    wrong = sum(result.status == "wrong" for result in results)
-    text = f"{checked} of {planned} cases checked, {wrong} wrong"
-    if results and not header.settings.check and not checked + wrong:
-        text = f"{planned} cases, not checked (-c 0)"
-    return text + "".join(f", {number} {word}" for word, number in numbers.items() if number)
 
 
 def _headline(run: NamedRun) -> str:
