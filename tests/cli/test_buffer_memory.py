@@ -83,7 +83,7 @@ def test_kinds_of_memory_are_compared_and_exported_under_their_names(
     both = cclmark_in(tmp_path, "compare", "a.jsonl,b.jsonl", "b.jsonl", code=2)
     assert "memory of nccl's buffers: library there, plain here" in both.err
     for format_name, words in (
-        ("markdown", "buffers of the library"),
+        ("markdown", "  buffers    of the library"),
         ("nccl-tests", "# buffers of the library"),
         ("table", "  buffers    of the library"),
     ):

@@ -251,7 +251,7 @@ def test_pairs_are_measured_with_send_and_recv(cclmark, ascend):
     assert {status for _, status in statuses} == {"ok"}
     placements = {(it.case.operation, it.case.in_place) for it in run.journal.results}
     assert {operation for operation, in_place in placements if in_place} == {"broadcast"}
-    assert "\nbroadcast in-place · hccl\n" in run.out
+    assert "\n  broadcast in-place · hccl\n" in run.out
 
 
 def test_variants_of_broadcast_are_compared_in_place(cclmark, ascend):

@@ -370,8 +370,10 @@ class TestInjection:
             *("--max-time", "0.5", "--inject", "delay:rank=2,ms=30"),
         )
         assert [result.summary.late_rank for result in run.journal.results] == [2, 2]
-        footer = run.out.splitlines()[-4:]
-        assert any("rank 2 comes late" in line for line in footer), run.out
+        footer = run.out.splitlines()[-5:]
+        assert any("rank 2 (host:2 of " in line and "comes late" in line for line in footer), (
+            run.out
+        )
 
 
 def test_the_page_of_the_command_line_contains_the_help(cclmark):

@@ -57,7 +57,7 @@ def test_a_run_has_its_rows_and_its_verdict(run):
     first, *rest = repr(run).splitlines()
     assert first.startswith("4 cases of all_reduce on 2 ×")
     assert any("none was wrong" in line for line in rest)
-    assert run.findings[0].kind == "good"
+    assert run.findings[0].severity == "good"
 
 
 def test_wrong_data_is_the_first_finding():
@@ -345,5 +345,5 @@ def test_the_printed_call_has_the_sizes_that_are_typed(cclmark):
     ):
         out = cclmark("all_reduce", "--print-plan", *typed).out
         assert out.startswith(f'cclmark.measure("all_reduce"{", " * bool(sizes)}{sizes}')
-    out = cclmark("collectives", "--print-plan", "--format", "csv", "--journal", "a.jsonl").out
-    assert out == 'cclmark.measure(journal="a.jsonl").text("csv")\n'
+    out = cclmark("collectives", "--print-plan", "--format", "csv", "--journal", "o'b\".jsonl").out
+    assert out == 'cclmark.measure(journal="o\'b\\".jsonl").text("csv")\n'

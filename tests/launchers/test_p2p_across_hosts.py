@@ -86,7 +86,7 @@ def messages(run, measure):
 
 def matrix(text, title):
     """The cells of a printed matrix by row and column."""
-    lines = text[text.index(f"\n{title}") :].splitlines()[2:]
+    lines = text[text.index(f"\n  {title}") :].splitlines()[2:]
     head = next(number for number, line in enumerate(lines) if line.split() == NAMES)
     rows = [line.split() for line in lines[head + 1 : head + 1 + len(NAMES)]]
     assert [row[0] for row in rows] == NAMES
@@ -161,7 +161,7 @@ def test_one_device_on_each_host_has_messages_only(measured, cclmark):
     assert run.code == 0, run.err
     assert {one.transfer.ccl for one in run.journal.transfers} == {"mpi"}
     assert {one.status for one in run.journal.transfers} == {"ok"}
-    assert "\nUnidirectional bandwidth, mpi send/recv, 256 KiB [GB/s]\n" in run.out
+    assert "\n  Unidirectional bandwidth, mpi send/recv, 256 KiB [GB/s]\n" in run.out
     assert "  rows send: data goes from the row's device to the column's\n" in run.out
 
 

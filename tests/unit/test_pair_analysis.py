@@ -395,7 +395,7 @@ class TestReport:
         text = table(results, devices=8)
         assert text.count("\n  died  1 MiB DEV") == 20
         assert "  8 more: see the journal\n" in text
-        assert "28 given up" in text
+        assert "0 of 28 cases checked, 28 died" in text
 
     def test_heat_says_how_good_a_value_is_and_takes_no_room(self):
         painted, plain = table(self.results(), paint=ansi), table(self.results())
@@ -497,7 +497,7 @@ class TestReport:
         assert text.count("40 of 72 devices are not shown") == 2
 
     def test_nothing_measured_is_no_crash(self):
-        assert "0 of 0 cases checked" in table([])
+        assert "cases" not in table([])
         assert "nothing was measured" in table(
             [result(case(), status="skipped", reason="no", summary=None, verification=None)]
         )

@@ -1,18 +1,25 @@
 """The table for people: what its rows and its last lines say."""
 
+import dataclasses
+import json
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from cclmark.document.document_text import document_of
 from cclmark.document.exporters import exporter_of
-from cclmark.kinds.registry import KINDS, read_journal
-from cclmark.plan.items import P2P
+from cclmark.document.naming import NamedRun
+from cclmark.document.report_kind import View
+from cclmark.kinds.registry import KINDS, read_journal, report_kind
+from cclmark.plan.items import COLLECTIVE, P2P, PAIRS
 from cclmark.plan.transfers import Transfer
 from cclmark.results.item_results import TransferResult
-from cclmark.results.schema import Footer, TransferSummary, Verification
-from reports import case_text
+from cclmark.results.journal import Journal
+from cclmark.results.schema import Footer, Paths, TransferSummary, Verification
+from reports import case_text, exported
 
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "h200x4"
 SAMPLE = read_journal(Path(__file__).parents[1] / "golden" / "sample.jsonl")
 OUT, IN, OUT_NEXT, WRONG, SKIPPED = SAMPLE.results[:5]
 END = Footer("", 0, 0.0)
@@ -211,3 +218,58 @@ def test_a_barrier_has_no_columns_of_gbit_per_second():
     assert head.endswith("  alg Gbps  bus Gbps")
     rate = OUT.summary.busbw_bytes_per_s * 8 / 1e9
     assert float(rows[0].split()[-1]) == pytest.approx(rate, abs=0.05)
+
+
+def test_a_row_without_a_placement_stays_in_its_columns():
+    """Of a run cut short, or with a damaged line: figures in place are never out-of-place."""
+    journal = Journal(SAMPLE.header, [OUT, IN, WRONG], footer=END)
+    for name in ("table", "markdown"):
+        text = exported(exporter_of(KINDS[COLLECTIVE], name, View(journal)), journal)
+        assert text.count("all_reduce · nccl,") == 1
+        (row,) = [line for line in text.splitlines() if "256 KiB" in line and "fp32" in line]
+        (full,) = [line for line in text.splitlines() if "1 KiB" in line and "fp32" in line]
+        assert row.index("1025") > len(full) // 2
+
+
+def test_a_long_figure_does_not_change_the_columns_of_its_row():
+    slow = msgspec.structs.replace(
+        OUT, summary=msgspec.structs.replace(OUT.summary, time_s=123.456), converged=False
+    )
+    text = export(case_text(columns=FULL_COLUMNS), [OUT, IN, slow, IN])
+    rows = table_rows(text)
+    assert len(rows) == 3
+    assert " out " not in rows[2]
+
+
+@pytest.mark.parametrize("kind", [COLLECTIVE, P2P, PAIRS])
+def test_json_has_the_findings_of_the_document(kind):
+    place = {COLLECTIVE: "collectives", P2P: "p2p", PAIRS: "report/pairs"}[kind]
+    journal = read_journal(RESULTS / f"{place}.jsonl")
+    loud = Paths("nccl", "log", messages=["the library says so"])
+    journal = dataclasses.replace(journal, paths=[loud])
+    exporter = exporter_of(KINDS[kind], "json", View(journal))
+    text = exporter.begin(journal.header) + "".join(map(exporter.add, journal.results))
+    exporter.connect(loud)
+    found = json.loads(text + exporter.end(journal.footer))["findings"]
+    document = document_of(report_kind(kind).document, NamedRun("", journal))
+    assert [one["sentence"] for one in found] == [one.sentence for one in document.findings]
+    assert "nccl reports: the library says so" in [one["sentence"] for one in found] or kind == P2P
+
+
+def test_json_of_a_soak_holds_no_results():
+    of = header(cycles=0, duration_s=60.0)
+    exporter = exporter_of(KINDS[COLLECTIVE], "json", View())
+    text = exporter.begin(of) + "".join(map(exporter.add, [OUT, IN])) + exporter.end(END)
+    assert json.loads(text)["findings"] is None
+    assert [one["status"] for one in json.loads(text)["cases"]] == ["ok", "ok"]
+
+
+def test_copies_that_failed_are_in_the_outcome():
+    journal = read_journal(RESULTS / "p2p.jsonl")
+    died = msgspec.structs.replace(
+        journal.results[0], status="died", reason="rank 1 died", summary=None, verification=None
+    )
+    journal = dataclasses.replace(journal, results=[died, *journal.results[1:]])
+    text = exported(exporter_of(KINDS[P2P], "table", View(journal)), journal)
+    assert ", 1 died\n" in text
+    assert "1 case died: rank 1 died" in text

@@ -165,8 +165,8 @@ class Finding:
     """An observation: a sentence without capital letter and full stop.
 
     ``subject``: what it is about, for example a case, if several findings are about it.
-    ``advice``: what to do, in the same form; empty if there is nothing to do. ``is_outcome``:
-    whether the outcome of the document, which texts end with, says the same.
+    ``advice``: what to do, in sentences; empty if there is nothing to do. ``is_outcome``: whether
+    texts say the same with the outcome of the document, or beside its figures.
     """
 
     severity: Severity

@@ -12,7 +12,6 @@ from cclmark.references.copy_matching import CopyReferences
 from cclmark.references.match import LEAST_JUDGED_BYTES, LatencyVerdict, Match, latency_verdict
 from cclmark.references.matching import References, kinds_of
 from cclmark.references.reference import Reference
-from cclmark.references.restrictions import restrictions
 from cclmark.results.figures import device_summary
 from cclmark.results.item_results import CaseResult, TransferResult
 from cclmark.results.schema import Header, Summary
@@ -72,21 +71,6 @@ class ReferenceNotes:
                 self._found.clear()
             self._found[key] = self._of(header).nearest(case, summary, device)
         return self._found[key]
-
-    def verdict_lines(self, result: CaseResult, header: Header) -> list[str]:
-        """Describes whether a figure is normal, and its restrictions; empty without a reference.
-
-        Safe to print.
-        """
-        match = self.match(result, header)
-        text = verdict_text(match)
-        if match is None or not text:
-            return []
-        restricted = restrictions(header, result.case.operation, result.case.ccl)
-        return [
-            text,
-            *(f"{one.words} ({one.setting}); {one.beside(match)}" for one in restricted),
-        ]
 
     def latency(self, result: CaseResult, header: Header) -> LatencyVerdict | None:
         """Judges whether a small message's time is plausible; None without a reference."""

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from cclmark.plan.sizes import in_ranges
 from cclmark.printable import plain
-from cclmark.results.schema import Header
 
 US_PER_S = 1e6
 #: A remark where a command measured in two rounds.
@@ -97,9 +96,3 @@ _SPECIAL = re.compile(r"[&<>|`*\[\]\\~#$!@]|(?<![^\W_])_|_(?![^\W_])|:(?=//)")
 def escape(text: str) -> str:
     """Escapes ``text``: paragraphs and table cells show it literally, without links or mentions."""
     return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", plain(text))
-
-
-def notice_paragraph(header: Header) -> str:
-    """Returns the notices of a run as a list, with the empty line before it; empty for none."""
-    lines = [f"- {escape(notice)}\n" for notice in header.notices]
-    return "\n" + "".join(lines) if lines else ""

@@ -48,14 +48,6 @@ class Varied(Item, Protocol):
         """The number of the round, from 0 on."""
 
 
-class VariedCase(Varied, Protocol):
-    """A case with a variant."""
-
-    @property
-    def case(self) -> Case:
-        """The case with the placement and library of the variant."""
-
-
 class Assignment(msgspec.Struct, frozen=True):
     """One setting and its value.
 

@@ -27,6 +27,7 @@ DOCUMENTS_ID = "cclmark-documents"
 # Of all journals of a page with their raw samples. Compressed they add less than a third to a page,
 # most of which is the script that draws charts.
 MOST_WITH_SAMPLES_BYTES = 3 << 20
+_MOST_RESULTS = 20_000  # of runs whose documents are in the page
 _SAMPLES = b'"samples":{'
 _NOTICE = "the page that contains this journal has no raw samples: they are in the original journal"
 
@@ -35,7 +36,7 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
     """Returns JSON texts by the id of their script element, and what the page has to say of them.
 
     Journals that are large together are without raw samples, and left out if even that is too
-    large. Kinds that have no document are missing among the documents.
+    large, as are the documents of runs with many results, such as soaks.
     """
     contents = [run.content or _encoded(run.journal) for run in runs]
     what = "journals of its runs" if len(runs) > 1 else "journal of the run"
@@ -52,14 +53,16 @@ def embedded(runs: Sequence[NamedRun]) -> tuple[dict[str, str], str]:
         packed = [pack(plain(run.name), one) for run, one in zip(runs, contents, strict=True)]
         whole = PackedJournals(PAGE_VERSION, packed)
         texts[JOURNALS_ID] = msgspec.json.encode(whole).decode()
-    documents = [
-        RunDocument(
-            run.name, run.journal.kind, document_of(report_kind(run.journal.kind).document, run)
-        )
-        for run in runs
-    ]
-    texts[DOCUMENTS_ID] = encode_documents(documents)
+    if sum(len(run.journal.results) for run in runs) <= _MOST_RESULTS:
+        texts[DOCUMENTS_ID] = encode_documents([*map(_document, runs)])
+    else:
+        note += ". Their documents are too large for it"
     return texts, f"{note}."
+
+
+def _document(run: NamedRun) -> RunDocument:
+    compose = report_kind(run.journal.kind).document
+    return RunDocument(run.name, run.journal.kind, document_of(compose, run))
 
 
 def _encoded(journal: Journal) -> bytes:

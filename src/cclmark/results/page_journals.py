@@ -106,6 +106,19 @@ def packed_in(content: bytes, name: str) -> list[PackedJournal]:
     return found
 
 
+#: The journals of the page that was read last: commands read all runs of a page one by one.
+_last: dict[tuple[str, int, int], list[PackedJournal]] = {}
+
+
+def _packed(file: Path, content: bytes) -> list[PackedJournal]:
+    key = str(file), len(content), zlib.crc32(content)
+    if key not in _last:
+        found = packed_in(content, str(file))
+        _last.clear()
+        _last[key] = found
+    return _last[key]
+
+
 def labels_of(found: list[PackedJournal]) -> list[str]:
     """Returns what follows ``PAGE#`` to choose a journal: the name of its run, else its number."""
     times = Counter(one.name for one in found)
@@ -135,7 +148,7 @@ def expanded(names: Iterable[str]) -> list[str]:
     for name in names:
         file, run = _file_and_run(Path(name))
         try:
-            labels = labels_of(packed_in(file.read_bytes(), name)) if _begins_page(file) else []
+            labels = labels_of(_packed(file, file.read_bytes())) if _begins_page(file) else []
         except (OSError, ValueError, UsageError):
             labels = []
         found += [f"{name}#{label}" for label in labels] if len(labels) > 1 and not run else [name]
@@ -165,7 +178,7 @@ def read_lines(path: Path) -> tuple[bytes, str]:
         if run:
             raise UsageError(f"{file} is not a page: {path} names a run of a page")
         return content, str(path)
-    found = packed_in(content, str(file))
+    found = _packed(file, content)
     labels = labels_of(found)
     if run.isdecimal() and run not in labels and 0 < int(run) <= len(found):
         run = labels[int(run) - 1]

@@ -13,7 +13,6 @@ import msgspec
 from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.analysis.links import link_limit
-from cclmark.analysis.summary import wanted_clock
 from cclmark.document.blocks import (
     Block,
     Document,
@@ -383,20 +382,13 @@ def _figure(found: OperationFindings, header: Header) -> str:
     smallest = f"{time} at {format_size(latency.case.size_bytes)}{marks_text(latency)}"
     if latency.case.ranks == 1:
         return f"{found.name}: {smallest}; with one rank nothing passes a bus"
-    by_host = ""
-    if (
-        peak.summary.clock == "host"
-        and header.imported is None
-        and wanted_clock(header.settings) == "device"
-    ):
-        by_host = "; by the host's clock: there are no times of the device"
     limit = link_limit(header.links, header.hosts)
     rate = peak.summary.busbw_bytes_per_s
     share = f" ({rate / limit:.0%} of the {limit / 1e9:.0f} GB/s link limit)" if limit else ""
     return (
         f"{found.name}: peak bus bandwidth {_gigabytes(rate)} GB/s at "
         f"{format_size(peak.case.size_bytes)} {peak.case.placement}{marks_text(peak)}{share}"
-        f"{half_peak_text(found)}; {smallest}{by_host}"
+        f"{half_peak_text(found)}; {smallest}"
     )
 
 

@@ -9,6 +9,7 @@ from cclmark.analysis.findings import OperationFindings
 from cclmark.analysis.irregularities import alternatives, dips, kinks, placement_gaps
 from cclmark.analysis.library_comparison import LibraryComparison, comparisons
 from cclmark.analysis.links import link_limit
+from cclmark.analysis.summary import wanted_clock
 from cclmark.document.blocks import Finding, Severity
 from cclmark.document.insight_words import (
     MOST_NAMED,
@@ -341,6 +342,7 @@ def findings_on_collectives(run: NamedRun) -> list[Finding]:
     beside = list(of_references(journal, notes, operations))
     found = [
         *of_statuses(journal.cases),
+        *of_clocks(journal, operations),
         *of_ranks(journal, operations),
         *of_paths(journal),
         *of_what_ran(journal),
@@ -402,6 +404,21 @@ def _of_latencies(found: Sequence[OperationFindings]) -> str:
     size = format_size(best.latency.case.size_bytes)
     unsure = convergence_text(best.latency)
     return f"{best.name} of {size} takes {format_time_us(time_s)} µs{unsure}."
+
+
+def of_clocks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Finding]:
+    """Reports operations whose times are the host's although the devices' were requested."""
+    header = journal.header
+    if header.imported is not None or wanted_clock(header.settings) != "device":
+        return
+    names = [
+        one.name
+        for one in of_operations
+        if one.peak.summary is not None and one.peak.summary.clock == "host"
+    ]
+    if names:
+        about = listed(names[:_MOST_LISTED], len(names))
+        yield Finding("note", f"{about}: by the host's clock: there are no times of the device")
 
 
 def of_ranks(journal: Journal, of_operations: Sequence[OperationFindings]) -> Iterator[Finding]:

@@ -408,10 +408,6 @@ def _page_cells(run: NamedRun, result: CaseResult) -> Mapping[str, Cell]:
     return {**FIELDS.page_cells(run, result), **shares_of_case(run, result)}
 
 
-def _counted(journal: Journal) -> str:
-    return f"{amount(len(journal.results), 'case')} between single pairs of devices"
-
-
 REPORT = ReportKind(
     noun="pairs",
     title="pairs of ranks",
