@@ -62,7 +62,7 @@ def test_a_run_has_its_rows_and_its_verdict(run):
 
 def test_wrong_data_is_the_first_finding():
     found = cclmark.measure("all_reduce", inject="corrupt:rank=1,index=3", **SMALL)
-    assert found.findings[0].kind == "bad"
+    assert found.findings[0].severity == "bad"
     assert "✗" in repr(found)
     assert "wrong" in found.findings[0].text
     assert any(row.status == "wrong" for row in found.rows)
@@ -116,7 +116,7 @@ def test_an_interrupted_journal_is_partial(run, tmp_path):
     cut = cclmark.open(tmp_path / "cut.jsonl")
     assert cut.partial
     assert len(cut.rows) == 2
-    assert any(one.kind != "good" for one in cut.findings)
+    assert any(one.severity != "good" for one in cut.findings)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_an_item_that_failed_is_no_whole_run():
     found = cclmark.measure("all_reduce", inject=["hang:rank=1,case=0"], timeout_s=2, **SMALL)
     assert found.partial
     assert [row.status for row in found.rows].count("timeout") == 1
-    assert not any(one.kind == "good" for one in found.findings)
+    assert not any(one.severity == "good" for one in found.findings)
     assert any(one.text.startswith("Every measured output was") for one in found.findings)
 
 

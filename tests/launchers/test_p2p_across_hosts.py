@@ -119,7 +119,7 @@ def test_a_matrix_has_every_pair_of_all_hosts(every_matrix):
     assert f"{len(results)} of {len(results)} copies and messages checked, 0 wrong" in run.out
     assert "messages between hosts are measured and checked as by cclmark pairs\n" in run.out
     described = "".join(replayed(run.journal, "markdown"))
-    assert re.search(r"\n2 x .+ on alpha, 2 x .+ on beta\.\n", described)
+    assert re.search(r"\n  devices    alpha: 2 × .+\n +beta: 2 × ", described)
 
 
 @pytest.fixture
