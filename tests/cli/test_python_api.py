@@ -64,7 +64,7 @@ def test_wrong_data_is_the_first_finding():
     found = cclmark.measure("all_reduce", inject="corrupt:rank=1,index=3", **SMALL)
     assert found.findings[0].severity == "bad"
     assert "✗" in repr(found)
-    assert "wrong" in found.findings[0].text
+    assert "wrong" in found.findings[0].sentence
     assert any(row.status == "wrong" for row in found.rows)
 
 
@@ -292,7 +292,7 @@ def test_an_item_that_failed_is_no_whole_run():
     assert found.partial
     assert [row.status for row in found.rows].count("timeout") == 1
     assert not any(one.severity == "good" for one in found.findings)
-    assert any(one.text.startswith("Every measured output was") for one in found.findings)
+    assert any(one.sentence.startswith("Every measured output was") for one in found.findings)
 
 
 def test_the_command_of_a_run_measures_the_same(run):

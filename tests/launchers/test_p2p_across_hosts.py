@@ -86,7 +86,9 @@ def messages(run, measure):
 
 def matrix(text, title):
     """The cells of a printed matrix by row and column."""
-    lines = text[text.index(f"\n  {title}") :].splitlines()[2:]
+    begin = re.search(rf"\n *{re.escape(title)}", text)
+    assert begin is not None, text
+    lines = text[begin.start() :].splitlines()[2:]
     head = next(number for number, line in enumerate(lines) if line.split() == NAMES)
     rows = [line.split() for line in lines[head + 1 : head + 1 + len(NAMES)]]
     assert [row[0] for row in rows] == NAMES
