@@ -109,7 +109,7 @@ class TestShm:
         for row in measured:
             (found,) = row.verification.findings
             assert (found.rank, found.wrong, found.first_element) == (1, 1, 3)
-        assert "in 4 calls: rank 1: 1 wrong elements, the first is 3" in run.out
+        assert "in 4 calls: rank 1: 1 element, first at index 3" in run.out
 
     @pytest.mark.parametrize("format_name", ["json", "csv", "markdown"])
     def test_other_formats(self, cclmark, format_name):

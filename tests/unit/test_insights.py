@@ -202,8 +202,7 @@ def test_wrong_data_is_no_peak():
     journal = changed(COLLECTIVES, at, status="wrong", verification=wrong, summary=summary)
     assert "900" not in headline_of(journal)
     assert (
-        "rank 3, 1 in all, the first at element 7: expected 1, actual 2"
-        in insights_on(journal)[0].sentence
+        "rank 3: 1 element, first at index 7: expected 1, got 2" in insights_on(journal)[0].sentence
     )
 
 

@@ -216,3 +216,4 @@ def test_every_rule_of_a_group_is_about_options_of_commands(group):
     }
     for rule in vars(group).get("rules", ()):
         assert rule.option in known
+        assert getattr(rule, "other", rule.option) in known

@@ -257,7 +257,7 @@ def test_wrong_data_is_attributed_to_the_collective_or_to_the_compute():
     lines = wrong_lines([wrong])
     assert len(lines) == 2
     assert lines[0].startswith("wrong data of the collective in all_reduce")
-    assert lines[0].endswith("rank 1: 3 wrong elements, the first is 7: expected 2, actual 9")
+    assert lines[0].endswith("rank 1: 3 elements, first at index 7: expected 2, got 9")
     assert lines[1].startswith("wrong data of the compute in all_reduce")
     row = {one.key: one.cell(wrong) for one in FIELDS.all}
     assert (row["wrong"], row["compute_wrong"]) == (3, 1)

@@ -115,7 +115,7 @@ def test_wrong_data_is_told_at_once_and_safely():
     wrong = result(4, status="wrong", verification=Verification(3, [finding]))
     text, end = soak([result(0), wrong])
     assert "cycle 4, all_reduce 1 KiB" in text
-    assert "rank 1, 3 in all, the first at element 5" in text
+    assert "rank 1: 3 elements, first at index 5" in text
     assert "\x1b" not in text
     assert "1 wrong" in end
 

@@ -231,7 +231,12 @@ def convergence_text(result: CaseResult) -> str:
 
 
 def _describe(finding: WrongOutput) -> str:
+    return f"wrong: rank {finding.rank}: {elements_text(finding)}"
+
+
+def elements_text(finding: WrongOutput) -> str:
+    """Returns ``3 elements, first at index 512: expected 10, got 7.5``. Safe to print."""
     return (
-        f"wrong: rank {finding.rank}, {finding.wrong} in all, the first at element "
-        f"{finding.first_element}: expected {finding.expected}, actual {finding.actual}"
+        f"{counted(finding.wrong, 'element')}, first at index {finding.first_element}: expected "
+        f"{plain(finding.expected)}, got {plain(finding.actual)}"
     )

@@ -45,6 +45,7 @@ from cclmark.document.reference_notes import verdict_of
 from cclmark.document.remarks import (
     STAGED_NOTE,
     convergence_text,
+    elements_text,
     half_peak_text,
     marks_text,
     outcome_of_cases,
@@ -53,7 +54,7 @@ from cclmark.document.remarks import (
 )
 from cclmark.document.report_kind import ReportKind, RunLabels, View
 from cclmark.document.sample_columns import CASE_SAMPLES
-from cclmark.document.text import counted, format_time_us
+from cclmark.document.text import format_time_us
 from cclmark.document.why import predictions
 from cclmark.kinds.collective.findings import findings_on_collectives, headline_of_collectives
 from cclmark.kinds.collective.formats import CASE_FORMATS
@@ -301,12 +302,7 @@ def _remarks_below(row: PlacementRow) -> tuple[list[str], Severity]:
             found = result.verification.findings if result.verification is not None else []
             if result.verification is None:
                 lines.append(f"wrong: {placement}: {plain(result.reason)}")
-            lines += [
-                f"wrong: {placement}, rank {one.rank}: {counted(one.wrong, 'element')}, first at "
-                f"index {one.first_element}: expected {plain(one.expected)}, got "
-                f"{plain(one.actual)}"
-                for one in found
-            ]
+            lines += [f"wrong: {placement}, rank {one.rank}: {elements_text(one)}" for one in found]
     return lines, look
 
 

@@ -14,6 +14,7 @@ from cclmark.document.chart_model import Chart, ChartCurve, Level, Lines, key_of
 from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
+from cclmark.document.remarks import elements_text
 from cclmark.document.report_kind import ReportKind
 from cclmark.document.text import BYTES_PER_GB, counted, format_time_us
 from cclmark.kinds.overlap.figures import OverlapSummary, SlowDown, summaries_of
@@ -383,8 +384,7 @@ def wrong_lines(results: Iterable[OverlapResult]) -> list[str]:
             for one in findings:
                 lines.append(
                     f"wrong data of {name} in {result.overlap.describe()}: rank {one.rank}: "
-                    f"{one.wrong} wrong elements, the first is {one.first_element}: expected "
-                    f"{one.expected}, actual {one.actual}"
+                    f"{elements_text(one)}"
                 )
     return [plain(line) for line in lines]
 

@@ -19,6 +19,7 @@ from cclmark.document.fields import Field, Fields
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, Series, labels_of
+from cclmark.document.remarks import elements_text
 from cclmark.document.report_kind import ReportKind, RunLabels
 from cclmark.document.text import BYTES_PER_GB, format_time_us, half_width_text
 from cclmark.kinds.pieces.plan import BUCKETS, GROUPED, ONE, SEPARATE, Division, piece_counts
@@ -265,8 +266,7 @@ def wrong_lines(results: Sequence[PieceResult]) -> list[str]:
         plain(
             f"wrong data of {result.pieces.case.describe()}"
             f"{library_of(result.pieces.case, results)} in {row.division.describe()}: rank "
-            f"{one.rank}: {one.wrong} wrong elements, the first is {one.first_element}: expected "
-            f"{one.expected}, actual {one.actual}"
+            f"{one.rank}: {elements_text(one)}"
         )
         for result in results
         for row in result.rows
