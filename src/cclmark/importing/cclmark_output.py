@@ -23,7 +23,8 @@ from cclmark.results.schema import SCHEMA_VERSION, Condition, Footer, Header, Pa
 
 _PROBLEM = re.compile(
     r"# (?P<case>.{1,200}) (?P<placement>out-of-place|in-place): wrong"
-    r"(?:: (?:(?P<elements>\d{1,18}) elements|rank \d{1,7}, (?P<of_rank>\d{1,18}) in all,|).*)?"
+    r"(?:: (?:(?P<elements>\d{1,18}) elements|rank \d{1,7}[,:] (?P<of_rank>\d{1,18}) "
+    r"(?:in all|elements?),|).*)?"
 )
 _UNENDED = ("the end of the run is missing", "the run did not end by itself")  # older last
 _ENDED = re.compile(r"exit code (?P<code>\d{1,3})(?:: (?P<message>.*))?")
