@@ -62,7 +62,7 @@ def test_host_memory_beside_nvlinks_is_a_warning(cclmark, fake_cuda, tmp_path):
     env = fake_cuda.env(NCCL_P2P_DISABLE="1", PYTHONPATH=str(tmp_path))
     run = cclmark("all_reduce", *RUN, env=env)
     assert (
-        "warning: ranks 0–1, 0–2, 1–2 communicate through host memory although 18 NVLinks connect "
+        "nccl: ranks 0–1, 0–2, 1–2 communicate through host memory although 18 NVLinks connect "
         "them: NCCL_P2P_DISABLE=1 is set" in run.out
     )
     relations = run.journal.header.relations
@@ -81,10 +81,10 @@ def test_the_network_within_a_host_is_a_warning(cclmark, fake_cuda):
     assert len(paths.routes) == 3  # both ends have logged each
     assert paths.messages == [f"rank {rank}: the fake warns" for rank in range(3)]
     assert (
-        "warning: ranks 0–1, 0–2, 1–2 communicate through the network (NET/Socket) although "
+        "nccl: ranks 0–1, 0–2, 1–2 communicate through the network (NET/Socket) although "
         "they are on one host: NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 are set" in run.out
     )
-    assert "warning: rank 2: the fake warns (message of the library)" in run.out
+    assert "nccl reports: rank 2: the fake warns" in run.out
 
 
 @pytest.mark.parametrize("format", ["json", "markdown"])
@@ -96,7 +96,7 @@ def test_other_formats(cclmark, fake_cuda, format):
         assert paths["routes"][0]["transport"] == "NET/Socket"
         assert paths["rings"][0] == {"ranks": [0, 1, 2], "channels": 2}
     elif format == "markdown":
-        assert "warning: ranks 0–1, 0–2, 1–2 communicate through the network" in run.out
+        assert "nccl: ranks 0–1, 0–2, 1–2 communicate through the network" in run.out
     again = cclmark("export", run.journal_path, "--format", format)
     assert again.out == run.out
 
@@ -126,7 +126,7 @@ def test_flagcx_leaves_its_devices(cclmark, fake_cuda):
     run = cclmark("all_reduce", "-g", "2", *RUN[2:], "--ccl", "flagcx", env=env)
     (paths,) = run.journal.paths
     assert paths.parameters[FLAGCX_SINGLE] == "yes"
-    assert "warning: FlagCX communicates through host memory in most operations" in run.out
+    assert "flagcx: FlagCX communicates through host memory in most operations" in run.out
 
 
 def test_connections_of_several_communicators_are_not_mixed_up(cclmark, fake_cuda):
