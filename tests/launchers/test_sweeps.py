@@ -175,7 +175,7 @@ class TestOnThisMachine:
     def test_wrong_data_is_the_launchers_exit_code(self, on_one, swept):
         _, run = swept(on_one, "--inject", "corrupt:rank=1,index=5")
         assert run.code == 1
-        assert run.out.count("rank 1: 1 element, first at index 5") == len(run.journal.results)
+        assert run.out.count(", rank 1: 1 element, first at index 5") == len(run.journal.results)
 
     def test_containers_with_user_namespaces_of_their_own_are_named(self, mpich_wheel, swept):
         """As containers without privileges are started, one for each process of a launcher."""
